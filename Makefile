@@ -71,7 +71,7 @@ setup:
 		echo "fetching $$kernel and busybox-static for a guest" && \
 		apt-get download -qq $$kernel busybox-static && \
 		for package in *.deb; do dpkg-deb -x $$package .. || exit 1; done; \
-	} 2>/dev/null || echo "a kernel for a Linux guest could not be fetched: its test is left out" >&2
+	} 2>/dev/null || echo "a kernel for a Linux guest could not be fetched: the test `vhost` of the switch fails without it" >&2
 	@rm -rf $(TARGET)/linux/packages
 	@command -v $(CARGO) >/dev/null || { $(SUDO) apt-get install -y -qq rustup >/dev/null 2>&1 && rustup show >/dev/null; } || \
 		{ echo "cargo is missing and Debian has no rustup package here: install rustup, which reads rust-toolchain.toml" >&2; exit 1; }

@@ -1,6 +1,7 @@
 //! A switch that goes on without the process that started it. Needs root; run one after the other,
 //! since the switch is forked from a process without threads.
 
+#[macro_use]
 mod common;
 
 use std::fs;
@@ -8,11 +9,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Host, output, unique, wait_for};
+use common::{Host, join, output, tap, unique, wait_for};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use switch::client::{ClientError, SwitchClient};
-use switch::links::{HostLink, Tap};
+use switch::links::HostLink;
 use switch::lookup::Mac;
 use switch::port::LinkRecord;
 use switch::process::{Options, Switch};
@@ -26,16 +27,11 @@ fn main() {
     if let Ok(socket) = std::env::var(PARENT) {
         return play_parent(Path::new(&socket));
     }
-    if !rustix::process::geteuid().is_root() || !fs::exists("/dev/net/tun").unwrap_or(false) {
-        println!("skipped: the tests of detached switches need root and /dev/net/tun");
-        return;
-    }
-    it_outlives_its_parent_and_its_clients();
-    println!("test it_outlives_its_parent_and_its_clients ... ok");
-    what_it_gave_back_goes_on_in_another();
-    println!("test what_it_gave_back_goes_on_in_another ... ok");
-    what_it_says_too_late_is_no_answer_to_the_next_request();
-    println!("test what_it_says_too_late_is_no_answer_to_the_next_request ... ok");
+    common::run_all(tests![
+        it_outlives_its_parent_and_its_clients,
+        what_it_gave_back_goes_on_in_another,
+        what_it_says_too_late_is_no_answer_to_the_next_request,
+    ]);
 }
 
 /// How long a switch is waited for that is to answer.
@@ -53,16 +49,6 @@ fn listener(path: &Path) -> OwnedFd {
 
 fn socket_path(what: &str) -> PathBuf {
     std::env::temp_dir().join(unique(what))
-}
-
-fn tap(name: &str) -> HostLink {
-    HostLink::open(&Tap {
-        name,
-        mac: None,
-        mtu: 1500,
-        owner: None,
-    })
-    .unwrap()
 }
 
 fn play_parent(path: &Path) {
@@ -114,11 +100,7 @@ fn what_it_gave_back_goes_on_in_another() {
     let client = SwitchClient::connect(&path, PATIENCE).unwrap();
     let names = [unique("t"), unique("u")];
     let hosts = [Host::new("a"), Host::new("b")];
-    let ports = names.each_ref().map(|name| {
-        let link = tap(name);
-        let port = client.attach_link(link, 0, PortProperties::default());
-        port.unwrap()
-    });
+    let ports = names.each_ref().map(|name| join(&client, tap(name), 0));
     for ((name, host), n) in names.iter().zip(&hosts).zip(1..) {
         host.take(name, 1, n);
     }
@@ -136,9 +118,7 @@ fn what_it_gave_back_goes_on_in_another() {
     let client = SwitchClient::connect(&path, PATIENCE).unwrap();
     for (file, name) in files.into_iter().zip(&names) {
         let link = HostLink::reopened(LinkRecord::Tap(()), name, Mac([0; 6]), 1500, vec![file]);
-        client
-            .attach_link(link, 0, PortProperties::default())
-            .unwrap();
+        join(&client, link, 0);
     }
     hosts[0].run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
     client.stop().unwrap();

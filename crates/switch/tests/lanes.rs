@@ -2,61 +2,37 @@
 //! move under load, and patches. Needs root; run one after the other, since the switch is forked
 //! from a process without threads.
 
+#[macro_use]
 mod common;
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
-use common::{Host, exchange, unique, wait_for};
-use rustix::event::EventfdFlags;
-use switch::client::{Guest, SwitchClient};
+use common::{GuestMemory, Host, anonymous, descriptors, exchange, mappings, unique, wait_for};
+use switch::client::SwitchClient;
 use switch::counters::Reason;
 use switch::lane::LaneStats;
-use switch::links::{HostLink, Tap};
 use switch::lookup::Mac;
-use switch::memory::{GuestSide, SharedRegion};
+use switch::memory::GuestSide;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
-use switch::protocol::{GuestInterface, PatchEnd, PortId};
-
-const TESTS: &[(&str, fn())] = &[
-    ("every_thread_is_confined", every_thread_is_confined),
-    ("tcp_passes_between_lanes", tcp_passes_between_lanes),
-    ("one_links_flows_are_spread", one_links_flows_are_spread),
-    ("frames_cross_in_order", frames_cross_in_order),
-    (
-        "what_one_lane_learns_all_know",
-        what_one_lane_learns_all_know,
-    ),
-    ("ports_move_under_load", ports_move_under_load),
-    (
-        "coming_and_going_under_load_leaves_nothing",
-        coming_and_going,
-    ),
-    ("patches_join_domains", patches_join_domains),
-    ("a_cycle_of_patches_is_bounded", a_cycle_of_patches),
-    ("much_memory_is_given_back", much_memory_is_given_back),
-];
+use switch::protocol::{PatchEnd, PortId};
 
 fn main() {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    if let Some(missing) = common::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
-    for (name, test) in TESTS {
-        if filter.as_ref().is_some_and(|f| !name.contains(f.as_str())) {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        let took = started.elapsed().as_secs_f32();
-        println!("test {name} ... ok ({took:.1} s)");
-    }
+    common::run_all(tests![
+        every_thread_is_confined,
+        tcp_passes_between_lanes,
+        one_links_flows_are_spread,
+        frames_cross_in_order,
+        what_one_lane_learns_all_know,
+        ports_move_under_load,
+        coming_and_going_under_load_leaves_nothing,
+        patches_join_domains,
+        a_cycle_of_patches_is_bounded,
+        much_memory_is_given_back,
+    ]);
 }
 
 /// A switch of two lanes, that the kernel moves between CPUs as it likes.
@@ -82,13 +58,9 @@ fn lanes(client: &SwitchClient) -> [LaneStats; 2] {
 /// Attaches a TAP and takes its device into a namespace.
 fn tap(client: &SwitchClient, what: &str, host: u8, properties: PortProperties) -> (Host, PortId) {
     let name = unique(what);
-    let link = HostLink::open(&Tap {
-        name: &name,
-        mac: None,
-        mtu: 1500,
-        owner: None,
-    });
-    let port = client.attach_link(link.unwrap(), 0, properties).unwrap();
+    let port = client
+        .attach_link(common::tap(&name), 0, properties)
+        .unwrap();
     let namespace = Host::new(what);
     namespace.take(&name, 1, host);
     (namespace, port)
@@ -104,28 +76,13 @@ struct Player {
 
 impl Player {
     fn attach(client: &SwitchClient, mac: u8, domain: u32, properties: PortProperties) -> Player {
-        let geometry = Geometry::new(256, 1).unwrap();
-        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
-        let (region, file) = SharedRegion::create(geometry, &[interface]).unwrap();
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let doorbell = rustix::event::eventfd(0, flags).unwrap();
-        let ports = client.attach_guest(Guest {
-            region: file.as_fd(),
-            doorbell: doorbell.as_fd(),
-            slots: 256,
-            interfaces: vec![GuestInterface {
-                name: format!("guest{mac}"),
-                domain,
-                mtu: 1500,
-                mac: None,
-                properties,
-            }],
-        });
+        let memory = GuestMemory::with("guest", 256, &[[2, 0, 0, 0, 0, mac]]);
+        let port = memory.attach_with(client, &[domain], &properties)[0];
         Player {
-            side: Arc::new(region).guest_side(0).unwrap(),
-            doorbell,
+            side: memory.region.guest_side(0).unwrap(),
+            doorbell: memory.doorbell,
             mac,
-            port: ports.unwrap()[0],
+            port,
         }
     }
 
@@ -258,8 +215,7 @@ fn frames_cross_in_order() {
     let mut sink = Player::attach(client, 2, 0, on(&[1]));
     sink.say_hello();
     let (mut sent, mut seen, mut last) = (1, 0, 0);
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(500) {
+    while sent < 200_000 {
         sent += source.send(2, sent, 64);
         for number in sink.receive() {
             assert!(number > last, "{number} came after {last}");
@@ -356,35 +312,17 @@ fn ports_move_under_load() {
     assert_eq!(queues, 2);
 }
 
-fn coming_and_going() {
+fn coming_and_going_under_load_leaves_nothing() {
     let switch = two_lanes();
     let client = switch.client();
     let pid = switch.pid().as_raw_pid();
-    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    let memory = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssAnon"));
-        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-        kib.parse::<u64>().unwrap()
-    };
-    let maps = || {
-        fs::read_to_string(format!("/proc/{pid}/maps"))
-            .unwrap()
-            .lines()
-            .count()
-    };
+    let held = || (descriptors(pid), mappings(pid).len());
     let mut source = Player::attach(client, 1, 0, on(&[0]));
     let mut sent = 1;
     let mut round = |n: u16| {
         let mut guest = Player::attach(client, 2, 0, on(&[n % 2]));
-        let name = unique("t");
-        let link = HostLink::open(&Tap {
-            name: &name,
-            mac: None,
-            mtu: 1500,
-            owner: None,
-        });
-        let tap = client.attach_link(link.unwrap(), 0, on(&[0, 1])).unwrap();
+        let tap = common::tap(&unique("t"));
+        let tap = client.attach_link(tap, 0, on(&[0, 1])).unwrap();
         let ends = [0, 1].map(|domain| PatchEnd {
             name: format!("patch{domain}"),
             domain,
@@ -405,13 +343,12 @@ fn coming_and_going() {
     for n in 0..50 {
         round(n);
     }
-    let before = (descriptors(), maps());
-    let memory_before = memory();
+    let (before, memory) = (held(), anonymous(pid));
     for n in 0..1000 {
         round(n);
     }
-    assert_eq!((descriptors(), maps()), before);
-    let grown = memory().saturating_sub(memory_before);
+    assert_eq!(held(), before);
+    let grown = anonymous(pid).saturating_sub(memory);
     println!("  memory after 1000 rounds: {grown} KiB more");
     assert!(grown < 2048);
     assert_eq!(client.ports().unwrap().len(), 1);
@@ -469,7 +406,7 @@ fn patches_join_domains() {
     assert!(guests[2].receive().is_empty());
 }
 
-fn a_cycle_of_patches() {
+fn a_cycle_of_patches_is_bounded() {
     let switch = two_lanes();
     let client = switch.client();
     let mut guests: Vec<_> = (1..=2)

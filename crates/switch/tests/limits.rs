@@ -3,43 +3,32 @@
 //! machine with others, so rates are held to what a wrong limit would not reach, not to per cents
 //! (`benches/limits.rs` measures those).
 
+#[macro_use]
 mod common;
 
 use common::{Host, iperf, unique, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
-use switch::links::{HostLink, Tap};
+use switch::links::HostLink;
 use switch::process::Switch;
 use switch::properties::{DomainProperties, PortProperties};
 use switch::protocol::{FlowOn, PortId};
 
-const TESTS: &[(&str, fn())] = &[
-    ("a_limited_port_gets_its_rate_both_ways", a_limited_port),
-    (
-        "a_limit_holds_for_what_comes_from_an_uplink",
-        from_an_uplink,
-    ),
-    ("a_limit_is_changed_and_taken_away_live", a_limit_is_changed),
-    (
-        "what_a_limit_held_back_goes_on_without_it",
-        what_a_limit_held_back_goes_on_without_it,
-    ),
-    ("a_domain_has_a_speed", a_domain_has_a_speed),
-    ("a_delay_adds_to_the_round_trip", a_delay),
-    ("losses_are_as_many_as_asked_for", losses),
-    ("spoofed_frames_are_dropped_and_counted", spoofed_frames),
-    ("floods_are_limited", floods_are_limited),
-    ("vlans_are_apart_and_trunks_bear_them_all", vlans),
-    ("a_flow_is_limited_and_others_are_not", a_flow_is_limited),
-    ("what_cannot_be_is_refused_in_a_sentence", refusals),
-];
-
 fn main() {
-    if let Some(missing) = common::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
-    common::run_all(TESTS);
+    common::run_all(tests![
+        a_limited_port_gets_its_rate_both_ways,
+        a_limit_holds_for_what_comes_from_an_uplink,
+        a_limit_is_changed_and_taken_away_live,
+        what_a_limit_held_back_goes_on_without_it,
+        a_domain_has_a_speed,
+        a_delay_adds_to_the_round_trip,
+        losses_are_as_many_as_asked_for,
+        spoofed_frames_are_dropped_and_counted,
+        floods_are_limited,
+        vlans_are_apart_and_trunks_bear_them_all,
+        a_flow_is_limited_and_others_are_not,
+        what_cannot_be_is_refused_in_a_sentence,
+    ]);
 }
 
 fn properties(text: &str) -> PortProperties {
@@ -49,26 +38,41 @@ fn properties(text: &str) -> PortProperties {
 /// A host behind a TAP device in domain 0.
 fn host(client: &SwitchClient, what: &str, number: u8, asked: &str) -> (Host, PortId) {
     let tap = unique(what);
-    let link = HostLink::open(&Tap {
-        name: &tap,
-        mac: None,
-        mtu: 1500,
-        owner: None,
-    })
-    .unwrap();
-    let port = client.attach_link(link, 0, properties(asked)).unwrap();
+    let port = client
+        .attach_link(common::tap(&tap), 0, properties(asked))
+        .unwrap();
     let host = Host::new(what);
     host.take(&tap, 1, number);
     (host, port)
 }
 
-/// Lowest and average round trip of some pings, in milliseconds; `None` if none came back.
-fn round_trips(from: &Host, options: &str, to: &str) -> Option<(f64, f64)> {
-    let output = from.output(&format!("ping -q {options} {to}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let times = text.split("min/avg/max/mdev = ").nth(1)?;
-    let mut times = times.split('/').map(|time| time.parse().unwrap());
-    Some((times.next()?, times.next()?))
+/// Pings, none of which comes back before `least` milliseconds; some do before `most`.
+#[track_caller]
+fn round_trip(from: &Host, to: &str, least: f64, most: f64) {
+    wait_for(&format!("a round trip of less than {most} ms"), || {
+        let text = from.run(&format!("ping -q -c 10 -i 0.05 {to}"));
+        let times = text.split("min/avg/max/mdev = ").nth(1).unwrap();
+        let lowest: f64 = times.split('/').next().unwrap().parse().unwrap();
+        println!("  {lowest} ms, of {least} to {most}");
+        assert!(lowest >= least, "{lowest} ms");
+        lowest < most
+    });
+}
+
+/// A transfer's rate, which is never above `most`; `least` is reached once of several times, however
+/// busy the machine is.
+#[track_caller]
+fn rate_of(from: &Host, to: &str, bytes: &str, least: f64, most: f64) -> f64 {
+    let mut rates = Vec::new();
+    for _ in 0..6 {
+        let rate = iperf(from, to, bytes);
+        assert!(rate < most, "{rate} Mb/s, above {most}");
+        if rate > least {
+            return rate;
+        }
+        rates.push(rate);
+    }
+    panic!("{rates:?} Mb/s, never {least}");
 }
 
 fn received(from: &Host, options: &str, to: &str) -> u32 {
@@ -78,19 +82,16 @@ fn received(from: &Host, options: &str, to: &str) -> u32 {
     before.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-fn a_limited_port() {
+fn a_limited_port_gets_its_rate_both_ways() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (mut a, pa) = host(client, "a", 1, "maxbw=20M");
     let (mut b, pb) = host(client, "b", 2, "");
     b.serve("iperf3 -s", 5201);
     a.serve("iperf3 -s", 5201);
-    let sent = iperf(&a, "10.9.1.2", "5M");
-    let got = iperf(&b, "10.9.1.1", "5M");
+    let sent = rate_of(&a, "10.9.1.2", "5M", 12.0, 21.0);
+    let got = rate_of(&b, "10.9.1.1", "5M", 12.0, 21.0);
     println!("  from it {sent:.1} Mb/s, to it {got:.1} Mb/s, of 20");
-    for rate in [sent, got] {
-        assert!((12.0..21.0).contains(&rate), "{rate} Mb/s");
-    }
     // Those who send are held back: nothing is dropped by the limit.
     for port in [pa, pb] {
         assert_eq!(client.stats(port).dropped(Reason::OverLimit), 0);
@@ -102,7 +103,7 @@ fn a_limited_port() {
     assert!(report.contains("\"end\""), "{report}");
 }
 
-fn from_an_uplink() {
+fn a_limit_holds_for_what_comes_from_an_uplink() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (mut a, pa) = host(client, "a", 1, "maxbw=20M");
@@ -111,9 +112,8 @@ fn from_an_uplink() {
     client.attach_link(uplink, 0, properties("")).unwrap();
     let (c, _) = host(client, "c", 3, "");
     a.serve("iperf3 -s", 5201);
-    let rate = iperf(&b, "10.9.1.1", "5M");
+    let rate = rate_of(&b, "10.9.1.1", "5M", 10.0, 21.0);
     println!("  {rate:.1} Mb/s of 20, {:?}", client.stats(pa));
-    assert!((10.0..21.0).contains(&rate), "{rate} Mb/s");
     // Who shares the uplink does not wait for the limited port.
     let mut flood = std::process::Command::new("ip")
         .args(["netns", "exec", &b.name])
@@ -124,26 +124,23 @@ fn from_an_uplink() {
     wait_for("frames are too many", || {
         client.stats(pa).dropped(Reason::OverLimit) > 0
     });
-    let (_, average) = round_trips(&c, "-c 20 -i 0.05", "10.9.1.2").unwrap();
-    println!("  beside a flood a ping takes {average} ms");
-    assert!(average < 15.0, "{average} ms beside a flood for another");
+    round_trip(&c, "10.9.1.2", 0.0, 15.0);
     flood.kill().unwrap();
     flood.wait().unwrap();
 }
 
-fn a_limit_is_changed() {
+fn a_limit_is_changed_and_taken_away_live() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (a, pa) = host(client, "a", 1, "maxbw=10M");
     let (mut b, _) = host(client, "b", 2, "");
     b.serve("iperf3 -s", 5201);
-    let slow = iperf(&a, "10.9.1.2", "2M");
+    let slow = rate_of(&a, "10.9.1.2", "2M", 0.0, 10.5);
     client.set_properties(pa, properties("maxbw=60M")).unwrap();
-    let faster = iperf(&a, "10.9.1.2", "10M");
+    let faster = rate_of(&a, "10.9.1.2", "10M", 15.0, 62.0);
     client.set_properties(pa, properties("")).unwrap();
-    let free = iperf(&a, "10.9.1.2", "50M");
+    let free = rate_of(&a, "10.9.1.2", "50M", 70.0, f64::INFINITY);
     println!("  {slow:.0}, {faster:.0}, {free:.0} Mb/s");
-    assert!(slow < 10.5 && faster > 15.0 && faster < 62.0 && free > 70.0);
 }
 
 /// Packets that are sent at once, each 1042 bytes long.
@@ -183,27 +180,22 @@ fn a_domain_has_a_speed() {
     client.set_domain(0, speed).unwrap();
     b.serve("iperf3 -s", 5201);
     c.serve("iperf3 -s", 5201);
-    let own = iperf(&a, "10.9.1.2", "1M");
-    let speed = iperf(&a, "10.9.1.3", "4M");
+    let own = rate_of(&a, "10.9.1.2", "1M", 0.0, 5.3);
+    let speed = rate_of(&a, "10.9.1.3", "4M", 8.0, 21.0);
     println!("  {own:.1} and {speed:.1} Mb/s");
-    assert!(own < 5.3 && speed > 8.0 && speed < 21.0);
 }
 
-fn a_delay() {
+fn a_delay_adds_to_the_round_trip() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (a, pa) = host(client, "a", 1, "delay=20ms");
     let (mut b, pb) = host(client, "b", 2, "");
     a.run("ping -q -c 2 -i 0.05 -W 2 10.9.1.2");
-    let (low, _) = round_trips(&a, "-c 10 -i 0.05", "10.9.1.2").unwrap();
-    println!("  {low} ms with 20 ms one way");
-    assert!((20.0..60.0).contains(&low), "{low} ms");
+    round_trip(&a, "10.9.1.2", 20.0, 60.0);
     client
         .set_properties(pb, properties("delay=30ms,jitter=5ms"))
         .unwrap();
-    let (low, average) = round_trips(&a, "-c 10 -i 0.05", "10.9.1.2").unwrap();
-    println!("  {low} ms, {average} on average, with 30 ms the other way, give or take 5");
-    assert!((45.0..90.0).contains(&low), "{low} ms");
+    round_trip(&a, "10.9.1.2", 45.0, 90.0);
     // A whole transfer fits on its way.
     b.serve("iperf3 -s", 5201);
     let rate = iperf(&a, "10.9.1.2", "5M");
@@ -213,11 +205,10 @@ fn a_delay() {
     }
     client.set_properties(pa, properties("")).unwrap();
     client.set_properties(pb, properties("")).unwrap();
-    let (low, _) = round_trips(&a, "-c 5 -i 0.05", "10.9.1.2").unwrap();
-    assert!(low < 15.0, "{low} ms without any delay");
+    round_trip(&a, "10.9.1.2", 0.0, 15.0);
 }
 
-fn losses() {
+fn losses_are_as_many_as_asked_for() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (a, _) = host(client, "a", 1, "");
@@ -247,7 +238,7 @@ link.send(b'\\xff'*6 + mac + b'\\x08\\x00' + ip + bytes(26))
 link.send(b'\\xff'*6 + mac + b'\\x88\\xb5' + bytes(46))
 ";
 
-fn spoofed_frames() {
+fn spoofed_frames_are_dropped_and_counted() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let asked = "protection=mac-nospoof+ip-nospoof+restricted,\
@@ -304,7 +295,7 @@ for _ in range(500): link.send(b'\\xff'*6 + b'\\x02' + bytes(5) + b'\\x88\\xb5' 
     a.run("ping -q -c 2 -i 0.05 -W 2 10.9.1.2");
 }
 
-fn vlans() {
+fn vlans_are_apart_and_trunks_bear_them_all() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (a, pa) = host(client, "a", 1, "vlan=7");
@@ -379,7 +370,7 @@ link.bind((NAME, 0))
 link.send(b'\xff'*6 + b'\x02' + bytes(5) + b'\x81\x00\x00\x07\x88\xb5' + bytes(46))
 ";
 
-fn a_flow_is_limited() {
+fn a_flow_is_limited_and_others_are_not() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (a, pa) = host(client, "a", 1, "");
@@ -391,25 +382,23 @@ fn a_flow_is_limited() {
     client
         .add_flow("web", FlowOn::Port(pa), flow, limit)
         .unwrap();
-    let limited = iperf(&a, "10.9.1.2", "5M");
-    let free = iperf(&a, "10.9.1.2 -p 5202", "50M");
+    let limited = rate_of(&a, "10.9.1.2", "5M", 8.0, 21.0);
+    let free = rate_of(&a, "10.9.1.2 -p 5202", "50M", 40.0, f64::INFINITY);
     let flows = client.flows().unwrap();
     println!(
         "  {limited:.1} Mb/s of 20, {free:.0} beside: {:?}",
         flows[0].stats
     );
-    assert!((8.0..21.0).contains(&limited) && free > 40.0);
     assert!(flows[0].stats.bytes > 3_000_000 && flows[0].stats.held > 0);
     let same = client.add_flow("other", FlowOn::Port(pa), flow, limit);
     let same = same.unwrap_err().to_string();
     assert!(same.contains("‘web’ has the same attributes"), "{same}");
     client.remove_flow("web").unwrap();
-    let after = iperf(&a, "10.9.1.2", "50M");
-    assert!(after > 40.0, "{after} Mb/s without the flow");
+    rate_of(&a, "10.9.1.2", "50M", 40.0, f64::INFINITY);
     assert!(client.flows().unwrap().is_empty());
 }
 
-fn refusals() {
+fn what_cannot_be_is_refused_in_a_sentence() {
     let switch = Switch::spawn().unwrap();
     let client = switch.client();
     let (_a, pa) = host(client, "a", 1, "maxbw=20M");

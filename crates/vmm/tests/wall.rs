@@ -218,9 +218,13 @@ fn sleeps_and_wakes(isolation: Isolation) -> Outcome {
     run.await_state(State::Running)?;
     let pid = run.guest.pid();
     // It goes to sleep soon after it says that it runs.
-    std::thread::sleep(Duration::from_millis(50));
-    let beats = run.control.heartbeat();
-    let (cpu, before) = (cpu_ticks(pid)?, switches(pid)?);
+    let mut before = switches(pid)?;
+    until(|| {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = switches(pid)?;
+        Ok(std::mem::replace(&mut before, now) == now)
+    })?;
+    let (cpu, beats) = (cpu_ticks(pid)?, run.control.heartbeat());
     std::thread::sleep(Duration::from_millis(300));
     check(
         run.control.heartbeat() == beats,
@@ -512,7 +516,9 @@ fn scribbling(isolation: Isolation) -> Outcome {
         let mut run = Run::start(HOSTILE, isolation, &format!("scribble {seed}"))?;
         let start = Instant::now();
         // Everything that reads the region goes on reading while it is being scribbled over.
-        while start.elapsed() < Duration::from_millis(50) {
+        let mut rounds = 0;
+        while start.elapsed() < Duration::from_millis(50) || rounds < 100 {
+            rounds += 1;
             let mut console = Vec::new();
             let _ = run.control.read_console(&mut console);
             check(

@@ -6,33 +6,14 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use common::{CROSSING, LIMIT, Stream, alive, kill, path, pings, until};
 use weir::lab::{Namespace, Runner, ip};
 
+mod common;
 #[path = "run/cpus.rs"]
 mod cpus;
 #[path = "run/lanes.rs"]
 mod lanes;
-
-const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
-FromNetfront(b) -> back :: Counter -> ToNetfront(a);
-";
-
-/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
-fn not_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: making network namespaces takes root");
-    }
-    !root
-}
-
-fn no_kvm() -> bool {
-    let missing = !Path::new("/dev/kvm").exists();
-    if missing {
-        eprintln!("skipped: /dev/kvm is missing");
-    }
-    missing
-}
 
 /// A folder and interface names of this test alone; gone with it.
 struct Bench {
@@ -42,6 +23,8 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        let root = rustix::process::geteuid().is_root();
+        assert!(root, "needs root: makes network namespaces");
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-test-{}-{number}", std::process::id());
@@ -79,6 +62,30 @@ impl Bench {
         let output = self.output(arguments);
         assert!(!output.status.success(), "{arguments:?} was accepted");
         String::from_utf8_lossy(&output.stderr).trim().to_string()
+    }
+
+    #[track_caller]
+    fn read(&self, handler: &str) -> String {
+        let output = self.output(&["read", "wire", handler]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{handler}: {said}");
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    }
+
+    #[track_caller]
+    fn write(&self, handler: &str, value: &str) {
+        let output = self.output(&["write", "wire", handler, value]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{handler}: {said}");
+    }
+
+    /// Starts `weir run` of a configuration called `wire` between interfaces a and b, `dev` or
+    /// `tap`, with options.
+    fn wire(&self, config: &str, kind: &str, options: &[&str]) -> Running {
+        let config = self.config("wire.click", config);
+        let [a, b] = ['a', 'b'].map(|name| format!("{name}={kind}:{}", self.interface(name)));
+        let words = [config.to_str().unwrap(), "--link", &a, "--link", &b];
+        self.run(&[&words[..], options].concat())
     }
 
     /// Starts `weir run` with `arguments` and waits until the guest runs.
@@ -135,22 +142,22 @@ impl Running {
         self.running[which].as_u64().unwrap() as u32
     }
 
-    fn signal(&self, pid: u32, name: &str) {
-        let status = Command::new("kill").args([name, &pid.to_string()]).status();
-        assert!(status.unwrap().success());
-    }
-
-    /// Waits for the end, which has to come within a second and a bit.
+    /// Waits for the end.
     #[track_caller]
     fn ends(&mut self) -> std::process::ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < Duration::from_secs(3), "it goes on");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        until("it goes on", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// Ends it as Ctrl-C does.
+    #[track_caller]
+    fn interrupt(&mut self) {
+        kill("-INT", self.child.id());
+        assert!(self.ends().success());
     }
 }
 
@@ -179,134 +186,69 @@ fn exists(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).exists()
 }
 
-fn alive(pid: u32) -> bool {
-    // A zombie has ended.
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        !stat
-            .rsplit(')')
-            .next()
-            .unwrap_or("")
-            .trim()
-            .starts_with('Z')
-    })
-}
-
 #[track_caller]
 fn gone(pid: u32) {
-    let start = Instant::now();
-    while alive(pid) {
-        assert!(
-            start.elapsed() < Duration::from_secs(2),
-            "process {pid} lives on"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[track_caller]
-fn pings(from: &Namespace, to: &str) {
-    let runner = Runner::default();
-    let command = from.command("ping", &format!("-c 3 -i 0.05 -W 2 {to}"));
-    runner
-        .run(command, Duration::from_secs(10))
-        .expect("the ping is answered");
+    until(&format!("process {pid} lives on"), || !alive(pid));
 }
 
 fn traffic_passes(isolation: &str) {
     let bench = Bench::new();
-    let (one, _two) = hosts(&bench);
-    let config = bench.config("wire.click", WIRE);
-    let (a, b) = (
-        format!("a=dev:{}", bench.interface('a')),
-        format!("b=dev:{}", bench.interface('b')),
-    );
-    let mut running = bench.run(&[
-        config.to_str().unwrap(),
-        "--link",
-        &a,
-        "--link",
-        &b,
-        "--isolation",
-        isolation,
-    ]);
+    let (one, two) = hosts(&bench);
+    let mut running = bench.wire(CROSSING, "dev", &["--isolation", isolation]);
     assert_eq!(running.running["wall"], isolation);
     pings(&one, "10.77.0.2");
 
-    let read = bench.output(&["read", "wire", "there.count"]);
-    let count: u64 = String::from_utf8_lossy(&read.stdout)
-        .trim()
-        .parse()
-        .unwrap();
-    assert!(count >= 3, "{count} packets");
-    assert!(
-        bench
-            .output(&["write", "wire", "there.reset"])
-            .status
-            .success()
-    );
-    let read = bench.output(&["read", "wire", "there.count"]);
-    assert!(
-        String::from_utf8_lossy(&read.stdout)
-            .trim()
-            .parse::<u64>()
-            .unwrap()
-            < count
-    );
+    let count = || bench.read("there.count").parse::<u64>().unwrap();
+    let before = count();
+    assert!(before >= 3, "{before} packets");
+    bench.write("there.reset", "");
+    assert!(count() < before);
     let top = bench.output(&["top", "wire", "--count", "1", "--interval", "0.1"]);
     let top = String::from_utf8_lossy(&top.stdout).into_owned();
+    let mut lines = top.lines();
     assert!(
-        top.lines()
-            .any(|line| line.starts_with("there") && line.contains("Counter")),
+        lines.any(|line| line.starts_with("there") && line.contains("Counter")),
         "{top}"
     );
+    for (words, expected) in [
+        (
+            &["read", "wire", "there.weight"][..],
+            "No handler named 'there.weight'",
+        ),
+        (
+            &["read", "wire", "nowhere.count"],
+            "No element named 'nowhere'",
+        ),
+        (&["write", "wire", "there.count", "1"], "read-only"),
+    ] {
+        let said = bench.refusal(words);
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
 
-    assert!(
-        bench
-            .refusal(&["read", "wire", "there.weight"])
-            .contains("No handler named 'there.weight'")
+    // Another configuration takes over without a packet lost, and one that is wrong changes nothing.
+    let stream = Stream::start(path(&one), path(&two), "10.77.0.2");
+    bench.write(
+        "hotconfig",
+        &format!("{CROSSING}// and a line more\nIdle -> Idle;\n"),
     );
-    assert!(
-        bench
-            .refusal(&["read", "wire", "nowhere.count"])
-            .contains("No element named 'nowhere'")
-    );
-    assert!(
-        bench
-            .refusal(&["write", "wire", "there.count", "1"])
-            .contains("read-only")
-    );
-
-    // Another configuration takes over without a packet lost in the rings.
-    let other = format!("{WIRE}// and a line more\nIdle -> Idle;\n");
-    assert!(
-        bench
-            .output(&["write", "wire", "hotconfig", &other])
-            .status
-            .success()
-    );
-    let list = bench.output(&["read", "wire", "list"]);
-    assert!(String::from_utf8_lossy(&list.stdout).contains("Idle@"));
-    pings(&one, "10.77.0.2");
+    assert!(bench.read("list").contains("Idle@"));
     for arguments in [
         &["write", "wire", "hotconfig"][..],
         &["write", "wire", "hotconfig", "-"],
     ] {
         let mut command = bench.weir(arguments);
-        command.stdin(std::fs::File::open(&config).unwrap());
+        command.stdin(std::fs::File::open(bench.folder.join("wire.click")).unwrap());
         assert!(command.status().unwrap().success());
     }
-    let list = bench.output(&["read", "wire", "list"]);
-    assert!(!String::from_utf8_lossy(&list.stdout).contains("Idle@"));
+    assert!(!bench.read("list").contains("Idle@"));
     let said = bench.refusal(&["write", "wire", "hotconfig"]);
     assert!(said.contains("the configuration has no elements"), "{said}");
-    pings(&one, "10.77.0.2");
     let said = bench.refusal(&["write", "wire", "hotconfig", "a :: Nonsense;\n"]);
     assert!(said.contains("unknown element class 'Nonsense'"), "{said}");
-    pings(&one, "10.77.0.2");
+    stream.loses_nothing();
 
     let guest = running.pid("pid");
-    running.signal(running.child.id(), "-INT");
-    assert!(running.ends().success());
+    running.interrupt();
     gone(guest);
     gone(running.pid("switch_pid"));
     assert!(!bench.folder.join("run/wire.sock").exists());
@@ -315,33 +257,19 @@ fn traffic_passes(isolation: &str) {
 
 #[test]
 fn traffic_passes_a_virtual_machine() {
-    if not_root() || no_kvm() {
-        return;
-    }
     traffic_passes("vm");
 }
 
 #[test]
 fn traffic_passes_a_process() {
-    if not_root() {
-        return;
-    }
     traffic_passes("process");
 }
 
 #[test]
 fn tcp_passes_with_the_kernels_offloads_left_on() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
     let (one, two) = hosts(&bench);
-    let config = bench.config("wire.click", WIRE);
-    let (a, b) = (
-        format!("a=dev:{}", bench.interface('a')),
-        format!("b=dev:{}", bench.interface('b')),
-    );
-    let _running = bench.run(&[config.to_str().unwrap(), "--link", &a, "--link", &b]);
+    let _running = bench.wire(CROSSING, "dev", &[]);
     pings(&one, "10.77.0.2");
     tcp(&one, &two);
 }
@@ -354,9 +282,7 @@ fn tcp(one: &Namespace, two: &Namespace) {
     let start = Instant::now();
     loop {
         let command = one.command("iperf3", "-c 10.77.0.2 -n 20M -w 256K -J");
-        let said = runner
-            .run(command, Duration::from_secs(30))
-            .unwrap_or_default();
+        let said = runner.run(command, LIMIT).unwrap_or_default();
         let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
         if let Some(received) = report["end"]["sum_received"]["bytes"].as_u64() {
             // What is still under way when the sender ends is not counted: what both sockets hold.
@@ -364,10 +290,7 @@ fn tcp(one: &Namespace, two: &Namespace) {
             return;
         }
         // The server may not listen yet.
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "no connection: {said}"
-        );
+        assert!(start.elapsed() < LIMIT, "no connection: {said}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -402,15 +325,9 @@ print("intact" if there.recv(64) == hashlib.sha256(data).digest() else "damaged"
 fn transfer(config: &str, slots: &str) -> serde_json::Value {
     let bench = Bench::new();
     let (one, two) = hosts(&bench);
-    let config = bench.config("wire.click", config);
     let hashing = bench.config("hashing.py", HASHING);
     let hashing = hashing.to_str().unwrap();
-    let (a, b) = (
-        format!("a=dev:{}", bench.interface('a')),
-        format!("b=dev:{}", bench.interface('b')),
-    );
-    let links = ["--link", &a, "--link", &b, "--ring-slots", slots];
-    let mut running = bench.run(&[&[config.to_str().unwrap()][..], &links[..]].concat());
+    let mut running = bench.wire(config, "dev", &["--ring-slots", slots]);
     pings(&one, "10.77.0.2");
     let _server = two
         .service("python3", &format!("{hashing} server"))
@@ -418,7 +335,7 @@ fn transfer(config: &str, slots: &str) -> serde_json::Value {
     let client = one.command("python3", &format!("{hashing} client"));
     let said = Runner::default().run(client, Duration::from_secs(90));
     assert_eq!(said.unwrap().trim(), "intact");
-    running.signal(running.child.id(), "-INT");
+    kill("-INT", running.child.id());
     loop {
         let said = event(&mut running.lines);
         assert!(said.is_object() && !said.as_object().unwrap().is_empty());
@@ -430,20 +347,13 @@ fn transfer(config: &str, slots: &str) -> serde_json::Value {
 
 #[test]
 fn segments_cross_a_guest_whole_or_are_cut_for_it() {
-    if not_root() {
-        return;
-    }
-    if let Err(missing) = weir::lab::require(&["python3"]) {
-        eprintln!("skipped: {missing}");
-        return;
-    }
     let count = |traffic: &serde_json::Value, of: [&str; 3]| {
         let count = traffic[of[0]][of[1]][of[2]].as_u64();
         count.unwrap_or_else(|| panic!("no {of:?} in {traffic}"))
     };
     // All its elements look at headers alone; 64 slots hold one frame of 64 KB.
     for slots in ["256", "64"] {
-        let whole = transfer(WIRE, slots);
+        let whole = transfer(CROSSING, slots);
         let large = count(&whole, ["b", "guest", "segmented_in"]);
         assert!(
             large > 100,
@@ -467,9 +377,6 @@ fn segments_cross_a_guest_whole_or_are_cut_for_it() {
 
 #[test]
 fn a_tap_is_made_and_goes_with_the_guest() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
     let config = bench.config(
         "answer.click",
@@ -485,67 +392,30 @@ fn a_tap_is_made_and_goes_with_the_guest() {
     let runner = Runner::default();
     // A namespace of its own for the host's side, so that nothing here routes there.
     let host = Namespace::new(&runner).unwrap();
-    runner
-        .run(
-            ip(&format!("link set {tap} netns {}", host.pid())),
-            Duration::from_secs(5),
-        )
-        .unwrap();
-    for set in [
-        format!("addr add 10.78.0.2/24 dev {tap}"),
-        format!("link set {tap} up"),
-    ] {
-        runner
-            .run(host.command("ip", &set), Duration::from_secs(5))
-            .unwrap();
-    }
+    let run = |command| runner.run(command, LIMIT);
+    run(ip(&format!("link set {tap} netns {}", host.pid()))).unwrap();
+    run(host.command("ip", &format!("addr add 10.78.0.2/24 dev {tap}"))).unwrap();
+    run(host.command("ip", &format!("link set {tap} up"))).unwrap();
     pings(&host, "10.78.0.1");
-    running.signal(running.child.id(), "-TERM");
+    kill("-TERM", running.child.id());
     assert!(running.ends().success());
-    assert!(
-        runner
-            .run(
-                host.command("ip", &format!("link show {tap}")),
-                Duration::from_secs(5)
-            )
-            .is_err()
-    );
-}
-
-/// Starts a wire on two TAPs; they need no peers.
-fn wire(bench: &Bench) -> Running {
-    let config = bench.config("wire.click", WIRE);
-    let (a, b) = (
-        format!("a=tap:{}", bench.interface('a')),
-        format!("b=tap:{}", bench.interface('b')),
-    );
-    bench.run(&[config.to_str().unwrap(), "--link", &a, "--link", &b])
+    assert!(run(host.command("ip", &format!("link show {tap}"))).is_err());
 }
 
 #[track_caller]
 fn nothing_is_left(bench: &Bench, running: &Running) {
     gone(running.pid("pid"));
     gone(running.pid("switch_pid"));
-    let start = Instant::now();
     for letter in ['a', 'b'] {
-        while exists(&bench.interface(letter)) {
-            assert!(
-                start.elapsed() < Duration::from_secs(2),
-                "an interface is left"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("an interface is left", || !exists(&bench.interface(letter)));
     }
 }
 
 #[test]
 fn a_killed_guest_is_noticed() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
-    let mut running = wire(&bench);
-    running.signal(running.pid("pid"), "-KILL");
+    let mut running = bench.wire(CROSSING, "tap", &[]);
+    kill("-KILL", running.pid("pid"));
     let said = event(&mut running.lines);
     assert!(
         said["exit"].as_str().unwrap().contains("killed by SIGKILL"),
@@ -557,12 +427,9 @@ fn a_killed_guest_is_noticed() {
 
 #[test]
 fn a_killed_switch_is_noticed() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
-    let mut running = wire(&bench);
-    running.signal(running.pid("switch_pid"), "-KILL");
+    let mut running = bench.wire(CROSSING, "tap", &[]);
+    kill("-KILL", running.pid("switch_pid"));
     assert_eq!(event(&mut running.lines)["event"], "switch-ended");
     assert!(!running.ends().success());
     nothing_is_left(&bench, &running);
@@ -570,23 +437,17 @@ fn a_killed_switch_is_noticed() {
 
 #[test]
 fn a_killed_parent_takes_everything_with_it_and_its_name_is_free_again() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
-    let mut running = wire(&bench);
-    running.signal(running.child.id(), "-KILL");
+    let mut running = bench.wire(CROSSING, "tap", &[]);
+    kill("-KILL", running.child.id());
     running.ends();
     nothing_is_left(&bench, &running);
-    let again = wire(&bench);
+    let again = bench.wire(CROSSING, "tap", &[]);
     assert_eq!(again.running["name"], "wire");
 }
 
 #[test]
 fn a_router_that_stops_ends_the_run_in_good_order() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
     let text = "InfiniteSource(LIMIT 100, STOP true) -> Discard; FromNetfront(a) -> ToNetfront(a);";
     let config = bench.config("stop.click", text);
@@ -598,9 +459,6 @@ fn a_router_that_stops_ends_the_run_in_good_order() {
 
 #[test]
 fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
-    if not_root() {
-        return;
-    }
     let bench = Bench::new();
     let tap = |letter| format!("{letter}=tap:{}", bench.interface(letter));
     let try_config = |text: &str, more: &[&str]| {
@@ -666,7 +524,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--lanes", "two"], "‘two’ is no number of lanes"),
         (&["--cpu", "0,1"], "write --pin 0,1"),
     ] {
-        let said = try_config(WIRE, more);
+        let said = try_config(CROSSING, more);
         assert!(said.contains(expected), "{more:?}\n{said}");
     }
     assert!(
@@ -679,8 +537,8 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             .refusal(&["read", "nobody", "x"])
             .contains("no guest called ‘nobody’ is running")
     );
-    let running = wire(&bench);
-    let config = bench.config("wire.click", WIRE);
+    let running = bench.wire(CROSSING, "tap", &[]);
+    let config = bench.config("wire.click", CROSSING);
     let said = bench.refusal(&[
         "run",
         config.to_str().unwrap(),
@@ -695,13 +553,6 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
 
 #[test]
 fn the_firewall_demo_passes_what_it_allows_and_refuses_the_rest() {
-    if not_root() {
-        return;
-    }
-    if let Err(missing) = weir::lab::require(&["ping", "curl", "iperf3", "nginx"]) {
-        eprintln!("skipped: {missing}");
-        return;
-    }
     let bench = Bench::new();
     let output = bench.output(&["demo", "firewall"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

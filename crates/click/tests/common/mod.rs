@@ -1,6 +1,6 @@
 //! An environment with the element classes that the tests use.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unused_macros, reason = "each test file uses a part")]
 
 use click::{Diagnostics, Environment, FlatGraph, Library, Options};
 use std::collections::BTreeMap;
@@ -47,6 +47,19 @@ pub fn parse_in(world: &World, source: &str) -> (Option<FlatGraph>, String) {
 
 pub fn parse(source: &str) -> (Option<FlatGraph>, String) {
     parse_in(&World::default(), source)
+}
+
+/// Tests by name: a configuration, and what is expected of it, from its second line on if the first
+/// is empty.
+macro_rules! cases {
+    ($check:ident: $($(#[$doc:meta])* $name:ident: $source:expr => $expected:expr;)+) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            let expected: &str = $expected;
+            $check($source, expected.strip_prefix('\n').unwrap_or(expected));
+        }
+    )+};
 }
 
 /// Asserts what a configuration becomes, and that this is a fixed point.

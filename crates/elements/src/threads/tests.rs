@@ -524,13 +524,10 @@ fn balancing_spreads_tasks() {
             .collect()
     };
     assert_eq!(homes(&mut crew), ["0"; 4]);
-    let start = Instant::now();
     crew.run(|router| {
         let mut sources = (0..4).map(|n| format!("s{n}"));
         sources.any(|source| says(router, &source, "home_thread", "1"))
-            || start.elapsed() > Duration::from_secs(20)
     });
-    assert!(homes(&mut crew).contains(&"1".to_string()));
     crew.end();
 }
 

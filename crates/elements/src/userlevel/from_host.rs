@@ -187,7 +187,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, can_run, run_until};
+    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     const CONFIG: &str = "f :: FromHost(fake0, 192.0.2.1/24, ETHER 2:0:0:0:0:1, GATEWAY 192.0.2.2)
@@ -199,9 +199,6 @@ mod tests {
 
     #[test]
     fn the_host_talks_to_the_router() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("from-host");
         namespace.within(|| {
             let mut rig = Rig::new(CONFIG);
@@ -226,9 +223,6 @@ mod tests {
 
     #[test]
     fn frames_wait_while_there_is_no_room() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("from-host-full");
         namespace.within(|| {
             let config = "f :: FromHost(fake0, 192.0.2.1/24) -> q :: Queue(3) -> p :: Puller;";
@@ -252,9 +246,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("from-host-errors");
         namespace.within(|| {
             let error = |config: &str, text: &str| {

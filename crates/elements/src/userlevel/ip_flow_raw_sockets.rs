@@ -291,16 +291,13 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, can_run, run_until};
+    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> f :: IPFlowRawSockets -> c :: Collect;";
 
     #[test]
     fn each_flow_gets_what_its_other_end_sends() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("flow-sockets");
         namespace.ip("link set lo up");
         namespace.within(|| {
@@ -333,9 +330,6 @@ mod tests {
 
     #[test]
     fn flows_end_when_the_notifier_says_so() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("flow-notifier");
         namespace.ip("link set lo up");
         namespace.within(|| {

@@ -42,14 +42,12 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, can_run, run_until};
+    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     fn within(test: &str, work: impl FnOnce(&Namespace) + Send) {
-        if can_run() {
-            let namespace = Namespace::new(test);
-            namespace.within(|| work(&namespace));
-        }
+        let namespace = Namespace::new(test);
+        namespace.within(|| work(&namespace));
     }
 
     /// Lets the host ping an address, and the router run meanwhile; returns whether it was

@@ -19,14 +19,11 @@ one_way! {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::testing::{Namespace, can_run, run_until};
+    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     #[test]
     fn it_sends_as_a_raw_socket_does() {
-        if !can_run() {
-            return;
-        }
         let namespace = Namespace::new("to-raw-socket");
         namespace.ip("link set lo up");
         namespace.within(|| {

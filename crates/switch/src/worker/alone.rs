@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Egress, Handoff, Parts, PortSetup, QueueSetup, Worker};
 use crate::counters::{LaneCounters, LaneStatus, PortStats};
@@ -83,9 +83,9 @@ impl Alone {
         self.worker.run().unwrap();
     }
 
-    /// Goes round once, after `before`, with a job that waits.
-    pub fn round_with_a_job(&mut self, before: Duration) {
-        self.worker.clock.now = Instant::now().checked_sub(before).unwrap();
+    /// Goes round once, in a round that began at `now`, with a job that waits.
+    pub fn round_with_a_job(&mut self, now: Instant) {
+        self.worker.clock.now = now;
         self.waker.wake_for_job();
         self.worker.go_round();
         assert!(self.waker.take_jobs());

@@ -1,6 +1,7 @@
 //! Hosts as network namespaces, and a guest as a thread on the guest's side of a data region.
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros)]
 
+use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -12,17 +13,30 @@ use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
 use rustix::thread::futex;
 use switch::client::{Guest, SwitchClient};
+use switch::links::{HostLink, Tap};
 use switch::memory::{GuestSide, SharedRegion};
 use switch::properties::PortProperties;
-use switch::protocol::{GuestInterface, PortId};
+use switch::protocol::{GuestInterface, PortId, PortState};
 
 /// What tells this run's interfaces and namespaces from all others.
 pub fn unique(what: &str) -> String {
     format!("sw{}{what}", std::process::id())
 }
 
+/// Tests, with their names.
+macro_rules! tests {
+    ($($test:ident),+ $(,)?) => { &[$((stringify!($test), $test)),+] };
+}
+
 /// Runs the tests one after the other, or those whose names contain the word on the command line.
 pub fn run_all(tests: &[(&str, fn())]) {
+    let root = rustix::process::geteuid().is_root();
+    assert!(root, "needs root: makes network namespaces");
+    for tool in ["ip", "ss", "ping", "curl", "iperf3", "python3", "ethtool"] {
+        let found = Command::new("which").arg(tool).output();
+        assert!(found.unwrap().status.success(), "needs {tool}");
+    }
+    assert!(fs::exists("/dev/net/tun").unwrap(), "needs /dev/net/tun");
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     for (name, test) in tests {
         if filter
@@ -56,6 +70,28 @@ pub fn output(command: &str) -> Output {
         .args(words)
         .output()
         .unwrap_or_else(|error| panic!("{command}: {error}"))
+}
+
+/// A TAP device that this process makes.
+pub fn tap(name: &str) -> HostLink {
+    let options = Tap {
+        name,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    };
+    HostLink::open(&options).unwrap()
+}
+
+/// Attaches an open link to a domain.
+pub fn join(switch: &SwitchClient, link: HostLink, domain: u32) -> PortId {
+    let port = switch.attach_link(link, domain, PortProperties::default());
+    port.unwrap()
+}
+
+/// An interface's packet socket, attached to a domain.
+pub fn join_device(switch: &SwitchClient, interface: &str, domain: u32) -> PortId {
+    join(switch, HostLink::device(interface).unwrap(), domain)
 }
 
 /// A host: a namespace with one interface, `eth0`.
@@ -166,37 +202,47 @@ impl Drop for Host {
     }
 }
 
-/// Waits up to five seconds for something to be so.
+/// Bytes that look random, the same ones each time.
+pub fn noise(bytes: u32) -> Vec<u8> {
+    let noise = (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
+    noise.collect()
+}
+
+/// A port's state.
+pub fn state(switch: &SwitchClient, port: PortId) -> PortState {
+    let ports = switch.ports().unwrap();
+    ports.iter().find(|p| p.id == port).unwrap().state
+}
+
+/// How many descriptors a process has.
+pub fn descriptors(process: i32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+/// A process's mappings.
+pub fn mappings(process: i32) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    maps.lines().map(String::from).collect()
+}
+
+/// Memory of a process that is its own, in KiB.
+pub fn anonymous(process: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon"));
+    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+    kib.parse().unwrap()
+}
+
+/// Longest that anything here may take on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Waits for something to be so.
 pub fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !so() {
-        assert!(started.elapsed() < Duration::from_secs(5), "never: {what}");
+        assert!(started.elapsed() < LIMIT, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// What these tests need and this machine has not.
-pub fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("the tests of the switch between namespaces need root".into());
-    }
-    for (tool, argument) in [
-        ("ip", "-V"),
-        ("ss", "-V"),
-        ("ping", "-V"),
-        ("curl", "-V"),
-        ("iperf3", "-v"),
-        ("python3", "-V"),
-    ] {
-        let mut command = Command::new(tool);
-        command.arg(argument).stdout(Stdio::null());
-        if command.stderr(Stdio::null()).status().is_err() {
-            return Some(format!(
-                "the tests of the switch between namespaces need {tool}"
-            ));
-        }
-    }
-    (!std::fs::exists("/dev/net/tun").unwrap_or(false)).then(|| "/dev/net/tun is missing".into())
 }
 
 /// Ping, a file by HTTP, and a TCP test of `bytes`, by IPv4 and IPv6, to the host 10.9.1.2; returns
@@ -208,9 +254,7 @@ pub fn exchange(from: &Host, to: &mut Host, bytes: &str) -> f64 {
     from.run(&format!("ping -q -c 3 -i 0.05 -s 1472 -M do -W 2 {v4}"));
     let folder = std::env::temp_dir().join(unique("www"));
     std::fs::create_dir_all(&folder).unwrap();
-    let file: Vec<u8> = (0..5_000_000u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
+    let file = noise(5_000_000);
     std::fs::write(folder.join("file"), &file).unwrap();
     to.serve(
         &format!(
@@ -269,12 +313,17 @@ pub struct GuestMemory {
 }
 
 impl GuestMemory {
-    pub fn new(name: &str, slots: u32, interfaces: usize) -> GuestMemory {
-        let geometry = Geometry::new(slots, interfaces).expect("a geometry");
-        let names: Vec<String> = (0..interfaces).map(|i| format!("{name}.eth{i}")).collect();
-        let descriptors: Vec<Interface> = (0u8..)
-            .zip(&names)
-            .map(|(i, name)| Interface::new(name, [2, 0, 0, 0, 9, i], 1500).expect("a name"))
+    pub fn new(name: &str, slots: u32, interfaces: u8) -> GuestMemory {
+        let macs: Vec<_> = (0..interfaces).map(|i| [2, 0, 0, 0, 9, i]).collect();
+        GuestMemory::with(name, slots, &macs)
+    }
+
+    /// With interfaces of these addresses.
+    pub fn with(name: &str, slots: u32, macs: &[[u8; 6]]) -> GuestMemory {
+        let geometry = Geometry::new(slots, macs.len()).expect("a geometry");
+        let names: Vec<String> = (0..macs.len()).map(|i| format!("{name}.eth{i}")).collect();
+        let descriptors: Vec<Interface> = std::iter::zip(&names, macs)
+            .map(|(name, &mac)| Interface::new(name, mac, 1500).expect("a name"))
             .collect();
         let (region, file) = SharedRegion::create(geometry, &descriptors).expect("a region");
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
@@ -289,13 +338,23 @@ impl GuestMemory {
 
     /// Attaches interface `i` to domain `domains[i]`.
     pub fn attach(&self, switch: &SwitchClient, domains: &[u32]) -> Vec<PortId> {
+        self.attach_with(switch, domains, &PortProperties::default())
+    }
+
+    /// The same, with properties.
+    pub fn attach_with(
+        &self,
+        switch: &SwitchClient,
+        domains: &[u32],
+        properties: &PortProperties,
+    ) -> Vec<PortId> {
         let interfaces = self.names.iter().zip(domains);
         let interfaces = interfaces.map(|(name, &domain)| GuestInterface {
             name: name.clone(),
             domain,
             mtu: 1500,
             mac: None,
-            properties: PortProperties::default(),
+            properties: properties.clone(),
         });
         let guest = Guest {
             region: self.file.as_fd(),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::qemu::{self, Qemu};
+use super::qemu::Qemu;
 
 /// Modules that virtio-net needs, each behind those that it needs itself.
 const MODULES: [&str; 8] = [
@@ -46,13 +46,6 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("../linux")
 }
 
-/// What is missing to run these tests.
-pub fn missing() -> Option<&'static str> {
-    let unpacked = kernel().is_some() && busybox().is_some();
-    let linux = (!unpacked).then_some("the kernel for a guest is missing: `make setup` fetches it");
-    qemu::qemu_missing().or(linux)
-}
-
 fn kernel() -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder().join("boot")).ok()?.flatten();
     let mut paths = entries.map(|entry| entry.path());
@@ -69,7 +62,7 @@ pub fn start(socket: &Path, mac: &str, options: &str) -> Qemu {
     // QEMU 7.2 crashes when a vhost-user device has message signalled interrupts and the processor
     // is emulated.
     let device = format!("mac={mac},vectors=0{options}");
-    let kernel = kernel().expect("a kernel");
+    let kernel = kernel().expect("needs a kernel for the guest: `make setup` fetches it");
     Qemu::boot(socket, &device, &kernel, &files(), TOLD)
 }
 
@@ -90,7 +83,8 @@ fn files() -> Vec<u8> {
     for folder in ["bin", "modules", "proc", "sys", "dev", "www"] {
         archive.add(folder, 0o040_755, &[]);
     }
-    let busybox = std::fs::read(busybox().expect("busybox")).expect("busybox");
+    let busybox =
+        std::fs::read(busybox().expect("needs busybox: `make setup` fetches it")).expect("busybox");
     archive.add("bin/busybox", 0o100_755, &busybox);
     archive.add("init", 0o100_755, INIT.as_bytes());
     let root = [

@@ -2,6 +2,7 @@
 //! and one that breaks every rule. Needs root for the switch's sake; one after the other, since the
 //! switch is forked from a process without threads.
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 mod frames;
@@ -15,15 +16,18 @@ mod testpmd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{unique, wait_for};
+use common::{descriptors, join, mappings, state, unique, wait_for};
 use frames::{tcp, tcp_sum, tcp_sum_of_nothing, to_be_cut};
 use frontend::packed::{AVAIL, USED};
 use frontend::{
     Driver, Frontend, GUEST, HEADER, NEXT, SIZE, USER, WRITE, ask, available_at, descriptors_at,
     feature, used_at,
 };
-use real::{PACKED, a_guest_of_qemu, a_killed_testpmd, linux_guest, two_testpmds};
-use rules::{random_rings, rules_are_broken};
+use real::{
+    PACKED, a_guest_of_qemu_fetches_a_file_by_tcp, a_killed_testpmd_comes_back, linux_guest,
+    two_testpmds,
+};
+use rules::{random_rings_do_no_harm, who_breaks_the_rules_is_disconnected_and_others_go_on};
 use rustix::fd::AsFd;
 use rustix::process::Signal;
 use switch::client::SwitchClient;
@@ -31,69 +35,55 @@ use switch::counters::Reason;
 use switch::links::{HostLink, VhostUser, VhostUserConnected};
 use switch::lookup::{Answer, Command, Flow};
 use switch::process::Switch;
-use switch::properties::{DomainProperties, LookupKind, PortProperties};
+use switch::properties::{DomainProperties, LookupKind};
 use switch::protocol::{PortId, PortState};
 
-const TESTS: &[(&str, fn())] = &[
-    ("two_testpmds_exchange_what_both_counted", || {
-        two_testpmds("", "");
-    }),
-    ("two_testpmds_with_packed_rings_do_likewise", || {
-        two_testpmds(PACKED, PACKED);
-    }),
-    ("packed_rings_and_split_ones_meet", || {
-        two_testpmds(PACKED, "");
-        two_testpmds("", PACKED);
-    }),
-    ("a_killed_testpmd_comes_back", a_killed_testpmd),
-    ("a_guest_of_qemu_fetches_a_file_by_tcp", a_guest_of_qemu),
-    (
-        "a_linux_guest_moves_segments_and_outlives_its_switch",
-        || linux_guest(""),
-    ),
-    ("a_linux_guest_with_packed_rings_does_likewise", || {
-        linux_guest(",packed=on")
-    }),
-    (
-        "segments_pass_whole_or_are_cut_as_the_driver_can_take_them",
-        segments_pass,
-    ),
-    ("any_layout_of_a_frame_is_understood", any_layout),
-    ("chains_go_round_a_ring_in_order", many_laps),
-    ("a_packed_ring_is_read_as_far_as_it_goes", packed_ring),
-    ("an_event_index_is_kept_to", an_event_index),
-    (
-        "queues_may_be_enabled_before_features_are_set",
-        enabled_early,
-    ),
-    ("a_queue_stops_where_it_stands_and_goes_on", a_queue_stops),
-    (
-        "rings_go_on_in_a_switch_that_takes_the_place_of_one_that_was_killed",
-        another_switch,
-    ),
-    (
-        "who_breaks_the_rules_is_disconnected_and_others_go_on",
-        rules_are_broken,
-    ),
-    ("random_rings_do_no_harm", random_rings),
-    (
-        "a_port_is_closed_after_too_many_violations",
-        a_port_is_closed,
-    ),
-    ("nothing_of_a_frontend_stays", nothing_stays),
-    (
-        "a_frontend_that_listens_is_connected_to",
-        a_frontend_listens,
-    ),
-    ("flows_are_spread_over_a_drivers_queues", several_queues),
-    (
-        "a_domain_asks_a_click_configuration_or_a_flow_table",
-        lookup_functions,
-    ),
-];
-
 fn main() {
-    common::run_all(TESTS);
+    common::run_all(tests![
+        two_testpmds_exchange_what_both_counted,
+        two_testpmds_with_packed_rings_do_likewise,
+        packed_rings_and_split_ones_meet,
+        a_killed_testpmd_comes_back,
+        a_guest_of_qemu_fetches_a_file_by_tcp,
+        a_linux_guest_moves_segments_and_outlives_its_switch,
+        a_linux_guest_with_packed_rings_does_likewise,
+        segments_pass_whole_or_are_cut_as_the_driver_can_take_them,
+        any_layout_of_a_frame_is_understood,
+        chains_go_round_a_ring_in_order,
+        a_packed_ring_is_read_as_far_as_it_goes,
+        an_event_index_is_kept_to,
+        queues_may_be_enabled_before_features_are_set,
+        a_queue_stops_where_it_stands_and_goes_on,
+        rings_go_on_in_a_switch_that_takes_the_place_of_one_that_was_killed,
+        who_breaks_the_rules_is_disconnected_and_others_go_on,
+        random_rings_do_no_harm,
+        a_port_is_closed_after_too_many_violations,
+        nothing_of_a_frontend_stays,
+        a_frontend_that_listens_is_connected_to,
+        flows_are_spread_over_a_drivers_queues,
+        a_domain_asks_a_click_configuration_or_a_flow_table,
+    ]);
+}
+
+fn two_testpmds_exchange_what_both_counted() {
+    two_testpmds("", "");
+}
+
+fn two_testpmds_with_packed_rings_do_likewise() {
+    two_testpmds(PACKED, PACKED);
+}
+
+fn packed_rings_and_split_ones_meet() {
+    two_testpmds(PACKED, "");
+    two_testpmds("", PACKED);
+}
+
+fn a_linux_guest_moves_segments_and_outlives_its_switch() {
+    linux_guest("");
+}
+
+fn a_linux_guest_with_packed_rings_does_likewise() {
+    linux_guest(",packed=on");
 }
 
 /// A port that frontends connect to.
@@ -111,11 +101,8 @@ impl Socket {
             mtu: 1500,
             owner: None,
         });
-        let port = switch.attach_link(link.expect("a socket"), domain, PortProperties::default());
-        Socket {
-            path,
-            port: port.expect("attached"),
-        }
+        let port = join(switch, link.expect("a socket"), domain);
+        Socket { path, port }
     }
 }
 
@@ -152,7 +139,7 @@ impl Pair {
     }
 }
 
-fn segments_pass() {
+fn segments_pass_whole_or_are_cut_as_the_driver_can_take_them() {
     LAYOUTS.into_iter().for_each(segments_pass_by);
 }
 
@@ -205,7 +192,7 @@ fn segments_pass_by(layout: u64) {
     assert_eq!(pair.violations(&pair.a) + pair.violations(&pair.b), 0);
 }
 
-fn any_layout() {
+fn any_layout_of_a_frame_is_understood() {
     for layout in LAYOUTS {
         any_layout_by(layout, false);
         any_layout_by(layout, true);
@@ -280,7 +267,7 @@ impl Frontend {
     }
 }
 
-fn an_event_index() {
+fn an_event_index_is_kept_to() {
     LAYOUTS.into_iter().for_each(an_event_index_by);
 }
 
@@ -311,7 +298,7 @@ fn an_event_index_by(layout: u64) {
 
 /// Frames of one to four descriptors, over rooms of as many, some of which go over the end of the
 /// ring.
-fn many_laps() {
+fn chains_go_round_a_ring_in_order() {
     for layout in LAYOUTS {
         let pair = Pair::new();
         let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(MERGING | layout);
@@ -338,7 +325,7 @@ fn many_laps() {
     }
 }
 
-fn packed_ring() {
+fn a_packed_ring_is_read_as_far_as_it_goes() {
     let pair = Pair::new();
     let features = MERGING | feature::PACKED;
     let [_, transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(features);
@@ -369,7 +356,7 @@ fn packed_ring() {
     assert_eq!(pair.violations(&pair.a), 0);
 }
 
-fn enabled_early() {
+fn queues_may_be_enabled_before_features_are_set() {
     /// Version 1, and an answer is waited for.
     const NEED_REPLY: u32 = 1 | 1 << 3;
     let pair = Pair::new();
@@ -396,7 +383,7 @@ fn enabled_early() {
     }
 }
 
-fn a_queue_stops() {
+fn a_queue_stops_where_it_stands_and_goes_on() {
     // A packed ring's place has the lap in its highest bit, and comes twice.
     a_queue_stops_by(0, 3);
     a_queue_stops_by(feature::PACKED, 0x8003_8003);
@@ -427,7 +414,7 @@ fn a_queue_stops_by(layout: u64, at: u32) {
     assert_eq!(receive.back(), 3);
 }
 
-fn another_switch() {
+fn rings_go_on_in_a_switch_that_takes_the_place_of_one_that_was_killed() {
     LAYOUTS.into_iter().for_each(another_switch_by);
 }
 
@@ -493,13 +480,9 @@ fn send_from(transmit: &mut Driver, first: u16, frame: &[u8], pieces: usize) {
     transmit.ring();
 }
 
-fn a_port_is_closed() {
+fn a_port_is_closed_after_too_many_violations() {
     let pair = Pair::new();
-    let state = || {
-        let ports = pair.switch.client().ports().expect("ports");
-        let port = ports.into_iter().find(|port| port.id == pair.a.port);
-        port.expect("the port").state
-    };
+    let state = || state(pair.switch.client(), pair.a.port);
     for n in 1..=64 {
         assert_eq!(state(), PortState::Open, "after {n}");
         let frontend = Frontend::connect(&pair.a.path);
@@ -514,14 +497,13 @@ fn a_port_is_closed() {
     assert!(!late.is_served());
 }
 
-fn nothing_stays() {
+fn nothing_of_a_frontend_stays() {
     let pair = Pair::new();
-    let process = format!("/proc/{}", pair.switch.pid().as_raw_nonzero());
+    let pid = pair.switch.pid().as_raw_pid();
     let held = || {
-        let files = std::fs::read_dir(format!("{process}/fd")).expect("descriptors");
-        let maps = std::fs::read_to_string(format!("{process}/maps")).expect("mappings");
-        let shared = maps.lines().filter(|line| line.contains("frontend"));
-        (files.count(), shared.count())
+        let maps = mappings(pid);
+        let shared = maps.iter().filter(|map| map.contains("frontend"));
+        (descriptors(pid), shared.count())
     };
     let before = held();
     for round in 0..200 {
@@ -536,7 +518,7 @@ fn nothing_stays() {
     wait_for("all is as it was", || held() == before);
 }
 
-fn a_frontend_listens() {
+fn a_frontend_that_listens_is_connected_to() {
     let switch = Switch::spawn().expect("a switch");
     let path = std::env::temp_dir().join(unique("vhl"));
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a listener");
@@ -547,8 +529,7 @@ fn a_frontend_listens() {
         owner: None,
     }));
     let client = switch.client();
-    let attached = client.attach_link(link.expect("connected"), 1, PortProperties::default());
-    let port = attached.expect("attached");
+    let port = join(client, link.expect("connected"), 1);
     let (stream, _) = listener.accept().expect("a connection");
     let frontend = Frontend::on(stream);
     let [_, mut transmit] = frontend.set_up(PLAIN);
@@ -561,7 +542,7 @@ fn a_frontend_listens() {
     let _ = std::fs::remove_file(&path);
 }
 
-fn lookup_functions() {
+fn a_domain_asks_a_click_configuration_or_a_flow_table() {
     switch::lookup::register(&click_lookup::FUNCTION);
     let pair = Pair::new();
     let client = pair.switch.client();
@@ -648,7 +629,7 @@ fn lookup_functions() {
     assert!(read("o.count").is_err());
 }
 
-fn several_queues() {
+fn flows_are_spread_over_a_drivers_queues() {
     let pair = Pair::new();
     let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(MERGING);
     let sink = Frontend::connect(&pair.b.path);

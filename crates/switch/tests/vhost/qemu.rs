@@ -13,28 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// iPXE as a kernel for QEMU, where Debian's package has it.
+/// iPXE as a kernel for QEMU.
 const IPXE: &str = "/boot/ipxe.lkrn";
 /// How long all of it may take: an emulated processor is slow, and slower on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is missing to run these tests.
-pub fn missing() -> Option<&'static str> {
-    qemu_missing().or_else(|| {
-        let no_ipxe = !Path::new(IPXE).exists();
-        no_ipxe.then_some("/boot/ipxe.lkrn is missing (Debian's package ipxe)")
-    })
-}
-
-/// The same, but for iPXE.
-pub fn qemu_missing() -> Option<&'static str> {
-    let quietly = |command: &mut Command| {
-        let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
-        silent.status().is_ok()
-    };
-    let there = quietly(Command::new("qemu-system-x86_64").arg("--version"));
-    (!there).then_some("qemu-system-x86_64 is missing (Debian's package qemu-system-x86)")
-}
 
 /// A running QEMU. It is killed when dropped.
 pub struct Qemu {
@@ -47,6 +29,10 @@ impl Qemu {
     /// Starts one whose network device is on the socket and has this address, by the legacy
     /// interface or by virtio 1, and whose guest does what the script says.
     pub fn start(socket: &Path, mac: &str, legacy: bool, script: &str) -> Qemu {
+        assert!(
+            Path::new(IPXE).exists(),
+            "needs {IPXE}: Debian package ipxe"
+        );
         let modern = if legacy { "on" } else { "off" };
         let device = format!("mac={mac},disable-modern={modern}");
         let script = format!("#!ipxe\n{script}\n");
@@ -88,7 +74,8 @@ impl Qemu {
         for (option, value) in options {
             command.args([option, &value]);
         }
-        let child = command.stdin(Stdio::null()).spawn().expect("QEMU");
+        let child = command.stdin(Stdio::null()).spawn();
+        let child = child.expect("needs qemu-system-x86_64: Debian package qemu-system-x86");
         Qemu {
             child,
             initrd: initrd_file,

@@ -1,17 +1,14 @@
 //! What happens between frontends that are not of this program: DPDK's testpmd, iPXE and Linux in
 //! QEMU.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use switch::counters::Reason;
-use switch::links::HostLink;
 use switch::process::Switch;
-use switch::properties::PortProperties;
 use switch::protocol::PortId;
 
-use crate::common::{self, Host, unique, wait_for};
+use crate::common::{self, Host, join_device, unique, wait_for};
 use crate::frontend::feature;
 use crate::qemu::{self, Qemu};
 use crate::testpmd::{Counted, Testpmd};
@@ -22,25 +19,8 @@ const B: &str = "52:54:00:00:00:0b";
 /// Has a testpmd use packed rings.
 pub const PACKED: &str = ",packed_vq=1";
 
-/// Whether testpmd is there; says so if not.
-fn has_testpmd() -> bool {
-    let mut command = std::process::Command::new("dpdk-testpmd");
-    command
-        .args(["--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let found = command.status().is_ok();
-    if !found {
-        println!("skipped: dpdk-testpmd is missing (Debian's package dpdk-dev)");
-    }
-    found
-}
-
 /// Two, with these options of their devices.
 pub fn two_testpmds(source_options: &str, sink_options: &str) {
-    if !has_testpmd() {
-        return;
-    }
     let switch = Switch::spawn().expect("a switch");
     let client = switch.client();
     let (a, b) = (Socket::new(client, "vha", 1), Socket::new(client, "vhb", 1));
@@ -79,10 +59,7 @@ pub fn two_testpmds(source_options: &str, sink_options: &str) {
     }
 }
 
-pub fn a_killed_testpmd() {
-    if !has_testpmd() {
-        return;
-    }
+pub fn a_killed_testpmd_comes_back() {
     let switch = Switch::spawn().expect("a switch");
     let client = switch.client();
     let (a, b) = (Socket::new(client, "vha", 1), Socket::new(client, "vhb", 1));
@@ -101,17 +78,11 @@ pub fn a_killed_testpmd() {
     assert_eq!(client.stats(b.port).dropped(Reason::Violation), 0);
 }
 
-pub fn a_guest_of_qemu() {
-    if let Some(missing) = qemu::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
+pub fn a_guest_of_qemu_fetches_a_file_by_tcp() {
     let switch = Switch::spawn().expect("a switch");
     let client = switch.client();
     let (host, link) = Host::with_veth("vhq", 1, 1);
-    let link = HostLink::device(&link).expect("a link");
-    let uplink = client.attach_link(link, 1, PortProperties::default());
-    uplink.expect("attached");
+    join_device(client, &link, 1);
     let socket = Socket::new(client, "vhq", 1);
     // A script whose last line fetches another file: it was read to its end.
     let mut script = b"#!ipxe\n".to_vec();
@@ -137,9 +108,8 @@ pub fn a_guest_of_qemu() {
 /// A switch with a host by a packet socket and a machine by vhost-user; gives their ports.
 fn host_and_machine(switch: &Switch, link: &str) -> (PortId, Socket) {
     let client = switch.client();
-    let link = HostLink::device(link).expect("a link");
-    let uplink = client.attach_link(link, 1, PortProperties::default());
-    (uplink.expect("attached"), Socket::new(client, "vhx", 1))
+    let uplink = join_device(client, link, 1);
+    (uplink, Socket::new(client, "vhx", 1))
 }
 
 /// Sends a file to whoever connects.
@@ -156,10 +126,6 @@ while True:
 ";
 
 pub fn linux_guest(options: &str) {
-    if let Some(missing) = linux::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
     let mut switch = Switch::spawn().expect("a switch");
     let (mut host, link) = Host::with_veth("vhx", 1, 1);
     let (mut uplink, mut socket) = host_and_machine(&switch, &link);
@@ -190,10 +156,7 @@ pub fn linux_guest(options: &str) {
 
     let folder = std::env::temp_dir().join(unique("linux"));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let file: Vec<u8> = (0..8_000_000u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
-    std::fs::write(folder.join("file"), file).expect("a file");
+    std::fs::write(folder.join("file"), common::noise(8_000_000)).expect("a file");
     let sum = |path: &std::path::Path| {
         let sum = common::run(&format!("md5sum {}", path.display()));
         sum.split(' ').next().expect("a sum").to_string()

@@ -262,7 +262,7 @@ const SPLIT_TABLES: &[Breaking] = &[
     }),
 ];
 
-pub fn rules_are_broken() {
+pub fn who_breaks_the_rules_is_disconnected_and_others_go_on() {
     break_rules(MERGING, &[MESSAGES, RINGS, SPLIT]);
     break_rules(MERGING | feature::PACKED, &[RINGS, PACKED]);
     break_rules(MERGING | feature::INDIRECT, &[TABLES, SPLIT_TABLES]);
@@ -350,7 +350,7 @@ fn fill(driver: &Driver, state: &mut u64) {
     driver.set_index(random(state) as u16 % (SIZE + SIZE / 4));
 }
 
-pub fn random_rings() {
+pub fn random_rings_do_no_harm() {
     let switch = Switch::spawn().expect("a switch");
     let client = switch.client();
     let honest = Socket::new(client, "vhb", 1);

@@ -85,6 +85,9 @@ impl Testpmd {
         ];
         let mode = format!("--forward-mode={mode}");
         let own = ["-i", "--no-mlockall", "--total-num-mbufs=16384", &mode];
+        let found = Command::new("which").arg("dpdk-testpmd").output();
+        let found = found.is_ok_and(|found| found.status.success());
+        assert!(found, "needs dpdk-testpmd: Debian package dpdk-dev");
         let (output, write) = std::io::pipe().expect("a pipe");
         let mut child = Command::new("stdbuf")
             .args(["-oL", "dpdk-testpmd"])

@@ -7,7 +7,7 @@ use node::model::{
 };
 use serde_json::json;
 
-use crate::common::{Host, not_root, pinging, until};
+use crate::common::{Host, pinging, until};
 
 /// Removes a resource and makes it again of what the API answered.
 #[track_caller]
@@ -39,9 +39,6 @@ fn put_back<S: Spec>(host: &Host, name: &str) {
 
 #[test]
 fn what_the_api_answers_can_be_sent_back() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let client = host.client();
     let tap = format!("{}t", host.prefix);
@@ -102,9 +99,6 @@ fn what_the_api_answers_can_be_sent_back() {
 
 #[test]
 fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let client = host.client();
     host.ok("stub create lan");
@@ -179,13 +173,8 @@ fn value(text: &str, series: &str) -> u64 {
 
 #[test]
 fn metrics_are_what_stat_shows_while_traffic_flows() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
-    host.ok("stub create lan");
-    let one = host.namespace("lan", "a0", "10.85.0.1/24", None);
-    let _two = host.namespace("lan", "b0", "10.85.0.2/24", None);
+    let (one, _two) = host.lan("10.85.0");
     host.ok("flow add -l lan -a transport=icmp -p maxbw=10M pings");
     let client = host.client();
     let mut ping = pinging(&one, "10.85.0.2", 5);
@@ -237,9 +226,6 @@ fn metrics_are_what_stat_shows_while_traffic_flows() {
 
 #[test]
 fn a_node_logs_for_people_or_as_json() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::with(&["--log", "json"]);
     let first = host.said.lock().unwrap()[0].clone();
     let event: serde_json::Value = serde_json::from_str(&first).unwrap();

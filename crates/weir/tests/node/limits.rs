@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use node::model::{Guest, GuestState, GuestStatus};
 
-use crate::common::{
-    CROSSING, Host, LIMIT, alive, counted, holds, kill, not_root, pinging, pings, until,
-};
+use crate::common::{CROSSING, Host, LIMIT, alive, counted, holds, kill, pinging, pings, until};
 
 /// A small file system in memory. It is unmounted when dropped.
 struct Disk(PathBuf);
@@ -52,16 +50,11 @@ impl Drop for Disk {
 
 #[test]
 fn a_full_disk_is_told_of_and_the_rest_goes_on() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     host.end("-TERM");
     let disk = Disk::new(host.folder.join("state"), "8M");
     host.start();
-    host.ok("stub create lan");
-    let a = host.namespace("lan", "a0", "10.93.0.1/24", None);
-    let _b = host.namespace("lan", "b0", "10.93.0.2/24", None);
+    let (a, _b) = host.lan("10.93.0");
     pings(&a, "10.93.0.2");
     let first = format!("{}m", host.prefix);
     host.ok(&format!("vnic create -l lan --host {first}"));
@@ -161,9 +154,6 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
 /// does not know of it, has nothing run twice.
 #[test]
 fn with_a_full_disk_the_switch_and_guests_are_started_again() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     host.end("-TERM");
     let disk = Disk::new(host.folder.join("state"), "3M");
@@ -201,11 +191,7 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
     };
     fill(&host);
 
-    let switch = host.switch_pid();
-    kill("-KILL", switch);
-    until("there is no switch", || {
-        host.view().switch_pid.is_some_and(|pid| pid != switch)
-    });
+    host.lose_switch();
     pings(&a, "10.95.0.2");
     kill("-KILL", first);
     let is_another = |host: &Host, not: u32| {
@@ -283,9 +269,6 @@ fn answer(host: &Host, method: &str, path: &str, body: &str) -> String {
 
 #[test]
 fn a_client_that_says_no_more_is_answered_and_then_let_go() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let before = holds(host.view().pid);
     let answers = |method: &str, path: &str, body: &str, what: &str| {
@@ -322,13 +305,8 @@ const CLIENTS: usize = 64;
 
 #[test]
 fn clients_that_flood_the_api_are_let_go_and_the_rest_goes_on() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
-    host.ok("stub create lan");
-    let a = host.namespace("lan", "a0", "10.94.0.1/24", None);
-    let _b = host.namespace("lan", "b0", "10.94.0.2/24", None);
+    let (a, _b) = host.lan("10.94.0");
     pings(&a, "10.94.0.2");
     let node = host.view().pid;
     let before = holds(node);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
-use crate::common::{Host, LIMIT, counted, kill, not_root, path, pinging, pings, until};
+use crate::common::{Host, LIMIT, counted, kill, path, pinging, pings, until};
 
 /// UDP packets of 400 flows, to `to`.
 fn flows(from: &Namespace, to: &str) {
@@ -41,9 +41,6 @@ fn worked(host: &Host) -> Vec<u64> {
 
 #[test]
 fn a_link_is_read_on_as_many_lanes_as_asked_for() {
-    if not_root() {
-        return;
-    }
     let host = Host::with(&["--lanes", "2"]);
     let runner = Runner::default();
     let far = Namespace::new(&runner).unwrap();
@@ -80,11 +77,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     assert!(parts >= whole.unwrap());
 
     // It is so in the switch that takes the place of one that is killed.
-    let killed = host.switch_pid();
-    kill("-KILL", killed);
-    until("no other switch runs", || {
-        host.view().switch_pid.is_some_and(|pid| pid != killed)
-    });
+    host.lose_switch();
     pings(&inner, "10.86.0.1");
     flows(&far, "10.86.0.2");
     until("the flows are not spread again", || {
@@ -141,13 +134,8 @@ for port in range(400):
 
 #[test]
 fn a_node_that_is_asked_for_more_lanes_has_another_switch_take_its_place() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
-    host.ok("stub create lan");
-    let one = host.namespace("lan", "a0", "10.88.0.1/24", None);
-    let _two = host.namespace("lan", "b0", "10.88.0.2/24", None);
+    let (one, _two) = host.lan("10.88.0");
     pings(&one, "10.88.0.2");
     let first = host.switch_pid();
     let few = host.refusal("vnic set-prop -p lanes=2 a0");
@@ -166,9 +154,7 @@ fn a_node_that_is_asked_for_more_lanes_has_another_switch_take_its_place() {
     assert_eq!(host.switch_pid(), second);
     host.ok("vnic set-prop -p lanes=2 a0");
     kill("-KILL", second);
-    until("no other switch runs", || {
-        host.view().switch_pid.is_some_and(|pid| pid != second)
-    });
+    host.has_other_switch(second);
     assert_eq!(host.ok("link stat --lanes -p -o lane"), "0\n1\n");
     pings(&one, "10.88.0.2");
     host.end("-TERM");
@@ -215,9 +201,6 @@ impl Other {
 
 #[test]
 fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let runner = Runner::default();
     let run = |command| runner.run(command, LIMIT).unwrap();
@@ -264,9 +247,6 @@ fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
 
 #[test]
 fn a_link_leads_to_other_hosts_by_vxlan() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let other = Other::new(&host);
     let (ours, theirs) = (&other.ours, &other.theirs);
@@ -335,9 +315,6 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
 
 #[test]
 fn a_wire_reaches_another_host_by_vxlan() {
-    if not_root() {
-        return;
-    }
     let host = Host::with(&["--lanes", "2"]);
     let other = Other::new(&host);
     let text = format!(
@@ -388,13 +365,8 @@ fn answers(from: &Namespace, to: &str) -> bool {
 
 #[test]
 fn flows_go_where_a_flow_tables_entries_say() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
-    host.ok("stub create lan");
-    let a = host.namespace("lan", "a0", "10.90.0.1/24", None);
-    let _b = host.namespace("lan", "b0", "10.90.0.2/24", None);
+    let (a, _b) = host.lan("10.90.0");
     let ping = "icmp,nw_src=10.90.0.1,nw_dst=10.90.0.2";
     let add = format!("switch add-flow lan {ping},actions=output:b0");
     assert!(host.refusal(&add).contains("it works by learning"));
@@ -452,11 +424,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     host.end("-KILL");
     host.start();
     assert_eq!(made(&host), std::slice::from_ref(&entry));
-    let killed = host.switch_pid();
-    kill("-KILL", killed);
-    until("no other switch runs", || {
-        host.view().switch_pid.is_some_and(|pid| pid != killed)
-    });
+    host.lose_switch();
     assert_eq!(made(&host), std::slice::from_ref(&entry));
     until("pings are not answered", || answers(&a, "10.90.0.2"));
     assert_eq!(
@@ -496,9 +464,6 @@ fn flows_go_where_a_flow_tables_entries_say() {
 
 #[test]
 fn an_entry_waits_for_its_port() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     host.ok("stub create lan");
     host.ok("switch set lan --lookup flow-table --default drop");

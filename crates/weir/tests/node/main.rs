@@ -1,8 +1,10 @@
 //! `weir node` and the commands that ask it, on real traffic: namespaces, guests, interfaces, wires,
 //! kills.
 
-mod api;
+#[path = "../common/mod.rs"]
 mod common;
+
+mod api;
 mod faults;
 mod limits;
 mod links;

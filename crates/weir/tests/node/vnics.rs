@@ -3,16 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{CROSSING, Host, ip, kill, member, not_root, ping, until};
-
-/// What a program in a namespace prints, if it succeeds.
-fn inside(namespace: &str, command: &str) -> Option<String> {
-    let mut program = Command::new("ip");
-    program.args(["netns", "exec", namespace]);
-    let output = program.args(command.split_whitespace()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(said)
-}
+use crate::common::{CROSSING, Host, inside, ip, kill, member, ping, until};
 
 /// Waits until a VNIC is up or down.
 #[track_caller]
@@ -30,9 +21,6 @@ fn interface(namespace: &str, name: &str) -> String {
 
 #[test]
 fn a_vnic_whose_interface_is_down_or_elsewhere_is_down() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let [a, b] = ["a", "b"].map(|name| format!("{}-{name}", host.prefix));
     host.ok("stub create lan");
@@ -77,9 +65,6 @@ fn a_vnic_whose_interface_is_down_or_elsewhere_is_down() {
 
 #[test]
 fn a_vnic_whose_namespace_goes_is_down_until_there_is_another() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let [a, b] = ["a", "b"].map(|name| format!("{}-{name}", host.prefix));
     host.ok("stub create lan");
@@ -141,9 +126,6 @@ fn a_vnic_whose_namespace_goes_is_down_until_there_is_another() {
 
 #[test]
 fn a_namespace_of_a_wire_that_is_deleted_is_made_anew() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let net = concat!(
         "wire = 'net'\n[stub.@s]\n",
@@ -186,9 +168,6 @@ fn long_pings(from: &str, to: &str, bytes: u16, whole: bool) -> bool {
 
 #[test]
 fn an_interface_has_the_mtu_that_its_vnic_is_given() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let [a, b] = ["a", "b"].map(|name| format!("{}-{name}", host.prefix));
     host.ok("stub create --mtu 9000 jumbo");
@@ -207,11 +186,7 @@ fn an_interface_has_the_mtu_that_its_vnic_is_given() {
     assert!(long_pings(&a, "10.69.0.2", 1200, false));
 
     // Whoever takes the place of the switch and the node.
-    let switch = host.switch_pid();
-    kill("-KILL", switch);
-    until("there is no other switch", || {
-        host.view().switch_pid.is_some_and(|pid| pid != switch)
-    });
+    host.lose_switch();
     host.end("-KILL");
     host.start();
     assert_eq!(mtus(&host, &a, "a0"), [1000; 2]);
@@ -234,9 +209,6 @@ fn an_interface_has_the_mtu_that_its_vnic_is_given() {
 
 #[test]
 fn a_guest_on_a_link_of_long_packets_says_what_it_takes() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     host.ok("stub create --mtu 9000 jumbo");
     let config = host.file("sink.click", "FromNetfront(a) -> Discard;");
@@ -260,9 +232,6 @@ fn a_guest_on_a_link_of_long_packets_says_what_it_takes() {
 
 #[test]
 fn an_mtu_that_cannot_be_is_refused_and_changes_nothing() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let a = format!("{}-a", host.prefix);
     ip(&format!("netns add {a}"));

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Host, LIMIT, ip, member, named, not_root, ping};
+use crate::common::{Host, LIMIT, Stream, inside, ip, member, named, ping};
 
 /// The two subnets of the example, with names of the test's own.
 fn two_subnets(host: &Host) -> String {
@@ -20,9 +20,6 @@ fn two_subnets(host: &Host) -> String {
 
 #[test]
 fn two_subnets_of_different_speeds_are_joined_by_a_router() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let file = two_subnets(&host);
     let would = host.ok(&format!("wire diff {file}"));
@@ -35,17 +32,14 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     let time = ping(&desk, "10.0.2.2").expect("the bench answers the desk");
     assert!(time >= 2.0, "frames to the bench take 2 ms: {time}");
     // Through a router: one hop less to live.
-    let far = Command::new("ip")
-        .args([
-            "netns", "exec", &desk, "ping", "-n", "-c", "1", "-W", "2", "10.0.2.2",
-        ])
-        .output()
-        .unwrap();
-    let far = String::from_utf8_lossy(&far.stdout).into_owned();
+    let far = inside(&desk, "ping -n -c 1 -W 2 10.0.2.2").unwrap();
     assert!(far.contains("ttl=63"), "{far}");
 
     // Again: nothing to do. What was removed by hand is made again.
+    let netns = |name: &str| format!("/run/netns/{}-{name}", host.prefix);
+    let stream = Stream::start(netns("desk"), netns("bench"), "10.0.2.2");
     assert_eq!(host.ok(&format!("wire apply {file}")), "");
+    stream.loses_nothing();
     host.ok("vnic delete desk0");
     let again = host.ok(&format!("wire apply {file}"));
     assert_eq!(
@@ -80,9 +74,6 @@ const PAIR: &str = concat!(
 
 #[test]
 fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let a = format!("{}-a", host.prefix);
     let file = host.file("pair.toml", PAIR);
@@ -146,18 +137,11 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
 
 /// The routes of a namespace that somebody set.
 pub fn routes(namespace: &str) -> String {
-    let output = Command::new("ip")
-        .args(["-n", namespace, "route", "show", "proto", "static"])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    inside(namespace, "ip route show proto static").unwrap()
 }
 
 #[test]
 fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let text = concat!(
         "wire = 'm'\n[stub.@s]\n",
@@ -211,9 +195,6 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
 
 #[test]
 fn a_wires_stub_has_the_mtu_that_it_is_given() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let (a, stub) = (format!("{}-a", host.prefix), format!("{}s", host.prefix));
     host.ok(&format!("wire apply {}", host.file("pair.toml", PAIR)));
@@ -256,18 +237,12 @@ fn answers(prefix: &str, from: u8, to: u8) -> bool {
             "-n {here} neigh replace 10.7.0.{there} lladdr 02:00:00:00:07:0{there} dev eth0"
         ));
     }
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &namespace(from)]);
-    command.args(["ping", "-c", "2", "-i", "0.05", "-W", "0.3"]);
-    command.arg(format!("10.7.0.{to}")).stdout(Stdio::null());
-    command.status().unwrap().success()
+    let ping = format!("ping -c 2 -i 0.05 -W 0.3 10.7.0.{to}");
+    inside(&namespace(from), &ping).is_some()
 }
 
 #[test]
 fn a_wires_flow_table_says_who_reaches_whom() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let p = host.prefix.clone();
     let file = host.file("table.toml", TABLE);
@@ -370,29 +345,22 @@ fn a_wires_flow_table_says_who_reaches_whom() {
 
 #[test]
 fn a_wire_outlives_its_node_and_its_switch() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let a = format!("{}-a", host.prefix);
     let file = host.file("pair.toml", PAIR);
     host.ok(&format!("wire apply {file}"));
-    assert!(ping(&a, "10.7.0.2").is_some());
+    let netns = |name: &str| format!("/run/netns/{}-{name}", host.prefix);
+    let stream = Stream::start(netns("a"), netns("b"), "10.7.0.2");
     host.end("-KILL");
-    assert!(
-        ping(&a, "10.7.0.2").is_some(),
-        "the switch goes on without a node"
-    );
     host.start();
+    stream.loses_nothing();
     assert_eq!(host.ok(&format!("wire diff {file}")), "");
+    host.lose_switch();
     assert!(ping(&a, "10.7.0.2").is_some());
 }
 
 #[test]
 fn wrong_files_are_refused_in_sentences() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let refusal = |text: &str| {
         let file = host.file("wrong.toml", text);
@@ -435,9 +403,6 @@ fn wrong_files_are_refused_in_sentences() {
 
 #[test]
 fn a_linux_network_is_captured_and_made_again() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = &host.prefix;
     let (bridge, port, other) = (format!("{p}br"), format!("{p}v0"), format!("{p}v1"));
@@ -501,9 +466,6 @@ fn a_linux_network_is_captured_and_made_again() {
 
 #[test]
 fn a_captured_bridge_keeps_its_nics_and_its_delays_each_way() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = &host.prefix;
     // Two hosts by NICs (whose far ends are in namespaces that are not looked at), and one by a
@@ -587,9 +549,6 @@ between = ['{p}br', 'second']
 
 #[test]
 fn what_a_capture_leaves_out_is_told() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let n = format!("{}-n", host.prefix);
     let m = format!("{}-m", host.prefix);
@@ -751,23 +710,8 @@ impl Drop for Program {
     }
 }
 
-/// What a program in a namespace prints, if it succeeds.
-pub fn inside(namespace: &str, command: &str) -> Option<String> {
-    let words = command.split_whitespace();
-    let output = Command::new("ip")
-        .args(["netns", "exec", namespace])
-        .args(words)
-        .output();
-    let output = output.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(said)
-}
-
 #[test]
 fn a_tenants_network_has_nat_a_firewall_a_balancer_and_vlans() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let folder = host.folder.join("wires");

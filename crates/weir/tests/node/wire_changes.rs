@@ -4,14 +4,11 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Host, ip, member, named, not_root, ping, until};
-use crate::wire::{inside, routes};
+use crate::common::{Host, inside, ip, member, named, ping, until};
+use crate::wire::routes;
 
 #[test]
 fn a_vnic_goes_with_the_routes_by_it() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let n = format!("{}-n", host.prefix);
     let wire = |routes: &str, vnics: &str| {
@@ -58,9 +55,6 @@ fn a_vnic_goes_with_the_routes_by_it() {
 
 #[test]
 fn a_switch_that_is_killed_meanwhile_brings_nothing_back_that_goes() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     const MOST: usize = 40;
     let few = "wire = 'w'\n[stub.@s]\n[namespace.@-0]\n";
@@ -79,17 +73,12 @@ fn a_switch_that_is_killed_meanwhile_brings_nothing_back_that_goes() {
         kill_process(Pid::from_raw(switch as i32).unwrap(), Signal::KILL).unwrap();
         assert!(apply.wait().unwrap().success());
         assert_eq!(named(&host.prefix).len(), 1, "round {round}");
-        until("another switch", || {
-            host.view().switch_pid.is_some_and(|pid| pid != switch)
-        });
+        host.has_other_switch(switch);
     }
 }
 
 #[test]
 fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = &host.prefix;
     let text = concat!(
@@ -126,9 +115,6 @@ fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
 
 #[test]
 fn what_was_changed_by_hand_is_told_and_set_again() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = host.prefix.clone();
     ip(&format!("link add {p}up type veth peer name {p}far"));
@@ -222,9 +208,6 @@ fn what_was_changed_by_hand_is_told_and_set_again() {
 
 #[test]
 fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = &host.prefix;
     ip(&format!("link add {p}up type veth peer name {p}far"));
@@ -272,9 +255,6 @@ fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
 
 #[test]
 fn a_link_of_several_wires_goes_with_the_last_of_them() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let p = host.prefix.clone();
     ip(&format!("link add {p}up type veth peer name {p}far"));
@@ -305,9 +285,6 @@ fn a_link_of_several_wires_goes_with_the_last_of_them() {
 
 #[test]
 fn a_namespace_that_was_there_before_forwards_as_before_when_the_wire_is_gone() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let n = format!("{}-n", host.prefix);
     ip(&format!("netns add {n}"));

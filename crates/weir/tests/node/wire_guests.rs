@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Host, alive, kill, named, not_root, until};
+use crate::common::{Host, alive, kill, named, until};
 
 /// A guest that counts.
 const WIRE: &str = "wire = 'w'
@@ -33,9 +33,6 @@ fn murder(host: &Host, name: &str, state: &str) {
 
 #[test]
 fn a_wire_whose_guest_cannot_be_touches_none() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = host.prefix.clone();
     host.ok(&format!("wire apply {}", host.file("w.toml", WIRE)));
@@ -91,9 +88,6 @@ fn a_wire_whose_guest_cannot_be_touches_none() {
 
 #[test]
 fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = host.prefix.clone();
     host.ok(&format!("wire apply {}", host.file("w.toml", WIRE)));
@@ -129,9 +123,6 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
 
 #[test]
 fn a_guest_that_was_killed_is_told_of_and_started_anew() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let p = host.prefix.clone();
     let file = host.file("w.toml", WIRE);
@@ -171,9 +162,6 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
 
 #[test]
 fn a_wires_guest_has_what_a_guest_by_command_has() {
-    if not_root() {
-        return;
-    }
     let host = Host::new();
     let words = "isolation = 'process'\nrestart = 'on-failure'\npin = [0]\n";
     let file = host.file("w.toml", &format!("{WIRE}{words}"));
@@ -208,9 +196,6 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
 
 #[test]
 fn the_node_says_what_ended_and_what_it_does_about_it() {
-    if not_root() {
-        return;
-    }
     let mut host = Host::new();
     let p = host.prefix.clone();
     let other = "[guest.@r]\nconfig = 'Idle -> Discard;'\nrestart = 'always'\n";

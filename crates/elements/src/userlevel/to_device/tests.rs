@@ -1,6 +1,6 @@
 //! FromDevice and ToDevice over a veth pair, in a network namespace of each test's own.
 
-use super::super::testing::{Namespace, can_run, run_until};
+use super::super::testing::{Namespace, run_until};
 use crate::testing::*;
 
 /// An Ethernet type for local experiments (IEEE 802), so that the host's own frames stay out.
@@ -14,9 +14,6 @@ fn frame(length: usize) -> Vec<u8> {
 
 #[test]
 fn frames_cross_a_veth_pair() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("cross").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> t :: ToDevice(veth0, BURST 8) -> s :: Collect;
@@ -39,9 +36,6 @@ fn frames_cross_a_veth_pair() {
 
 #[test]
 fn frames_are_cut_to_snaplen_and_counted() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("snaplen").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> ToDevice(veth0);
@@ -58,9 +52,6 @@ fn frames_are_cut_to_snaplen_and_counted() {
 
 #[test]
 fn what_the_host_sends_is_seen_only_if_asked_for() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("outbound").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> ToDevice(veth0);
@@ -76,9 +67,6 @@ fn what_the_host_sends_is_seen_only_if_asked_for() {
 
 #[test]
 fn an_interface_is_promiscuous_while_it_is_listened_to() {
-    if !can_run() {
-        return;
-    }
     let namespace = Namespace::with_veth("promisc");
     namespace.within(|| {
         let promiscuity = || {
@@ -96,9 +84,6 @@ fn an_interface_is_promiscuous_while_it_is_listened_to() {
 
 #[test]
 fn an_interface_that_goes_away_is_told_of_once() {
-    if !can_run() {
-        return;
-    }
     let namespace = Namespace::with_veth("gone");
     namespace.within(|| {
         let mut rig = Rig::new(&format!(
@@ -128,9 +113,6 @@ fn an_interface_that_goes_away_is_told_of_once() {
 
 #[test]
 fn wrong_devices_are_refused_in_clicks_words() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("wrong").within(|| {
         let error = |config: &str, text: &str| {
             let errors = Rig::errors(config);
@@ -151,9 +133,6 @@ fn wrong_devices_are_refused_in_clicks_words() {
 
 #[test]
 fn a_vlan_tag_that_the_kernel_keeps_beside_a_frame_is_put_back() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("vlan").within(|| {
         let mut rig = Rig::new(
             "i :: Inject -> Queue -> ToDevice(veth0, BURST 8);
@@ -170,9 +149,6 @@ fn a_vlan_tag_that_the_kernel_keeps_beside_a_frame_is_put_back() {
 
 #[test]
 fn many_frames_cross_in_order_and_no_buffer_is_lost() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("many").within(|| {
         for (burst, limit) in [(1, 64), (200, 64), (7, 1)] {
             let config = format!(
@@ -191,9 +167,6 @@ fn many_frames_cross_in_order_and_no_buffer_is_lost() {
 
 #[test]
 fn the_kernel_filters_by_an_expression() {
-    if !can_run() {
-        return;
-    }
     Namespace::with_veth("bpf").within(|| {
         let mut rig = Rig::new(
             "i :: Inject -> Queue -> ToDevice(veth0);

@@ -217,10 +217,8 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_way_of_af_xdp_is_told_in_a_sentence_with_a_remedy() {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: interfaces need root");
-            return;
-        }
+        let root = rustix::process::geteuid().is_root();
+        assert!(root, "needs root: makes interfaces");
         let veth = Veth::new("f", "mtu 1500");
         let socket = sys::interface_socket().unwrap();
         let index = rustix::net::netdevice::name_to_index(&socket, &veth.0).unwrap();

@@ -1,10 +1,20 @@
-//! A host with a node of its own, and what is done to it.
+//! A host with a node of its own, and what is done to it; traffic between namespaces.
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    reason = "each program uses a part"
+)]
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use node::client::Client;
@@ -45,16 +55,7 @@ macro_rules! member {
 pub(crate) use member;
 
 /// Longest that anything here may take on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(10);
-
-/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
-pub fn not_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: making network namespaces takes root");
-    }
-    !root
-}
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// A node with folders of its own; all that it made goes with it.
 pub struct Host {
@@ -79,6 +80,8 @@ impl Host {
 
     /// A host whose node runs with these options.
     pub fn with(options: &[&str]) -> Host {
+        let root = rustix::process::geteuid().is_root();
+        assert!(root, "needs root: makes network namespaces");
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-node-{}-{number}", std::process::id());
@@ -204,6 +207,28 @@ impl Host {
         self.view().switch_pid.unwrap()
     }
 
+    /// Waits for a switch that takes the place of this one.
+    pub fn has_other_switch(&self, than: u32) {
+        until("no other switch runs", || {
+            self.view().switch_pid.is_some_and(|pid| pid != than)
+        });
+    }
+
+    /// Kills the switch, and waits until another takes its place.
+    pub fn lose_switch(&self) {
+        let switch = self.switch_pid();
+        kill("-KILL", switch);
+        self.has_other_switch(switch);
+    }
+
+    /// The stub `lan` with two namespaces on it: `a0`, NETWORK.1, and `b0`, NETWORK.2.
+    pub fn lan(&self, network: &str) -> (Namespace, Namespace) {
+        self.ok("stub create lan");
+        let end =
+            |name: &str, n: u8| self.namespace("lan", name, &format!("{network}.{n}/24"), None);
+        (end("a0", 1), end("b0", 2))
+    }
+
     /// A namespace with a VNIC `name` on `link`, an address, and a default route by `gateway`.
     pub fn namespace(
         &self,
@@ -326,18 +351,24 @@ pub fn named(prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
+/// What a program in a namespace prints, if it succeeds.
+pub fn inside(namespace: &str, command: &str) -> Option<String> {
+    let words = command.split_whitespace();
+    let output = Command::new("ip")
+        .args(["netns", "exec", namespace])
+        .args(words)
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(said)
+}
+
 /// The last round trip of three pings, in milliseconds; `None` if none came back in time.
 pub fn ping(namespace: &str, to: &str) -> Option<f64> {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + LIMIT;
     while Instant::now() < until {
-        let output = Command::new("ip")
-            .args([
-                "netns", "exec", namespace, "ping", "-n", "-i", "0.05", "-c", "3", "-W", "1", to,
-            ])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let time = said.lines().rev().find_map(|line| {
+        let said = inside(namespace, &format!("ping -n -i 0.05 -c 3 -W 1 {to}"));
+        let time = said.unwrap_or_default().lines().rev().find_map(|line| {
             let (_, time) = line.split_once("time=")?;
             time.split(' ').next()?.parse().ok()
         });
@@ -355,4 +386,91 @@ pub fn ip(arguments: &str) {
     let output = Command::new("ip").args(&words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments}: {said}");
+}
+
+/// Does something in a namespace.
+pub fn within<T: Send>(namespace: &Path, work: impl FnOnce() -> T + Send) -> T {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let space = std::fs::File::open(namespace).unwrap();
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(space.as_fd(), kind).unwrap();
+            work()
+        });
+        there.join().unwrap()
+    })
+}
+
+/// Numbered UDP packets from one namespace to another, one each millisecond, while something else
+/// happens.
+pub struct Stream {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u32>,
+    receiver: UdpSocket,
+}
+
+impl Stream {
+    /// Between namespaces by their paths; returns once packets arrive at `address`, the second's.
+    pub fn start(from: impl AsRef<Path>, to: impl AsRef<Path>, address: &str) -> Stream {
+        let bind = |address: &str| UdpSocket::bind((address, 0)).unwrap();
+        let receiver = within(to.as_ref(), || bind(address));
+        // What arrives while nobody takes it has room.
+        rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, 64 << 20).unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+        let socket = within(from.as_ref(), || bind("0.0.0.0"));
+        socket.connect(receiver.local_addr().unwrap()).unwrap();
+        // A packet of another length, as often as it takes: neighbours are to be found first.
+        until("no packet arrives", || {
+            let _ = socket.send(&[0]);
+            std::thread::sleep(Duration::from_millis(1));
+            receiver.set_nonblocking(true).unwrap();
+            let arrives = receiver.recv(&mut [0; 4]).is_ok();
+            receiver.set_nonblocking(false).unwrap();
+            arrives
+        });
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sender = std::thread::spawn(move || {
+            let mut number = 0u32;
+            while !stopped.load(Ordering::Relaxed) {
+                // An interface that is gone, or an answer that nobody listens, is a packet lost.
+                let _ = socket.send(&number.to_ne_bytes());
+                number += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            number
+        });
+        Stream {
+            stop,
+            sender,
+            receiver,
+        }
+    }
+
+    /// Ends it. Returns how many were sent, and how many of them arrived, each of them once.
+    pub fn end(self) -> (u32, u32) {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let (mut arrived, mut packet) = (HashSet::new(), [0; 5]);
+        while arrived.len() < sent as usize
+            && let Ok(length) = self.receiver.recv(&mut packet)
+        {
+            if length == 4 {
+                let number = u32::from_ne_bytes(packet[..4].try_into().unwrap());
+                assert!(arrived.insert(number), "{number} arrived twice");
+            }
+        }
+        (sent, arrived.len() as u32)
+    }
+
+    /// Ends it; nothing may be lost.
+    #[track_caller]
+    pub fn loses_nothing(self) {
+        let (sent, arrived) = self.end();
+        assert!(sent > 0);
+        assert_eq!(sent, arrived, "packets were lost");
+    }
 }
