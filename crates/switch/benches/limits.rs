@@ -20,24 +20,23 @@
 //! `chrt -f`, the kernel still takes the processors away for 50 ms of each second, in which rings
 //! run empty and shares are lost, unless `kernel.sched_rt_runtime_us` is -1.)
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abi::chain;
-use abi::region::{Geometry, Interface, PART_MAX, accepts};
+use abi::region::{PART_MAX, accepts};
 use abi::ring::{Slot, flags};
-use rustix::event::{EventfdFlags, eventfd};
+use common::attach_to_lanes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
 use switch::counters::PortStats;
-use switch::lanes::{Attach, Lanes};
-use switch::lookup::Mac;
-use switch::memory::{CounterFile, GuestSide, SharedRegion};
-use switch::port::Link;
-use switch::port::guest::GuestLink;
+use switch::lanes::Lanes;
+use switch::memory::{CounterFile, GuestSide};
 use switch::process::Options;
-use switch::protocol::{PortId, PortKind};
+use switch::protocol::PortId;
 
 const SLOTS: u32 = 1024;
 const BURST: u32 = 64;
@@ -109,25 +108,9 @@ impl Net {
     }
 
     fn guest(&mut self, mac: u8, properties: &str) -> Guest {
-        let geometry = Geometry::new(SLOTS, 1).expect("a geometry");
-        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).expect("a name");
-        let (region, _) = SharedRegion::create(geometry, &[interface]).expect("a region");
-        let region = Arc::new(region);
-        let side = region.switch_side(0).expect("an interface");
-        let attach = Attach {
-            links: vec![Link::Guest(GuestLink::new(side, 1500))],
-            kind: PortKind::Guest,
-            name: format!("guest{mac}"),
-            domain: 0,
-            mac: Some(Mac([2, 0, 0, 0, 0, mac])),
-            properties: properties.parse().expect("properties"),
-        };
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a bell");
-        let theirs = bell.try_clone().expect("a copy");
-        let ports = self
-            .lanes
-            .attach_guest(vec![attach], theirs)
-            .expect("attached");
+        let (macs, properties) = ([[2, 0, 0, 0, 0, mac]], properties.parse());
+        let properties = properties.expect("properties");
+        let (region, bell, ports) = attach_to_lanes(&mut self.lanes, SLOTS, &macs, 0, &properties);
         let side = region.guest_side(0).expect("an interface");
         side.region.set_accepts(0, accepts::SEGMENTS);
         Guest {

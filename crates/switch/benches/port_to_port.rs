@@ -14,22 +14,21 @@
 //! `cargo bench -p switch --bench port_to_port [-- SIZE MODE]`; a size and a mode (`prepared`,
 //! `written`, `idle`, `lanes`) run one case three seconds, for a profiler.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abi::region::{Geometry, INTERFACES_MAX, Interface};
+use abi::region::INTERFACES_MAX;
 use abi::ring::Slot;
-use rustix::event::{EventfdFlags, eventfd};
+use common::attach_to_lanes;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use switch::lanes::{Attach, Lanes};
-use switch::lookup::Mac;
+use switch::lanes::Lanes;
 use switch::memory::{GuestSide, SharedRegion};
-use switch::port::Link;
-use switch::port::guest::GuestLink;
 use switch::process::Options;
 use switch::properties::PortProperties;
-use switch::protocol::PortKind;
 
 const SLOTS: u32 = 1024;
 const BURST: u32 = 128;
@@ -126,34 +125,17 @@ fn attach(
     slots: u32,
     cpu: u16,
 ) -> (Arc<SharedRegion>, OwnedFd) {
-    let geometry = Geometry::new(slots, interfaces).expect("a geometry");
-    let address = |i: usize| {
-        let [_, a, b, c] = (mac + i as u32).to_be_bytes();
-        [2, 0, 0, a, b, c]
+    let macs: Vec<_> = (0..interfaces as u32)
+        .map(|i| {
+            let [_, a, b, c] = (mac + i).to_be_bytes();
+            [2, 0, 0, a, b, c]
+        })
+        .collect();
+    let properties = PortProperties {
+        cpus: vec![cpu],
+        ..PortProperties::default()
     };
-    let described = (0..interfaces).map(|i| Interface::new(&format!("eth{i}"), address(i), 1500));
-    let described: Vec<_> = described.collect::<Option<_>>().expect("names");
-    let (region, _) = SharedRegion::create(geometry, &described).expect("a region");
-    let region = Arc::new(region);
-    let ports = (0..interfaces).map(|i| Attach {
-        links: vec![Link::Guest(GuestLink::new(
-            region.switch_side(i).expect("an interface"),
-            1500,
-        ))],
-        kind: PortKind::Guest,
-        name: format!("guest{mac}.{i}"),
-        domain: 0,
-        mac: Some(Mac(address(i))),
-        properties: PortProperties {
-            cpus: vec![cpu],
-            ..PortProperties::default()
-        },
-    });
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
-    let theirs = bell.try_clone().expect("a copy");
-    lanes
-        .attach_guest(ports.collect(), theirs)
-        .expect("attached");
+    let (region, bell, _) = attach_to_lanes(lanes, slots, &macs, 0, &properties);
     (region, bell)
 }
 

@@ -2,22 +2,19 @@
 //! flows are limited, delayed, tagged or patched, and however many addresses are new.
 #![allow(unsafe_code)]
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
-use rustix::event::{EventfdFlags, eventfd};
-use switch::lanes::{Attach, Lanes, Options};
-use switch::mac::Mac;
-use switch::memory::{GuestSide, SharedRegion};
-use switch::port::Link;
-use switch::port::guest::GuestLink;
-use switch::protocol::{FlowOn, PatchEnd, PortId, PortKind};
+use common::attach_to_lanes;
+use switch::lanes::{Lanes, Options};
+use switch::memory::GuestSide;
+use switch::protocol::{FlowOn, PatchEnd, PortId};
 
 /// The system's allocator, counting what other threads than the test's own allocate.
 struct Counting;
@@ -71,28 +68,12 @@ struct Guest {
 }
 
 fn guest(lanes: &mut Lanes, mac: u8, domain: u32, properties: &str) -> Guest {
-    let geometry = Geometry::new(64, 1).unwrap();
-    let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
-    let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
-    let region = Arc::new(region);
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let doorbell = eventfd(0, flags).unwrap();
-    let attach = Attach {
-        links: vec![Link::Guest(GuestLink::new(
-            region.switch_side(0).unwrap(),
-            1500,
-        ))],
-        kind: PortKind::Guest,
-        name: format!("guest{mac}"),
-        domain,
-        mac: Some(Mac([2, 0, 0, 0, 0, mac])),
-        properties: properties.parse().unwrap(),
-    };
-    let ports = lanes.attach_guest(vec![attach], doorbell.try_clone().unwrap());
+    let (macs, properties) = ([[2, 0, 0, 0, 0, mac]], properties.parse().unwrap());
+    let (region, doorbell, ports) = attach_to_lanes(lanes, 64, &macs, domain, &properties);
     Guest {
         side: region.guest_side(0).unwrap(),
         doorbell,
-        port: ports.unwrap()[0],
+        port: ports[0],
         mac,
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abi::ring::Slot;
 use common::{GuestMemory, Host, anonymous, descriptors, exchange, mappings, unique, wait_for};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 mod common;
 
-use rustix::net::{AddressFamily, Protocol, RawProtocol, RecvFlags, SocketType, sockopt};
 use common::{LIMIT, path, until, within};
+use rustix::net::{AddressFamily, Protocol, RawProtocol, RecvFlags, SocketType, sockopt};
 use weir::lab::{Namespace, Runner, ip};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -58,6 +58,45 @@ fn each_example_is_listed_in_the_readme() {
     for name in examples() {
         assert!(
             readme.contains(&format!("(examples/{name}.click)")),
+            "{name}"
+        );
+    }
+}
+
+/// What the source files below a folder say.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_test_that_the_specification_names_is_there() {
+    let root = folder().join("..");
+    let mut text = String::new();
+    sources(&root.join("crates"), &mut text);
+    let specification = std::fs::read_to_string(root.join("docs/specification.md")).unwrap();
+    let words = specification.split('`').skip(1).step_by(2);
+    let is_test = |word: &&str| {
+        word.len() > 14
+            && word
+                .chars()
+                .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '…'))
+    };
+    let tests: Vec<_> = words.filter(is_test).collect();
+    assert!(tests.len() > 100, "{tests:?}");
+    for name in tests {
+        // Of some that have a beginning in common, that is named.
+        let (start, end) = name
+            .strip_suffix('…')
+            .map_or((name, "("), |start| (start, ""));
+        assert!(
+            text.contains(&format!("fn {start}{end}")) || text.contains(&format!("\"{start}\"")),
             "{name}"
         );
     }

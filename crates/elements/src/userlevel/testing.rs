@@ -114,7 +114,10 @@ fn run(arguments: &str) -> String {
 pub fn run_until(rig: &mut Rig, mut done: impl FnMut(&mut Rig) -> bool) {
     let start = Instant::now();
     while !done(rig) {
-        assert!(start.elapsed() < Duration::from_secs(60), "it never is done");
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it never is done"
+        );
         rig.advance(1_000_000);
         for watch in rig.router.watches().to_vec() {
             rig.router

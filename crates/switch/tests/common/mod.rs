@@ -13,10 +13,14 @@ use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
 use rustix::thread::futex;
 use switch::client::{Guest, SwitchClient};
+use switch::lanes::{Attach, Lanes};
 use switch::links::{HostLink, Tap};
+use switch::lookup::Mac;
 use switch::memory::{GuestSide, SharedRegion};
+use switch::port::Link;
+use switch::port::guest::GuestLink;
 use switch::properties::PortProperties;
-use switch::protocol::{GuestInterface, PortId, PortState};
+use switch::protocol::{GuestInterface, PortId, PortKind, PortState};
 
 /// What tells this run's interfaces and namespaces from all others.
 pub fn unique(what: &str) -> String {
@@ -301,6 +305,32 @@ pub fn iperf(from: &Host, server: &str, bytes: &str) -> f64 {
     rate.and_then(|rate| rate.trim().parse::<f64>().ok())
         .expect("a number")
         / 1e6
+}
+
+/// A guest on lanes of this process, with interfaces of these addresses: its region, its doorbell
+/// and its ports.
+pub fn attach_to_lanes(
+    lanes: &mut Lanes,
+    slots: u32,
+    macs: &[[u8; 6]],
+    domain: u32,
+    properties: &PortProperties,
+) -> (Arc<SharedRegion>, OwnedFd, Vec<PortId>) {
+    let memory = GuestMemory::with("guest", slots, macs);
+    let ports = macs.iter().enumerate().map(|(i, &mac)| Attach {
+        links: vec![Link::Guest(GuestLink::new(
+            memory.region.switch_side(i).expect("an interface"),
+            1500,
+        ))],
+        kind: PortKind::Guest,
+        name: memory.names[i].clone(),
+        domain,
+        mac: Some(Mac(mac)),
+        properties: properties.clone(),
+    });
+    let doorbell = memory.doorbell.try_clone().expect("a copy");
+    let ports = lanes.attach_guest(ports.collect(), doorbell);
+    (memory.region, memory.doorbell, ports.expect("attached"))
 }
 
 /// A guest's region and doorbell, from outside.

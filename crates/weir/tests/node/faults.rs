@@ -538,13 +538,16 @@ attributes = { transport = 'icmp' }
     std::thread::sleep(Duration::from_millis(300));
     let before = held();
     (50..300).for_each(round);
-    until("descriptors, processes or mounts of namespaces are left", || {
-        let after = held();
-        after.0.0 <= before.0.0
-            && after.1.0 <= before.1.0
-            && after.2 <= before.2
-            && after.3 <= before.3
-    });
+    until(
+        "descriptors, processes or mounts of namespaces are left",
+        || {
+            let after = held();
+            after.0.0 <= before.0.0
+                && after.1.0 <= before.1.0
+                && after.2 <= before.2
+                && after.3 <= before.3
+        },
+    );
     let after = held();
     // A leak of 1 KiB a round would be 250.
     assert!(after.0.1 < before.0.1 + 200, "the node's memory");

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Host, inside, ip, member, named, ping, until};
+use crate::common::{Host, inside, ip, member, named, ping};
 use crate::wire::routes;
 
 #[test]

@@ -155,17 +155,26 @@ fn those_who_wait_share_a_receivers_rate_by_weight_and_level() {
             let frame = guest.frame(9, 0, 1500);
             (0..250).for_each(|_| assert!(guest.send(&frame)));
         }
-        let senders: Vec<u8> = receive_all(&mut sink, 500).iter().map(|frame| frame[11]).collect();
+        let senders: Vec<u8> = receive_all(&mut sink, 500)
+            .iter()
+            .map(|frame| frame[11])
+            .collect();
         let first = |mac| senders.iter().position(|sender| *sender == mac).unwrap();
         let last = |mac| senders.iter().rposition(|sender| *sender == mac).unwrap();
         let both = &senders[first(1).max(first(2))..last(1).min(last(2))];
         [1, 2].map(|mac| both.iter().filter(|sender| **sender == mac).count())
     };
     let [a, b] = run(&mut few, &mut many);
-    assert!((2.6..3.4).contains(&(b as f64 / a as f64)), "{a} and {b} frames for 1 : 3");
+    assert!(
+        (2.6..3.4).contains(&(b as f64 / a as f64)),
+        "{a} and {b} frames for 1 : 3"
+    );
     net.set(&few, "share=100,priority=high");
     let [a, b] = run(&mut few, &mut many);
-    assert!(a > 10 * b, "{a} frames of the higher level, {b} of the lower");
+    assert!(
+        a > 10 * b,
+        "{a} frames of the higher level, {b} of the lower"
+    );
 }
 
 #[test]
