@@ -18,6 +18,7 @@ pub mod args;
 mod call;
 mod chatter;
 mod classify;
+mod effects;
 mod embedding;
 mod engine;
 mod handler;
@@ -39,12 +40,13 @@ pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
     ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
-    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value,
-    parse_words, phase, reading, shown, write_argument,
+    Notifier, Outcome, Page, Provided, PulledThrough, Reading, Shown, Storage, Verdict, filter,
+    outcome, parse_value, parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
 pub type Text = alloc::string::String;
 
+pub use effects::Effects;
 pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::graph::{ElementInfo, Graph};

@@ -23,7 +23,7 @@ const BUFFER_MAX: i32 = 1 << 16;
 /// # See also
 /// FromDump, RoundRobinSched
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l")]
+#[element(ports = "-/1", processing = "l", provides(Notifier))]
 pub struct TimeSortedSched {
     /// Stop the driver when no input has a packet, nor will have one soon.
     #[arg]
@@ -146,6 +146,15 @@ impl TimeSortedSched {
     }
 }
 
+impl Notifier for TimeSortedSched {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.nonempty) {
+            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
+            _ => Search::Pass,
+        }
+    }
+}
+
 impl Element for TimeSortedSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.buffer < 1 {
@@ -154,7 +163,8 @@ impl Element for TimeSortedSched {
         if self.buffer > BUFFER_MAX {
             return Err(args.fail(format_args!("BUFFER must be at most {BUFFER_MAX}")));
         }
-        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -192,13 +202,6 @@ impl Element for TimeSortedSched {
             if let Err(packet) = batch.push(packet) {
                 cx.kill(packet);
             }
-        }
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.nonempty) {
-            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
-            _ => Search::Pass,
         }
     }
 }
@@ -246,7 +249,8 @@ mod tests {
 
     #[test]
     fn it_stops_the_driver_when_all_are_empty() {
-        let config = "a :: Inject -> Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Collect;";
+        let config =
+            "a :: Inject -> Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.push_with("a", &[0], |packet| packet.set_timestamp(1));
         assert_eq!(rig.run(), router::Status::Stopped);

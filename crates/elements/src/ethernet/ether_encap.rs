@@ -49,13 +49,13 @@ impl Element for EtherEncap {
     }
 
     #[inline]
-    fn preserves(&self) -> Facts {
+    fn effects(&self) -> Effects {
         // What was stripped and is overwritten may have been an IP header.
-        Facts::UNICAST.and(Facts::SOURCE_STAYS)
-    }
-
-    fn edit(&self) -> Option<Edit> {
-        Edit::encapsulate(&self.header)
+        Effects {
+            edit: Edit::encapsulate(&self.header),
+            preserves: Facts::UNICAST.and(Facts::SOURCE_STAYS),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]

@@ -35,8 +35,12 @@ impl Element for CheckIPHeader {
         Ok(())
     }
 
-    fn edit(&self) -> Option<Edit> {
-        self.check.edit()
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: self.check.edit(),
+            ..Effects::default()
+        }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -127,14 +131,18 @@ mod tests {
 
     #[test]
     fn bad_sources_pass_only_to_good_destinations() {
-        let config = "i :: Inject -> k :: CheckIPHeader(INTERFACES 1.0.0.9/24 2.0.0.2/32, VERBOSE true)
+        let config =
+            "i :: Inject -> k :: CheckIPHeader(INTERFACES 1.0.0.9/24 2.0.0.2/32, VERBOSE true)
             -> c :: Collect;";
         let mut rig = Rig::new(config);
         for source in [[1, 0, 0, 255], [0; 4], [255; 4]] {
-            rig.push("i", &changed(|p| {
-                p[12..16].copy_from_slice(&source);
-                p[19] = 3;
-            }));
+            rig.push(
+                "i",
+                &changed(|p| {
+                    p[12..16].copy_from_slice(&source);
+                    p[19] = 3;
+                }),
+            );
             rig.push("i", &changed(|p| p[12..16].copy_from_slice(&source)));
         }
         assert_eq!(rig.data("c").len(), 3);

@@ -27,8 +27,12 @@ impl Element for CheckIPHeader2 {
         Ok(())
     }
 
-    fn edit(&self) -> Option<Edit> {
-        self.check.edit()
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: self.check.edit(),
+            ..Effects::default()
+        }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {

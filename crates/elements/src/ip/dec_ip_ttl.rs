@@ -16,7 +16,10 @@ use crate::prelude::*;
 /// ICMPError, CheckIPHeader
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments)]
-#[outputs("packets with a hop left", "packets whose time to live was 0 or 1, unchanged")]
+#[outputs(
+    "packets with a hop left",
+    "packets whose time to live was 0 or 1, unchanged"
+)]
 pub struct DecIPTTL {
     /// Whether packets are changed at all.
     #[arg(default = true, read, write, checkbox, error = "expected boolean")]
@@ -48,12 +51,12 @@ impl DecIPTTL {
 
 impl Element for DecIPTTL {
     #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::ALL
-    }
-
-    fn edit(&self) -> Option<Edit> {
-        (self.active && self.multicast).then(Edit::take_hop)
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: (self.active && self.multicast).then(Edit::take_hop),
+            preserves: Facts::ALL,
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]
@@ -125,7 +128,10 @@ mod tests {
     fn multicast_can_be_spared() {
         let mut rig = rig("MULTICAST false");
         rig.push_all("i", &[packet(1, [224, 0, 0, 1]), packet(9, [2; 4])]);
-        assert_eq!(rig.data("c"), [packet(1, [224, 0, 0, 1]), packet(8, [2; 4])]);
+        assert_eq!(
+            rig.data("c"),
+            [packet(1, [224, 0, 0, 1]), packet(8, [2; 4])]
+        );
     }
 
     #[test]

@@ -32,8 +32,11 @@ impl Element for FixIPSrc {
     }
 
     #[inline]
-    fn no_op_facts(&self) -> Facts {
-        Facts::SOURCE_STAYS
+    fn effects(&self) -> Effects {
+        Effects {
+            no_op: Facts::SOURCE_STAYS,
+            ..Effects::default()
+        }
     }
 
     #[inline]
@@ -60,7 +63,9 @@ mod tests {
         let mut rig = Rig::new(config);
         let (a, b) = (Ipv4Addr::new(1, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2));
         rig.push("i", &ping(a, b, &[]));
-        rig.push_with("i", &ping(a, b, &[]), |packet| packet.set_anno(FIX_IP_SRC, 1));
+        rig.push_with("i", &ping(a, b, &[]), |packet| {
+            packet.set_anno(FIX_IP_SRC, 1)
+        });
         let packets = rig.collected("c");
         assert_eq!(packets[0].data(), ping(a, b, &[]));
         assert_eq!(packets[1].data(), ping(Ipv4Addr::new(3, 0, 0, 3), b, &[]));

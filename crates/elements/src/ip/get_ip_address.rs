@@ -49,16 +49,15 @@ impl Element for GetIPAddress {
     }
 
     #[inline]
-    fn no_op_facts(&self) -> Facts {
+    fn effects(&self) -> Effects {
         // Where CheckIPHeader and its like put it already.
         let same = self.anno.offset() == DST_IP.offset && matches!(self.place, Place::At(16));
-        Facts::DESTINATION.if_so(same)
-    }
-
-    #[inline]
-    fn preserves(&self) -> Facts {
         let known = Facts::ALL.without(Facts::DESTINATION);
-        known.if_so(self.anno.offset() == DST_IP.offset)
+        Effects {
+            no_op: Facts::DESTINATION.if_so(same),
+            preserves: known.if_so(self.anno.offset() == DST_IP.offset),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]

@@ -140,8 +140,16 @@ impl Element for IPClassifier {
         Ok(())
     }
 
-    fn rules(&self) -> Option<Arc<dyn Classify>> {
-        Some(self.program.as_ref()?.patterns()?)
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            rules: self
+                .program
+                .as_ref()
+                .and_then(|program| program.patterns())
+                .map(|rules| rules as _),
+            ..Effects::default()
+        }
     }
 
     #[inline]

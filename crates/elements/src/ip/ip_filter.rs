@@ -67,8 +67,16 @@ impl Element for IPFilter {
         Ok(())
     }
 
-    fn rules(&self) -> Option<Arc<dyn Classify>> {
-        Some(self.program.as_ref()?.patterns()?)
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            rules: self
+                .program
+                .as_ref()
+                .and_then(|program| program.patterns())
+                .map(|rules| rules as _),
+            ..Effects::default()
+        }
     }
 
     #[inline]

@@ -221,17 +221,23 @@ impl Element for IPFragmenter {
     }
 
     #[inline]
-    fn no_op_facts(&self) -> Facts {
-        Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET)
+    fn effects(&self) -> Effects {
+        Effects {
+            no_op: Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET),
+            ..Effects::default()
+        }
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        if batch.facts().include(self.no_op_facts()) {
+        if batch.facts().include(self.effects().no_op) {
             return 0;
         }
         // All are asked, as that is quicker than to ask whether to go on.
-        if !batch.iter().fold(true, |all, packet| all & self.fits(packet)) {
+        if !batch
+            .iter()
+            .fold(true, |all, packet| all & self.fits(packet))
+        {
             // One by one, so that all packets leave in order.
             for packet in batch.drain() {
                 if self.fits(&packet) {

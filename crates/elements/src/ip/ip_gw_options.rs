@@ -20,7 +20,10 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 /// ICMPError
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments)]
-#[outputs("packets whose options are filled in", "packets with a malformed option")]
+#[outputs(
+    "packets whose options are filled in",
+    "packets with a malformed option"
+)]
 pub struct IPGWOptions {
     /// The address of the interface.
     #[arg(mandatory, name = "MYADDR")]
@@ -37,7 +40,9 @@ pub struct IPGWOptions {
 /// Whether an IP header is longer than one without options.
 #[inline]
 fn has_options(header: &[u8]) -> bool {
-    header.first_chunk::<20>().is_some_and(|header| header[0] & 0x0f > 5)
+    header
+        .first_chunk::<20>()
+        .is_some_and(|header| header[0] & 0x0f > 5)
 }
 
 type Pointer<'a> = PointerOption<&'a mut [u8]>;
@@ -134,8 +139,11 @@ impl Element for IPGWOptions {
     }
 
     #[inline]
-    fn no_op_facts(&self) -> Facts {
-        Facts::NO_OPTIONS
+    fn effects(&self) -> Effects {
+        Effects {
+            no_op: Facts::NO_OPTIONS,
+            ..Effects::default()
+        }
     }
 
     #[inline]
@@ -196,7 +204,10 @@ mod tests {
     #[test]
     fn timestamps_are_filled_in_as_their_flag_says() {
         let [a, b, c, d] = NOW;
-        assert_eq!(filled(&[68, 8, 5, 0, 0, 0, 0, 0]), [68, 8, 9, 0, a, b, c, d]);
+        assert_eq!(
+            filled(&[68, 8, 5, 0, 0, 0, 0, 0]),
+            [68, 8, 9, 0, a, b, c, d]
+        );
         assert_eq!(
             filled(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
             [68, 12, 13, 1, 1, 2, 3, 4, a, b, c, d]

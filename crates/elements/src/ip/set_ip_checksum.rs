@@ -56,8 +56,12 @@ impl SetIPChecksum {
 }
 
 impl Element for SetIPChecksum {
-    fn edit(&self) -> Option<Edit> {
-        Some(Edit::sum_ip())
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: Some(Edit::sum_ip()),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]
@@ -88,7 +92,10 @@ mod tests {
         rig.push_with("i", &[&[0; 2], &wrong[..]].concat(), |packet| {
             packet.set_network_header(2, 20)
         });
-        assert_eq!(rig.data("c"), [packet.clone(), [vec![0; 2], packet].concat()]);
+        assert_eq!(
+            rig.data("c"),
+            [packet.clone(), [vec![0; 2], packet].concat()]
+        );
     }
 
     #[test]

@@ -56,8 +56,16 @@ impl Element for Classifier {
         Ok(())
     }
 
-    fn rules(&self) -> Option<Arc<dyn Classify>> {
-        Some(self.program.as_ref()?.patterns()?)
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            rules: self
+                .program
+                .as_ref()
+                .and_then(|program| program.patterns())
+                .map(|rules| rules as _),
+            ..Effects::default()
+        }
     }
 
     #[inline]
@@ -92,7 +100,10 @@ mod tests {
         rig.push_all("i", &packets);
         assert_eq!(rig.data("a"), [vec![1, 9], vec![1]]);
         assert_eq!(rig.data("b"), [[3, 0x53]]);
-        assert_eq!(rig.data("d"), [vec![2, 0x53], vec![3, 0x54], vec![3], vec![]]);
+        assert_eq!(
+            rig.data("d"),
+            [vec![2, 0x53], vec![3, 0x54], vec![3], vec![]]
+        );
     }
 
     #[test]
@@ -113,7 +124,10 @@ mod tests {
         assert_eq!(rig.data("a"), [[1], [3], [9], [3]]);
         let passed = rig.router.read(None, "active_port_stats", "").unwrap();
         let names = rig.router.read(None, "active_ports", "").unwrap();
-        let passed = names.lines().zip(passed.lines()).filter(|(name, _)| name.starts_with("c\t"));
+        let passed = names
+            .lines()
+            .zip(passed.lines())
+            .filter(|(name, _)| name.starts_with("c\t"));
         let passed: Vec<&str> = passed.map(|(_, count)| count).collect();
         assert_eq!(passed, ["11", "10", "12", "10", "21"]);
     }
@@ -138,14 +152,17 @@ mod tests {
         let error = rig.try_write("c.config", "0/05, x, 0/07").unwrap_err();
         assert_eq!(error, "pattern 1: expected a digit".into());
         rig.push("i", &[6]);
-        assert_eq!(rig.data("b"), [[6]], "wrong patterns leave the old ones in force");
+        assert_eq!(
+            rig.data("b"),
+            [[6]],
+            "wrong patterns leave the old ones in force"
+        );
     }
 
     #[test]
     fn the_program_is_shown_as_click_shows_it() {
-        let mut rig = Rig::new(
-            "i :: Inject -> c :: Classifier(1/01, -); c[0] -> Discard; c[1] -> Discard;",
-        );
+        let mut rig =
+            Rig::new("i :: Inject -> c :: Classifier(1/01, -); c[0] -> Discard; c[1] -> Discard;");
         assert_eq!(
             rig.read("c.program"),
             " 0   0/00010000%00ff0000  yes->[0]  no->[1]\nsafe length 2\nalignment offset 0\n"

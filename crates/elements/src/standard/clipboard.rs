@@ -30,8 +30,11 @@ struct Range {
 /// # See also
 /// StoreData, Strip, Unstrip
 #[derive(Element)]
-#[element(ports = "2/2", flow = "#/#", live)]
-#[inputs("packets that bytes are copied from", "packets that bytes are copied into")]
+#[element(ports = "2/2", flow = "#/#", live, provides(PulledThrough))]
+#[inputs(
+    "packets that bytes are copied from",
+    "packets that bytes are copied into"
+)]
 #[outputs("packets from input 0", "packets from input 1")]
 pub struct Clipboard {
     /// A range of bytes, within the first 65536.
@@ -100,6 +103,12 @@ fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
     }
 }
 
+impl PulledThrough for Clipboard {
+    fn pulled(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        self.pass(port, batch);
+    }
+}
+
 impl Element for Clipboard {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut ranges = Vec::new();
@@ -136,17 +145,14 @@ impl Element for Clipboard {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
         cx.pull_through(port, most.min(self.most));
     }
-
-    fn pulled(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
-        self.pass(port, batch);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
 
-    const TWO: &str = "a :: Inject -> [0] k [0] -> c :: Collect; b :: Inject -> [1] k [1] -> d :: Collect;";
+    const TWO: &str =
+        "a :: Inject -> [0] k [0] -> c :: Collect; b :: Inject -> [1] k [1] -> d :: Collect;";
 
     #[test]
     fn bytes_go_from_one_path_to_the_other() {
@@ -158,7 +164,12 @@ mod tests {
         rig.push("a", &[21, 22, 23]);
         rig.push("b", &[1, 2, 3, 4]);
         assert_eq!(rig.data("c"), [&[11, 12, 13, 14, 15][..], &[21, 22, 23]]);
-        let pasted: [&[u8]; 4] = [&[0, 2, 0, 0], &[11, 2, 13, 14, 5], &[1, 2, 3], &[21, 2, 23, 14]];
+        let pasted: [&[u8]; 4] = [
+            &[0, 2, 0, 0],
+            &[11, 2, 13, 14, 5],
+            &[1, 2, 3],
+            &[21, 2, 23, 14],
+        ];
         assert_eq!(rig.data("d"), pasted);
     }
 

@@ -15,7 +15,7 @@ use crate::prelude::*;
 /// # See also
 /// DelayUnqueue, LinkUnqueue, Shaper, BandwidthShaper, SetTimestamp
 #[derive(Element)]
-#[element(ports = "1/1", processing = "l", segments)]
+#[element(ports = "1/1", processing = "l", segments, provides(Notifier))]
 pub struct DelayShaper {
     /// The delay. A packet that waits keeps its own when the delay changes.
     #[arg(mandatory, read = interval, write, calm, error = "delay must be a timestamp")]
@@ -34,9 +34,19 @@ impl DelayShaper {
     }
 }
 
+impl Notifier for DelayShaper {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.signal) {
+            (Notice::Empty, Some(signal)) => Search::Stop(signal),
+            _ => Search::Pass,
+        }
+    }
+}
+
 impl Element for DelayShaper {
     fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.signal
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -76,13 +86,6 @@ impl Element for DelayShaper {
         self.set_active(cx, true);
     }
 
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.signal) {
-            (Notice::Empty, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
-    }
-
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.head.cleanup(cx);
     }
@@ -100,7 +103,9 @@ mod tests {
     fn packets_leave_after_the_delay() {
         let mut rig = Rig::new(CONFIG);
         rig.push_with("i", &[1], |packet| packet.set_timestamp(START));
-        rig.push_with("i", &[2], |packet| packet.set_timestamp(START - 20 * MS as i64));
+        rig.push_with("i", &[2], |packet| {
+            packet.set_timestamp(START - 20 * MS as i64)
+        });
         rig.advance(49 * MS);
         assert!(rig.collected("c").is_empty());
         rig.advance(MS);

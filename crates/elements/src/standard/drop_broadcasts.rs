@@ -14,7 +14,10 @@ use crate::prelude::*;
 /// FromDevice, HostEtherFilter
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments)]
-#[outputs("packets to this host", "broadcasts and multicasts, which are dropped without it")]
+#[outputs(
+    "packets to this host",
+    "broadcasts and multicasts, which are dropped without it"
+)]
 pub struct DropBroadcasts {
     /// Packets dropped, or sent to output 1.
     #[handler(read)]
@@ -28,13 +31,12 @@ impl Element for DropBroadcasts {
     }
 
     #[inline]
-    fn no_op_facts(&self) -> Facts {
-        Facts::UNICAST
-    }
-
-    #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::ALL
+    fn effects(&self) -> Effects {
+        Effects {
+            no_op: Facts::UNICAST,
+            preserves: Facts::ALL,
+            ..Effects::default()
+        }
     }
 
     #[inline]
@@ -66,7 +68,9 @@ mod tests {
     fn broadcasts_and_multicasts_are_dropped() {
         let mut rig = Rig::new("i :: Inject -> d :: DropBroadcasts -> c :: Collect;");
         for (i, packet_type) in TYPES.into_iter().enumerate() {
-            rig.push_with("i", &[i as u8], |packet| packet.set_packet_type(packet_type));
+            rig.push_with("i", &[i as u8], |packet| {
+                packet.set_packet_type(packet_type)
+            });
         }
         assert_eq!(rig.data("c"), [[0], [3], [4]]);
         assert_eq!(rig.read("d.drops"), "2");
@@ -87,7 +91,9 @@ mod tests {
     #[test]
     fn a_packet_counts_as_its_segments() {
         let mut rig = Rig::new("i :: Inject -> d :: DropBroadcasts -> c :: Collect;");
-        rig.push_segments("i", 3, |packet| packet.set_packet_type(PacketType::Multicast));
+        rig.push_segments("i", 3, |packet| {
+            packet.set_packet_type(PacketType::Multicast)
+        });
         assert_eq!((rig.read("d.drops"), rig.outstanding()), ("3".into(), 0));
     }
 }

@@ -19,7 +19,7 @@ use crate::prelude::*;
 /// # See also
 /// RoundRobinSched, StrideSched, PrioSched
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l")]
+#[element(ports = "-/1", processing = "l", provides(Notifier))]
 pub struct DRRSched {
     /// Bytes that an input may send more at each turn. If it is at least the length of the longest
     /// packet, every pull finds a packet if there is one.
@@ -70,12 +70,22 @@ impl DRRSched {
     }
 }
 
+impl Notifier for DRRSched {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.signal) {
+            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
+            _ => Search::Pass,
+        }
+    }
+}
+
 impl Element for DRRSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.quantum < 1 {
             return Err(args.fail("bad QUANTUM"));
         }
-        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.signal
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -107,13 +117,6 @@ impl Element for DRRSched {
         }
         if let Some(signal) = self.signal {
             cx.set_signal(signal, any || !batch.is_empty());
-        }
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.signal) {
-            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
-            _ => Search::Pass,
         }
     }
 
@@ -223,14 +226,17 @@ mod tests {
         let mut turns = String::new();
         for _ in 0..20 {
             let pulled = rig.pull("p", 1);
-            turns += pulled.first().map_or("-", |p| if p.data()[0] == 0 { "0" } else { "1" });
+            turns += pulled
+                .first()
+                .map_or("-", |p| if p.data()[0] == 0 { "0" } else { "1" });
         }
         assert_eq!(turns.trim_end_matches('-'), "11-111010");
     }
 
     #[test]
     fn the_puller_sleeps_while_all_inputs_are_empty() {
-        let config = "i :: Inject -> Queue -> [0] d :: DRRSched(10) -> u :: Unqueue -> c :: Collect;
+        let config =
+            "i :: Inject -> Queue -> [0] d :: DRRSched(10) -> u :: Unqueue -> c :: Collect;
             Idle -> [1] d; j :: Inject -> Queue -> [2] d;";
         let mut rig = Rig::new(config);
         rig.run();

@@ -13,8 +13,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue, NotifierQueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage),
-    is_a("SimpleQueue", "NotifierQueue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage),
+    is_a("SimpleQueue", "NotifierQueue")
+)]
 #[outputs("packets stored", "packets dropped to make room")]
 pub struct FrontDropQueue {
     #[flatten]

@@ -11,8 +11,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
-    is_a("SimpleQueue", "NotifierQueue", "Queue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage, TestedQueue),
+    is_a("SimpleQueue", "NotifierQueue", "Queue")
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct FullNoteQueue {
     #[flatten]
@@ -29,6 +36,9 @@ mod tests {
     fn sources_wait_while_it_is_full() {
         let mut rig = Rig::new("s :: InfiniteSource -> q :: FullNoteQueue(5) -> Puller;");
         rig.run();
-        assert_eq!((rig.read("s.count"), rig.read("q.drops")), ("5".into(), "0".into()));
+        assert_eq!(
+            (rig.read("s.count"), rig.read("q.drops")),
+            ("5".into(), "0".into())
+        );
     }
 }

@@ -15,8 +15,14 @@ use crate::prelude::*;
 /// # See also
 /// Discard, Null
 #[derive(Element)]
-#[element(ports = "-/-", flow = "x/y", segments)]
+#[element(ports = "-/-", flow = "x/y", segments, provides(Notifier))]
 pub struct Idle;
+
+impl Notifier for Idle {
+    fn notifier(&self, _notice: Notice, _port: usize) -> Search {
+        Search::Never
+    }
+}
 
 impl Element for Idle {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -25,10 +31,6 @@ impl Element for Idle {
     }
 
     fn pull(&mut self, _cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, _most: usize) {}
-
-    fn notifier(&self, _notice: Notice, _port: usize) -> Search {
-        Search::Never
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::prelude::*;
 /// # See also
 /// RatedSource, TimedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers)]
+#[element(ports = "0/1", processing = "a", handlers, provides(Notifier))]
 pub struct InfiniteSource {
     #[flatten]
     payload: SourceData,
@@ -46,6 +46,12 @@ impl InfiniteSource {
     }
 }
 
+impl Notifier for InfiniteSource {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        self.pace.notifier(notice)
+    }
+}
+
 impl Element for InfiniteSource {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.pace.configured(cx, args)?;
@@ -70,10 +76,6 @@ impl Element for InfiniteSource {
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
             cx.pool().fill(template, now, batch, most)
         });
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 }
 
@@ -130,7 +132,8 @@ mod tests {
         let mut rig = Rig::new(config);
         rig.run();
         assert_eq!(rig.read("k.count"), "0");
-        let errors = Rig::errors("InfiniteSource(END_CALL k.reset, STOP true) -> k :: Counter -> Discard;");
+        let errors =
+            Rig::errors("InfiniteSource(END_CALL k.reset, STOP true) -> k :: Counter -> Discard;");
         assert!(errors.contains("mutually exclusive"), "{errors}");
     }
 

@@ -15,8 +15,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue, FrontDropQueue
 #[derive(Element)]
-#[element(ports = "2/1-2", processing = "h/lh", segments, live, take_over, provides(Storage),
-    is_a("SimpleQueue", "NotifierQueue"))]
+#[element(
+    ports = "2/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage),
+    is_a("SimpleQueue", "NotifierQueue")
+)]
 #[inputs(
     "packets to go behind those stored; dropped when it is full",
     "packets to go before those stored; the last one stored is dropped when it is full"
@@ -37,7 +44,15 @@ mod tests {
     fn packets_come_in_at_both_ends() {
         let config = "i :: Inject -> [0] q :: MixedQueue(5) -> p :: Puller; j :: Inject -> [1] q;";
         let mut rig = Rig::new(config);
-        for (input, data) in [("i", 1), ("i", 2), ("j", 3), ("i", 4), ("j", 5), ("i", 6), ("j", 7)] {
+        for (input, data) in [
+            ("i", 1),
+            ("i", 2),
+            ("j", 3),
+            ("i", 4),
+            ("j", 5),
+            ("i", 6),
+            ("j", 7),
+        ] {
             rig.push(input, &[data]);
         }
         let pulled = rig.pull("p", 9);

@@ -11,8 +11,21 @@ use crate::prelude::*;
 /// # See also
 /// ThreadSafeQueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
-    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue", "ThreadSafeQueue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage, TestedQueue),
+    is_a(
+        "SimpleQueue",
+        "NotifierQueue",
+        "FullNoteQueue",
+        "Queue",
+        "ThreadSafeQueue"
+    )
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MSQueue {
     #[flatten]
@@ -29,7 +42,11 @@ mod tests {
     #[test]
     fn it_works_and_warns_of_its_name() {
         let mut rig = Rig::new("i :: Inject -> MSQueue -> p :: Puller;");
-        assert!(rig.printed().concat().contains("use ThreadSafeQueue instead"));
+        assert!(
+            rig.printed()
+                .concat()
+                .contains("use ThreadSafeQueue instead")
+        );
         rig.push("i", &[1]);
         assert_eq!(rig.pull("p", 9).len(), 1);
     }

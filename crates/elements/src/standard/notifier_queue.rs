@@ -13,8 +13,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue, SimpleQueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage),
-    is_a("SimpleQueue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage),
+    is_a("SimpleQueue")
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct NotifierQueue {
     #[flatten]

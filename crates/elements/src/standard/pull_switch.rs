@@ -16,7 +16,14 @@ use crate::prelude::*;
 /// # See also
 /// SimplePullSwitch, StaticPullSwitch, PrioSched, RoundRobinSched, Switch
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", segments, live, provides(Llrpcs), is_a("SimplePullSwitch"))]
+#[element(
+    ports = "-/1",
+    processing = "l",
+    segments,
+    live,
+    provides(Notifier, Llrpcs),
+    is_a("SimplePullSwitch")
+)]
 pub struct PullSwitch {
     #[flatten]
     chosen: ChosenInput,
@@ -25,6 +32,12 @@ pub struct PullSwitch {
 impl Llrpcs for PullSwitch {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         self.chosen.llrpc(cx, call, data)
+    }
+}
+
+impl Notifier for PullSwitch {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        self.chosen.notifier(notice)
     }
 }
 
@@ -41,10 +54,6 @@ impl Element for PullSwitch {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         self.chosen.pull(cx, batch, most);
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.chosen.notifier(notice)
     }
 }
 

@@ -15,8 +15,15 @@ use crate::prelude::*;
 /// # See also
 /// NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue, Unqueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
-    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage, TestedQueue),
+    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue")
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct Queue {
     #[flatten]

@@ -373,6 +373,12 @@ macro_rules! queue {
             }
         }
 
+        impl router::Notifier for $name {
+            fn notifier(&self, notice: router::Notice, port: usize) -> router::Search {
+                self.storage.notifier(notice, port)
+            }
+        }
+
         impl router::Element for $name {
             fn configured(
                 &mut self,
@@ -407,10 +413,6 @@ macro_rules! queue {
                 most: usize,
             ) {
                 self.storage.pull(cx, batch, most);
-            }
-
-            fn notifier(&self, notice: router::Notice, port: usize) -> router::Search {
-                self.storage.notifier(notice, port)
             }
         }
     };

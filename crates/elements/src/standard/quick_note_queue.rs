@@ -14,8 +14,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue, NotifierQueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage),
-    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage),
+    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue")
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct QuickNoteQueue {
     #[flatten]
@@ -31,7 +38,8 @@ mod tests {
     #[test]
     fn the_puller_sleeps_at_once() {
         for (class, pulls) in [("Queue", 10), ("QuickNoteQueue", 1)] {
-            let config = alloc::format!("i :: Inject -> {class} -> Unqueue -> c :: Counter -> Discard;");
+            let config =
+                alloc::format!("i :: Inject -> {class} -> Unqueue -> c :: Counter -> Discard;");
             let mut rig = Rig::new(&config);
             rig.run();
             rig.push("i", &[1]);

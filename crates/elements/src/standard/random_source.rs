@@ -11,7 +11,7 @@ use crate::prelude::*;
 /// # See also
 /// InfiniteSource, RatedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers)]
+#[element(ports = "0/1", processing = "a", handlers, provides(Notifier))]
 pub struct RandomSource {
     /// Length of each packet, 0 to 65535 bytes.
     #[arg(mandatory, read)]
@@ -54,6 +54,12 @@ impl RandomSource {
     }
 }
 
+impl Notifier for RandomSource {
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        self.pace.notifier(notice)
+    }
+}
+
 impl Element for RandomSource {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if !is_length(self.length) {
@@ -78,10 +84,6 @@ impl Element for RandomSource {
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
             make(cx, length, batch, most, now)
         });
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 }
 

@@ -13,7 +13,14 @@ use crate::prelude::*;
 /// # See also
 /// Queue, NotifierQueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage)
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct SimpleQueue {
     #[flatten]
@@ -32,7 +39,15 @@ mod tests {
         for n in 1..=3 {
             rig.push("i", &[n]);
         }
-        assert_eq!((rig.read("q.length"), rig.read("q.drops")), ("2".into(), "1".into()));
-        assert!(rig.pull("p", 9).iter().map(|packet| packet.data()[0]).eq([1, 2]));
+        assert_eq!(
+            (rig.read("q.length"), rig.read("q.drops")),
+            ("2".into(), "1".into())
+        );
+        assert!(
+            rig.pull("p", 9)
+                .iter()
+                .map(|packet| packet.data()[0])
+                .eq([1, 2])
+        );
     }
 }

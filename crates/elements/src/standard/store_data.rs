@@ -23,8 +23,12 @@ pub struct StoreData {
 }
 
 impl Element for StoreData {
-    fn edit(&self) -> Option<Edit> {
-        Edit::store(self.offset as usize, &self.data)
+    #[inline]
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: Edit::store(self.offset as usize, &self.data),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]
@@ -55,6 +59,9 @@ mod tests {
         let expected: [&[u8]; 4] = [&[1, 2, 9, 8, 5], &[1, 2, 9], &[1, 2], &[]];
         assert_eq!(rig.data("c"), expected);
         let errors = Rig::errors("Idle -> StoreData(4) -> Discard;");
-        assert!(errors.contains("DATA: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("DATA: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -21,12 +21,12 @@ pub struct Strip {
 
 impl Element for Strip {
     #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::ALL.without(Facts::DESTINATION)
-    }
-
-    fn edit(&self) -> Option<Edit> {
-        Edit::pull(self.length as usize)
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: Edit::pull(self.length as usize),
+            preserves: Facts::ALL.without(Facts::DESTINATION),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]
@@ -56,6 +56,9 @@ mod tests {
     #[test]
     fn the_length_must_be_given() {
         let errors = Rig::errors("Inject -> Strip -> Collect;");
-        assert!(errors.contains("LENGTH: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("LENGTH: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -17,8 +17,11 @@ pub struct StripToNetworkHeader;
 
 impl Element for StripToNetworkHeader {
     #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::ALL.without(Facts::DESTINATION)
+    fn effects(&self) -> Effects {
+        Effects {
+            preserves: Facts::ALL.without(Facts::DESTINATION),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]
@@ -44,7 +47,9 @@ mod tests {
             j :: Inject -> Strip(4) -> StripToNetworkHeader -> b :: Collect;";
         let mut rig = Rig::new(config);
         for name in ["i", "j"] {
-            rig.push_with(name, &[1, 2, 3, 4, 5], |packet| packet.set_network_header(2, 1));
+            rig.push_with(name, &[1, 2, 3, 4, 5], |packet| {
+                packet.set_network_header(2, 1)
+            });
             rig.push(name, &[1, 2, 3, 4, 5]);
         }
         assert_eq!(rig.data("a"), [&[3, 4, 5][..], &[1, 2, 3, 4, 5]]);

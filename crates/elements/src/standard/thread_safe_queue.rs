@@ -16,8 +16,15 @@ use crate::prelude::*;
 /// # See also
 /// Queue, StaticThreadSched
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
-    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue"))]
+#[element(
+    ports = "1/1-2",
+    processing = "h/lh",
+    segments,
+    live,
+    take_over,
+    provides(Notifier, Storage, TestedQueue),
+    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue")
+)]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct ThreadSafeQueue {
     #[flatten]
@@ -35,7 +42,10 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> q :: ThreadSafeQueue(1) -> p :: Puller;");
         rig.push("i", &[1]);
         rig.push("i", &[2]);
-        assert_eq!((rig.read("q.length"), rig.read("q.drops")), ("1".into(), "1".into()));
+        assert_eq!(
+            (rig.read("q.length"), rig.read("q.drops")),
+            ("1".into(), "1".into())
+        );
         assert_eq!(rig.pull("p", 1)[0].data(), [1]);
     }
 }

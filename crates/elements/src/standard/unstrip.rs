@@ -21,12 +21,12 @@ pub struct Unstrip {
 
 impl Element for Unstrip {
     #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::ALL.without(Facts::DESTINATION)
-    }
-
-    fn edit(&self) -> Option<Edit> {
-        Edit::push(self.length as usize)
+    fn effects(&self) -> Effects {
+        Effects {
+            edit: Edit::push(self.length as usize),
+            preserves: Facts::ALL.without(Facts::DESTINATION),
+            ..Effects::default()
+        }
     }
 
     #[inline(always)]

@@ -26,7 +26,7 @@ use times::Times;
 /// # See also
 /// ToDump, FromDevice
 #[derive(Element)]
-#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over)]
+#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over, provides(Notifier))]
 #[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
     /// The file; `-` is the standard input.
@@ -287,6 +287,15 @@ impl FromDump {
     }
 }
 
+impl Notifier for FromDump {
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        match (notice, port, self.nonempty) {
+            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
+            _ => Search::Pass,
+        }
+    }
+}
+
 impl Element for FromDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sample.check(args);
@@ -315,7 +324,8 @@ impl Element for FromDump {
             _ => End::Nothing,
         };
         self.push = cx.output_is_push(0);
-        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -371,13 +381,6 @@ impl Element for FromDump {
             Filled::More => self.wake(cx),
             Filled::Early => {}
             Filled::Ended => self.sleep(cx),
-        }
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        match (notice, port, self.nonempty) {
-            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
         }
     }
 }

@@ -4,23 +4,13 @@
 use alloc::vec::Vec;
 
 use super::Engine;
-use super::element::Element;
-use crate::optimizer::{EffectTable, Effects};
+use crate::effects::Effects;
+use crate::optimizer::EffectTable;
 use crate::topology::ElementId;
-
-/// What an element declares about its packets.
-fn effects(element: &dyn Element) -> Effects {
-    Effects {
-        edit: element.edit(),
-        no_op: element.no_op_facts(),
-        preserves: element.preserves(),
-        rules: element.rules(),
-    }
-}
 
 impl Engine {
     fn effects(&self, id: ElementId) -> Option<Effects> {
-        self.elements.get(id).map(effects)
+        self.elements.get(id).map(|element| element.effects())
     }
 
     /// Optimizes the walk.

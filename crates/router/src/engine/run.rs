@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use packet::{BATCH, Batch};
 
+use super::element::PulledThrough;
 use super::{Cx, Engine};
 use crate::embedding::Steady;
 use crate::scheduler::task::Ran;
@@ -132,8 +133,10 @@ impl Engine {
         self.walk.pulling_through.push(output);
         self.pull(output.0, pull.input, batch, pull.most);
         self.walk.pulling_through.pop();
-        if !batch.is_empty() {
-            self.with(output.0, |element, cx| element.pulled(cx, output.1, batch));
+        if !batch.is_empty()
+            && let Some(link) = self.link::<dyn PulledThrough>(output.0)
+        {
+            self.reach(link, |element, cx| element.pulled(cx, output.1, batch));
         }
     }
 }

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use packet::{Edit, Facts};
 
-use super::{EffectTable, Effects};
+use super::EffectTable;
+use crate::effects::Effects;
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::{FusedPath, FusedPaths};
 use crate::walk::numbers::{EdgeId, Optimization};

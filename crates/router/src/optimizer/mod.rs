@@ -17,39 +17,14 @@ mod trees;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use packet::{Edit, Facts};
-
 use crate::classify::Classify;
+use crate::effects::Effects;
 use crate::topology::ElementId;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::FusedPaths;
 use crate::walk::numbers::Optimization;
 use crate::walk::tree::Tree;
-
-/// What an element declares about its packets.
-#[derive(Clone, Default)]
-pub(crate) struct Effects {
-    /// What it does to every packet that comes to its only input and leaves by output 0.
-    pub edit: Option<Edit>,
-    /// It does nothing to packets with all of these facts.
-    pub no_op: Facts,
-    /// These facts still hold behind it.
-    pub preserves: Facts,
-    /// Its rules, if it only classifies.
-    pub rules: Option<Arc<dyn Classify>>,
-}
-
-impl PartialEq for Effects {
-    fn eq(&self, other: &Effects) -> bool {
-        let rules = match (&self.rules, &other.rules) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        let rest = |effects: &Effects| (effects.edit, effects.no_op, effects.preserves);
-        rules && rest(self) == rest(other)
-    }
-}
 
 /// What every element declares; `None` for elements of other threads.
 #[derive(Clone, Copy)]

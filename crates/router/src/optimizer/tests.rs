@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use packet::Edit;
 
-use super::{EffectTable, Effects, Optimizer};
+use super::{EffectTable, Optimizer};
+use crate::effects::Effects;
 use crate::topology::{Connection, ElementId};
 use crate::walk::Walk;
 use crate::walk::edges::Edges;

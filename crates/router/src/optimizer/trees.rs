@@ -242,10 +242,10 @@ mod tests {
 
     use packet::Batch;
 
-    use super::super::Effects;
     use super::super::tests::{edge, graph, opaque};
     use super::*;
     use crate::classify::DecisionTree;
+    use crate::effects::Effects;
 
     /// Rules that make a tree of at most so many nodes, and how often they did.
     struct Rules {

@@ -34,7 +34,7 @@ const DATA_NAME: &str = "<data>";
 /// # See also
 /// ToIPSummaryDump, FromDump
 #[derive(Element)]
-#[element(ports = "0/1", handlers)]
+#[element(ports = "0/1", handlers, provides(Notifier))]
 pub struct FromIPSummaryDump {
     /// The file; `-` is the standard input.
     #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown, calm)]
@@ -129,7 +129,6 @@ fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
     read
 }
 
-
 #[handlers]
 impl FromIPSummaryDump {
     /// Where in the file the next line is, in bytes.
@@ -146,6 +145,12 @@ impl FromIPSummaryDump {
     }
 }
 
+impl Notifier for FromIPSummaryDump {
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        self.replay.notifier(notice, port)
+    }
+}
+
 impl Element for FromIPSummaryDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sample.check(args);
@@ -157,7 +162,12 @@ impl Element for FromIPSummaryDump {
             (true, true) => return Err(args.fail("FILENAME: required argument missing")),
         }
         self.reader = Reader::new(source::shown(&self.filename), self.defaults);
-        let fields = [&self.fields, &self.contents, &self.default_fields, &self.default_contents];
+        let fields = [
+            &self.fields,
+            &self.contents,
+            &self.default_fields,
+            &self.default_contents,
+        ];
         if let Some(fields) = fields.into_iter().find(|fields| !fields.is_empty()) {
             self.reader.set_fields(fields);
         }
@@ -196,11 +206,8 @@ impl Element for FromIPSummaryDump {
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let reader = &mut self.reader;
-        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        self.replay.notifier(notice, port)
+        self.replay
+            .pull(cx, batch, most, |cx| read_packet(reader, cx));
     }
 }
 

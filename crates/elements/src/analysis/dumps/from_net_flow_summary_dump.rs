@@ -36,7 +36,7 @@ const UDP_HEADER: usize = 8;
 /// # See also
 /// FromIPSummaryDump, FromDump
 #[derive(Element)]
-#[element(ports = "0/1", handlers)]
+#[element(ports = "0/1", handlers, provides(Notifier))]
 pub struct FromNetFlowSummaryDump {
     /// The file; `-` is the standard input.
     #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown, calm)]
@@ -222,6 +222,12 @@ impl FromNetFlowSummaryDump {
     }
 }
 
+impl Notifier for FromNetFlowSummaryDump {
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        self.replay.notifier(notice, port)
+    }
+}
+
 impl Element for FromNetFlowSummaryDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.link = match self.link_name.to_ascii_lowercase().as_str() {
@@ -266,17 +272,15 @@ impl Element for FromNetFlowSummaryDump {
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let (file, link) = (&mut self.file, self.link);
         let name = source::shown(&self.filename);
-        self.replay.run_task(cx, task, |cx| read_packet(file, cx, name, link))
+        self.replay
+            .run_task(cx, task, |cx| read_packet(file, cx, name, link))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let (file, link) = (&mut self.file, self.link);
         let name = source::shown(&self.filename);
-        self.replay.pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        self.replay.notifier(notice, port)
+        self.replay
+            .pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
     }
 }
 
@@ -296,7 +300,9 @@ mod tests {
     fn read(args: &str) -> Rig {
         let file = TempFile::new(&format!("netflow{}", args.len()));
         file.write(TEXT.as_bytes());
-        let mut rig = Rig::new(&format!("f :: FromNetFlowSummaryDump({file}, STOP true{args}) -> c :: Collect;"));
+        let mut rig = Rig::new(&format!(
+            "f :: FromNetFlowSummaryDump({file}, STOP true{args}) -> c :: Collect;"
+        ));
         assert_eq!(rig.run(), router::Status::Stopped);
         let lines = rig.printed();
         assert_eq!(lines.len(), 1);
@@ -312,9 +318,19 @@ mod tests {
             .iter()
             .map(|p| {
                 let ip = Ipv4Packet::new_quoted(p.data()).unwrap();
-                let times = (p.timestamp() / 1_000_000_000, p.anno_u64(FIRST_TIMESTAMP) / 1_000_000_000);
+                let times = (
+                    p.timestamp() / 1_000_000_000,
+                    p.anno_u64(FIRST_TIMESTAMP) / 1_000_000_000,
+                );
                 let missing = (p.anno(EXTRA_PACKETS), p.anno(EXTRA_LENGTH));
-                (ip.source().octets()[0], ip.total_len(), p.len(), times, missing, p.paint())
+                (
+                    ip.source().octets()[0],
+                    ip.total_len(),
+                    p.len(),
+                    times,
+                    missing,
+                    p.paint(),
+                )
             })
             .collect();
         assert_eq!(
@@ -337,11 +353,17 @@ mod tests {
         let mut rig = read(", MULTIPACKET true, LINK both");
         let packets = rig.collected("c");
         assert_eq!(packets.len(), 5 + 1 + 2);
-        let times: Vec<_> = packets.iter().map(|p| p.timestamp() / 1_000_000_000 % 1000).collect();
+        let times: Vec<_> = packets
+            .iter()
+            .map(|p| p.timestamp() / 1_000_000_000 % 1000)
+            .collect();
         assert_eq!(times, [995, 996, 997, 998, 999, 995, 10, 20]);
         assert_eq!((packets[0].paint(), packets[5].paint()), (0xef, 0xf1));
         let errors = Rig::errors("FromNetFlowSummaryDump(/nowhere/x) -> Discard;");
-        assert!(errors.contains("/nowhere/x: No such file or directory"), "{errors}");
+        assert!(
+            errors.contains("/nowhere/x: No such file or directory"),
+            "{errors}"
+        );
         let errors = Rig::errors("FromNetFlowSummaryDump(x, LINK y) -> Discard;");
         assert!(errors.contains("'LINK' should be"), "{errors}");
     }

@@ -18,17 +18,23 @@ fn hex(text: &str) -> Vec<u8> {
         .bytes()
         .filter_map(|b| (b as char).to_digit(16).map(|d| d as u8))
         .collect();
-    digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect()
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] * 16 + pair[1])
+        .collect()
 }
 
 #[test]
 fn options_that_are_not_to_be_copied_stay_with_the_first() {
     let mut rig = rig("40, HONOR_DF false");
     let head = "46000028 00002000 64061486 121a042c 0a000004 01010000";
-    rig.push("i", &hex(
-        "4600002c 00000000 64063482 121a042c 0a000004 01010000 001e0028 00000000 00000000 \
+    rig.push(
+        "i",
+        &hex(
+            "4600002c 00000000 64063482 121a042c 0a000004 01010000 001e0028 00000000 00000000 \
          50000000 8f550000",
-    ));
+        ),
+    );
     let first = hex(&format!("{head} 001e0028 00000000 00000000 50000000"));
     let last = hex("45000018 00000002 64063695 121a042c 0a000004 8f550000");
     assert_eq!(rig.data("c"), [first, last]);
@@ -73,7 +79,10 @@ fn padding_is_not_fragmented() {
 
 #[test]
 fn a_mac_header_is_pointed_to_only_if_it_was_copied() {
-    for (strip, mac) in [("Null -> MarkIPHeader(14)", Some(0)), ("Strip(14) -> MarkIPHeader", None)] {
+    for (strip, mac) in [
+        ("Null -> MarkIPHeader(14)", Some(0)),
+        ("Strip(14) -> MarkIPHeader", None),
+    ] {
         let config = format!("i :: Inject -> {strip} -> IPFragmenter(68) -> c :: Collect;");
         let mut rig = Rig::new(&config);
         let frame = [&[9; 14][..], &udp((A, 1), (B, 2), &[7; 100])].concat();

@@ -39,16 +39,26 @@ fn packets_are_read_with_what_is_known_of_them() {
         assert_eq!(packets[1].timestamp(), 1001 * SECOND);
         assert_eq!(packets[1].mac_offset(), Some(0));
         assert_eq!(packets[1].anno(EXTRA_LENGTH), 5);
-        assert_eq!((rig.read("f.count"), rig.read("f.encap")), ("2".into(), "ETHER".into()));
+        assert_eq!(
+            (rig.read("f.count"), rig.read("f.encap")),
+            ("2".into(), "ETHER".into())
+        );
         assert_eq!(rig.read("f.filename"), file.to_string());
-        assert_eq!((rig.read("f.filesize"), rig.read("f.filepos")), ("96".into(), "96".into()));
+        assert_eq!(
+            (rig.read("f.filesize"), rig.read("f.filepos")),
+            ("96".into(), "96".into())
+        );
         assert_eq!(rig.read("f.active"), "false");
     }
 }
 
 #[test]
 fn a_part_of_the_file_can_be_asked_for() {
-    let file = file("part", LinkType::ETHERNET, &[1000, 1001, 1002, 1003, 1004, 1005]);
+    let file = file(
+        "part",
+        LinkType::ETHERNET,
+        &[1000, 1001, 1002, 1003, 1004, 1005],
+    );
     for (args, expected) in [
         ("START 1003", &[3, 4, 5][..]),
         ("START_AFTER 4", &[4, 5]),
@@ -69,7 +79,9 @@ fn a_part_of_the_file_can_be_asked_for() {
 #[test]
 fn a_sample_is_drawn() {
     let file = file("sample", LinkType::ETHERNET, &[1000; 1000]);
-    let mut rig = Rig::new(&format!("f :: FromDump({file}, SAMPLE 0.25) -> c :: Collect;"));
+    let mut rig = Rig::new(&format!(
+        "f :: FromDump({file}, SAMPLE 0.25) -> c :: Collect;"
+    ));
     rig.run();
     let count = rig.collected("c").len();
     assert!((190..310).contains(&count), "{count}");
@@ -78,11 +90,20 @@ fn a_sample_is_drawn() {
 
 #[test]
 fn the_end_can_be_moved_while_it_runs() {
-    let file = file("extend", LinkType::ETHERNET, &[1000, 1001, 1002, 1003, 1004]);
-    let mut rig = Rig::new(&format!("f :: FromDump({file}, END_AFTER 2) -> c :: Collect;"));
+    let file = file(
+        "extend",
+        LinkType::ETHERNET,
+        &[1000, 1001, 1002, 1003, 1004],
+    );
+    let mut rig = Rig::new(&format!(
+        "f :: FromDump({file}, END_AFTER 2) -> c :: Collect;"
+    ));
     rig.run();
     assert_eq!(numbers(&mut rig), [0, 1]);
-    assert_eq!((rig.read("f.active"), rig.read("f.scheduled")), ("false".into(), "false".into()));
+    assert_eq!(
+        (rig.read("f.active"), rig.read("f.scheduled")),
+        ("false".into(), "false".into())
+    );
     rig.write("f.extend_interval", "2");
     rig.run();
     // The packet at the end was passed over when the end was reached.
@@ -107,9 +128,8 @@ fn an_end_call_may_move_the_end() {
 #[test]
 fn the_end_call_comes_after_the_last_packet() {
     let file = file("order", LinkType::ETHERNET, &[1000, 1001, 1002]);
-    let config = format!(
-        "f :: FromDump({file}, END_CALL n.reset) -> n :: Counter -> c :: Collect;"
-    );
+    let config =
+        format!("f :: FromDump({file}, END_CALL n.reset) -> n :: Counter -> c :: Collect;");
     let mut rig = Rig::new(&config);
     rig.run();
     assert_eq!(rig.read("n.count"), "0");
@@ -197,7 +217,10 @@ fn wrong_arguments_and_files_are_refused_in_clicks_words() {
     let error = |args: &str| Rig::errors(&format!("FromDump({args}) -> Discard;"));
     let contains = |text: &str, part: &str| assert!(text.contains(part), "{text}");
     contains(&error("/nowhere"), "/nowhere: No such file or directory");
-    contains(&error("x, START 1, START_AFTER 2"), "START and START_AFTER are mutually exclusive");
+    contains(
+        &error("x, START 1, START_AFTER 2"),
+        "START and START_AFTER are mutually exclusive",
+    );
     contains(
         &error("x, END 1, INTERVAL 2"),
         "END, END_AFTER, and INTERVAL are mutually exclusive",
@@ -212,8 +235,14 @@ fn wrong_arguments_and_files_are_refused_in_clicks_words() {
     contains(&error(&file.to_string()), &expected);
     let aironet = self::file("aironet", LinkType::AIRONET, &[]);
     let args: String = format!("{aironet}, FORCE_IP true");
-    contains(&error(&args), "unknown linktype 120; can't force IP packets");
-    contains(&error(&format!("{aironet}, FILEPOS 99")), "FILEPOS out of range");
+    contains(
+        &error(&args),
+        "unknown linktype 120; can't force IP packets",
+    );
+    contains(
+        &error(&format!("{aironet}, FILEPOS 99")),
+        "FILEPOS out of range",
+    );
 }
 
 #[test]
@@ -222,8 +251,13 @@ fn a_broken_file_ends_with_a_message() {
     let mut bytes = file.read();
     bytes[24 + 36 + 8..24 + 36 + 16].fill(0xff);
     file.write(&bytes);
-    let mut rig = Rig::new(&format!("f :: FromDump({file}, STOP true) -> c :: Collect;"));
+    let mut rig = Rig::new(&format!(
+        "f :: FromDump({file}, STOP true) -> c :: Collect;"
+    ));
     assert_eq!(rig.run(), Status::Stopped);
     assert_eq!(numbers(&mut rig), [0]);
-    assert_eq!(rig.printed(), [format!("{file}: bad packet header; giving up")]);
+    assert_eq!(
+        rig.printed(),
+        [format!("{file}: bad packet header; giving up")]
+    );
 }

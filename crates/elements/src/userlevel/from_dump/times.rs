@@ -22,7 +22,11 @@ impl Times {
     /// Takes the first packet's time.
     pub fn start(&mut self, time: i64, steady: Steady) {
         let first = self.first.unwrap_or(0);
-        let start = if self.first_is_relative || self.first.is_none() { first.saturating_add(time) } else { first };
+        let start = if self.first_is_relative || self.first.is_none() {
+            first.saturating_add(time)
+        } else {
+            first
+        };
         self.first = self.first.map(|_| start);
         if self.last_is_relative {
             self.end = self.end.saturating_add(time);

@@ -147,7 +147,7 @@ impl Cx<'_> {
 
     /// Leaves the rest of a pull to the router: once [`pull`](crate::Element::pull) has returned, its
     /// batch is filled with at most `most` packets from input `port`, and given to
-    /// [`pulled`](crate::Element::pulled) if there are any. The last thing that a pull does.
+    /// [`pulled`](crate::PulledThrough::pulled) if there are any. The last thing that a pull does.
     ///
     /// For elements that a path may pass more than once: unlike with [`pull`](Self::pull), the
     /// element is not at work meanwhile, so that packets can be pulled from its other outputs, and

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Cx;
+use crate::engine::element::Notifier;
 use crate::engine::ports::flow;
 use crate::scheduler::signal::{Notice, Search, Signal, SignalId};
 use crate::scheduler::task::TaskId;
@@ -110,7 +111,8 @@ impl Cx<'_> {
             }
             seen.push(next);
             let (id, at) = next;
-            let found = match self.engine.elements.get(id) {
+            let notifier = self.link::<dyn Notifier>(id);
+            let found = match notifier.and_then(|link| self.view(link)) {
                 Some(element) => element.notifier(notice, at),
                 None => Search::Pass,
             };

@@ -7,11 +7,14 @@
 use core::any::Any;
 use core::fmt;
 
+use packet::Batch;
+
 use super::Element;
 use crate::args::{Argument, Context, ElementRef, Invalid};
 use crate::engine::{Cx, Engine};
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
+use crate::scheduler::signal::{Notice, Search};
 use crate::topology::ElementId;
 
 /// A trait object that is a capability: `dyn Storage`.
@@ -204,6 +207,27 @@ pub trait Storage {
 
 impl Interface for dyn Storage {
     const NAME: &'static str = "Storage";
+}
+
+/// An element at whose ports a notifier stands.
+pub trait Notifier {
+    /// The notifier at `port`: an output's when `notice` is [`Notice::Empty`], an input's when it
+    /// is [`Notice::Full`].
+    fn notifier(&self, notice: Notice, port: usize) -> Search;
+}
+
+impl Interface for dyn Notifier {
+    const NAME: &'static str = "Notifier";
+}
+
+/// An element that works on packets that are pulled through it by [`Cx::pull_through`].
+pub trait PulledThrough {
+    /// Works on a batch, which is not empty, that was pulled from output `port`.
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch);
+}
+
+impl Interface for dyn PulledThrough {
+    const NAME: &'static str = "PulledThrough";
 }
 
 /// An element that answers LLRPCs.

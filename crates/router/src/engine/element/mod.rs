@@ -6,20 +6,19 @@ mod declared;
 mod manual;
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::any::Any;
 
-use packet::{Batch, Edit, Facts, Packet};
+use packet::{Batch, Packet};
 
 use crate::args::{Args, Failed};
-use crate::classify::Classify;
+use crate::effects::Effects;
 use crate::engine::Cx;
-use crate::scheduler::signal::{Notice, Search};
 use crate::scheduler::task::{Ran, TaskId};
 use crate::scheduler::timer::TimerId;
 
 pub use capability::{
-    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
+    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Notifier, Provided,
+    PulledThrough, Storage,
 };
 pub use declared::{
     Component, Declared, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
@@ -85,34 +84,11 @@ pub trait Element: Declared + Any + Send {
         true
     }
 
-    /// What makes a look at the packets needless: [`affects`](Element::affects) says no of all
-    /// packets of which these facts hold, and they leave by output 0 as they came. The router does
-    /// not even call the element then. They may change by the element's handlers only.
+    /// What the element does to packets. The effects are always the same, but for the element's
+    /// handlers.
     #[inline]
-    fn no_op_facts(&self) -> Facts {
-        Facts::NONE
-    }
-
-    /// The facts that stay true of a packet on which [`action`](Element::action) says
-    /// [`Verdict::Forward`].
-    #[inline]
-    fn preserves(&self) -> Facts {
-        Facts::NONE
-    }
-
-    /// What the element does to every usual packet that comes to its only input, before it leaves by
-    /// output 0, if that is an [`Edit`] and nothing else: the router does it together with those of
-    /// the elements around, without calling them. Packets that are not usual are pushed as ever. It
-    /// may change by the element's handlers only.
-    fn edit(&self) -> Option<Edit> {
-        None
-    }
-
-    /// How the element sorts what comes to its only input, if it does nothing else: the router has it
-    /// done together with what elements behind its outputs do alike, without calling them. It may
-    /// change by the element's handlers only, and is another one then.
-    fn rules(&self) -> Option<Arc<dyn Classify>> {
-        None
+    fn effects(&self) -> Effects {
+        Effects::default()
     }
 
     /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
@@ -134,12 +110,6 @@ pub trait Element: Declared + Any + Send {
         filter(self, cx, batch);
     }
 
-    /// Looks at a batch, which is not empty, that was pulled from output `port` by way of
-    /// [`Cx::pull_through`].
-    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
-        let _ = (cx, port, batch);
-    }
-
     /// Runs a task that the element made.
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let _ = (cx, task);
@@ -150,20 +120,14 @@ pub trait Element: Declared + Any + Send {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let _ = (cx, timer);
     }
-
-    /// The notifier that stands at `port`: an output's when `notice` is [`Notice::Empty`], an
-    /// input's when it is [`Notice::Full`].
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        let _ = (notice, port);
-        Search::Pass
-    }
 }
 
 /// Applies [`action`](Element::action) to each packet of a batch: what `push` and `pull` do unless
 /// an element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
 pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
-    if batch.facts().include(element.no_op_facts()) {
+    let effects = element.effects();
+    if batch.facts().include(effects.no_op) {
         return;
     }
     // All are asked, as that is quicker than to ask whether to go on.
@@ -174,7 +138,7 @@ pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut
         return;
     }
     batch.filter_keeping(
-        element.preserves(),
+        effects.preserves,
         &mut (element, cx),
         |(element, cx), packet| match element.action(cx, packet) {
             Verdict::Forward => None,

@@ -26,7 +26,10 @@ fn a_line_makes_a_packet() {
     assert_eq!(first.len(), 100);
     assert_eq!(first.dst_ip().to_string(), "2.0.0.2");
     let ip = Ipv4Packet::new_checked(first.network_header().unwrap()).unwrap();
-    assert_eq!((ip.ttl(), ip.total_len(), checksum(&first.data()[..20])), (100, 100, 0));
+    assert_eq!(
+        (ip.ttl(), ip.total_len(), checksum(&first.data()[..20])),
+        (100, 100, 0)
+    );
     let tcp = TcpPacket::new_checked(first.transport_header().unwrap()).unwrap();
     assert_eq!((tcp.source(), tcp.destination()), (10, 20));
     assert_eq!(tcp.header_len(), 24);
@@ -38,7 +41,10 @@ fn a_line_makes_a_packet() {
 
 #[test]
 fn what_is_missing_of_a_packet_is_in_its_annotation() {
-    let mut rig = read("!data src ip_len payload\n1.0.0.1 100 \"hi\"\n1.0.0.1 30 -", ", PROTO 17");
+    let mut rig = read(
+        "!data src ip_len payload\n1.0.0.1 100 \"hi\"\n1.0.0.1 30 -",
+        ", PROTO 17",
+    );
     let packets = rig.collected("c");
     let lengths = packets.iter().map(|p| (p.len(), p.anno(EXTRA_LENGTH)));
     // The IP header has options, as much as it can, so that the payload ends the packet.
@@ -59,7 +65,13 @@ fn lines_say_what_the_packets_after_them_are_like() {
         .map(|p| {
             let ip = Ipv4Packet::new_quoted(p.data()).unwrap();
             let port = |at: usize| u16::from_be_bytes([p.data()[at], p.data()[at + 1]]);
-            let ends = format!("{}:{} {}:{}", ip.source(), port(20), ip.destination(), port(22));
+            let ends = format!(
+                "{}:{} {}:{}",
+                ip.source(),
+                port(20),
+                ip.destination(),
+                port(22)
+            );
             (ends, ip.protocol().0, p.anno(AGGREGATE))
         })
         .collect();
@@ -75,7 +87,10 @@ fn lines_say_what_the_packets_after_them_are_like() {
 
 #[test]
 fn nonsense_is_told_once() {
-    let mut rig = read("!data zork payload_md5 src\nbad - x\nworse\n- - 1.0.0.1\n!proto 1 2\n!flowid x", "");
+    let mut rig = read(
+        "!data zork payload_md5 src\nbad - x\nworse\n- - 1.0.0.1\n!proto 1 2\n!flowid x",
+        "",
+    );
     assert_eq!(rig.collected("c").len(), 1);
     assert_eq!(
         rig.printed(),
@@ -89,10 +104,19 @@ fn nonsense_is_told_once() {
     );
     let mut rig = read("1.0.0.1", "");
     let lines = rig.printed();
-    assert!(lines.concat().contains("missing banner line; is this an IP summary dump?"), "{lines:?}");
+    assert!(
+        lines
+            .concat()
+            .contains("missing banner line; is this an IP summary dump?"),
+        "{lines:?}"
+    );
     assert_eq!(lines.last().unwrap(), "<data>:1: no '!data' provided");
     let mut rig = read("!IPSummaryDump 2.7\n!data src\n1.0.0.1", "");
-    assert!(rig.printed().concat().contains("unexpected IPSummaryDump version 2.7"));
+    assert!(
+        rig.printed()
+            .concat()
+            .contains("unexpected IPSummaryDump version 2.7")
+    );
 }
 
 #[test]
@@ -105,16 +129,29 @@ fn a_line_that_counts_several_makes_several_packets() {
         .map(|p| {
             let ip = Ipv4Packet::new_quoted(p.data()).unwrap();
             let seconds = p.timestamp() / 1_000_000_000;
-            (seconds, p.len(), p.anno(EXTRA_LENGTH), ip.total_len(), p.data()[25])
+            (
+                seconds,
+                p.len(),
+                p.anno(EXTRA_LENGTH),
+                ip.total_len(),
+                p.data()[25],
+            )
         })
         .collect();
     assert_eq!(
         seen,
-        [(1, 28, 72, 100, 80), (3, 28, 72, 100, 80), (5, 28, 72, 100, 80)]
+        [
+            (1, 28, 72, 100, 80),
+            (3, 28, 72, 100, 80),
+            (5, 28, 72, 100, 80)
+        ]
     );
     let mut rig = read("!data count src\n4 1.0.0.1", ", MULTIPACKET true");
     let packets = rig.collected("c");
-    let lengths: Vec<_> = packets.iter().map(|p| (p.len(), p.anno(EXTRA_LENGTH))).collect();
+    let lengths: Vec<_> = packets
+        .iter()
+        .map(|p| (p.len(), p.anno(EXTRA_LENGTH)))
+        .collect();
     assert_eq!(lengths, [(40, 0); 4]);
     drop(packets);
     assert_eq!(rig.outstanding(), 0);
@@ -155,8 +192,14 @@ fn handlers_tell_and_set_what_they_say() {
     rig.run();
     assert_eq!(rig.collected("c").len(), 0);
     assert_eq!(rig.read("f.active"), "false");
-    assert_eq!((rig.read("f.filesize"), rig.read("f.filepos")), ("18".into(), "0".into()));
-    assert_eq!((rig.read("f.sampling_prob"), rig.read("f.encap")), ("0.5".into(), "IP".into()));
+    assert_eq!(
+        (rig.read("f.filesize"), rig.read("f.filepos")),
+        ("18".into(), "0".into())
+    );
+    assert_eq!(
+        (rig.read("f.sampling_prob"), rig.read("f.encap")),
+        ("0.5".into(), "IP".into())
+    );
     assert!(rig.try_write("f.active", "x").is_err());
     rig.write("f.active", "true");
     rig.run();

@@ -1,0 +1,35 @@
+//! What an element declares about packets, for the optimizer.
+
+use alloc::sync::Arc;
+
+use packet::{Edit, Facts};
+
+use crate::classify::Classify;
+
+/// What an element does to packets. The element's handlers may change it, and nothing else.
+#[derive(Clone, Default)]
+pub struct Effects {
+    /// What it does to every packet with plain headers that comes to its only input and leaves by
+    /// output 0, if it does nothing else. The router applies the edits of several elements in one
+    /// pass, without calling them. Other packets are pushed.
+    pub edit: Option<Edit>,
+    /// It does nothing to packets with all of these facts, which leave by output 0. The router does
+    /// not call it then.
+    pub no_op: Facts,
+    /// The facts that still hold for packets that leave by output 0.
+    pub preserves: Facts,
+    /// Its rules, if it only classifies. The router classifies by those of several elements at
+    /// once, without calling them. A change makes another object.
+    pub rules: Option<Arc<dyn Classify>>,
+}
+
+impl PartialEq for Effects {
+    fn eq(&self, other: &Effects) -> bool {
+        let rules = match (&self.rules, &other.rules) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let rest = |effects: &Effects| (effects.edit, effects.no_op, effects.preserves);
+        rules && rest(self) == rest(other)
+    }
+}
