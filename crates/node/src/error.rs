@@ -220,8 +220,8 @@ faults! {
     GuestHas { vnic: String, guest: String } InUse "interfaces" =>
         "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’ already";
     /// A VNIC that serves no guest.
-    ServesNoGuest { vnic: String } InUse "interfaces" =>
-        "VNIC ‘{vnic}’ does not serve guests: make one without `namespace`, `host` and `vhost-user`";
+    ServesNoGuest { vnic: String, fields: &'static str } InUse "interfaces" =>
+        "VNIC ‘{vnic}’ does not serve guests: make one without {fields}";
     /// An MTU that a guest was told.
     MtuTold { vnic: String, guest: String } InUse "properties" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs, which was told of it when it started: `weir destroy {guest}` first";
@@ -242,8 +242,8 @@ faults! {
         "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first";
 
     /// Several places of a VNIC.
-    Places { vnic: String } Invalid "namespace" =>
-        "VNIC ‘{vnic}’ can be in one place only: give one of `namespace`, `host` and `vhost-user`";
+    Places { vnic: String, fields: &'static str } Invalid "namespace" =>
+        "VNIC ‘{vnic}’ can be in one place only: give one of {fields}";
     /// A field of an interface that there is none of.
     NoInterface { vnic: String, field: &'static str } Invalid =>
         "‘{vnic}’ has no interface on this host: `{field}` is for a VNIC with `namespace` or `host`";
@@ -278,9 +278,9 @@ faults! {
     Lanes { asked: u16, there: usize } Invalid "lanes" =>
         "lanes={asked} cannot be: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
         if *there == 1 { "lane" } else { "lanes" };
-    /// A device of a link by VXLAN.
-    DeviceOfVxlan { name: String } Invalid "device" =>
-        "link ‘{name}’ has `vxlan`, so it has no `device` and no `mode`: leave them out";
+    /// A device of a link without one.
+    NoDevice { name: String, field: &'static str } Invalid "device" =>
+        "link ‘{name}’ has `{field}`, so it has no `device` and no `mode`: leave them out";
     /// A device of another name.
     OtherDevice { name: String, device: String } Invalid "device" =>
         "link ‘{name}’ is called as its interface: `device` is ‘{name}’ or left out, not ‘{device}’";

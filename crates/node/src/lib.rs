@@ -23,7 +23,6 @@ pub mod error;
 pub mod host;
 pub mod log;
 pub mod model;
-mod netlink;
 pub mod node;
 pub mod operation;
 pub mod places;

@@ -5,6 +5,8 @@
 //! the reason, leaves nothing.
 
 mod migration;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Numbers that are given once.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
-type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+type RecordTable = TableDefinition<'static, &'static str, &'static [u8]>;
 
 /// Why the store did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +90,7 @@ impl From<StoreError> for Error {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// The table of a kind of record.
-const fn table<T: Record>() -> Table {
+const fn table<T: Record>() -> RecordTable {
     TableDefinition::new(T::TABLE)
 }
 
@@ -314,121 +316,5 @@ impl Change {
     /// Makes the change last.
     pub fn commit(self) -> Result<()> {
         self.write.commit().map_err(writing)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Class, Link, LinkRecord};
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let name = format!("weir-store-{name}-{}", std::process::id());
-            Folder(std::env::temp_dir().join(name))
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn stub(name: &str, domain: u32) -> LinkRecord {
-        LinkRecord {
-            name: name.into(),
-            spec: Link::default(),
-            domain,
-            class: Class::Stub,
-            mtu: 1500,
-            gro: false,
-            index: None,
-            default: Default::default(),
-        }
-    }
-
-    #[test]
-    fn what_is_committed_lasts_and_what_is_not_leaves_nothing() {
-        let folder = Folder::new("lasts");
-        {
-            let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-            let change = store.change().unwrap();
-            assert_eq!(change.next("domain").unwrap(), 1);
-            change.put(&stub("a", 1)).unwrap();
-            change.commit().unwrap();
-            let change = store.change().unwrap();
-            assert_eq!(change.next("domain").unwrap(), 2);
-            change.put(&stub("b", 2)).unwrap();
-            change.remove::<LinkRecord>("a").unwrap();
-        }
-        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-        let names: Vec<_> = store.all::<LinkRecord>().unwrap();
-        assert_eq!(names.len(), 1);
-        assert_eq!(store.get::<LinkRecord>("a").unwrap().unwrap().domain, 1);
-        assert!(store.get::<LinkRecord>("b").unwrap().is_none());
-        assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
-    }
-
-    /// Whatever page is damaged, and whether the last process closed it or was killed: it is opened
-    /// as it was, at most without its last change, or not at all.
-    #[test]
-    fn a_damaged_file_is_told_of() {
-        const PAGE: usize = 4096;
-        let folder = Folder::new("damaged");
-        let file = folder.0.join(FILE);
-        let names = || (0..40).map(|n| format!("stub{n}"));
-        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-        for (name, domain) in names().zip(1..) {
-            store.put(&stub(&name, domain)).unwrap();
-        }
-        let killed = std::fs::read(&file).unwrap();
-        drop(store);
-        let closed = std::fs::read(&file).unwrap();
-        let mut told = 0;
-        for good in [killed, closed] {
-            for page in 0..good.len() / PAGE {
-                let mut bad = good.clone();
-                let noise = (0..PAGE).map(|at| (at * 167 + page * 31 + 89) as u8);
-                bad.splice(page * PAGE..(page + 1) * PAGE, noise);
-                std::fs::write(&file, bad).unwrap();
-                match Store::open(&folder.0, Duration::ZERO) {
-                    Ok(store) => {
-                        let there = store.all::<LinkRecord>().unwrap().len();
-                        assert!(there >= names().count() - 1, "{there}, page {page}");
-                        store.put(&stub("more", 99)).unwrap();
-                    }
-                    Err(error) => {
-                        let said = error.to_string();
-                        assert!(said.contains("node.redb is damaged ("), "{said}");
-                        assert!(said.contains("move it away"), "{said}");
-                        told += 1;
-                    }
-                }
-            }
-        }
-        assert!(told > 0);
-        std::fs::write(&file, "").unwrap();
-        let error = Store::open(&folder.0, Duration::ZERO).err().unwrap();
-        assert!(
-            error.to_string().contains("damaged (it is empty)"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn one_process_has_it_at_a_time_and_the_next_waits_as_long_as_it_is_told() {
-        let folder = Folder::new("once");
-        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-        let error = Store::open(&folder.0, Duration::ZERO).err().unwrap();
-        assert!(error.to_string().contains("a node runs already"), "{error}");
-        std::thread::scope(|threads| {
-            let next = threads.spawn(|| Store::open(&folder.0, Duration::from_secs(60)).is_ok());
-            std::thread::sleep(10 * PAUSE);
-            drop(store);
-            assert!(next.join().unwrap());
-        });
     }
 }

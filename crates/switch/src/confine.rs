@@ -51,7 +51,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_fstat,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
-    // vhost-user: connections, what has arrived on them, and what kind of memory came.
+    // Frontends: connections, what has arrived on them, and what kind of memory came.
     libc::SYS_epoll_create1,
     libc::SYS_recvfrom,
     libc::SYS_poll,

@@ -87,7 +87,7 @@ impl PortCounters {
         add(&self.cut, 1);
     }
 
-    /// Counts a frontend of a vhost-user port that came, or went.
+    /// Counts a frontend of a port that came, or went.
     pub(crate) fn frontend(&self, came: bool) {
         let counter = if came {
             &self.frontends_came
@@ -190,7 +190,7 @@ pub struct PortStats {
     pub segmented_in: u64,
     /// Frames that stand for several and were cut for the port, since it takes segments only.
     pub cut: u64,
-    /// Frontends of a vhost-user port that came.
+    /// Frontends of a port that came.
     pub frontends_came: u64,
     /// Of these, frontends that went again.
     pub frontends_went: u64,
@@ -225,7 +225,7 @@ impl PortStats {
         self.drops[reason as usize]
     }
 
-    /// Whether a vhost-user port has a frontend.
+    /// Whether a frontend is connected to the port.
     pub fn has_frontend(&self) -> bool {
         self.frontends_came > self.frontends_went
     }

@@ -23,6 +23,7 @@ pub mod lanes;
 pub mod lookup;
 pub mod mac;
 pub mod memory;
+pub mod netlink;
 pub mod pace;
 pub mod port;
 pub mod process;

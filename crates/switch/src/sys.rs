@@ -1,4 +1,4 @@
-//! System calls that rustix does not wrap: TAP and interface requests here, AF_PACKET's options and
+//! System calls that rustix does not wrap: TAP and ethtool requests here, AF_PACKET's options and
 //! receiving many frames at once in [`packet`], AF_XDP's rings in [`xdp`] and its program in [`bpf`],
 //! many UDP packets at once in [`udp`], forking in [`process`]. Each function is safe to call.
 #![allow(unsafe_code)]
@@ -71,11 +71,11 @@ fn interface_ioctl(
     code: libc::c_ulong,
     request: &mut libc::ifreq,
 ) -> Result<(), Errno> {
-    // SAFETY: every code used here reads or writes one ifreq.
+    // SAFETY: every code used here reads or writes one ifreq, and what that points to.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), code as _, &raw mut *request) }).map(drop)
 }
 
-/// A socket to make interface requests on.
+/// A socket to make requests of ethtool on: in the network namespace of this thread.
 pub fn interface_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(
         AddressFamily::INET,
@@ -138,70 +138,6 @@ pub fn tap_namespace(tap: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
-/// An interface's Ethernet address, or `None` if it is no Ethernet interface.
-pub fn hardware_address(socket: BorrowedFd<'_>, name: &str) -> Result<Option<[u8; 6]>, Errno> {
-    let mut request = request(name)?;
-    interface_ioctl(socket, libc::SIOCGIFHWADDR as _, &mut request)?;
-    // SAFETY: the kernel filled in the address; any bytes are a valid sockaddr.
-    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    if address.sa_family != libc::ARPHRD_ETHER {
-        return Ok(None);
-    }
-    let mut mac = [0; 6];
-    for (to, from) in mac.iter_mut().zip(address.sa_data) {
-        *to = from as u8;
-    }
-    Ok(Some(mac))
-}
-
-/// Sets an interface's Ethernet address.
-pub fn set_hardware_address(socket: BorrowedFd<'_>, name: &str, mac: [u8; 6]) -> Result<(), Errno> {
-    let mut request = request(name)?;
-    // SAFETY: a sockaddr of zeros is valid.
-    let mut address: libc::sockaddr = unsafe { MaybeUninit::zeroed().assume_init() };
-    address.sa_family = libc::ARPHRD_ETHER;
-    for (to, from) in address.sa_data.iter_mut().zip(mac) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_hwaddr = address;
-    interface_ioctl(socket, libc::SIOCSIFHWADDR as _, &mut request)
-}
-
-/// An interface's MTU, in bytes.
-pub fn mtu(socket: BorrowedFd<'_>, name: &str) -> Result<u32, Errno> {
-    let mut request = request(name)?;
-    interface_ioctl(socket, libc::SIOCGIFMTU as _, &mut request)?;
-    // SAFETY: the kernel filled in the MTU.
-    Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
-}
-
-/// Sets an interface's MTU, in bytes.
-pub fn set_mtu(socket: BorrowedFd<'_>, name: &str, mtu: u16) -> Result<(), Errno> {
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_mtu = mtu.into();
-    interface_ioctl(socket, libc::SIOCSIFMTU as _, &mut request)
-}
-
-/// Whether an interface is up.
-pub fn is_up(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
-    Ok(interface_flags(socket, name)? & libc::IFF_UP as i16 != 0)
-}
-
-/// Sets an interface up.
-pub fn set_up(socket: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let flags = interface_flags(socket, name)?;
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
-    interface_ioctl(socket, libc::SIOCSIFFLAGS as _, &mut request)
-}
-
-fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> Result<i16, Errno> {
-    let mut request = request(name)?;
-    interface_ioctl(socket, libc::SIOCGIFFLAGS as _, &mut request)?;
-    // SAFETY: the kernel filled in the flags.
-    Ok(unsafe { request.ifr_ifru.ifru_flags })
-}
-
 /// Whether an interface puts what it receives together to larger segments (generic receive offload).
 pub fn gro(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     const ETHTOOL_GGRO: u32 = 0x2b;
@@ -223,17 +159,28 @@ fn ethtool_value(
 ) -> Result<u32, Errno> {
     // `struct ethtool_value`.
     let mut words = [command, value];
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut words).cast();
-    // SAFETY: the kernel reads and writes one ethtool_value, for this command.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    check(result)?;
+    // SAFETY: the kernel reads and writes one ethtool_value, for these commands.
+    unsafe { ethtool(socket, name, (&raw mut words).cast()) }?;
     Ok(words[1])
 }
 
+/// Makes a request of ethtool(8), by ioctl: the netlink library has no messages for it.
+///
+/// # Safety
+///
+/// `data` points to what the command that it begins with reads and writes.
+unsafe fn ethtool(
+    socket: BorrowedFd<'_>,
+    name: &str,
+    data: *mut libc::c_char,
+) -> Result<(), Errno> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = data;
+    interface_ioctl(socket, libc::SIOCETHTOOL as _, &mut request)
+}
+
 /// How many receive queues an interface has, if its driver tells.
-pub fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Result<u32, Errno> {
+pub fn receive_queues(name: &str) -> Result<u32, Errno> {
     /// `struct ethtool_channels`.
     #[repr(C)]
     #[derive(Default)]
@@ -250,11 +197,13 @@ pub fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Result<u32, Errno> 
         command: ETHTOOL_GCHANNELS,
         ..Channels::default()
     };
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
     // SAFETY: the kernel reads and writes one ethtool_channels, for this command.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    check(result)?;
+    unsafe {
+        ethtool(
+            interface_socket()?.as_fd(),
+            name,
+            (&raw mut channels).cast(),
+        )
+    }?;
     Ok(channels.receive + channels.combined)
 }

@@ -512,7 +512,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (&["--memory", "64K"], "memory too small"),
         (&["--memory", "much"], "K, M or G"),
-        (&["--link", "x"], "INTERFACE=tap:NAME"),
+        (&["--link", "x"], "INTERFACE=LINK, where LINK is tap:NAME"),
         (&["--link", "a=tap:other"], "two links are called ‘a’"),
         (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
         (&["--name", "../x"], "is no name for a guest"),

@@ -1,31 +1,32 @@
 //! Host interfaces: those that links attach, and the TAP devices and sockets of VNICs.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, Gro, HostLink, Mode as AttachMode, Tap, Vxlan, vhost_listener};
+use ::switch::links::{Gro, HostLink};
 use ::switch::lookup::Mac;
-use ::switch::port::vhost::Connection;
 use ::switch::port::{LinkRecord as SwitchRecord, PortKind};
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
-use crate::model::{Class, LinkRecord, Mode, Place, VnicRecord};
+use crate::model::{Class, LinkRecord, Place, VnicRecord};
 
-/// A TAP device or a socket, which is there as long as this is.
+/// The descriptors of a port whose interface or socket exists as long as they are open.
 pub(super) struct Held {
+    record: SwitchRecord,
     files: Vec<OwnedFd>,
 }
 
 impl Held {
-    /// Its descriptors, to be handed to a switch.
-    fn duplicates(&self, name: &str) -> Result<Vec<OwnedFd>> {
-        let files: std::io::Result<Vec<_>> = self.files.iter().map(OwnedFd::try_clone).collect();
-        files.map_err(|error| Error::refused(format_args!("‘{name}’: {error}")))
+    /// A link that a switch can attach.
+    fn reopened(&self, name: &str, mac: Mac, mtu: u16) -> Result<HostLink> {
+        let files: std::io::Result<_> = self.files.iter().map(OwnedFd::try_clone).collect();
+        let files = files.map_err(|error| Error::refused(format_args!("‘{name}’: {error}")))?;
+        let record = self.record.clone();
+        Ok(HostLink::reopened(record, name, mac, mtu, files))
     }
 }
 
@@ -43,12 +44,12 @@ pub struct Attached {
 impl Host {
     /// Keeps what keeps an interface alive, of a port that a switch has already.
     pub(super) fn hold(&mut self, port: &PortDescription) {
-        if !port.kind.is_kept_by_files() {
+        let Some(record) = port.kind.kept() else {
             return;
-        }
+        };
         let files = self.client().map(|client| client.files(port.id));
         if let Ok(Ok(files)) = files {
-            self.held.insert(port.name.clone(), Held { files });
+            self.held.insert(port.name.clone(), Held { record, files });
         }
     }
 
@@ -75,41 +76,11 @@ impl Host {
                 index: link.index,
             });
         }
-        let mut open = match (link.mode(), self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.vxlan => HostLink::open(&Vxlan {
-                name: &link.name,
-                vni: tunnel.vni,
-                local: tunnel.local,
-                remotes: &tunnel.remotes,
-                port: tunnel.port,
-                mtu: None,
-            })?,
-            (Mode::Tap, Some(held)) => {
-                let files = held.duplicates(&link.name)?;
-                HostLink::reopened(
-                    SwitchRecord::Tap(()),
-                    &link.name,
-                    Mac([0; 6]),
-                    link.mtu,
-                    files,
-                )
-            }
-            (Mode::Tap, None) => HostLink::open(&Tap {
-                name: &link.name,
-                mac: None,
-                mtu: link.mtu,
-                owner: None,
-            })?,
-            (mode, _) => {
-                let mode = match mode {
-                    Mode::Xdp => AttachMode::Xdp,
-                    Mode::Packet => AttachMode::Packet,
-                    Mode::Tap | Mode::Vxlan | Mode::Auto => AttachMode::Auto,
-                };
-                let name = &link.name;
-                let lanes = link.port.lanes.unwrap_or(1).into();
-                let lanes = self.lane_count()?.min(lanes);
-                HostLink::attach_lanes(&Device { name, mode }, lanes)?
+        let mut open = match self.held.get(&link.name) {
+            Some(held) => held.reopened(&link.name, Mac::ZERO, link.mtu)?,
+            None => {
+                let lanes = usize::from(link.port.lanes.unwrap_or(1));
+                link.open(&link.name, link.mtu, self.lane_count()?.min(lanes))?
             }
         };
         let (mtu, gro) = (open.mtu(), open.take_gro());
@@ -134,31 +105,18 @@ impl Host {
         })
     }
 
-    /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user
-    /// frontend, making it if it is not there. `mtu` is its link's, which its port is on whatever
-    /// MTU its interface has. Others have nothing that can be attached by itself.
+    /// Attaches the port of a VNIC that is in no guest, making its interface or socket if it is not
+    /// there. `mtu` is its link's, which its port is on whatever MTU its interface has.
     pub fn attach_vnic(&mut self, vnic: &VnicRecord, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
         }
-        let tap = Tap {
-            name: vnic.interface(),
-            mac: Some(vnic.mac()),
-            mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
-            owner: None,
-        };
-        let again = |record, files| HostLink::reopened(record, &vnic.name, vnic.mac(), mtu, files);
-        let vhost = SwitchRecord::VhostUser(Connection::Listening);
         let is_new = !self.held.contains_key(&vnic.name);
-        let open = match (vnic.place(), self.held.get(&vnic.name)) {
-            (Place::Guest, _) => return Ok(()),
-            (Place::Host | Place::Namespace(_), Some(held)) => {
-                again(SwitchRecord::Tap(()), held.duplicates(&vnic.name)?)
-            }
-            (Place::Host, None) => HostLink::open(&tap)?,
-            (Place::Namespace(name), None) => namespace::within(name, || HostLink::open(&tap))??,
-            (Place::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
-            (Place::VhostUser(path), None) => again(vhost, vec![listen(path)?]),
+        let open = match (self.held.get(&vnic.name), vnic.place()) {
+            (_, Place::Guest) => return Ok(()),
+            (Some(held), _) => held.reopened(&vnic.name, vnic.mac(), mtu)?,
+            (None, Place::Namespace(name)) => namespace::within(name, || vnic.open(mtu))??,
+            (None, _) => vnic.open(mtu)?,
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
@@ -194,13 +152,11 @@ impl Host {
     /// and frames pass again as soon as a frontend is connected, or the interface is up, under its
     /// name and in its place.
     pub fn is_vnic_down(&self, vnic: &VnicRecord) -> Option<String> {
-        match self.port_kind(&vnic.name)? {
-            PortKind::Tap => passes_nothing(place(vnic), vnic.interface()),
-            PortKind::VhostUser if !self.has_frontend(&vnic.name) => {
-                Some("no frontend is connected".into())
-            }
-            _ => None,
+        if self.port_kind(&vnic.name)?.has_interface() {
+            return passes_nothing(place(vnic), vnic.interface());
         }
+        let lacks_frontend = vnic.socket().is_some() && !self.has_frontend(&vnic.name);
+        lacks_frontend.then(|| "no frontend is connected".into())
     }
 
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
@@ -320,10 +276,12 @@ impl Host {
         let kind = link.kind();
         let client = self.client()?;
         let id = client.attach_link(link, domain, properties)?;
-        if kind.is_kept_by_files() && !self.held.contains_key(name) {
+        if let Some(record) = kind.kept()
+            && !self.held.contains_key(name)
+        {
             match client.files(id) {
                 Ok(files) => {
-                    self.held.insert(name.into(), Held { files });
+                    self.held.insert(name.into(), Held { record, files });
                 }
                 Err(error) => {
                     let _ = client.detach(&[id]);
@@ -385,15 +343,4 @@ fn within(place: Option<&str>) -> String {
 /// The namespace that a VNIC's interface is in; `None` is the host's own.
 fn place(vnic: &VnicRecord) -> Option<&str> {
     vnic.namespace.as_deref()
-}
-
-/// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.
-fn listen(path: &Path) -> Result<OwnedFd> {
-    if !path.is_absolute() {
-        return Err(Error::invalid(format_args!(
-            "‘{}’ is no path of a socket that the node can know: give it from the root on",
-            path.display()
-        )));
-    }
-    Ok(vhost_listener(path)?)
 }

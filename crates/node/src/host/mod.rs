@@ -214,7 +214,7 @@ impl Host {
         }
     }
 
-    /// Whether a vhost-user port has a frontend.
+    /// Whether a frontend is connected to a port.
     pub fn has_frontend(&self, name: &str) -> bool {
         let port = self.ports.get(name).map(|port| port.id);
         let client = self.client().ok();

@@ -11,10 +11,11 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use ::switch::netlink::{self, Interface, KernelRoute, Netlink};
+
 use super::namespace;
 use crate::error::{Error, Kind, Result};
 use crate::model::Forwarding;
-use crate::netlink::{self, Interface, Netlink};
 
 /// Where `ip netns` keeps namespaces by their names.
 const FOLDER: &str = "/run/netns";
@@ -190,7 +191,7 @@ pub fn set_mtu(place: Option<&str>, interface: &str, mtu: u16) -> Result<()> {
 
 /// A route of a namespace, by its interface's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct InterfaceRoute {
     /// Where to.
     pub to: IpNet,
     /// The next router.
@@ -201,11 +202,11 @@ pub struct Route {
     pub metric: Option<u32>,
 }
 
-impl Route {
+impl InterfaceRoute {
     /// The route, with its interface's number.
-    fn found(&self, netlink: &mut Netlink) -> std::io::Result<netlink::Route> {
+    fn found(&self, netlink: &mut Netlink) -> std::io::Result<KernelRoute> {
         let interface = self.interface.as_ref();
-        Ok(netlink::Route {
+        Ok(KernelRoute {
             to: self.to,
             via: self.via,
             device: interface.map(|name| netlink.index(name)).transpose()?,
@@ -216,7 +217,7 @@ impl Route {
 
 /// Sets routes of a namespace, and removes others that are in `old`. Those without a gateway come
 /// first: others' gateways may be reached by them.
-pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
+pub fn set_routes(place: &str, old: &[InterfaceRoute], new: &[InterfaceRoute]) -> Result<()> {
     for route in old.iter().filter(|route| !new.contains(route)) {
         // It went with its interface or address, perhaps.
         let _ = with_netlink(Some(place), |netlink| {
@@ -244,7 +245,7 @@ pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
 pub struct Seen {
     interfaces: Vec<Interface>,
     addresses: Vec<(u32, IpNet)>,
-    routes: Vec<netlink::Route>,
+    routes: Vec<KernelRoute>,
 }
 
 /// Looks at a namespace; `None` is the host's own.
@@ -278,7 +279,7 @@ impl Seen {
     }
 
     /// Whether there is such a route.
-    pub fn has_route(&self, route: &Route) -> bool {
+    pub fn has_route(&self, route: &InterfaceRoute) -> bool {
         let interface = route.interface.as_ref();
         let device = interface.map(|name| self.interface(name).map(|it| it.index));
         self.routes.iter().any(|it| {

@@ -1,14 +1,17 @@
-//! Links and stubs. Each is a domain of the switch.
+//! Links: how each kind is specified, what follows from the kind, and how it is opened.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use switch::links::{self, Device, HostLink, LinkError, Tap, Vxlan};
 use switch::lookup::FlowDefault;
-use switch::properties::{Bandwidth, DomainProperties, LookupKind, PortProperties};
+use switch::port::PortKind;
+use switch::properties::{DomainProperties, PortProperties, Vlan};
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::stub::Stub;
 use crate::error::{Fault, Result};
 
 /// What a link is.
@@ -35,10 +38,6 @@ pub enum Mode {
     Packet,
     /// A TAP device of that name, made for it: the host's own network stack is at its other end.
     Tap,
-    /// No interface of this host's, but other hosts, by VXLAN (RFC 7348). Status only: in a
-    /// specification, `vxlan` says so.
-    #[serde(skip_deserializing)]
-    Vxlan,
 }
 
 /// A network with other hosts by VXLAN (RFC 7348), as a link reaches it.
@@ -57,6 +56,19 @@ pub struct Tunnel {
     /// The UDP port, here and there; without one, 4789.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+}
+
+impl Tunnel {
+    /// The tunnel that `VNI@ADDRESS,ADDRESS…` describes.
+    fn parse(text: &str) -> Option<Tunnel> {
+        let (vni, remotes) = text.split_once('@')?;
+        let remotes = remotes.split(',').map(str::parse);
+        Some(Tunnel {
+            vni: vni.parse().ok()?,
+            remotes: remotes.collect::<std::result::Result<_, _>>().ok()?,
+            ..Tunnel::default()
+        })
+    }
 }
 
 impl fmt::Display for Tunnel {
@@ -109,13 +121,152 @@ pub struct Link {
     pub properties: DomainProperties,
 }
 
+/// What [`Link::parse`] takes.
+pub const LINK_FORMS: &str = "tap:NAME, dev:NAME, xdp:NAME, packet:NAME or vxlan:VNI@ADDRESS,…";
+
+/// What each of [`LINK_FORMS`] does.
+pub const LINK_HELP: &str = "tap:NAME makes a TAP device. dev:NAME attaches an interface that exists: by AF_XDP if its driver moves frames without a copy, else by AF_PACKET; xdp:NAME and packet:NAME choose. vxlan:VNI@ADDRESS,… joins other hosts' VXLAN";
+
 impl Link {
+    /// The link that a `KIND:NAME` of [`LINK_FORMS`] describes.
+    pub fn parse(text: &str) -> Option<Link> {
+        let (kind, name) = text.split_once(':').filter(|(_, name)| !name.is_empty())?;
+        let mode = match kind {
+            "dev" => Mode::Auto,
+            "xdp" => Mode::Xdp,
+            "packet" => Mode::Packet,
+            "tap" => Mode::Tap,
+            "vxlan" => {
+                let vxlan = Some(Tunnel::parse(name)?);
+                return Some(Link {
+                    vxlan,
+                    ..Link::default()
+                });
+            }
+            _ => return None,
+        };
+        Some(Link {
+            device: name.into(),
+            mode,
+            ..Link::default()
+        })
+    }
+
+    /// The kind of its port; none if it is the best for the interface.
+    pub fn kind(&self) -> Option<PortKind> {
+        match self.mode {
+            _ if self.vxlan.is_some() => Some(PortKind::Vxlan),
+            Mode::Auto => None,
+            Mode::Xdp => Some(PortKind::Xdp),
+            Mode::Packet => Some(PortKind::Packet),
+            Mode::Tap => Some(PortKind::Tap),
+        }
+    }
+
+    /// The interface of this host that it uses, unless it leads to other hosts.
+    pub fn interface(&self) -> Option<&str> {
+        let has = self.kind().is_none_or(PortKind::has_interface);
+        has.then_some(self.device.as_str())
+    }
+
+    /// Whether its interface has to be there before it is attached.
+    pub fn needs_interface(&self) -> bool {
+        self.interface().is_some() && self.kind().is_none_or(PortKind::is_uplink)
+    }
+
     /// What the node calls the link that is called `name` in a wire's file: as its interface.
     pub fn called(&self, name: &str) -> String {
-        match self.vxlan {
-            Some(_) => name.into(),
+        self.interface().unwrap_or(name).into()
+    }
+
+    /// What it leads to, in a drawing.
+    pub fn leads_to(&self) -> String {
+        match &self.vxlan {
+            Some(tunnel) => format!("vxlan {tunnel}"),
             None => self.device.clone(),
         }
+    }
+
+    /// The specification as it is kept: with the name of its interface.
+    pub fn canonical(mut self, name: &str) -> Result<Link> {
+        let is_named = !self.device.is_empty();
+        let fault = if self.vxlan.is_some() {
+            let has_mode = self.mode != Mode::Auto;
+            (is_named || has_mode).then(|| Fault::NoDevice {
+                name: name.into(),
+                field: "vxlan",
+            })
+        } else {
+            (is_named && self.device != name).then(|| Fault::OtherDevice {
+                name: name.into(),
+                device: std::mem::take(&mut self.device),
+            })
+        };
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+        if self.vxlan.is_none() {
+            self.device = name.into();
+        }
+        Ok(self)
+    }
+
+    /// Why a wire's file cannot have it: there, the interface is named.
+    pub fn check_fields(&self) -> std::result::Result<(), &'static str> {
+        if self.device.is_empty() == self.vxlan.is_none() {
+            Err("it needs either ‘device’, the host's interface, or ‘vxlan’, the other hosts")
+        } else if self.vxlan.is_some() && self.mode != Mode::Auto {
+            Err("‘mode’ is for a link with ‘device’")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether it leads where `other` does, in the same way.
+    pub fn leads_as(&self, other: &Link) -> bool {
+        (self.mode, &self.vxlan) == (other.mode, &other.vxlan)
+    }
+
+    /// Whether a link that was attached by `there`, as a port of this kind if it is up, is as this
+    /// asks.
+    pub fn is_met_by(&self, there: &Link, kind: Option<PortKind>) -> bool {
+        let wanted = self.kind();
+        self.vxlan == there.vxlan && (wanted.is_none() || kind.is_none() || wanted == kind)
+    }
+
+    /// Opens it for so many lanes. `name` is a link's without an interface, `mtu` that of an
+    /// interface that is made.
+    pub fn open(
+        &self,
+        name: &str,
+        mtu: u16,
+        lanes: usize,
+    ) -> std::result::Result<HostLink, LinkError> {
+        if let Some(tunnel) = &self.vxlan {
+            return HostLink::open(&Vxlan {
+                name,
+                vni: tunnel.vni,
+                local: tunnel.local,
+                remotes: &tunnel.remotes,
+                port: tunnel.port,
+                mtu: None,
+            });
+        }
+        let name = &self.device;
+        let mode = match self.mode {
+            Mode::Auto => links::Mode::Auto,
+            Mode::Xdp => links::Mode::Xdp,
+            Mode::Packet => links::Mode::Packet,
+            Mode::Tap => {
+                return HostLink::open(&Tap {
+                    name,
+                    mac: None,
+                    mtu,
+                    owner: None,
+                });
+            }
+        };
+        HostLink::attach_lanes(&Device { name, mode }, lanes)
     }
 }
 
@@ -125,12 +276,10 @@ impl Link {
 pub struct LinkStatus {
     /// Link or stub.
     pub class: Class,
-    /// How the interface is attached: `xdp`, `packet`, `tap` or `vxlan`; none for a stub.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "attached_mode"
-    )]
-    pub mode: Option<Mode>,
+    /// The kind of its port, as `packet`; none for a stub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<PortKind>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// Whether it works.
@@ -142,16 +291,8 @@ pub struct LinkStatus {
     pub vnics: usize,
 }
 
-/// A mode of a status, where VXLAN is one.
-fn attached_mode<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Mode>, D::Error> {
-    let name = Option::<String>::deserialize(from)?;
-    Ok(name.and_then(|name| match name.as_str() {
-        "vxlan" => Some(Mode::Vxlan),
-        name => serde_json::from_value(name.into()).ok(),
-    }))
-}
-
-const ALL: &[Verb] = &[
+/// What the API does with links and stubs.
+pub(super) const SEGMENT_VERBS: &[Verb] = &[
     Verb::List,
     Verb::Show,
     Verb::Create,
@@ -165,7 +306,7 @@ impl Spec for Link {
     const PATH: &'static str = "links";
     const NOUN: &'static str = "link";
     const CALLED: [&'static str; 2] = ["a link", "links"];
-    const VERBS: &'static [Verb] = ALL;
+    const VERBS: &'static [Verb] = SEGMENT_VERBS;
 
     fn note(verb: Verb) -> &'static str {
         match verb {
@@ -182,121 +323,13 @@ impl Spec for Link {
         link.spec.port.lanes = Some(2);
         link.status = LinkStatus {
             class: Class::Nic,
-            mode: Some(Mode::Packet),
+            mode: Some(PortKind::Packet),
             mtu: 1500,
             state: State::Up,
             reason: None,
             vnics: 1,
         };
         link
-    }
-}
-
-/// A switch without a NIC.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "StubFields", into = "StubFields")]
-pub struct Stub {
-    /// Largest IP packet, in bytes; 1500 if none is given.
-    pub mtu: Option<u16>,
-    /// The switch's properties.
-    pub properties: DomainProperties,
-}
-
-/// A switch without a NIC, as it is written: all in one table, where an unknown key is an error
-/// with its line.
-#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-#[schema(as = Stub)]
-struct StubFields {
-    /// Largest IP packet, in bytes; 1500 if none is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mtu: Option<u16>,
-    /// The lookup function: `learning`, `hash`, `flow-table` or a Click configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    lookup: Option<LookupKind>,
-    /// Seconds after which an address that was not seen again is removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aging: Option<u32>,
-    /// Most addresses that are learned behind one port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mac_limit: Option<u32>,
-    /// Highest rate of each port without a `maxbw` of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    speed: Option<Bandwidth>,
-}
-
-impl From<StubFields> for Stub {
-    fn from(fields: StubFields) -> Stub {
-        let default = DomainProperties::default();
-        Stub {
-            mtu: fields.mtu,
-            properties: DomainProperties {
-                lookup: fields.lookup.unwrap_or(default.lookup),
-                aging: fields.aging.unwrap_or(default.aging),
-                mac_limit: fields.mac_limit.unwrap_or(default.mac_limit),
-                speed: fields.speed,
-            },
-        }
-    }
-}
-
-impl From<Stub> for StubFields {
-    fn from(stub: Stub) -> StubFields {
-        let (default, is) = (DomainProperties::default(), stub.properties);
-        StubFields {
-            mtu: stub.mtu,
-            lookup: (is.lookup != default.lookup).then_some(is.lookup),
-            aging: (is.aging != default.aging).then_some(is.aging),
-            mac_limit: (is.mac_limit != default.mac_limit).then_some(is.mac_limit),
-            speed: is.speed,
-        }
-    }
-}
-
-impl utoipa::PartialSchema for Stub {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        StubFields::schema()
-    }
-}
-
-impl ToSchema for Stub {}
-
-impl Spec for Stub {
-    type Status = LinkStatus;
-    const PATH: &'static str = "stubs";
-    const NOUN: &'static str = "stub";
-    const CALLED: [&'static str; 2] = ["a stub", "stubs"];
-    const VERBS: &'static [Verb] = ALL;
-
-    fn note(verb: Verb) -> &'static str {
-        match verb {
-            Verb::Put | Verb::Patch => "The MTU of a stub cannot change.",
-            Verb::Delete => "No VNIC may be on it.",
-            _ => "",
-        }
-    }
-
-    fn example() -> Object<Stub> {
-        let mut stub = Object::new("lan", Stub::default());
-        stub.spec.mtu = Some(9000);
-        stub.status.mtu = 9000;
-        stub.status.state = State::Up;
-        stub
-    }
-}
-
-/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
-pub const STUB_MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
-
-/// Whether a stub can have an MTU.
-pub fn check_stub_mtu(mtu: u16) -> Result<()> {
-    if STUB_MTUS.contains(&mtu) {
-        Ok(())
-    } else {
-        let (least, most) = (*STUB_MTUS.start(), *STUB_MTUS.end());
-        Err(Fault::StubMtu { mtu, least, most }.into())
     }
 }
 
@@ -336,12 +369,13 @@ impl LinkRecord {
         }
     }
 
-    /// How the interface is to be attached.
-    pub fn mode(&self) -> Mode {
-        if self.vxlan.is_some() {
-            Mode::Vxlan
-        } else {
-            self.spec.mode
+    /// Largest IP packet that it carries for a port, in bytes: in a tunnel, a VLAN's tag takes its
+    /// place from the packet.
+    pub fn carries(&self, vlan: Option<Vlan>) -> u16 {
+        const TAG: u16 = 4;
+        match (&self.spec.vxlan, vlan) {
+            (Some(_), Some(_)) => self.mtu - TAG,
+            _ => self.mtu,
         }
     }
 }

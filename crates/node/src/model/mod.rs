@@ -7,6 +7,7 @@ mod link;
 mod name;
 mod object;
 mod stats;
+mod stub;
 mod switch;
 mod vnic;
 mod wire;
@@ -19,14 +20,13 @@ pub use guest::{
     Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
     HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
-pub use link::{
-    Class, Link, LinkRecord, LinkStatus, Mode, STUB_MTUS, State, Stub, Tunnel, check_stub_mtu,
-};
+pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use object::{Object, Record, Spec, Verb, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
+pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
 pub(crate) use vnic::takes_less;
-pub use vnic::{Place, Vnic, VnicRecord, VnicStatus, is_usable};
+pub use vnic::{PLACES, Place, Vnic, VnicRecord, VnicStatus, is_usable};
 pub use wire::{
     Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireRecord,
     WireStatus,

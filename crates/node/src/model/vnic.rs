@@ -1,9 +1,10 @@
 //! VNICs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use switch::links::{HostLink, Tap, VhostUser};
 use switch::lookup::Mac;
 use switch::port::guest::MTU_MAX;
 use switch::properties::PortProperties;
@@ -11,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::State;
 use super::object::{Object, Spec, Verb, is_default, record};
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 
 /// Whether an interface can have `mac` as its own.
 pub fn is_usable(mac: Mac) -> bool {
@@ -52,6 +53,9 @@ pub struct Vnic {
     pub properties: PortProperties,
 }
 
+/// The fields of a VNIC that say where it is.
+pub const PLACES: &str = "`namespace`, `host` and `vhost-user`";
+
 /// Where a VNIC's interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
@@ -62,7 +66,19 @@ pub enum Place<'a> {
     /// On the host.
     Host,
     /// In a program that connects to this socket.
-    VhostUser(&'a std::path::Path),
+    VhostUser(&'a Path),
+}
+
+impl Place<'_> {
+    /// What it is, and its name; none for a guest.
+    pub fn described(&self) -> Option<(&'static str, String)> {
+        match self {
+            Place::Guest => None,
+            Place::Namespace(name) => Some(("namespace", name.to_string())),
+            Place::Host => Some(("", "host".into())),
+            Place::VhostUser(socket) => Some(("vhost-user", socket.display().to_string())),
+        }
+    }
 }
 
 impl Vnic {
@@ -76,20 +92,31 @@ impl Vnic {
         }
     }
 
+    /// The socket that it has instead of an interface.
+    pub fn socket(&self) -> Option<&Path> {
+        self.vhost_user.as_deref()
+    }
+
     /// Whether the node makes an interface for it, on the host or in a namespace.
     pub fn has_interface(&self) -> bool {
         matches!(self.place(), Place::Host | Place::Namespace(_))
     }
 
-    /// Refuses fields that exclude each other.
-    pub fn check_place(&self, name: &str) -> Result<()> {
+    /// How many places its fields give it beside a guest.
+    pub fn places(&self) -> usize {
         let places = [
             self.namespace.is_some(),
             self.host,
             self.vhost_user.is_some(),
         ];
-        if places.iter().filter(|place| **place).count() > 1 {
-            return Err(Fault::Places { vnic: name.into() }.into());
+        places.iter().filter(|place| **place).count()
+    }
+
+    /// Refuses fields that exclude each other.
+    pub fn check_place(&self, name: &str) -> Result<()> {
+        if self.places() > 1 {
+            let (vnic, fields) = (name.into(), PLACES);
+            return Err(Fault::Places { vnic, fields }.into());
         }
         let without = |field| Fault::NoInterface {
             vnic: name.into(),
@@ -204,5 +231,31 @@ impl VnicRecord {
     /// The name that its interface has in the namespace or on the host.
     pub fn interface(&self) -> &str {
         self.spec.interface.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Makes its interface in the namespace of this thread, or its socket. `mtu` is its link's.
+    pub fn open(&self, mtu: u16) -> Result<HostLink> {
+        let mtu = self.spec.properties.mtu.unwrap_or(mtu).min(mtu);
+        let Some(path) = self.spec.socket() else {
+            return Ok(HostLink::open(&Tap {
+                name: self.interface(),
+                mac: self.spec.mac,
+                mtu,
+                owner: None,
+            })?);
+        };
+        if !path.is_absolute() {
+            return Err(Error::invalid(format_args!(
+                "‘{}’ is no path of a socket that the node can know: give it from the root on",
+                path.display()
+            )));
+        }
+        let link = HostLink::open(&VhostUser {
+            path,
+            name: &self.name,
+            mtu,
+            owner: None,
+        })?;
+        Ok(link.with_mac(self.mac()))
     }
 }

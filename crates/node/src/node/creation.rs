@@ -11,8 +11,8 @@ use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
 use crate::host::{Launch, LaunchPort};
 use crate::model::{
-    Guest, GuestPort, GuestRecord, LinkRecord, Memory, Object, Place, Run, Vnic, VnicRecord,
-    check_name, takes_less,
+    Guest, GuestPort, GuestRecord, LinkRecord, Memory, Object, PLACES, Place, Run, Vnic,
+    VnicRecord, check_name, takes_less,
 };
 
 /// What an interface may stand on, in messages.
@@ -164,7 +164,8 @@ impl Node {
     fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
         let name = vnic.name.clone();
         if vnic.place() != Place::Guest {
-            return Err(Fault::ServesNoGuest { vnic: name }.into());
+            let (vnic, fields) = (name, PLACES);
+            return Err(Fault::ServesNoGuest { vnic, fields }.into());
         }
         if let Some(guest) = self.index.guest_of(&name) {
             let guest = guest.into();

@@ -1,16 +1,13 @@
-//! Links: attaching interfaces, stubs, and the switching function of each.
+//! Links: attaching interfaces.
 
 use switch::lookup::FlowDefault;
-use switch::properties::{DomainProperties, LookupKind, PortProperties, cpus_here};
-use switch::protocol::PortKind;
+use switch::properties::{DomainProperties, PortProperties, cpus_here};
 
 use super::Node;
 use super::resource::Resource;
-use crate::check;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
-    Address, Class, Link, LinkRecord, LinkStatus, Mode, Object, State, Stub, SwitchFunction,
-    SwitchStatus, VnicRecord, action_text, check_interface, check_name, check_stub_mtu,
+    Class, Link, LinkRecord, LinkStatus, Object, State, VnicRecord, check_interface, check_name,
 };
 use crate::store::Change;
 
@@ -46,7 +43,7 @@ impl Resource for Link {
     }
 
     fn change(node: &mut Node, name: &str, spec: Link) -> Result<()> {
-        let spec = canonical(name, spec)?;
+        let spec = spec.canonical(name)?;
         let is = Self::one(node, name)?.spec;
         let fixed = Link {
             port: is.port.clone(),
@@ -83,80 +80,6 @@ impl Resource for Link {
     }
 }
 
-impl Resource for Stub {
-    fn all(node: &mut Node) -> Result<Vec<Object<Stub>>> {
-        let mut links = node.store.all::<LinkRecord>()?;
-        links.retain(|link| link.class == Class::Stub);
-        let object = |link: LinkRecord| Object {
-            status: node.link_status(&link),
-            spec: link.stub(),
-            name: link.name,
-        };
-        Ok(links.into_iter().map(object).collect())
-    }
-
-    fn one(node: &mut Node, name: &str) -> Result<Object<Stub>> {
-        let link = node.find_link(name)?;
-        if link.class == Class::Nic {
-            return Err(Fault::NoStub { name: name.into() }.into());
-        }
-        Ok(Object {
-            status: node.link_status(&link),
-            spec: link.stub(),
-            name: link.name,
-        })
-    }
-
-    fn create(node: &mut Node, name: &str, spec: Stub) -> Result<()> {
-        node.create_stub(name, spec)
-    }
-
-    fn change(node: &mut Node, name: &str, spec: Stub) -> Result<()> {
-        if spec.mtu.unwrap_or(MTU) != node.find_link(name)?.mtu {
-            return Err(Fault::Fixed {
-                what: "stub",
-                name: name.into(),
-                can: "the properties of its switch",
-            }
-            .into());
-        }
-        node.set_domain(name, &spec.properties)
-    }
-
-    fn delete(node: &mut Node, name: &str) -> Result<()> {
-        node.remove_link(name, Class::Stub)
-    }
-}
-
-impl Resource for SwitchFunction {
-    fn all(node: &mut Node) -> Result<Vec<Object<SwitchFunction>>> {
-        let links = node.store.all::<LinkRecord>()?;
-        Ok(links.into_iter().map(view_switch).collect())
-    }
-
-    fn one(node: &mut Node, name: &str) -> Result<Object<SwitchFunction>> {
-        node.find_link(name).map(view_switch)
-    }
-}
-
-/// A specification of a link as it is kept: with the name of its interface.
-fn canonical(name: &str, mut spec: Link) -> Result<Link> {
-    if spec.vxlan.is_some() {
-        if !spec.device.is_empty() || spec.mode != Mode::Auto {
-            return Err(Fault::DeviceOfVxlan { name: name.into() }.into());
-        }
-    } else if spec.device.is_empty() {
-        spec.device = name.into();
-    } else if spec.device != name {
-        return Err(Fault::OtherDevice {
-            name: name.into(),
-            device: spec.device,
-        }
-        .into());
-    }
-    Ok(spec)
-}
-
 impl Node {
     pub(super) fn find_link(&self, name: &str) -> Result<LinkRecord> {
         let found = self.store.get::<LinkRecord>(name)?;
@@ -168,13 +91,9 @@ impl Node {
         let down = fault.or_else(|| self.host.is_link_down(link));
         LinkStatus {
             class: link.class,
-            mode: match (self.host.port_kind(&link.name), link.class) {
-                (_, Class::Stub) => None,
-                (Some(PortKind::Xdp), _) => Some(Mode::Xdp),
-                (Some(PortKind::Packet), _) => Some(Mode::Packet),
-                (Some(PortKind::Tap), _) => Some(Mode::Tap),
-                (Some(PortKind::Vxlan), _) => Some(Mode::Vxlan),
-                _ => Some(link.mode()).filter(|mode| *mode != Mode::Auto),
+            mode: match link.class {
+                Class::Stub => None,
+                Class::Nic => self.host.port_kind(&link.name).or(link.kind()),
             },
             mtu: link.port.mtu.unwrap_or(link.mtu).min(link.mtu),
             state: if down.is_some() {
@@ -213,11 +132,10 @@ impl Node {
 
     /// Attaches an interface of the host.
     pub fn attach_link(&mut self, name: &str, spec: Link) -> Result<()> {
-        let spec = canonical(name, spec)?;
-        if spec.vxlan.is_some() {
-            check_name("link", name)?;
-        } else {
-            check_interface("link", name)?;
+        let spec = spec.canonical(name)?;
+        match spec.interface() {
+            None => check_name("link", name)?,
+            Some(interface) => check_interface("link", interface)?,
         }
         self.check_not_attached(name)?;
         self.check_free(name)?;
@@ -248,33 +166,8 @@ impl Node {
         Ok(())
     }
 
-    /// Makes a stub.
-    pub fn create_stub(&mut self, name: &str, spec: Stub) -> Result<()> {
-        check_name("stub", name)?;
-        self.check_free(name)?;
-        let mtu = spec.mtu.unwrap_or(MTU);
-        check_stub_mtu(mtu)?;
-        spec.properties.check()?;
-        let change = self.store.change()?;
-        let link = LinkRecord {
-            name: name.into(),
-            spec: Link {
-                properties: spec.properties,
-                ..Link::default()
-            },
-            domain: next_domain(&change)?,
-            class: Class::Stub,
-            mtu,
-            gro: false,
-            index: None,
-            default: FlowDefault::default(),
-        };
-        change.put(&link)?;
-        self.commit_domain(change, &link)
-    }
-
     /// Has the domain of a new link work as it is to, and commits the link.
-    fn commit_domain(&mut self, change: Change, link: &LinkRecord) -> Result<()> {
+    pub(super) fn commit_domain(&mut self, change: Change, link: &LinkRecord) -> Result<()> {
         let usual = DomainProperties::default();
         if link.properties == usual {
             return Ok(change.commit()?);
@@ -368,121 +261,6 @@ impl Node {
             None => Ok(()),
         }
     }
-
-    /// Has a link's switch work as `new` says. A default of a flow table that is not given is
-    /// `normal`.
-    pub fn set_switch(
-        &mut self,
-        name: &str,
-        new: &SwitchFunction,
-    ) -> Result<Object<SwitchFunction>> {
-        let mut link = self.find_link(name)?;
-        let mut missing = Vec::new();
-        link.properties = new.properties();
-        if let LookupKind::Click { config } = &new.lookup {
-            let named = check::lookup(config, new.file.as_deref().unwrap_or("lookup"))?;
-            missing = self.without_port(&link, named)?;
-        }
-        let is_table = link.properties.lookup == LookupKind::FlowTable;
-        // Refused before anything is changed.
-        if let Some(default) = &new.default {
-            check_has_default(&link)?;
-            self.default_of(&link, default)?;
-        }
-        self.set_domain(name, &link.properties)?;
-        if is_table {
-            self.set_default(name, new.default.as_deref().unwrap_or("normal"))?;
-        }
-        let mut view = self.find_link(name).map(view_switch)?;
-        view.status = SwitchStatus { missing };
-        Ok(view)
-    }
-
-    /// Of these names, those that no port of a link has.
-    fn without_port(&self, link: &LinkRecord, names: Vec<String>) -> Result<Vec<String>> {
-        let vnics: Vec<&str> = self.index.vnics_on(&link.name).collect();
-        let mut missing = Vec::new();
-        for name in names {
-            let is_own = name == link.name && link.class == Class::Nic;
-            if !is_own && !vnics.contains(&name.as_str()) && !self.is_patch(&name)? {
-                missing.push(name);
-            }
-        }
-        Ok(missing)
-    }
-
-    /// Has a link's switch work by these properties.
-    pub(super) fn set_domain(&mut self, name: &str, properties: &DomainProperties) -> Result<()> {
-        properties.check()?;
-        self.need_switch()?;
-        let mut link = self.find_link(name)?;
-        let old = std::mem::replace(&mut link.properties, properties.clone());
-        let table = |properties: &DomainProperties| properties.lookup == LookupKind::FlowTable;
-        let change = self.store.change()?;
-        // A flow table's entries go with it.
-        let gone = if table(&old) && !table(properties) {
-            link.default = FlowDefault::default();
-            self.drop_table(&change, name)?
-        } else {
-            Vec::new()
-        };
-        change.put(&link)?;
-        self.host.set_domain(link.domain, properties)?;
-        if let Err(error) = change.commit() {
-            let _ = self.host.set_domain(link.domain, &old);
-            self.host.forget_entries_of(link.domain);
-            for entry in &gone {
-                self.bring_entries(&entry.port);
-            }
-            return Err(error.into());
-        }
-        for entry in &gone {
-            self.index.remove_entry(entry);
-        }
-        if table(&old) != table(properties) {
-            self.host.forget_entries_of(link.domain);
-        }
-        Ok(())
-    }
-
-    /// Has a link's flow table send what has no entry elsewhere.
-    pub(super) fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
-        let mut link = self.find_link(name)?;
-        check_has_default(&link)?;
-        let old = link.clone();
-        link.default = self.default_of(&link, text)?;
-        self.bring_default(&link)?;
-        if let Err(error) = self.store.put(&link) {
-            let _ = self.bring_default(&old);
-            return Err(error.into());
-        }
-        Ok(())
-    }
-
-    /// The addresses that a link's switch knows.
-    pub fn addresses(&self, name: &str) -> Result<Vec<Address>> {
-        let link = self.find_link(name)?;
-        let mut addresses = self.host.table(link.domain)?;
-        addresses.sort_by_key(|address| (address.vlan, address.mac));
-        Ok(addresses)
-    }
-
-    /// Has a link's switch forget what it learned.
-    pub fn flush(&self, name: &str) -> Result<()> {
-        self.host.flush(self.find_link(name)?.domain)
-    }
-}
-
-/// Whether a link's switch sends what has no entry somewhere.
-fn check_has_default(link: &LinkRecord) -> Result<()> {
-    match &link.properties.lookup {
-        LookupKind::FlowTable => Ok(()),
-        other => Err(Fault::NoDefault {
-            name: link.name.clone(),
-            lookup: other.to_string(),
-        }
-        .into()),
-    }
 }
 
 /// Whether a link's port can have the MTU that its properties ask for.
@@ -498,16 +276,7 @@ fn check_mtu(link: &LinkRecord) -> Result<()> {
     }
 }
 
-fn view_switch(link: LinkRecord) -> Object<SwitchFunction> {
-    let is_table = link.properties.lookup == LookupKind::FlowTable;
-    let spec = SwitchFunction {
-        default: is_table.then(|| action_text(&link.default)),
-        ..SwitchFunction::from(link.spec.properties)
-    };
-    Object::new(link.name, spec)
-}
-
-fn next_domain(change: &Change) -> Result<u32> {
+pub(super) fn next_domain(change: &Change) -> Result<u32> {
     let number = change.next("domain")?;
     u32::try_from(number).map_err(|_| Error::failed("there have been 4294967295 links already"))
 }

@@ -14,6 +14,8 @@ mod reconcile;
 pub mod resource;
 mod restart;
 mod stats;
+mod stubs;
+mod switches;
 mod vnics;
 mod wires;
 
@@ -25,7 +27,7 @@ use crate::error::{Error, Result, Subject};
 use crate::host::{Event, Host, SwitchRun};
 use crate::log;
 use crate::model::{
-    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, Place, VnicRecord,
+    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, VnicRecord,
 };
 use crate::places::Places;
 use crate::store::{self, Store};
@@ -283,7 +285,7 @@ impl Node {
 
 /// Removes the socket of a VNIC that goes, if it has one.
 fn remove_socket(vnic: &VnicRecord) {
-    if let Place::VhostUser(path) = vnic.place() {
-        let _ = std::fs::remove_file(path);
+    if let Some(socket) = vnic.socket() {
+        let _ = std::fs::remove_file(socket);
     }
 }

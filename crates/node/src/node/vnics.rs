@@ -289,14 +289,10 @@ pub(super) fn mtu(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
     vnic.properties.mtu.unwrap_or(most).min(most)
 }
 
-/// The largest IP packet that a VNIC's link carries for it, in bytes: in a tunnel, a VLAN's tag
-/// takes its place from the packet, and a guest's buffers have their size.
+/// The largest IP packet that a VNIC's link carries for it, in bytes: a guest's buffers have their
+/// size.
 pub(super) fn mtu_max(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
-    const TAG: u16 = 4;
-    let carried = match (&link.vxlan, vnic.properties.vlan) {
-        (Some(_), Some(_)) => link.mtu - TAG,
-        _ => link.mtu,
-    };
+    let carried = link.carries(vnic.properties.vlan);
     if vnic.place() == Place::Guest {
         carried.min(guest::MTU_MAX)
     } else {

@@ -2,9 +2,9 @@
 //! node adds, and keys in kebab-case.
 
 use redb::{ReadableTable, TableHandle, WriteTransaction};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{NUMBERS, Result, StoreError, Table, table, writing};
+use super::{NUMBERS, RecordTable, Result, StoreError, table, writing};
 use crate::model::{FlowRecord, GuestRecord, LinkRecord, VnicRecord};
 
 /// Key of the version among the numbers. A state without one is of version 1, or new.
@@ -40,7 +40,7 @@ pub(super) fn migrate(write: &WriteTransaction) -> Result<()> {
 
 fn rewrite(
     write: &WriteTransaction,
-    table: Table,
+    table: RecordTable,
     change: impl Fn(Fields) -> Result<Value>,
 ) -> Result<()> {
     let mut rows = Vec::new();
@@ -83,19 +83,21 @@ fn link(mut fields: Fields) -> Result<Value> {
     let mut spec = moved(
         &mut fields,
         &[
-            ("tunnel", "vxlan"),
             ("mode", "mode"),
             ("port", "port"),
             ("properties", "properties"),
         ],
     );
-    if spec.get("mode") == Some(&json!("vxlan")) {
-        spec.remove("mode");
+    match (fields.remove("tunnel"), spec.get("mode")) {
+        // A tunnel stands under the name of its mode today.
+        (Some(tunnel), Some(Value::String(mode))) if !tunnel.is_null() => {
+            let mode = mode.clone();
+            spec.remove("mode");
+            spec.insert(mode, tunnel);
+        }
+        _ if fields["class"] == "nic" => drop(spec.insert("device".into(), fields["name"].clone())),
+        _ => {}
     }
-    if fields["class"] == "nic" && !spec.contains_key("vxlan") {
-        spec.insert("device".into(), fields["name"].clone());
-    }
-    fields.remove("mode");
     with_spec(fields, spec)
 }
 
@@ -182,7 +184,7 @@ mod tests {
         let tables: Value = serde_json::from_str(VERSION_1).unwrap();
         for (table, records) in tables.as_object().unwrap() {
             let name: &'static str = table.clone().leak();
-            let mut table = write.open_table(Table::new(name)).unwrap();
+            let mut table = write.open_table(RecordTable::new(name)).unwrap();
             for record in records.as_array().unwrap() {
                 let key = record["name"].as_str().unwrap();
                 table.insert(key, record.to_string().as_bytes()).unwrap();
@@ -200,10 +202,10 @@ mod tests {
             let store = Store::open(&folder, Duration::ZERO).unwrap();
             let link = |name| store.get::<LinkRecord>(name).unwrap().unwrap();
             let eth1 = link("eth1");
-            assert_eq!((eth1.device.as_str(), eth1.mode()), ("eth1", Mode::Packet));
+            assert_eq!((eth1.device.as_str(), eth1.mode), ("eth1", Mode::Packet));
             assert_eq!((eth1.port.lanes, eth1.index), (Some(2), Some(7)));
             let overlay = link("overlay");
-            assert_eq!((overlay.device.as_str(), overlay.mode()), ("", Mode::Vxlan));
+            assert_eq!((overlay.interface(), overlay.mode), (None, Mode::Auto));
             assert_eq!(overlay.vxlan.as_ref().unwrap().vni, 42);
             let lan = link("lan");
             assert_eq!((lan.domain, lan.properties.aging), (1, 60));

@@ -1,17 +1,17 @@
 //! Whether a wire holds together: what can be told from the file alone.
 
+mod vnics;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use ipnet::IpNet;
-use switch::lookup::{Flow, Mac};
-use switch::properties::{DomainProperties, LookupKind, Vlan, cpus_here};
+use switch::lookup::Flow;
+use switch::netlink;
+use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
 use crate::model::{
-    Guest, INTERFACE_NAME_MAX, Mode, NAME_MAX, Route, Vnic, Wire, check_stub_mtu, output,
-    takes_less,
+    INTERFACE_NAME_MAX, NAME_MAX, Route, Vnic, Wire, check_stub_mtu, output, takes_less,
 };
-use crate::netlink;
 
 /// Longest name of a wire and of a patch, which ports are called by together.
 const PATCH_MAX: usize = 31;
@@ -126,24 +126,17 @@ impl Look<'_> {
         }
         let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, link) in &wire.links {
-            if link.device.is_empty() == link.vxlan.is_none() {
-                self.error(format!(
-                    "link ‘{name}’: it needs either ‘device’, the host's interface, or ‘vxlan’, the other hosts"
-                ));
-            }
-            if link.vxlan.is_some() && link.mode != Mode::Auto {
-                self.error(format!("link ‘{name}’: ‘mode’ is for a link with ‘device’"));
+            if let Err(error) = link.check_fields() {
+                self.error(format!("link ‘{name}’: {error}"));
             }
             if let Err(error) = link.port.check(MTU, &cpus_here()) {
                 self.error(format!("link ‘{name}’: {error}"));
             }
-            if link.vxlan.is_some() {
-                continue;
-            }
-            if let Some(other) = devices.insert(&link.device, name) {
+            if let Some(device) = link.interface()
+                && let Some(other) = devices.insert(device, name)
+            {
                 self.error(format!(
-                    "link ‘{name}’: interface ‘{}’ is link ‘{other}’ already",
-                    link.device
+                    "link ‘{name}’: interface ‘{device}’ is link ‘{other}’ already"
                 ));
             }
         }
@@ -172,103 +165,6 @@ impl Look<'_> {
         self.error(format!(
             "{kind} ‘{name}’: there is no {what} ‘{missing}’ in the wire"
         ));
-    }
-
-    fn vnics(&mut self) {
-        let wire = self.wire;
-        let mut macs: BTreeMap<(&str, Mac), &str> = BTreeMap::new();
-        let mut inside: BTreeMap<(Option<&str>, &str), &str> = BTreeMap::new();
-        for (name, vnic) in &wire.vnics {
-            if !self.is_switch(&vnic.link) {
-                self.missing("vnic", name, "stub or link", &vnic.link);
-            }
-            let stub = wire.stubs.get(&vnic.link);
-            let most = stub.map(|stub| stub.mtu.unwrap_or(MTU));
-            if let Err(error) = vnic.properties.check(most.unwrap_or(MTU), &cpus_here()) {
-                self.error(format!("vnic ‘{name}’: {error}"));
-            }
-            if let (Some(mtu), Some(most)) = (vnic.properties.mtu, most)
-                && mtu > most
-            {
-                self.error(format!(
-                    "vnic ‘{name}’: its mtu of {mtu} is above that of stub ‘{}’, {most}: give that mtu = {mtu}",
-                    vnic.link
-                ));
-            }
-            if let Some(mac) = vnic.mac {
-                if mac.is_multicast() || mac.0 == [0; 6] {
-                    self.error(format!("vnic ‘{name}’: {mac} is no unicast address"));
-                }
-                if let Some(other) = macs.insert((&vnic.link, mac), name) {
-                    self.error(format!(
-                        "vnic ‘{name}’: its address {mac} is that of vnic ‘{other}’ on the same switch"
-                    ));
-                }
-            }
-            let places = [
-                vnic.namespace.is_some(),
-                vnic.host,
-                vnic.vhost_user.is_some(),
-            ];
-            let places = places.into_iter().filter(|place| *place).count()
-                + usize::from(self.guest_of(name).is_some());
-            if places > 1 {
-                self.error(format!(
-                    "vnic ‘{name}’: it can be in one place only: a namespace, the host, a vhost-user socket or a guest"
-                ));
-            }
-            if places == 0 {
-                self.findings
-                    .warnings
-                    .push(format!("vnic ‘{name}’: nothing uses it"));
-            }
-            if let Some(namespace) = &vnic.namespace
-                && !wire.namespaces.contains_key(namespace)
-            {
-                self.missing("vnic", name, "namespace", namespace);
-            }
-            if vnic.namespace.is_none() && !vnic.host {
-                if !vnic.addresses.is_empty() || vnic.interface.is_some() {
-                    self.error(format!(
-                        "vnic ‘{name}’: ‘addresses’ and ‘interface’ are for VNICs in a namespace or the host"
-                    ));
-                }
-                continue;
-            }
-            let interface = vnic.interface.as_deref().unwrap_or(name);
-            if !is_name(interface, INTERFACE_NAME_MAX) {
-                self.error(format!("vnic ‘{name}’: ‘{interface}’ is no interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
-            }
-            if let Some(other) = inside.insert((vnic.namespace.as_deref(), interface), name) {
-                self.error(format!(
-                    "vnic ‘{name}’: interface ‘{interface}’ of the same namespace is vnic ‘{other}’ already"
-                ));
-            }
-        }
-    }
-
-    /// Warns of IP addresses that two VNICs on the same switch have, in the same VLAN: which of them
-    /// is reached is anybody's guess.
-    fn addresses(&mut self) {
-        let mut known: BTreeMap<(&str, Option<Vlan>, IpAddr), &str> = BTreeMap::new();
-        for (name, vnic) in &self.wire.vnics {
-            for address in vnic.addresses.iter().map(IpNet::addr) {
-                let place = (vnic.link.as_str(), vnic.properties.vlan, address);
-                match known.insert(place, name) {
-                    Some(other) if other != name => self.findings.warnings.push(format!(
-                        "vnic ‘{name}’: its address {address} is that of vnic ‘{other}’ on the same switch"
-                    )),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// The guest that a VNIC is an interface of.
-    fn guest_of(&self, vnic: &str) -> Option<&str> {
-        let guests = &self.wire.guests;
-        let has = |(_, guest): &(_, &Guest)| guest.interfaces.values().any(|v| v == vnic);
-        guests.iter().find(has).map(|(name, _)| name.as_str())
     }
 
     fn namespaces(&mut self) {

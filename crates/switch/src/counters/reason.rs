@@ -56,7 +56,7 @@ pub enum Reason {
     CrossingFull,
     /// The frame went through too many patches, or came back by them: counted at the patch.
     PatchLoop,
-    /// A packet of a tunnel that is none of its network: another VNI, or no VXLAN header.
+    /// A packet of a tunnel that is none of its network: another VNI, or no tunnel header.
     BadTunnel,
     /// A packet of a tunnel from a host that is no remote of the link's.
     UnknownRemote,

@@ -21,16 +21,12 @@ pub trait Kind {
     const IN_MEMORY: bool = false;
     /// The host has an interface of its own for the port.
     const INTERFACE: bool = false;
-    /// What the port leads to is there for as long as its descriptors are open, in whichever
-    /// process ([`Backend::files`]).
-    const KEPT_BY_FILES: bool = false;
 }
 
 impl<T: Kind> Kind for Box<T> {
     const UPLINK: bool = T::UPLINK;
     const IN_MEMORY: bool = T::IN_MEMORY;
     const INTERFACE: bool = T::INTERFACE;
-    const KEPT_BY_FILES: bool = T::KEPT_BY_FILES;
 }
 
 /// A port's link: frames come and go by it. A port may have several of a kind, one a queue.
@@ -164,12 +160,18 @@ pub trait HostBackend: Kind + Sized {
     /// What the descriptors do not say; it travels with the request to attach them.
     type Record: Serialize + DeserializeOwned;
 
+    /// Set if the port's interface or socket exists as long as its descriptors are open, in any
+    /// process ([`Backend::files`]): the record with which another switch attaches them.
+    const KEPT: Option<Self::Record> = None;
+
     /// The links of a port, one for each of its queues. The error is the reason, as a sentence.
     fn attach(record: Self::Record, link: Attachment<'_>) -> Result<Vec<Self>, String>;
 }
 
 impl<T: HostBackend> HostBackend for Box<T> {
     type Record = T::Record;
+
+    const KEPT: Option<T::Record> = T::KEPT;
 
     fn attach(record: T::Record, link: Attachment<'_>) -> Result<Vec<Self>, String> {
         let links = T::attach(record, link)?;

@@ -48,6 +48,15 @@ macro_rules! kinds {
                 }
             }
 
+            /// See [`HostBackend::KEPT`].
+            pub fn kept(self) -> Option<LinkRecord> {
+                match self {
+                    $( PortKind::$Host =>
+                        <$host as HostBackend>::KEPT.map(LinkRecord::$Host), )*
+                    _ => None,
+                }
+            }
+
             const fn facts(self) -> Facts {
                 match self {
                     $( PortKind::$Link => Facts::of::<$link>(), )*
@@ -147,7 +156,7 @@ pub trait Listed: HostBackend {
 /// What opens host links, for [`super::links`].
 pub mod open {
     pub use super::tap::{Tap, tap_namespace};
-    pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected, vhost_listener};
+    pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected};
     pub use super::vxlan::{Vxlan, VxlanError};
     pub use super::xdp::{XdpError, XdpMode};
 }
@@ -157,7 +166,6 @@ struct Facts {
     uplink: bool,
     in_memory: bool,
     interface: bool,
-    kept_by_files: bool,
 }
 
 impl Facts {
@@ -166,7 +174,6 @@ impl Facts {
             uplink: K::UPLINK,
             in_memory: K::IN_MEMORY,
             interface: K::INTERFACE,
-            kept_by_files: K::KEPT_BY_FILES,
         }
     }
 }
@@ -180,12 +187,6 @@ impl PortKind {
     /// Whether the host has an interface of its own for the port.
     pub const fn has_interface(self) -> bool {
         self.facts().interface
-    }
-
-    /// Whether what the port leads to is there for as long as its descriptors are open, in
-    /// whichever process: so it can outlive a switch.
-    pub const fn is_kept_by_files(self) -> bool {
-        self.facts().kept_by_files
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use super::kinds::{LinkRecord, Listed, PortKind};
-use super::opening::{Interface, checked};
+use super::opening::Interface;
 use super::packet::{self, PacketLink};
 use super::xdp::{self, XdpLink};
 use crate::mac::Mac;
@@ -127,7 +127,7 @@ impl HostLink {
     /// for each lane, over which the kernel spreads flows; by AF_XDP with a socket for each of the
     /// interface's queues, however many lanes there are.
     pub fn attach_lanes(device: &Device<'_>, lanes: usize) -> Result<HostLink, LinkError> {
-        let interface = Interface::look_at(checked(device.name)?)?;
+        let interface = Interface::look_at(device.name)?;
         let by_xdp = match device.mode {
             Mode::Xdp => true,
             Mode::Packet => false,
@@ -150,6 +150,12 @@ impl HostLink {
     /// allow later, whatever the MTU of the interface is now.
     pub fn within_mtu(mut self, mtu: u16) -> HostLink {
         self.mtu = mtu;
+        self
+    }
+
+    /// The same, with one machine of this address behind it.
+    pub fn with_mac(mut self, mac: Mac) -> HostLink {
+        self.mac = mac;
         self
     }
 
@@ -180,7 +186,7 @@ impl HostLink {
     }
 
     /// The address of the machine behind the link, where there is one alone: the host behind a TAP
-    /// device, the machine behind a vhost-user socket.
+    /// device, the machine behind a socket.
     pub(crate) fn behind(&self) -> Option<Mac> {
         let is_one = !self.kind().is_uplink();
         Some(self.mac).filter(|mac| is_one && *mac != Mac::ZERO)

@@ -1,14 +1,14 @@
 //! What opening host links of any kind needs: the errors, the interface, and what comes out.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::netdevice;
 
 use super::backend::HostBackend;
 use super::gro::Gro;
 use crate::mac::Mac;
-use crate::sys::{self, INTERFACE_NAME_MAX};
+use crate::netlink::Netlink;
+use crate::sys::INTERFACE_NAME_MAX;
 
 /// Bytes that may wait in the kernel for a socket, each way: at 1500 bytes some 2000 frames with
 /// what the kernel adds to each.
@@ -143,28 +143,27 @@ pub(super) struct Interface<'a> {
     pub index: u32,
     pub mtu: u16,
     pub mac: Mac,
-    /// To make requests on.
-    pub socket: OwnedFd,
 }
 
 impl<'a> Interface<'a> {
     pub fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
-        let failed = |action| move |source| refused(action, name, source);
-        let socket = sys::interface_socket().map_err(failed("look at"))?;
-        let index =
-            netdevice::name_to_index(&socket, name).map_err(|_| LinkError::Missing(name.into()))?;
-        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
-        let mac = mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?;
-        if !sys::is_up(socket.as_fd(), name).map_err(failed("look at"))? {
+        let name = checked(name)?;
+        let found = Netlink::new().and_then(|mut netlink| netlink.interface(name));
+        let found = found.map_err(|error| match errno(&error) {
+            Errno::NODEV => LinkError::Missing(name.into()),
+            error => refused("look at", name, error),
+        })?;
+        let mac = found
+            .mac
+            .ok_or_else(|| LinkError::NotEthernet(name.into()))?;
+        if !found.is_up {
             return Err(LinkError::Down(name.into()));
         }
-        let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
         Ok(Interface {
             name,
-            index,
-            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-            mac: Mac(mac),
-            socket,
+            index: found.index,
+            mtu: u16::try_from(found.mtu).unwrap_or(u16::MAX),
+            mac,
         })
     }
 }
@@ -177,6 +176,11 @@ pub(super) fn checked(name: &str) -> Result<&str, LinkError> {
         return Err(LinkError::Name(name.into()));
     }
     Ok(name)
+}
+
+/// The kernel's reason for an error of netlink.
+pub(super) fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 pub(super) fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {

@@ -1,16 +1,16 @@
 //! A TAP device's port: one system call for each frame, since the device has no other way.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::netdevice;
 
 use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
-use super::opening::{Fault, LinkError, Open, Opened, checked, refused};
+use super::opening::{Fault, LinkError, Open, Opened, checked, errno, refused};
 use super::{BATCH, Batch, refusal};
 use crate::counters::{PortCounters, Reason};
 use crate::mac::Mac;
+use crate::netlink::Netlink;
 use crate::sys;
 
 /// An open TAP device with virtio-net headers (see [`Tap`]).
@@ -29,6 +29,8 @@ impl TapLink {
 impl HostBackend for TapLink {
     type Record = ();
 
+    const KEPT: Option<()> = Some(());
+
     fn attach((): (), link: Attachment<'_>) -> Result<Vec<TapLink>, String> {
         let files = link.files.into_iter();
         Ok(files.map(|file| TapLink::new(file, link.mtu)).collect())
@@ -37,7 +39,6 @@ impl HostBackend for TapLink {
 
 impl Kind for TapLink {
     const INTERFACE: bool = true;
-    const KEPT_BY_FILES: bool = true;
 }
 
 impl Backend for TapLink {
@@ -150,9 +151,9 @@ impl Open for Tap<'_> {
                 mac,
             });
         }
-        let failed = |action| move |source| refused(action, name, source);
-        let socket = sys::interface_socket().map_err(failed("look at"))?;
-        if netdevice::name_to_index(&socket, name).is_ok() {
+        let failed = |action| move |error: io::Error| refused(action, name, errno(&error));
+        let mut netlink = Netlink::new().map_err(failed("look at"))?;
+        if netlink.index(name).is_ok() {
             return Err(LinkError::Exists(name.into()));
         }
         let file = sys::open_tap(name).map_err(|error| match error {
@@ -161,22 +162,25 @@ impl Open for Tap<'_> {
             error => refused("make TAP", name, error),
         })?;
         if let Some(owner) = tap.owner {
-            sys::set_tap_owner(file.as_fd(), owner).map_err(failed("give away TAP"))?;
+            sys::set_tap_owner(file.as_fd(), owner)
+                .map_err(|error| refused("give away TAP", name, error))?;
         }
-        if let Some(Mac(mac)) = tap.mac {
-            sys::set_hardware_address(socket.as_fd(), name, mac)
-                .map_err(failed("set the address of"))?;
+        let made = netlink.interface(name).map_err(failed("look at"))?;
+        let index = made.index;
+        if let Some(mac) = tap.mac {
+            let set = netlink.set_mac(index, mac);
+            set.map_err(failed("set the address of"))?;
         }
-        sys::set_mtu(socket.as_fd(), name, tap.mtu).map_err(failed("set the MTU of"))?;
-        sys::set_up(socket.as_fd(), name).map_err(failed("set up"))?;
-        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
+        let set = netlink.set_mtu(index, tap.mtu);
+        set.map_err(failed("set the MTU of"))?;
+        netlink.set_up(index).map_err(failed("set up"))?;
         Ok(Opened {
             record: (),
             name: name.into(),
             mtu: tap.mtu,
             files: vec![file],
             gro: None,
-            mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
+            mac: tap.mac.or(made.mac).unwrap_or(Mac::ZERO),
         })
     }
 }

@@ -63,7 +63,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs `weir check`: fails if the configuration has errors.
-pub fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &CheckArgs) -> Result<ExitCode, CheckError> {
     let checked = file(&args.file, &args.settings)?;
     chatter_all(&checked.diagnostics);
     let Some(router) = checked.router else {
@@ -94,7 +94,7 @@ pub struct Checked {
 
 /// Why nothing could be checked, or said.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CheckError {
     /// The configuration could not be read; the text names the file.
     #[error("{0}")]
     Read(String),
@@ -104,8 +104,8 @@ pub enum Error {
 }
 
 /// Checks a file, `-` for standard input, with `NAME=VALUE` settings.
-pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, Error> {
-    let source = Source::file(path).map_err(Error::Read)?;
+pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, CheckError> {
+    let source = Source::file(path).map_err(CheckError::Read)?;
     Ok(source_text(&source, settings))
 }
 

@@ -64,7 +64,7 @@ impl Place {
 }
 
 /// What the command line asks for.
-struct Command {
+struct Invocation {
     place: Option<Place>,
     handlers: Vec<String>,
     exit_handler: Option<String>,
@@ -80,7 +80,7 @@ struct Command {
 /// What reading the command line led to.
 enum Read {
     /// Run this.
-    Run(Box<Command>),
+    Run(Box<Invocation>),
     /// All is done: exit with this code.
     Exit(u8),
 }
@@ -107,7 +107,7 @@ fn text(value: Value) -> String {
 
 fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
     let quotes = Options::locale_quotes();
-    let mut command = Command::new(default_batch(program));
+    let mut command = Invocation::new(default_batch(program));
     for argument in Options::new(&options::DRIVER, arguments, quotes) {
         let argument = argument.map_err(|BadOption(lines)| prefixed(program, lines))?;
         match argument {
@@ -203,9 +203,9 @@ fn setting(argument: &OsStr) -> Option<(String, String)> {
     Some((text(&bytes[..name]), text(&bytes[name + 1..])))
 }
 
-impl Command {
-    fn new(batch: usize) -> Command {
-        Command {
+impl Invocation {
+    fn new(batch: usize) -> Invocation {
+        Invocation {
             place: None,
             handlers: Vec::new(),
             exit_handler: None,
@@ -304,8 +304,8 @@ impl Command {
     }
 }
 
-fn execute(command: Command) -> u8 {
-    let Command {
+fn execute(command: Invocation) -> u8 {
+    let Invocation {
         place, mut driver, ..
     } = command;
     if let Some(start) = command.simulate {

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
-use switch::links::Mode;
+use node::model::Link as Host;
 
 use crate::lab::{LabError, Namespace, Runner, require};
-use crate::run::instance::{Instance, Plan};
-use crate::run::links::{Host, Link};
+use crate::run::instance::Instance;
+use crate::run::links::Link;
+use crate::run::plan::{InstanceError, Plan};
 
 /// The configuration that the demo runs.
 const CONFIG: &str = include_str!("../../../../examples/firewall.click");
@@ -42,7 +43,7 @@ pub enum DemoError {
     Lab(#[from] LabError),
     /// The guest and its switch.
     #[error(transparent)]
-    Instance(#[from] crate::run::instance::Error),
+    Instance(#[from] InstanceError),
     /// Traffic did not do what it was to.
     #[error("{0}")]
     Traffic(String),
@@ -95,7 +96,10 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
     let (inside, outside) = (Namespace::new(&runner)?, Namespace::new(&runner)?);
     let link = |interface: &str, letter: char| Link {
         interface: interface.into(),
-        host: Host::Device(format!("wd{letter}{pid}"), Mode::Auto),
+        host: Host {
+            device: format!("wd{letter}{pid}"),
+            ..Host::default()
+        },
     };
     inside.connect(
         &runner,

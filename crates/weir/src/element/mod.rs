@@ -28,13 +28,13 @@ pub struct ElementArgs {
 }
 
 /// Runs `weir element`.
-pub fn run(args: &ElementArgs) -> Result<(), Error> {
+pub fn run(args: &ElementArgs) -> Result<(), PageError> {
     let text = match (&args.name, &args.markdown) {
         (_, Some(directory)) => return write_markdown(directory).map(drop),
         (Some(name), None) => show(find(name)?),
         (None, None) => list(),
     };
-    print(&text).map_err(|error| Error::Write {
+    print(&text).map_err(|error| PageError::Write {
         path: "standard output".into(),
         reason: crate::click::reason(&error),
     })
@@ -49,7 +49,7 @@ pub static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
 
 /// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PageError {
     /// There is no such class.
     #[error("there is no element class ‘{name}’; `weir element` lists all")]
     Unknown {
@@ -93,7 +93,7 @@ fn plain(text: &str) -> String {
 }
 
 /// The page of the class called `name`, upper and lower case being the same.
-pub fn find(name: &str) -> Result<&'static Page, Error> {
+pub fn find(name: &str) -> Result<&'static Page, PageError> {
     let same = |page: &&Page| page.name == name;
     let alike = |page: &&Page| page.name.eq_ignore_ascii_case(name);
     let found = PAGES.iter().find(same);
@@ -105,11 +105,11 @@ pub fn find(name: &str) -> Result<&'static Page, Error> {
     }
     let name = name.to_string();
     Err(match library().nearest(&name) {
-        Some(near) => Error::Similar {
+        Some(near) => PageError::Similar {
             near: near.to_string(),
             name,
         },
-        None => Error::Unknown { name },
+        None => PageError::Unknown { name },
     })
 }
 
@@ -156,10 +156,10 @@ pub fn show(page: &Page) -> String {
 }
 
 /// Writes all pages as Markdown into a directory, with an index.
-pub fn write_markdown(directory: &Path) -> Result<usize, Error> {
+pub fn write_markdown(directory: &Path) -> Result<usize, PageError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
-        move |error: std::io::Error| Error::Write {
+        move |error: std::io::Error| PageError::Write {
             path,
             reason: crate::click::reason(&error),
         }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use node::model::{Vnic, Wire};
 
 use super::escape;
-use super::layout::{Edge as Line, Node as Box, layout, path};
+use super::layout::{Edge, Node, layout, path};
 
 /// What stands in the drawing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,14 +25,14 @@ struct Labelled {
 }
 
 /// One line from part to part.
-struct Edge {
+struct Cable {
     ends: [usize; 2],
     lines: Vec<String>,
 }
 
 struct Drawing {
     parts: Vec<Labelled>,
-    edges: Vec<Edge>,
+    edges: Vec<Cable>,
 }
 
 impl Drawing {
@@ -46,11 +46,12 @@ impl Drawing {
             drawing.part(Part::Switch(name.clone()), "stub", name, speed);
         }
         for (name, link) in &wire.links {
-            let more = match &link.vxlan {
-                Some(tunnel) => format!("vxlan {tunnel}"),
-                None => link.device.clone(),
-            };
-            drawing.part(Part::Switch(name.clone()), "link", name, Some(more));
+            drawing.part(
+                Part::Switch(name.clone()),
+                "link",
+                name,
+                Some(link.leads_to()),
+            );
         }
         for name in wire.namespaces.keys() {
             let part = Part::Host(format!("namespace {name}"));
@@ -75,19 +76,14 @@ impl Drawing {
             let (interface, _) = interfaces.find(|(_, vnic)| *vnic == name)?;
             Some((guest, interface.as_str()))
         });
-        let host = match (&vnic.namespace, guest, &vnic.vhost_user) {
-            (Some(namespace), ..) => format!("namespace {namespace}"),
-            (None, Some((guest, _)), _) => format!("guest {guest}"),
-            (None, None, _) if vnic.host => {
-                self.part(Part::Host("host".into()), "", "host", None);
-                "host".into()
+        let host = match (vnic.place().described(), guest) {
+            (Some((kind, name)), _) => {
+                let host = format!("{kind} {name}");
+                self.part(Part::Host(host.clone()), kind, &name, None);
+                host
             }
-            (None, None, Some(socket)) => {
-                let name = socket.display().to_string();
-                self.part(Part::Host(name.clone()), "vhost-user", &name, None);
-                name
-            }
-            (None, None, None) => return,
+            (None, Some((guest, _))) => format!("guest {guest}"),
+            (None, None) => return,
         };
         let lines = vnic_lines(name, vnic, guest.map(|(_, interface)| interface));
         self.edge(&Part::Switch(vnic.link.clone()), &Part::Host(host), lines);
@@ -108,7 +104,7 @@ impl Drawing {
         // A wire that was checked names no part that is not there.
         if let (Some(a), Some(b)) = (index(a), index(b)) {
             let ends = [a, b];
-            self.edges.push(Edge { ends, lines });
+            self.edges.push(Cable { ends, lines });
         }
     }
 
@@ -161,9 +157,9 @@ const LETTERS: [f64; 2] = [12.0, 10.0];
 const WIDTH: f64 = 0.62;
 
 /// The room that lines of text take, with some around them.
-fn room(lines: &[String], letters: f64) -> Box {
+fn room(lines: &[String], letters: f64) -> Node {
     let longest = lines.iter().map(|line| line.chars().count()).max();
-    Box {
+    Node {
         width: longest.unwrap_or(0) as f64 * letters * WIDTH + 20.0,
         height: lines.len() as f64 * (letters + 3.0) + 14.0,
     }
@@ -174,7 +170,7 @@ pub fn svg(wire: &Wire) -> String {
     let drawing = Drawing::new(wire);
     let ranks = drawing.ranks();
     let parts = drawing.parts.iter();
-    let mut boxes: Vec<Box> = parts.map(|part| room(&part.lines, LETTERS[0])).collect();
+    let mut boxes: Vec<Node> = parts.map(|part| room(&part.lines, LETTERS[0])).collect();
     let labels = boxes.len();
     let mut lines = Vec::new();
     for (i, edge) in drawing.edges.iter().enumerate() {
@@ -185,7 +181,7 @@ pub fn svg(wire: &Wire) -> String {
         }
         let middle = |at: usize| (at, boxes[at].height / 2.0);
         for (from, to) in [(from, labels + i), (labels + i, to)] {
-            lines.push(Line {
+            lines.push(Edge {
                 from: middle(from),
                 to: middle(to),
             });

@@ -18,7 +18,7 @@ use crate::run::foreground::{IsolationArg, memory};
 #[command(after_help = "Examples:
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
   weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart on-failure")]
-pub struct CreateArgs {
+pub struct CreateGuest {
     /// Its name
     pub guest: String,
     /// Its configuration
@@ -134,7 +134,7 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
 ];
 
 /// Runs `weir create`.
-pub fn create(args: &CreateArgs) -> Result {
+pub fn create(args: &CreateGuest) -> Result {
     let file = args.config.display().to_string();
     let config = std::fs::read(&args.config);
     let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;

@@ -28,7 +28,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Subcommand)]
 pub enum NounCommand {
     Node(node::NodeArgs),
-    Create(guest::CreateArgs),
+    Create(guest::CreateGuest),
     Ls(guest::LsArgs),
     Destroy(guest::DestroyArgs),
     #[command(subcommand, arg_required_else_help = true)]

@@ -34,7 +34,7 @@ const GROWING: u16 = 12;
 
 /// Which part of a list is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum Section {
     /// All of it.
     Whole,
     /// The first of several.
@@ -81,7 +81,7 @@ impl<T> Column<T> {
 impl Output {
     /// Shows `rows`.
     pub fn show<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result {
-        self.show_part(rows, columns, Part::Whole).map(drop)
+        self.show_part(rows, columns, Section::Whole).map(drop)
     }
 
     /// Shows `rows` of a list that goes on: the header only if it is the `first` part. Returns
@@ -92,7 +92,7 @@ impl Output {
         columns: &[Column<T>],
         first: bool,
     ) -> Result<bool> {
-        let part = if first { Part::First } else { Part::Next };
+        let part = if first { Section::First } else { Section::Next };
         self.show_part(rows, columns, part)
     }
 
@@ -100,7 +100,7 @@ impl Output {
         &self,
         rows: &[T],
         columns: &[Column<T>],
-        part: Part,
+        part: Section,
     ) -> Result<bool> {
         let text = if self.json {
             let json = serde_json::to_string_pretty(rows);
@@ -119,7 +119,7 @@ impl Output {
         }
     }
 
-    fn text<T>(&self, rows: &[T], columns: &[&Column<T>], part: Part) -> String {
+    fn text<T>(&self, rows: &[T], columns: &[&Column<T>], part: Section) -> String {
         // What a user, or a guest, has written may have lines and more.
         let cells = |row: &T| -> Vec<String> {
             let values = columns.iter().map(|column| (column.value)(row));
@@ -151,13 +151,13 @@ impl Output {
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
-            if part != Part::Whole {
+            if part != Section::Whole {
                 // Numbers to come are longer than those that are there.
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(GROWING)));
             }
         }
         let lines = table.lines().map(|line| line.trim_end().to_string() + "\n");
-        lines.skip(usize::from(part == Part::Next)).collect()
+        lines.skip(usize::from(part == Section::Next)).collect()
     }
 }
 
@@ -238,15 +238,15 @@ mod tests {
 
     fn text(output: &Output) -> String {
         let columns = output.columns(COLUMNS).unwrap();
-        output.text(&ROWS, &columns, Part::Whole)
+        output.text(&ROWS, &columns, Section::Whole)
     }
 
     #[test]
     fn parts_of_a_list_that_goes_on_stand_below_each_other() {
         let output = Output::default();
         let columns = output.columns(COLUMNS).unwrap();
-        let first = output.text(&ROWS[..1], &columns, Part::First);
-        let next = output.text(&ROWS[1..], &columns, Part::Next);
+        let first = output.text(&ROWS[..1], &columns, Section::First);
+        let next = output.text(&ROWS[1..], &columns, Section::Next);
         let [header, row] = first.lines().collect::<Vec<_>>()[..] else {
             panic!("{first}");
         };
@@ -286,7 +286,7 @@ mod tests {
                 ..Output::default()
             };
             let columns = output.columns(COLUMNS).unwrap();
-            assert_eq!(output.text(&rows, &columns, Part::Whole), expected);
+            assert_eq!(output.text(&rows, &columns, Section::Whole), expected);
         }
     }
 

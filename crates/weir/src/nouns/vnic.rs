@@ -25,7 +25,7 @@ use super::{Result, client, properties, reset, set};
   weir vnic delete web")]
 pub enum VnicCommand {
     /// Makes a VNIC
-    Create(CreateArgs),
+    Create(CreateVnic),
     /// Removes a VNIC and its interface
     Delete {
         /// Its name
@@ -103,7 +103,7 @@ Examples:
   weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db",
     PortProperties::help())
 )]
-pub struct CreateArgs {
+pub struct CreateVnic {
     /// The link that it stands on
     #[arg(short, long)]
     pub link: String,
@@ -148,7 +148,7 @@ fn address(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "an address has the length of its prefix behind it, as in 10.0.0.2/24".into())
 }
 
-impl CreateArgs {
+impl CreateVnic {
     fn vnic(&self) -> Result<Vnic> {
         let vlan = self.vlan.clone().map(|vlan| ("vlan", vlan));
         Ok(Vnic {

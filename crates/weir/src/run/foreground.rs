@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use node::model::{Memory, NoSize};
+use node::model::{LINK_HELP, Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use switch::lane::LaneStats;
 use switch::process::Options;
 use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
 
 use super::cpus::{self, CpuList};
-use super::instance::{self, Event, Instance, Plan};
+use super::instance::{Event, Instance};
 use super::links::Link;
 use super::name::{Claim, NameError};
+use super::plan::{InstanceError, Plan};
 use super::serve::Server;
 
 /// Boots one guest in the foreground; Ctrl-C ends it.
@@ -27,11 +28,7 @@ use super::serve::Server;
 pub struct RunArgs {
     /// The configuration
     pub file: PathBuf,
-    /// An interface and what it stands on: INTERFACE=tap:NAME makes a TAP device,
-    /// INTERFACE=dev:NAME attaches an interface that exists: by AF_XDP if its driver moves frames
-    /// without a copy, else by AF_PACKET; xdp:NAME and packet:NAME say which.
-    /// INTERFACE=vxlan:VNI@ADDRESS,… joins other hosts' VXLAN
-    #[arg(short, long = "link", value_name = "LINK")]
+    #[arg(short, long = "link", value_name = "INTERFACE=LINK", help = format!("An interface of the guest, and the link beneath it. {LINK_HELP}"))]
     pub links: Vec<Link>,
     /// The wall around the guest
     #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
@@ -115,7 +112,7 @@ pub enum RunError {
     Name(#[from] NameError),
     /// The guest, its switch and its links.
     #[error(transparent)]
-    Instance(#[from] instance::Error),
+    Instance(#[from] InstanceError),
     /// No such CPU.
     #[error(
         "there is no CPU {0} that this process may run on: `taskset -p $$` lists those there are"
@@ -347,7 +344,7 @@ fn attend(
     claim: &Claim,
     signals: &UnixStream,
     voice: &Voice,
-) -> Result<Ended, instance::Error> {
+) -> Result<Ended, InstanceError> {
     let mut server = Server::default();
     let mut printed = Vec::new();
     loop {

@@ -6,94 +6,25 @@ use std::time::{Duration, Instant};
 
 use abi::control::State;
 use abi::message::kind;
-use abi::region::{Geometry, GeometryError, Interface, Region};
+use abi::region::{Geometry, Interface, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use switch::client::{ClientError, Guest as SwitchGuest};
+use switch::client::Guest as SwitchGuest;
 use switch::counters::PortStats;
 use switch::lane::LaneStats;
-use switch::links::{Gro, LinkError};
-use switch::memory::{MemoryError, SharedRegion};
-use switch::process::{Options, SpawnError, Switch};
+use switch::links::Gro;
+use switch::memory::SharedRegion;
+use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
-use vmm::{
-    Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall, printable,
-};
+use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Shape, Template, Wall, printable};
 
-use super::links::{self, Link};
+use super::links;
+use super::plan::{InstanceError, Plan, START};
 
 /// How long a guest may take to answer, or to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest line of a guest's that is printed as one, in bytes.
 const LINE_MAX: usize = 8192;
-/// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
-const START: Duration = Duration::from_secs(10);
-
-/// A guest to be run.
-pub struct Plan {
-    /// Its name.
-    pub name: String,
-    /// Its configuration, checked already.
-    pub config: Vec<u8>,
-    /// Its interfaces.
-    pub links: Vec<Link>,
-    /// Which wall it gets.
-    pub isolation: Isolation,
-    /// Bytes of private memory.
-    pub memory: u64,
-    /// Slots of each of its rings.
-    pub ring_slots: u32,
-    /// How many CPUs it has.
-    pub cpus: usize,
-    /// CPUs of this machine that they are tied to, one each in turn; none: any.
-    pub pins: Vec<usize>,
-    /// How many lanes the switch has.
-    pub lanes: usize,
-}
-
-/// Why a guest could not be run, or did not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The wall.
-    #[error(transparent)]
-    Wall(#[from] vmm::Error),
-    /// Ring slots or interfaces.
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
-    /// Shared memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The switch's process.
-    #[error(transparent)]
-    Switch(#[from] SpawnError),
-    /// The switch said no.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// A host link.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Two links of one name.
-    #[error("two links are called ‘{0}’: give each interface one --link")]
-    TwoLinks(String),
-    /// A system call.
-    #[error("cannot {0}: {1}")]
-    System(&'static str, rustix::io::Errno),
-    /// The guest ended before it ran.
-    #[error("{exit}{console}")]
-    Ended {
-        /// How.
-        exit: Exit,
-        /// What it had printed, on lines of its own.
-        console: String,
-    },
-    /// The guest neither ran nor ended.
-    #[error("the guest did not start within {} s", START.as_secs())]
-    Silent,
-    /// The guest refused a request.
-    #[error("{0}")]
-    Refused(String),
-}
-
 /// The two ends of one link, as the switch numbers them.
 struct Ports {
     interface: String,
@@ -129,12 +60,12 @@ pub struct Instance {
 
 impl Instance {
     /// Starts the switch, opens the links, and boots the guest. This process has one thread.
-    pub fn start(plan: &Plan) -> Result<Instance, Error> {
+    pub fn start(plan: &Plan) -> Result<Instance, InstanceError> {
         let geometry = Geometry::new(plan.ring_slots, plan.links.len())?;
         let template = Template::new(IMAGE)?;
         let event = |what| {
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .map_err(|error| Error::System(what, error))
+                .map_err(|error| InstanceError::System(what, error))
         };
         let switch_doorbell = event("make a doorbell for the switch")?;
         let doorbell = event("make a doorbell for the guest")?;
@@ -159,7 +90,7 @@ impl Instance {
                 .iter()
                 .any(|other| other.interface == link.interface)
             {
-                return Err(Error::TwoLinks(link.interface.clone()));
+                return Err(InstanceError::TwoLinks(link.interface.clone()));
             }
             let mut host = link.open(plan.lanes)?;
             gro.extend(host.take_gro());
@@ -232,7 +163,7 @@ impl Instance {
         Ok(instance)
     }
 
-    fn await_running(&mut self, start: Instant) -> Result<(), Error> {
+    fn await_running(&mut self, start: Instant) -> Result<(), InstanceError> {
         while self.control.state() != Some(State::Running) {
             if let Some(exit) = self.guest.try_wait(&self.control)? {
                 if matches!(exit, Exit::Halted) {
@@ -242,10 +173,10 @@ impl Instance {
                 let mut lines = Vec::new();
                 self.read_rest(&mut lines)?;
                 let console = lines.iter().map(|line| format!("\n  {line}")).collect();
-                return Err(Error::Ended { exit, console });
+                return Err(InstanceError::Ended { exit, console });
             }
             let Some(left) = START.checked_sub(start.elapsed()) else {
-                return Err(Error::Silent);
+                return Err(InstanceError::Silent);
             };
             let mut ready = [
                 PollFd::new(&self.doorbell, PollFlags::IN),
@@ -305,7 +236,7 @@ impl Instance {
     }
 
     /// Asks the guest; its answer's contents.
-    pub fn request(&mut self, kind: u32, contents: &str) -> Result<vmm::Answer, Error> {
+    pub fn request(&mut self, kind: u32, contents: &str) -> Result<vmm::Answer, InstanceError> {
         let pidfd = self.guest.pidfd();
         let alive = || {
             let mut ended = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
@@ -329,22 +260,22 @@ impl Instance {
     }
 
     /// Reads a handler, `element.handler` with arguments if it takes any.
-    pub fn read(&mut self, handler: &str) -> Result<String, Error> {
+    pub fn read(&mut self, handler: &str) -> Result<String, InstanceError> {
         let answer = self.request(kind::READ, handler)?;
         let text = String::from_utf8_lossy(&answer.contents).into_owned();
         if answer.ok() {
             Ok(text)
         } else {
-            Err(Error::Refused(text))
+            Err(InstanceError::Refused(text))
         }
     }
 
     /// Writes a handler.
-    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), Error> {
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), InstanceError> {
         let answer = self.request(kind::WRITE, &format!("{handler} {value}"))?;
         match answer.ok() {
             true => Ok(()),
-            false => Err(Error::Refused(
+            false => Err(InstanceError::Refused(
                 String::from_utf8_lossy(&answer.contents).into_owned(),
             )),
         }
@@ -357,7 +288,7 @@ impl Instance {
         &mut self,
         own: &[BorrowedFd<'_>],
         printed: &mut Vec<String>,
-    ) -> Result<Event, Error> {
+    ) -> Result<Event, InstanceError> {
         self.read_lines(printed)?;
         let mut ready = vec![
             PollFd::new(&self.doorbell, PollFlags::IN),
@@ -383,7 +314,7 @@ impl Instance {
 
     /// Adds the whole lines that the guest printed since the last call. A line that goes on and on
     /// is cut at [`LINE_MAX`].
-    fn read_lines(&mut self, lines: &mut Vec<String>) -> Result<(), Error> {
+    fn read_lines(&mut self, lines: &mut Vec<String>) -> Result<(), InstanceError> {
         let old = self.console.len();
         self.control.read_console(&mut self.console)?;
         let newline = self.console[old..].iter().rposition(|byte| *byte == b'\n');
@@ -398,7 +329,7 @@ impl Instance {
     }
 
     /// Adds all that the guest printed, its last line included if that has no end.
-    fn read_rest(&mut self, lines: &mut Vec<String>) -> Result<(), Error> {
+    fn read_rest(&mut self, lines: &mut Vec<String>) -> Result<(), InstanceError> {
         self.read_lines(lines)?;
         if !self.console.is_empty() {
             let rest = std::mem::take(&mut self.console);
@@ -409,7 +340,7 @@ impl Instance {
 
     /// Asks the guest to end, and kills it if it has not after a second. What it printed last is
     /// added to `printed`.
-    pub fn stop(&mut self, printed: &mut Vec<String>) -> Result<Exit, Error> {
+    pub fn stop(&mut self, printed: &mut Vec<String>) -> Result<Exit, InstanceError> {
         let _ = self.control.request(kind::STOP, "");
         let mut exit = self.guest.wait(&self.control, Some(PATIENCE))?;
         if exit.is_none() {
@@ -426,14 +357,14 @@ impl Instance {
     }
 }
 
-fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Error> {
+fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), InstanceError> {
     let limit = limit.map(|limit| Timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: limit.subsec_nanos().into(),
     });
     match poll(ready, limit.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(Error::System("wait", error)),
+        Err(error) => Err(InstanceError::System("wait", error)),
     }
 }
 

@@ -1,26 +1,15 @@
 //! What `--link` says: which host link each of a guest's interfaces stands on.
 
-use std::net::IpAddr;
 use std::str::FromStr;
 
-use switch::links::{self, HostLink, LinkError, Mode, Tap, Vxlan};
+use node::model::{LINK_FORMS, Link as Host};
+use switch::links::{HostLink, LinkError};
 
 /// MTU of links whose host side is made here, in bytes.
 const MTU: u16 = 1500;
 
-/// The host's side of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Host {
-    /// A TAP device to be made.
-    Tap(String),
-    /// An interface that exists, and how it is attached.
-    Device(String, Mode),
-    /// Other hosts: the number of a VXLAN network, and the hosts.
-    Vxlan(u32, Vec<IpAddr>),
-}
-
 /// One `--link`: a guest's interface and what it stands on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The interface's name in the configuration.
     pub interface: String,
@@ -34,12 +23,11 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, String> {
         let shape = || {
             format!(
-                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME (or xdp:NAME, packet:NAME, vxlan:VNI@ADDRESS,…), as in inside=dev:eth1"
+                "‘{text}’ is no link: write INTERFACE=LINK, where LINK is {LINK_FORMS}, as in inside=dev:eth1"
             )
         };
         let (interface, host) = text.split_once('=').ok_or_else(shape)?;
-        let (kind, name) = host.split_once(':').ok_or_else(shape)?;
-        if interface.is_empty() || name.is_empty() {
+        if interface.is_empty() {
             return Err(shape());
         }
         if interface.len() > abi::region::NAME_MAX {
@@ -48,14 +36,7 @@ impl FromStr for Link {
                 abi::region::NAME_MAX
             ));
         }
-        let host = match kind {
-            "tap" => Host::Tap(name.into()),
-            "dev" => Host::Device(name.into(), Mode::Auto),
-            "xdp" => Host::Device(name.into(), Mode::Xdp),
-            "packet" => Host::Device(name.into(), Mode::Packet),
-            "vxlan" => vxlan(name).ok_or_else(shape)?,
-            _ => return Err(shape()),
-        };
+        let host = Host::parse(host).ok_or_else(shape)?;
         Ok(Link {
             interface: interface.into(),
             host,
@@ -63,44 +44,10 @@ impl FromStr for Link {
     }
 }
 
-/// What `VNI@ADDRESS,ADDRESS…` says.
-fn vxlan(text: &str) -> Option<Host> {
-    let (vni, remotes) = text.split_once('@')?;
-    let remotes = remotes.split(',').map(str::parse);
-    let remotes = remotes.collect::<Result<Vec<_>, _>>().ok()?;
-    Some(Host::Vxlan(vni.parse().ok()?, remotes))
-}
-
 impl Link {
-    /// The interface of the host that it stands on, if it is one.
-    fn device(&self) -> Option<&str> {
-        match &self.host {
-            Host::Tap(name) | Host::Device(name, _) => Some(name),
-            Host::Vxlan(..) => None,
-        }
-    }
-
     /// Opens the host's side, for so many lanes.
     pub fn open(&self, lanes: usize) -> Result<HostLink, LinkError> {
-        match &self.host {
-            Host::Device(name, mode) => {
-                HostLink::attach_lanes(&links::Device { name, mode: *mode }, lanes)
-            }
-            Host::Tap(name) => HostLink::open(&Tap {
-                name,
-                mac: None,
-                mtu: MTU,
-                owner: None,
-            }),
-            Host::Vxlan(vni, remotes) => HostLink::open(&Vxlan {
-                name: &self.interface,
-                vni: *vni,
-                local: None,
-                remotes,
-                port: None,
-                mtu: None,
-            }),
-        }
+        self.host.open(&self.interface, MTU, lanes)
     }
 }
 
@@ -108,8 +55,10 @@ impl Link {
 pub fn shared(links: &[Link]) -> Option<(&Link, &Link, &str)> {
     let mut others = links.iter().enumerate();
     others.find_map(|(i, other)| {
-        let on = other.device()?;
-        let one = links[..i].iter().find(|one| one.device() == Some(on))?;
+        let on = other.host.interface()?;
+        let one = links[..i]
+            .iter()
+            .find(|one| one.host.interface() == Some(on))?;
         Some((one, other, on))
     })
 }
@@ -127,22 +76,37 @@ pub fn address(guest: &str, interface: &str) -> [u8; 6] {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use node::model::Mode;
+
     use super::*;
 
     #[test]
     fn links_name_an_interface_and_what_it_stands_on() {
         let link: Link = "inside=tap:weir0".parse().unwrap();
         assert_eq!(link.interface, "inside");
-        assert_eq!(link.host, Host::Tap("weir0".into()));
-        let link: Link = "outside=dev:eth1".parse().unwrap();
-        assert_eq!(link.host, Host::Device("eth1".into(), Mode::Auto));
-        let link: Link = "outside=xdp:eth1".parse().unwrap();
-        assert_eq!(link.host, Host::Device("eth1".into(), Mode::Xdp));
-        let link: Link = "outside=vxlan:42@10.0.0.2,10.0.0.3".parse().unwrap();
-        let remotes = [2, 3].map(|host| IpAddr::from([10, 0, 0, host]));
-        assert_eq!(link.host, Host::Vxlan(42, remotes.to_vec()));
-        let link: Link = "outside=vxlan:1@fd00::2".parse().unwrap();
-        assert_eq!(link.host, Host::Vxlan(1, vec!["fd00::2".parse().unwrap()]));
+        assert_eq!(
+            (link.host.interface(), link.host.mode),
+            (Some("weir0"), Mode::Tap)
+        );
+        for (text, mode) in [
+            ("dev", Mode::Auto),
+            ("xdp", Mode::Xdp),
+            ("packet", Mode::Packet),
+        ] {
+            let link: Link = format!("outside={text}:eth1").parse().unwrap();
+            assert_eq!(
+                (link.host.interface(), link.host.mode),
+                (Some("eth1"), mode)
+            );
+        }
+        for remotes in [&["10.0.0.2", "10.0.0.3"][..], &["fd00::2"]] {
+            let text = format!("outside=vxlan:42@{}", remotes.join(","));
+            let tunnel = text.parse::<Link>().unwrap().host.vxlan.unwrap();
+            let parsed = remotes.iter().map(|it| it.parse::<IpAddr>().unwrap());
+            assert_eq!((tunnel.vni, tunnel.remotes), (42, parsed.collect()));
+        }
     }
 
     #[test]
@@ -160,7 +124,10 @@ mod tests {
             "inside=vxlan:42@host",
         ] {
             let error = wrong.parse::<Link>().unwrap_err();
-            assert!(error.contains("INTERFACE=tap:NAME"), "{error}");
+            assert!(
+                error.contains("INTERFACE=LINK, where LINK is tap:NAME"),
+                "{error}"
+            );
         }
     }
 

@@ -6,6 +6,7 @@ pub mod foreground;
 pub mod instance;
 pub mod links;
 pub mod name;
+pub mod plan;
 mod serve;
 
 pub use client::{ReadArgs, TopArgs, WriteArgs};

@@ -16,10 +16,10 @@ const CONNECTIONS_MAX: usize = 32;
 /// Every connection to a guest's socket.
 #[derive(Default)]
 pub(super) struct Server {
-    connections: Vec<Connection>,
+    connections: Vec<Peer>,
 }
 
-struct Connection {
+struct Peer {
     stream: UnixStream,
     session: Session,
 }
@@ -36,15 +36,15 @@ impl Server {
         while let Ok((stream, _)) = listener.accept() {
             if self.connections.len() < CONNECTIONS_MAX && stream.set_nonblocking(true).is_ok() {
                 let session = Session::new(false);
-                self.connections.push(Connection { stream, session });
+                self.connections.push(Peer { stream, session });
             }
         }
-        let alive = |connection: &mut Connection| connection.serve(instance).is_ok();
+        let alive = |connection: &mut Peer| connection.serve(instance).is_ok();
         self.connections.retain_mut(alive);
     }
 }
 
-impl Connection {
+impl Peer {
     /// Moves the connection on; an error ends it.
     fn serve(&mut self, instance: &mut Instance) -> std::io::Result<()> {
         self.take()?;

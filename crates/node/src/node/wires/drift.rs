@@ -8,8 +8,8 @@ use super::{Node, mac_of, patch_ports};
 use crate::error::{Fault, Result};
 use crate::host::network;
 use crate::model::{
-    Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Mode, Route, Vnic,
-    VnicRecord, Wire, action_text,
+    Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Route, Vnic, VnicRecord,
+    Wire, action_text,
 };
 use crate::node::links::MTU;
 use crate::wire::plan::{Drift, Part, Step};
@@ -120,7 +120,7 @@ impl Node {
                 let near = near.map(|(name, _)| *name).or_else(straight);
                 let by = route.vnic.as_ref().or(near);
                 let can_be = by.is_none_or(|name| held(name).is_some_and(|it| seen.is_up(&it)));
-                let wanted = network::Route {
+                let wanted = network::InterfaceRoute {
                     to: route.to,
                     via: route.via,
                     interface: route.vnic.as_ref().and_then(|name| interface(name)),
@@ -199,9 +199,7 @@ impl Node {
 
     /// Whether a link is attached as a wire says. Of one that is not up, the best way is not known.
     fn is_attached_so(&self, link: &LinkRecord, it: &Link) -> bool {
-        let mode = || self.link_status(link).mode;
-        link.vxlan == it.vxlan
-            && (it.mode == Mode::Auto || mode().is_none_or(|mode| mode == it.mode))
+        it.is_met_by(link, self.link_status(link).mode)
     }
 
     /// Whether a link was attached for a wire, and not by somebody else.

@@ -14,8 +14,8 @@ use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::host::network;
 use crate::model::{
-    Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Mode, Object, Patch, Wire,
-    WireChange, WireGuest, WireRecord, WireStatus,
+    Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Object, Patch, Wire, WireChange,
+    WireGuest, WireRecord, WireStatus,
 };
 use crate::wire::check::check;
 use crate::wire::plan::{Drift, Part, Step, Why, patches, plan};
@@ -164,7 +164,7 @@ impl Node {
         match self.store.get::<LinkRecord>(name)? {
             Some(_) if step.from.is_some() && self.has_attached(wire, name)? => Ok(()),
             Some(attached) => self.check_attached(&attached, link),
-            None if link.vxlan.is_some() || link.mode == Mode::Tap => Ok(()),
+            None if !link.needs_interface() => Ok(()),
             None => Ok(switch::links::check(name)?),
         }
     }

@@ -105,14 +105,14 @@ impl Node {
     }
 
     /// Routes with the names of their interfaces in the namespace.
-    pub(super) fn routes(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+    pub(super) fn routes(&self, routes: &[Route]) -> Result<Vec<network::InterfaceRoute>> {
         let route = |route: &Route| {
             let vnic = route
                 .vnic
                 .as_ref()
                 .map(|vnic| self.find_vnic(vnic))
                 .transpose()?;
-            Ok(network::Route {
+            Ok(network::InterfaceRoute {
                 to: route.to,
                 via: route.via,
                 interface: vnic.map(|vnic| vnic.interface().to_string()),
@@ -124,7 +124,7 @@ impl Node {
 
     /// Of routes that were set, those that may be there still: one by a VNIC that is gone went with
     /// its interface.
-    pub(super) fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+    pub(super) fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::InterfaceRoute>> {
         let mut left = Vec::new();
         for route in routes {
             let gone = match &route.vnic {

@@ -48,7 +48,7 @@ impl Node {
             (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
             (Some(Part::Link(_)), None) => self.detach_for(wire, name),
             (Some(Part::Link(old)), Some(Part::Link(it))) => {
-                if (old.mode, &old.vxlan) != (it.mode, &it.vxlan) {
+                if !it.leads_as(old) {
                     return Err(Fault::LinkFixed {
                         name: name.into(),
                         wire: wire.into(),

@@ -5,7 +5,9 @@
 
 mod describe;
 mod read;
-pub(super) mod seen;
+mod seen;
+#[cfg(test)]
+mod tests;
 
 pub use describe::{Captured, describe};
 pub use read::read;

@@ -1,23 +1,20 @@
 //! What a capture sees of a Linux network, before anything is made of it.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use switch::lookup::Mac;
-
-pub use crate::netlink::Route;
+use switch::netlink::KernelRoute;
 
 /// One network namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Namespace {
+pub struct SeenNamespace {
     /// Its name; none for the namespace that the capture runs in.
     pub name: Option<String>,
     /// Whether it forwards IP packets between its interfaces.
     pub forwards: bool,
     /// Its interfaces.
-    pub links: Vec<Link>,
+    pub interfaces: Vec<SeenInterface>,
     /// The routes of its main table that somebody set.
-    pub routes: Vec<Route>,
+    pub routes: Vec<KernelRoute>,
     /// What of its routing a wire has no counterpart of, a phrase each: rules, routes of other
     /// tables, routes that lead nowhere or by several gateways, sources and MTUs of routes.
     pub policies: Vec<String>,
@@ -25,13 +22,13 @@ pub struct Namespace {
 
 /// One interface.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Link {
+pub struct SeenInterface {
     /// Its number in its namespace.
     pub index: u32,
     /// Its name.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: InterfaceKind,
     /// Whether it is up.
     pub up: bool,
     /// Its Ethernet address.
@@ -57,7 +54,7 @@ pub struct Link {
 
 /// What an interface is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Kind {
+pub enum InterfaceKind {
     /// The loopback.
     Loopback,
     /// A NIC: of no kind that Linux makes in software.
@@ -89,15 +86,6 @@ pub enum Kind {
     },
     /// A TAP device of some program's.
     Tap,
-    /// A VXLAN tunnel.
-    Vxlan {
-        /// The network's number.
-        vni: u32,
-        /// The other end, if there is one only.
-        remote: Option<IpAddr>,
-        /// UDP port.
-        port: u16,
-    },
     /// Anything else, by the kernel's word for it.
     Other(String),
 }
@@ -115,10 +103,10 @@ pub struct Shaping {
     pub loss: f64,
 }
 
-impl Namespace {
+impl SeenNamespace {
     /// The interface with a number.
-    pub fn link(&self, index: u32) -> Option<&Link> {
-        self.links.iter().find(|link| link.index == index)
+    pub fn interface(&self, index: u32) -> Option<&SeenInterface> {
+        self.interfaces.iter().find(|it| it.index == index)
     }
 
     /// How a note calls it.

@@ -48,7 +48,7 @@ use device::{Desk, PAIRS_MAX, VhostDevice};
 use rings::{Broken, Head};
 use take::Given;
 
-pub use open::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected, vhost_listener};
+pub use open::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected};
 
 /// The listener's number in the port's epoll set.
 const LISTENER: u64 = 0;
@@ -185,6 +185,8 @@ impl VhostLink {
 impl HostBackend for VhostLink {
     type Record = Connection;
 
+    const KEPT: Option<Connection> = Some(Connection::Listening);
+
     /// With its socket.
     fn attach(connection: Connection, link: Attachment<'_>) -> Result<Vec<VhostLink>, String> {
         let mtu = link.mtu;
@@ -200,7 +202,6 @@ impl HostBackend for VhostLink {
 
 impl Kind for VhostLink {
     const IN_MEMORY: bool = true;
-    const KEPT_BY_FILES: bool = true;
 }
 
 impl Backend for VhostLink {

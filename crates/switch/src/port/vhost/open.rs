@@ -67,10 +67,10 @@ pub struct VhostUserConnected<'a>(pub VhostUser<'a>);
 impl Open for VhostUser<'_> {
     type Link = Box<VhostLink>;
 
-    /// Listens for frontends ([`vhost_listener`]).
+    /// Listens for frontends.
     fn open(&self) -> Result<Opened<Connection>, LinkError> {
         let path = self.path;
-        let listener = vhost_listener(path)?;
+        let listener = listener(path)?;
         // A process that may connect controls the port.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
             .and_then(|()| match self.owner {
@@ -97,7 +97,7 @@ impl Open for VhostUserConnected<'_> {
 /// A socket at which frontends connect: QEMU's `-chardev socket,path=…`, DPDK's
 /// `virtio_user0,path=…`. One that was left there and on which nobody listens any more is replaced.
 /// The file is not removed with the descriptor.
-pub fn vhost_listener(path: &Path) -> Result<OwnedFd, LinkError> {
+fn listener(path: &Path) -> Result<OwnedFd, LinkError> {
     let path = fitting(path)?;
     let failed = |action| move |source| socket_error(action, path, source);
     let bound = match UnixListener::bind(path) {

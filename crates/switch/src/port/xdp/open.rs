@@ -83,7 +83,7 @@ pub fn open(interface: &Interface<'_>) -> Result<Opened<XdpMode>, LinkError> {
         name: name.into(),
         mtu: interface.mtu,
     })?;
-    let queues = sys::receive_queues(interface.socket.as_fd(), name).unwrap_or(1);
+    let queues = sys::receive_queues(name).unwrap_or(1);
     if queues > QUEUES_MAX {
         return Err(XdpError::Queues {
             name: name.into(),
@@ -178,6 +178,7 @@ mod tests {
     use super::super::super::kinds::LinkRecord;
     use super::super::super::links::{Device, HostLink, Mode};
     use super::*;
+    use crate::netlink::Netlink;
 
     fn ip(arguments: &str) {
         let status = Command::new("ip").args(arguments.split(' ')).status();
@@ -220,8 +221,7 @@ mod tests {
         let root = rustix::process::geteuid().is_root();
         assert!(root, "needs root: makes interfaces");
         let veth = Veth::new("f", "mtu 1500");
-        let socket = sys::interface_socket().unwrap();
-        let index = rustix::net::netdevice::name_to_index(&socket, &veth.0).unwrap();
+        let index = Netlink::new().unwrap().index(&veth.0).unwrap();
         let foreign = SocketMap::new(1).unwrap();
         let foreign = foreign.attach(index, AttachMode::Generic).unwrap();
         let error = veth.attach().unwrap_err();

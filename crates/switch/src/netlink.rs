@@ -1,5 +1,7 @@
-//! Asking the kernel about interfaces, addresses and routes, and setting them: rtnetlink(7), one
-//! question at a time.
+//! The kernel's interfaces, addresses and routes, by rtnetlink(7), one request at a time.
+//!
+//! It is the only way to them, but for what the library has no messages for: making a TAP device,
+//! and ethtool's offloads and queues (`sys`).
 
 use std::io;
 use std::net::IpAddr;
@@ -10,7 +12,7 @@ use netlink_packet_core::{
     NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -18,9 +20,11 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+use crate::mac::Mac;
+
 /// One route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct KernelRoute {
     /// Where to.
     pub to: IpNet,
     /// The next router.
@@ -42,9 +46,9 @@ pub fn metric(to: IpNet, given: Option<u32>) -> u32 {
     given.filter(|metric| *metric > 0).unwrap_or(usual)
 }
 
-impl Route {
+impl KernelRoute {
     /// What a message says of one; `None` if the prefix is none.
-    pub fn of(message: &RouteMessage) -> Option<Route> {
+    pub fn of(message: &RouteMessage) -> Option<KernelRoute> {
         let ip = |address: &RouteAddress| match address {
             RouteAddress::Inet(address) => Some(IpAddr::from(*address)),
             RouteAddress::Inet6(address) => Some(IpAddr::from(*address)),
@@ -66,7 +70,7 @@ impl Route {
         }
         let to = IpNet::new(to, message.header.destination_prefix_length).ok()?;
         let usual = self::metric(to, None);
-        Some(Route {
+        Some(KernelRoute {
             to,
             via,
             device,
@@ -115,6 +119,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Its MTU, in bytes.
     pub mtu: u32,
+    /// Its Ethernet address; none if it is no Ethernet interface.
+    pub mac: Option<Mac>,
 }
 
 /// A socket to the kernel, in the network namespace that it was made in.
@@ -218,7 +224,7 @@ impl Netlink {
     }
 
     /// The routes of the main table.
-    pub fn routes(&mut self) -> io::Result<Vec<Route>> {
+    pub fn routes(&mut self) -> io::Result<Vec<KernelRoute>> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut question = RouteMessage::default();
@@ -227,7 +233,7 @@ impl Netlink {
                 if let RouteNetlinkMessage::NewRoute(message) = answer
                     && message.header.table == RouteHeader::RT_TABLE_MAIN
                 {
-                    routes.extend(Route::of(&message));
+                    routes.extend(KernelRoute::of(&message));
                 }
             }
         }
@@ -237,18 +243,29 @@ impl Netlink {
     /// Sets an interface up.
     pub fn set_up(&mut self, index: u32) -> io::Result<()> {
         let mut message = LinkMessage::default();
-        message.header.index = index;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
-        self.ask(RouteNetlinkMessage::SetLink(message), NLM_F_ACK)
-            .map(drop)
+        self.set_link(index, message)
     }
 
     /// Sets an interface's MTU, in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
         let mut message = LinkMessage::default();
-        message.header.index = index;
         message.attributes.push(LinkAttribute::Mtu(mtu.into()));
+        self.set_link(index, message)
+    }
+
+    /// Sets an interface's Ethernet address.
+    pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message
+            .attributes
+            .push(LinkAttribute::Address(mac.0.into()));
+        self.set_link(index, message)
+    }
+
+    fn set_link(&mut self, index: u32, mut message: LinkMessage) -> io::Result<()> {
+        message.header.index = index;
         self.ask(RouteNetlinkMessage::SetLink(message), NLM_F_ACK)
             .map(drop)
     }
@@ -286,14 +303,14 @@ impl Netlink {
     }
 
     /// Sets a route, in the place of one to the same prefix with the same metric.
-    pub fn add_route(&mut self, route: &Route) -> io::Result<()> {
+    pub fn add_route(&mut self, route: &KernelRoute) -> io::Result<()> {
         let message = RouteNetlinkMessage::NewRoute(route.message());
         self.ask(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE)
             .map(drop)
     }
 
     /// Removes a route.
-    pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
+    pub fn remove_route(&mut self, route: &KernelRoute) -> io::Result<()> {
         let message = RouteNetlinkMessage::DelRoute(route.message());
         self.ask(message, NLM_F_ACK).map(drop)
     }
@@ -303,11 +320,15 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
     let RouteNetlinkMessage::NewLink(link) = answer else {
         return None;
     };
-    let (mut name, mut mtu) = (None, 0);
+    let (mut name, mut mtu, mut mac) = (None, 0, None);
+    let is_ethernet = link.header.link_layer_type == LinkLayerType::Ether;
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(its) => name = Some(its.clone()),
             LinkAttribute::Mtu(its) => mtu = *its,
+            LinkAttribute::Address(its) if is_ethernet => {
+                mac = its.as_slice().try_into().ok().map(Mac);
+            }
             _ => {}
         }
     }
@@ -315,6 +336,7 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
         index: link.header.index,
         name: name?,
         mtu,
+        mac,
         is_up: link.header.flags.contains(LinkFlags::Up),
     })
 }

@@ -1,0 +1,80 @@
+//! A guest to be run, and why it could not be.
+
+use std::time::Duration;
+
+use abi::region::GeometryError;
+use switch::client::ClientError;
+use switch::links::LinkError;
+use switch::memory::MemoryError;
+use switch::process::SpawnError;
+use vmm::{Exit, Isolation};
+
+use super::links::Link;
+
+/// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
+pub(super) const START: Duration = Duration::from_secs(10);
+
+/// A guest to be run.
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// Its configuration, checked already.
+    pub config: Vec<u8>,
+    /// Its interfaces.
+    pub links: Vec<Link>,
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory.
+    pub memory: u64,
+    /// Slots of each of its rings.
+    pub ring_slots: u32,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// CPUs of this machine that they are tied to, one each in turn; none: any.
+    pub pins: Vec<usize>,
+    /// How many lanes the switch has.
+    pub lanes: usize,
+}
+
+/// Why a guest could not be run, or did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceError {
+    /// The wall.
+    #[error(transparent)]
+    Wall(#[from] vmm::Error),
+    /// Ring slots or interfaces.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Shared memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The switch's process.
+    #[error(transparent)]
+    Switch(#[from] SpawnError),
+    /// The switch said no.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A host link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Two links of one name.
+    #[error("two links are called ‘{0}’: give each interface one --link")]
+    TwoLinks(String),
+    /// A system call.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, rustix::io::Errno),
+    /// The guest ended before it ran.
+    #[error("{exit}{console}")]
+    Ended {
+        /// How.
+        exit: Exit,
+        /// What it had printed, on lines of its own.
+        console: String,
+    },
+    /// The guest neither ran nor ended.
+    #[error("the guest did not start within {} s", START.as_secs())]
+    Silent,
+    /// The guest refused a request.
+    #[error("{0}")]
+    Refused(String),
+}
