@@ -2,10 +2,11 @@
 
 use node::error::Kind;
 use node::model::{
-    Class, Entry, Flow, Guest, Link, Mode, Object, PortStats, Purge, Spec, Stub, SwitchFunction,
-    Vnic, Wire,
+    Class, Entry, Flow, Guest, Link, Object, PortStats, Purge, Spec, Stub, SwitchFunction, Vnic,
+    Wire,
 };
 use serde_json::json;
+use switch::port::PortKind;
 
 use crate::common::{Host, pinging, until};
 
@@ -54,7 +55,7 @@ fn what_the_api_answers_can_be_sent_back() {
     sent_back::<Link>(&host, &tap);
     put_back::<Link>(&host, &tap);
     let link = client.show::<Link>(&tap).unwrap();
-    assert_eq!(link.status.mode, Some(Mode::Tap));
+    assert_eq!(link.status.mode, Some(PortKind::Tap));
     assert_eq!(link.spec.port.to_string(), "maxbw=1G");
     host.ok("vnic create -l lan -p maxbw=100M,protection=mac-nospoof,delay=2ms g0");
     sent_back::<Vnic>(&host, "g0");

@@ -289,8 +289,8 @@ fn what_waits_for_a_guest_comes_after_it() {
     let larger = two
         .replace("[guest.", "[guest.@")
         .replace(
-            "]\n            config",
-            "]\n            memory = '8M'\n            config",
+            "]\n        config",
+            "]\n        memory = '8M'\n        config",
         )
         .replace('@', "");
     let larger = steps(&wire(two), &wire(&larger));
