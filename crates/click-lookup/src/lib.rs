@@ -77,12 +77,12 @@ impl ClickFunction {
     /// The router that a configuration describes. What is wrong with it is the error, a line each.
     pub fn new(config: &str) -> Result<ClickFunction, String> {
         let sink = Arc::new(Sink::default());
-        let surroundings = Surroundings {
+        let embedding = LookupEmbedding {
             sink: Arc::clone(&sink),
             started: Instant::now(),
             lines: 0,
         };
-        let runtime = Runtime::new(Box::new(surroundings), Pool::heap(BUFFERS));
+        let runtime = Runtime::new(Box::new(embedding), Pool::heap(BUFFERS));
         let library = library();
         let mut diagnostics = Diagnostics::new();
         let options = Options::new(&library);
@@ -128,15 +128,15 @@ impl ClickFunction {
 
     /// Finds out which element gives out a port's frames.
     fn find_source(&mut self, port: PortIndex) {
-        let place = usize::from(port);
-        if self.sources.len() <= place {
-            self.sources.resize(place + 1, None);
+        let index = usize::from(port);
+        if self.sources.len() <= index {
+            self.sources.resize(index + 1, None);
         }
         let named = self.names.iter().find(|(known, _)| *known == port);
         let input = |name: &str| self.inputs.iter().find(|(input, _)| input == name);
         let found = named.and_then(|(_, name)| input(name));
         let found = found.or_else(|| input(EVERY_PORT));
-        self.sources[place] = found.map(|(_, element)| *element);
+        self.sources[index] = found.map(|(_, element)| *element);
     }
 
     /// Runs the frames through the router, and notes where their packets arrive.
@@ -321,13 +321,13 @@ fn refused(handler: &str, error: HandlerError) -> String {
 }
 
 /// What a router has around it in a switch.
-struct Surroundings {
+struct LookupEmbedding {
     sink: Arc<Sink>,
     started: Instant,
     lines: u32,
 }
 
-impl Embedding for Surroundings {
+impl Embedding for LookupEmbedding {
     fn steady(&self) -> Steady {
         Steady(self.started.elapsed().as_nanos() as u64)
     }

@@ -17,13 +17,13 @@ const NOWHERE: u32 = u32::MAX;
 /// Every port but the source.
 const EVERYWHERE: u32 = u32::MAX - 1;
 /// Bits of an origin that tell a batch's packets apart.
-const PLACE_BITS: u32 = BATCH.trailing_zeros();
+const INDEX_BITS: u32 = BATCH.trailing_zeros();
 
 /// What the exits of one router write, and the function around it reads: all on one thread, so the
 /// atomics are plain loads and stores.
 pub struct Sink {
     /// Number of the batch, by which late packets are told; not 0.
-    turn: AtomicU32,
+    generation: AtomicU32,
     arrived: [AtomicU32; BATCH],
     /// Packets that came where their frame had arrived elsewhere before, or too late.
     extra: AtomicU64,
@@ -40,7 +40,7 @@ pub struct Named {
 impl Default for Sink {
     fn default() -> Self {
         Sink {
-            turn: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             arrived: [const { AtomicU32::new(NOWHERE) }; BATCH],
             extra: AtomicU64::new(0),
             ports: Mutex::new(Vec::new()),
@@ -51,13 +51,14 @@ impl Default for Sink {
 impl Sink {
     /// Begins a batch; returns the origin of its first packet.
     pub fn begin(&self) -> u32 {
-        let turn = self.turn.load(Ordering::Relaxed).wrapping_add(1) & (u32::MAX >> PLACE_BITS);
-        let turn = turn.max(1);
-        self.turn.store(turn, Ordering::Relaxed);
+        let generation =
+            self.generation.load(Ordering::Relaxed).wrapping_add(1) & (u32::MAX >> INDEX_BITS);
+        let generation = generation.max(1);
+        self.generation.store(generation, Ordering::Relaxed);
         for arrived in &self.arrived {
             arrived.store(NOWHERE, Ordering::Relaxed);
         }
-        turn << PLACE_BITS
+        generation << INDEX_BITS
     }
 
     /// Where the batch's `i`-th frame goes.
@@ -83,7 +84,7 @@ impl Sink {
         }
     }
 
-    /// The place where the port with this name is found.
+    /// The index of the port with this name.
     fn named(&self, name: &str) -> Arc<Named> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         // Names that neither a port has any more nor an exit asks for.
@@ -102,9 +103,9 @@ impl Sink {
     }
 
     fn arrive(&self, origin: u32, at: u32) {
-        let place = (origin as usize) % BATCH;
-        let arrived = &self.arrived[place];
-        let late = origin >> PLACE_BITS != self.turn.load(Ordering::Relaxed);
+        let index = (origin as usize) % BATCH;
+        let arrived = &self.arrived[index];
+        let late = origin >> INDEX_BITS != self.generation.load(Ordering::Relaxed);
         if late || arrived.load(Ordering::Relaxed) != NOWHERE {
             let extra = self.extra.load(Ordering::Relaxed);
             self.extra.store(extra + 1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! A bench to try elements on: a router in simulated time, with what it prints kept.
 
-pub mod ip6;
 #[cfg(test)]
-mod shortcuts;
+mod fused_paths;
+pub mod ip6;
 
 use core::any::Any;
 use std::sync::Mutex;

@@ -20,7 +20,7 @@ use crate::model::{
 use crate::operation::{Operation, Payload, others as operations};
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The API at a socket.
 #[derive(Clone, Debug)]
@@ -228,11 +228,11 @@ impl Client {
         let late = || {
             Error::new(
                 Kind::Unavailable,
-                format_args!("the node did not answer within {} s", PATIENCE.as_secs()),
+                format_args!("the node did not answer within {} s", TIMEOUT.as_secs()),
             )
         };
         runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, exchange).await })
+            .block_on(async { tokio::time::timeout(TIMEOUT, exchange).await })
             .map_err(|_| late())?
     }
 }

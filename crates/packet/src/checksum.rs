@@ -194,26 +194,6 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::of(bytes).checksum()
 }
 
-/// Copies `source` to the start of `target` and sums it on the way: one pass over memory instead of
-/// two. Copies and sums as much as both have room for; returns the sum of what was copied.
-pub fn copy_and_sum(target: &mut [u8], source: &[u8]) -> Sum {
-    let length = target.len().min(source.len());
-    let (Some(target), Some(source)) = (target.get_mut(..length), source.get(..length)) else {
-        return Sum::ZERO;
-    };
-    let (to, to_rest) = target.as_chunks_mut::<BLOCK>();
-    let (from, from_rest) = source.as_chunks::<BLOCK>();
-    let mut lanes = [0u64; LANES];
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
-        add_block(&mut lanes, from);
-    }
-    for (to, from) in to_rest.iter_mut().zip(from_rest) {
-        *to = *from;
-    }
-    Sum(sum_lanes(&lanes)).add_short(from_rest)
-}
-
 /// The sum of the IPv4 pseudo header of UDP (RFC 768) and TCP (RFC 9293, section 3.1).
 /// `length` is that of the transport header and its data, in bytes.
 #[inline(always)]
@@ -297,18 +277,6 @@ impl core::ops::Add for Delta {
     fn add(self, other: Delta) -> Delta {
         Delta(add_u16(self.0, other.0))
     }
-}
-
-/// The checksum after the word `old` became `new`.
-#[inline(always)]
-pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
-    Delta::of_u16(old, new).apply(checksum)
-}
-
-/// The checksum after the two words `old` became `new`.
-#[inline(always)]
-pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
-    Delta::of_u32(old, new).apply(checksum)
 }
 
 /// One's-complement addition of words.

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::engine::element::Element;
-use crate::engine::{Cx, Hearing};
+use crate::engine::{Cx, SelfWrites};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList};
 use crate::topology::ElementId;
 
@@ -98,10 +98,10 @@ impl Call {
         cx.write_handler(self.element, &self.handler, &self.value)
     }
 
-    /// As [`write`](Self::write), where the handler may well write back: what is written meanwhile
-    /// to `own`, the element that calls, which cannot be reached as it is at work, is returned as
-    /// names of its handlers and values. The element is to write them to itself.
-    pub fn write_and_hear(
+    /// As [`write`](Self::write), for a handler that may write back. Writes to handlers of `own`, the
+    /// calling element, cannot reach it while it is at work: they are returned as names and values,
+    /// for the element to apply.
+    pub fn write_recording(
         &self,
         cx: &mut Cx<'_>,
         own: &dyn Element,
@@ -112,17 +112,17 @@ impl Call {
         }
         let mut list = HandlerList::default();
         own.handlers(&mut list);
-        let hearing = Hearing {
+        let self_writes = SelfWrites {
             element: cx.id(),
             handlers: list.specs,
-            heard: Vec::new(),
+            writes: Vec::new(),
         };
-        let outer = cx.engine.hearing.replace(hearing);
+        let outer = cx.engine.self_writes.replace(self_writes);
         let result = self.write(cx);
-        let hearing = core::mem::replace(&mut cx.engine.hearing, outer);
+        let recorded = core::mem::replace(&mut cx.engine.self_writes, outer);
         (
             result,
-            hearing.map(|hearing| hearing.heard).unwrap_or_default(),
+            recorded.map(|recorded| recorded.writes).unwrap_or_default(),
         )
     }
 

@@ -21,9 +21,6 @@ enum Width {
 static FOUND: AtomicU8 = AtomicU8::new(0);
 
 impl Level {
-    /// The instructions that the program is built for.
-    pub const BASELINE: Level = Level(Width::Baseline);
-
     /// The widest level of this machine. Detected once: CPUID takes microseconds under a hypervisor.
     #[inline]
     pub fn detected() -> Level {

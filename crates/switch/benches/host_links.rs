@@ -1,7 +1,7 @@
 //! Frames a second through host links: guest → port → veth pair → port → guest, all four ports on
 //! one worker, and the veth's own work on its core, too. By each kind of socket. Needs root.
 //!
-//! Turns of half a second, the kinds of socket turn about; the median of five is printed as JSON.
+//! Rounds of half a second, with alternating kinds of sockets; the median of five is printed as JSON.
 //! Beside the rate stands the processor time that the switch's process used for a frame, which
 //! includes what the kernel does in its name: under load from elsewhere, it says more.
 
@@ -27,21 +27,21 @@ fn main() {
     let modes = [("AF_PACKET", Mode::Packet), ("AF_XDP", Mode::Xdp)];
     let mut rows = Vec::new();
     for size in [60, 1500] {
-        let mut turns = modes.map(|_| Vec::new());
+        let mut rounds = modes.map(|_| Vec::new());
         for _ in 0..5 {
-            for (turns, (_, mode)) in turns.iter_mut().zip(modes) {
-                turns.push(measure(&ends, size, mode));
+            for (rounds, (_, mode)) in rounds.iter_mut().zip(modes) {
+                rounds.push(measure(&ends, size, mode));
             }
         }
-        for (turns, (socket, _)) in turns.iter_mut().zip(modes) {
-            turns.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-            let median = turns[2];
-            turns.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+        for (rounds, (socket, _)) in rounds.iter_mut().zip(modes) {
+            rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            let median = rounds[2];
+            rounds.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
             rows.push(serde_json::json!({
                 "socket": socket,
                 "frame_bytes": size,
                 "mpps": (median.rate / 1e4).round() / 1e2,
-                "switch_cpu_ns_per_frame": turns[2].nanoseconds.round(),
+                "switch_cpu_ns_per_frame": rounds[2].nanoseconds.round(),
                 "lost_in_the_socket_percent": (median.lost * 1e4).round() / 1e2,
             }));
         }
@@ -53,9 +53,9 @@ fn main() {
     println!("{report:#}");
 }
 
-/// What one turn came to.
+/// The result of one round.
 #[derive(Clone, Copy)]
-struct Turn {
+struct Round {
     /// Frames a second that arrive.
     rate: f64,
     /// The switch's processor time for each of them.
@@ -76,7 +76,7 @@ fn processor_time(pid: i32) -> f64 {
     tasks.map(of_task).sum()
 }
 
-fn measure(ends: &[String; 2], size: u16, mode: Mode) -> Turn {
+fn measure(ends: &[String; 2], size: u16, mode: Mode) -> Round {
     let switch = Switch::spawn().expect("a switch");
     run(&format!(
         "ip link add {} type veth peer name {}",
@@ -117,7 +117,7 @@ fn measure(ends: &[String; 2], size: u16, mode: Mode) -> Turn {
     let lost = stats.dropped(Reason::SocketFull) as f64;
     drop(switch);
     output(&format!("ip link del {}", ends[0]));
-    Turn {
+    Round {
         rate,
         nanoseconds,
         lost: lost / (lost + stats.frames_in as f64),

@@ -89,7 +89,7 @@ struct Net {
 
 struct Guest {
     side: GuestSide,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
     port: PortId,
     mac: u8,
     prepared: bool,
@@ -110,12 +110,13 @@ impl Net {
     fn guest(&mut self, mac: u8, properties: &str) -> Guest {
         let (macs, properties) = ([[2, 0, 0, 0, 0, mac]], properties.parse());
         let properties = properties.expect("properties");
-        let (region, bell, ports) = attach_to_lanes(&mut self.lanes, SLOTS, &macs, 0, &properties);
+        let (region, doorbell, ports) =
+            attach_to_lanes(&mut self.lanes, SLOTS, &macs, 0, &properties);
         let side = region.guest_side(0).expect("an interface");
         side.region.set_accepts(0, accepts::SEGMENTS);
         Guest {
             side,
-            bell,
+            doorbell,
             port: ports[0],
             mac,
             prepared: false,
@@ -184,7 +185,7 @@ impl Guest {
         if frames > 0 {
             self.side.transmit.publish(frames * slots);
             if self.side.transmit.consumer_sleeps() {
-                rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("rung");
+                rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).expect("rung");
             }
         }
         frames

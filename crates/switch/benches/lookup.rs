@@ -1,5 +1,5 @@
 //! What each lookup function costs: nanoseconds to say where a frame goes, in batches of 64 frames
-//! of as many flows, all of which are known. Printed as JSON: the least of many turns, since what
+//! of as many flows, all of which are known. Printed as JSON: the least of many rounds, since what
 //! runs beside can only add.
 //!
 //! `cargo bench -p switch --features testing --bench lookup`

@@ -5,8 +5,8 @@
 //! start, as in VALE's own measure; in mode `written` the source writes each frame's first 60
 //! bytes anew and the sink reads them. Besides, with short frames: with 10 000 other ports that are
 //! idle, and with the sink on another lane, which shares the guests' core where there are only two.
-//! Lengths are without the 4 bytes of checksum that a wire adds. Turns of 0.3 seconds each, turn
-//! about; the medians of seven are printed as JSON.
+//! Lengths are without the 4 bytes of checksum that a wire adds. Rounds of 0.3 seconds, alternating;
+//! the medians of seven are printed as JSON.
 //!
 //! `lane_ns` is the processor time that the lanes take for a frame, wake-ups included, where the
 //! source sends a full ring at a time and pauses: it tells versions apart on a busy machine, too.
@@ -115,7 +115,7 @@ fn pin(cpu: usize) {
 
 struct Guest {
     side: GuestSide,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
 /// Attaches a guest whose interfaces have the addresses from `mac` on, to the lane on a CPU.
@@ -135,15 +135,15 @@ fn attach(
         cpus: vec![cpu],
         ..PortProperties::default()
     };
-    let (region, bell, _) = attach_to_lanes(lanes, slots, &macs, 0, &properties);
-    (region, bell)
+    let (region, doorbell, _) = attach_to_lanes(lanes, slots, &macs, 0, &properties);
+    (region, doorbell)
 }
 
 fn guest(lanes: &mut Lanes, mac: u32, cpu: u16) -> Guest {
-    let (region, bell) = attach(lanes, (mac, 1), SLOTS, cpu);
+    let (region, doorbell) = attach(lanes, (mac, 1), SLOTS, cpu);
     Guest {
         side: region.guest_side(0).expect("an interface"),
-        bell,
+        doorbell,
     }
 }
 
@@ -194,10 +194,10 @@ fn measure(size: u16, mode: Mode, time: Duration) -> (f64, f64) {
     let received = run(&mut source, &mut sink, &frame, size, mode, time);
     let rate = received as f64 / started.elapsed().as_secs_f64();
     let before = lanes_time();
-    let (mut frames, mut turns) = (0, 0);
-    while turns < 200 {
+    let (mut frames, mut rounds) = (0, 0);
+    while rounds < 200 {
         frames += burst(&mut source, &mut sink, &frame, size, mode);
-        turns += 1;
+        rounds += 1;
     }
     (rate, (lanes_time() - before) as f64 / frames as f64)
 }
@@ -253,7 +253,7 @@ fn fill(guest: &mut Guest, frame: &[u8; 60], size: u16, mode: Mode, most: u32) -
     if free > 0 {
         side.transmit.publish(free);
         if side.transmit.consumer_sleeps() {
-            rustix::io::write(&guest.bell, &1u64.to_ne_bytes()).expect("rung");
+            rustix::io::write(&guest.doorbell, &1u64.to_ne_bytes()).expect("rung");
         }
     }
     free.into()

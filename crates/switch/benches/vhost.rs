@@ -1,12 +1,12 @@
 //! Frames a second by vhost-user: one DPDK testpmd with two virtio-user ports sends frames round
 //! through the switch, from either port to the other. Its one forwarding thread keeps to core 0,
-//! the switch's lane to core 1, so nobody takes turns with anybody: what is counted as delivered
+//! the switch's lane to core 1, so that none shares a core: what is counted as delivered
 //! came back, and whoever of the two is slower sets the rate. Needs root, two cores, and Debian's
 //! package dpdk-dev.
 //!
 //! Some hundred frames are under way in each direction, fewer than a ring holds, and none is lost:
 //! what is lost would be missing from then on, so the benchmark fails. Split rings and packed ones
-//! take turns, each with a testpmd and a switch of its own: five turns of a second for each size;
+//! alternate, each with its own testpmd and switch: five rounds of a second for each size;
 //! the medians are printed as JSON, with the part of the time for which the lane moved frames, and
 //! that time by frame. `benches/vhost_rings.rs` has the rings' own cost.
 
@@ -31,7 +31,7 @@ const CORES: (&str, usize) = ("0@0,1@0", 1);
 /// Names of the layouts of rings, and testpmd's options for them.
 const LAYOUTS: [(&str, &str); 2] = [("split", ""), ("packed", ",packed_vq=1")];
 /// How often each layout is measured with each size.
-const TURNS: usize = 5;
+const ROUNDS: usize = 5;
 
 fn main() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -47,42 +47,42 @@ fn main() {
 
 /// Measures frames of a size in rings of each layout.
 fn measure(size: u32) -> [serde_json::Value; 2] {
-    let mut turns = [const { Vec::new() }; 2];
-    for _ in 0..TURNS {
-        for (turns, (_, option)) in turns.iter_mut().zip(LAYOUTS) {
-            turns.push(turn(size, option));
+    let mut rounds = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (rounds, (_, option)) in rounds.iter_mut().zip(LAYOUTS) {
+            rounds.push(round(size, option));
         }
     }
-    [0, 1].map(|i| row(size, LAYOUTS[i].0, &turns[i]))
+    [0, 1].map(|i| row(size, LAYOUTS[i].0, &rounds[i]))
 }
 
-/// What one turn measured.
-struct Turn {
+/// The result of one round.
+struct Round {
     /// Frames a second that came back.
     delivered: f64,
     /// The part of the time for which the lane moved frames.
     busy: f64,
 }
 
-fn row(size: u32, rings: &str, turns: &[Turn]) -> serde_json::Value {
-    let median = |of: &dyn Fn(&Turn) -> f64| {
-        let mut values: Vec<f64> = turns.iter().map(of).collect();
+fn row(size: u32, rings: &str, rounds: &[Round]) -> serde_json::Value {
+    let median = |of: &dyn Fn(&Round) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let delivered = median(&|turn| turn.delivered);
+    let delivered = median(&|round| round.delivered);
     let hundredths = |value: f64| (value * 1e2).round() / 1e2;
     serde_json::json!({
         "frame_bytes": size,
         "rings": rings,
         "delivered_mpps": hundredths(delivered / 1e6),
         "delivered_gbps": hundredths(delivered * f64::from(size) * 8.0 / 1e9),
-        "lane_busy_percent": (median(&|turn| turn.busy) * 1e2).round(),
-        "lane_ns_per_frame": median(&|turn| turn.busy / turn.delivered * 1e9).round(),
+        "lane_busy_percent": (median(&|round| round.busy) * 1e2).round(),
+        "lane_ns_per_frame": median(&|round| round.busy / round.delivered * 1e9).round(),
     })
 }
 
-fn turn(size: u32, option: &str) -> Turn {
+fn round(size: u32, option: &str) -> Round {
     let switch = Switch::spawn_with(&Options {
         lanes: 1,
         cpus: vec![CORES.1],
@@ -139,7 +139,7 @@ fn turn(size: u32, option: &str) -> Turn {
     }
     let delivered = (after.0 - before.0) / seconds;
     assert!(delivered > 0.0, "no frame came back");
-    Turn {
+    Round {
         delivered,
         busy: (after.1 - before.1) / 1e9 / seconds,
     }

@@ -1,7 +1,7 @@
 //! What a frame costs from one vhost-user port to another in split rings and in packed ones, on one
 //! thread: both frontends are played, and only what the ports do is timed. So neither layout gains
 //! or loses by what another core has in its cache (`benches/vhost.rs` has that), and the figures
-//! hold on a busy machine: each is a median over thousands of turns of a few microseconds.
+//! hold on a busy machine: each is a median over thousands of rounds of a few microseconds.
 
 #[path = "../tests/vhost/frontend.rs"]
 mod frontend;
@@ -14,11 +14,11 @@ use switch::port::Link;
 use switch::port::testing::Joined;
 use switch::port::vhost::VhostLink;
 
-/// Frames a turn.
+/// Frames a round.
 const FRAMES: u16 = 48;
-/// Turns of each kind: with frames and without.
-const TURNS: usize = 5000;
-/// Rounds in which the layouts take turns.
+/// Measured rounds of each kind: with frames and without.
+const ROUNDS_MEASURED: usize = 5000;
+/// Repetitions, in which the layouts alternate.
 const ROUNDS: usize = 5;
 const LAYOUTS: [(&str, u64); 2] = [("split", 0), ("packed", feature::PACKED)];
 
@@ -68,7 +68,7 @@ impl Place {
         for frontend in [&source, &sink] {
             frontend.announce(feature::VERSION_1 | feature::MRG_RXBUF | layout);
         }
-        (0..4).for_each(|_| joined.turn());
+        (0..4).for_each(|_| joined.round());
         let [[_, transmit], [room, _]] = [source.drivers(), sink.drivers()];
         for i in 0..FRAMES {
             let (from, into) = (GUEST + transmit.buffer(i), GUEST + room.buffer(i));
@@ -86,20 +86,20 @@ impl Place {
     /// Nanoseconds a frame.
     fn cost(&mut self) -> f64 {
         let [mut idle, mut busy] = [0, FRAMES].map(|frames| {
-            let turn = |_| self.turn(frames).as_nanos() as f64;
-            (0..TURNS).map(turn).collect::<Vec<_>>()
+            let round = |_| self.round(frames).as_nanos() as f64;
+            (0..ROUNDS_MEASURED).map(round).collect::<Vec<_>>()
         });
         (median(&mut busy) - median(&mut idle)) / f64::from(FRAMES)
     }
 
     /// Has so many frames moved; returns how long that took.
-    fn turn(&mut self, frames: u16) -> Duration {
+    fn round(&mut self, frames: u16) -> Duration {
         for i in 0..frames {
             self.room.offer(i);
             self.transmit.offer(i);
         }
         let started = Instant::now();
-        self.joined.turn();
+        self.joined.round();
         let took = started.elapsed();
         for driver in [&mut self.room, &mut self.transmit] {
             let back = std::iter::from_fn(|| driver.take_back()).count();

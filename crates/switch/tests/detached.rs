@@ -35,7 +35,7 @@ fn main() {
 }
 
 /// How long a switch is waited for that is to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A socket that clients can connect to, and its path.
 fn listener(path: &Path) -> OwnedFd {
@@ -60,7 +60,7 @@ fn play_parent(path: &Path) {
 fn it_outlives_its_parent_and_its_clients() {
     let path = socket_path("a.sock");
     let (mut parent, _) = common::played_parent(PARENT, path.as_ref());
-    let first = SwitchClient::connect(&path, PATIENCE).unwrap();
+    let first = SwitchClient::connect(&path, TIMEOUT).unwrap();
     let name = unique("t");
     let properties = PortProperties {
         cpus: vec![0],
@@ -72,7 +72,7 @@ fn it_outlives_its_parent_and_its_clients() {
     parent.wait().unwrap();
     drop(first);
 
-    let second = SwitchClient::connect(&path, PATIENCE).unwrap();
+    let second = SwitchClient::connect(&path, TIMEOUT).unwrap();
     let ports = second.ports().unwrap();
     assert_eq!(ports.len(), 1);
     assert_eq!((ports[0].id, ports[0].domain), (port, 7));
@@ -90,14 +90,14 @@ fn it_outlives_its_parent_and_its_clients() {
     wait_for("the TAP is gone", || {
         !output(&format!("ip link show {name}")).status.success()
     });
-    assert!(SwitchClient::connect(&path, PATIENCE).is_err());
+    assert!(SwitchClient::connect(&path, TIMEOUT).is_err());
     fs::remove_file(&path).unwrap();
 }
 
 fn what_it_gave_back_goes_on_in_another() {
     let path = socket_path("b.sock");
     let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
-    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
+    let client = SwitchClient::connect(&path, TIMEOUT).unwrap();
     let names = [unique("t"), unique("u")];
     let hosts = [Host::new("a"), Host::new("b")];
     let ports = names.each_ref().map(|name| join(&client, tap(name), 0));
@@ -115,7 +115,7 @@ fn what_it_gave_back_goes_on_in_another() {
     fs::remove_file(&path).unwrap();
 
     let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
-    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
+    let client = SwitchClient::connect(&path, TIMEOUT).unwrap();
     for (file, name) in files.into_iter().zip(&names) {
         let link = HostLink::reopened(LinkRecord::Tap(()), name, Mac([0; 6]), 1500, vec![file]);
         join(&client, link, 0);
@@ -140,7 +140,7 @@ fn what_it_says_too_late_is_no_answer_to_the_next_request() {
     assert_eq!(poll(&mut answer, None), Ok(1));
     assert!(is_silent(client.ports().map(drop)));
     drop(client);
-    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
+    let client = SwitchClient::connect(&path, TIMEOUT).unwrap();
     assert_eq!(client.ports().unwrap(), []);
     client.stop().unwrap();
     wait_for("the switch has ended", || switch.has_ended());

@@ -412,7 +412,7 @@ fn mistakes_are_reported(isolation: Isolation) -> Outcome {
         (
             "jump-away",
             Fault::NotExecutable,
-            "jumped to memory that is not there",
+            "jumped to unmapped memory",
         ),
         ("overflow", Fault::StackOverflow, "ran out of stack"),
         ("divide", Fault::DivideByZero, "divided by zero"),

@@ -21,18 +21,18 @@ fuzz_target!(|data: &[u8]| {
     if input.byte() & 1 == 0 {
         place.hostile.announce(feature::VERSION_1 | u64::from(input.byte()) << 28 & feature::EVENT_IDX);
     }
-    place.turn();
+    place.round();
     while !input.0.is_empty() {
         say(&place.hostile, &mut input);
         if input.byte() & 3 == 0 {
-            place.turn();
+            place.round();
         }
     }
-    place.turn();
+    place.round();
     let [_, mut transmit] = place.honest.drivers();
     transmit.send([0; HEADER], &[0x42; 60], &[1]);
-    place.turn();
-    place.turn();
+    place.round();
+    place.round();
     assert_eq!(transmit.take_back(), Some((0, 0)));
 });
 

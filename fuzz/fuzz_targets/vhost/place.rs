@@ -25,9 +25,9 @@ impl Place {
     }
 
     /// Has the ports do what there is to do.
-    pub fn turn(&mut self) {
+    pub fn round(&mut self) {
         for _ in 0..2 {
-            self.joined.turn();
+            self.joined.round();
         }
         assert!(self.joined.is_open(0));
     }

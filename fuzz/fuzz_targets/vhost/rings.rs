@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
     let mut place = Place::new();
     place.honest.announce(feature::VERSION_1 | feature::MRG_RXBUF);
     place.hostile.announce(features);
-    place.turn();
+    place.round();
     let [mut room, mut transmit] = place.honest.drivers();
     (0..8).for_each(|i| room.give_room(i, 4096));
     let drivers = place.hostile.drivers();
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
             &frame(usize::from(choice) * 40),
             &[HEADER, 1],
         );
-        place.turn();
+        place.round();
         assert_eq!(transmit.take_back(), Some((0, 0)));
         if let Some((head, _)) = room.take_back() {
             room.give_room(head, 4096);

@@ -57,9 +57,9 @@ pub fn frames() -> Vec<Vec<u8>> {
 
 /// Results of the rounds of one forwarder.
 #[derive(Default)]
-struct Turns {
-    windowed: Vec<sender::Turn>,
-    flooded: Vec<sender::Turn>,
+struct Rounds {
+    windowed: Vec<sender::Round>,
+    flooded: Vec<sender::Round>,
     tcp: Vec<Stream>,
     whole: Vec<Stream>,
 }
@@ -76,10 +76,10 @@ struct Stream {
 /// Measures all forwarders, alternating.
 pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
     let mut left_out = Vec::new();
-    let mut contest: Vec<(Forwarder, Turns)> = Vec::new();
+    let mut contest: Vec<(Forwarder, Rounds)> = Vec::new();
     for forwarder in Forwarder::ALL {
         match forwarder.missing() {
-            None => contest.push((forwarder, Turns::default())),
+            None => contest.push((forwarder, Rounds::default())),
             Some(sentence) => {
                 eprintln!("{sentence}");
                 left_out.push(sentence);
@@ -89,8 +89,8 @@ pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
     let frames = frames();
     for _ in 0..rounds {
         let mut broken = Vec::new();
-        for (forwarder, turns) in &mut contest {
-            if let Err(error) = turn(*forwarder, &frames, turns, runner) {
+        for (forwarder, rounds) in &mut contest {
+            if let Err(error) = measure(*forwarder, &frames, rounds, runner) {
                 runner.check()?;
                 // Without a peer, the other figures are still useful.
                 if forwarder.is_ours() {
@@ -104,7 +104,7 @@ pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
         }
         contest.retain(|(forwarder, _)| !broken.contains(forwarder));
     }
-    let rows: Vec<Value> = contest.iter().map(|(f, turns)| row(*f, turns)).collect();
+    let rows: Vec<Value> = contest.iter().map(|(f, rounds)| row(*f, rounds)).collect();
     Ok(json!({
         "rules": 10,
         "flows": FLOWS,
@@ -116,31 +116,31 @@ pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
     }))
 }
 
-fn turn(
+fn measure(
     forwarder: Forwarder,
     frames: &[Vec<u8>],
-    turns: &mut Turns,
+    rounds: &mut Rounds,
     runner: &Runner,
 ) -> Result<(), Failure> {
     let network = Network::new(forwarder, &rules(), runner)?;
     let pids = network.pids();
-    turns.windowed.push(windowed(pids, frames)?);
-    turns
+    rounds.windowed.push(windowed(pids, frames)?);
+    rounds
         .flooded
         .push(sender::send(pids, frames, None, FRAMES_TIME)?);
-    turns.tcp.push(stream(&network, runner)?);
+    rounds.tcp.push(stream(&network, runner)?);
     network.on_hosts("ethtool", "-K eth0 tso off gso off")?;
-    turns.whole.push(stream(&network, runner)?);
+    rounds.whole.push(stream(&network, runner)?);
     Ok(())
 }
 
 /// The highest rate with a window, without loss.
-fn windowed(pids: (u32, u32), frames: &[Vec<u8>]) -> Result<sender::Turn, Failure> {
-    let turns = WINDOWS.map(|window| sender::send(pids, frames, Some(window), FRAMES_TIME));
-    let mut turns = turns.into_iter().collect::<Result<Vec<_>, _>>()?;
-    turns.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-    let lossless = turns.iter().rfind(|turn| turn.lost < LOST);
-    Ok(*lossless.unwrap_or(&turns[turns.len() - 1]))
+fn windowed(pids: (u32, u32), frames: &[Vec<u8>]) -> Result<sender::Round, Failure> {
+    let rounds = WINDOWS.map(|window| sender::send(pids, frames, Some(window), FRAMES_TIME));
+    let mut rounds = rounds.into_iter().collect::<Result<Vec<_>, _>>()?;
+    rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let lossless = rounds.iter().rfind(|round| round.lost < LOST);
+    Ok(*lossless.unwrap_or(&rounds[rounds.len() - 1]))
 }
 
 /// A TCP stream from the first host to the second.
@@ -179,39 +179,39 @@ fn stream(network: &Network, runner: &Runner) -> Result<Stream, Failure> {
     })
 }
 
-fn row(forwarder: Forwarder, turns: &Turns) -> Value {
-    let frames = |turns: &[sender::Turn], of: fn(&sender::Turn) -> f64, digits: i32| {
-        round(median(&turns.iter().map(of).collect::<Vec<_>>()), digits)
+fn row(forwarder: Forwarder, rounds: &Rounds) -> Value {
+    let frames = |rounds: &[sender::Round], of: fn(&sender::Round) -> f64, digits: i32| {
+        round(median(&rounds.iter().map(of).collect::<Vec<_>>()), digits)
     };
-    let streams = |turns: &[Stream], of: fn(&Stream) -> f64| {
-        round(median(&turns.iter().map(of).collect::<Vec<_>>()), 2)
+    let streams = |rounds: &[Stream], of: fn(&Stream) -> f64| {
+        round(median(&rounds.iter().map(of).collect::<Vec<_>>()), 2)
     };
-    let all = |turns: &[sender::Turn]| {
-        let rates = turns.iter().map(|turn| round(turn.rate / 1e6, 3));
+    let all = |rounds: &[sender::Round]| {
+        let rates = rounds.iter().map(|one| round(one.rate / 1e6, 3));
         rates.collect::<Vec<_>>()
     };
-    let all_streams = |turns: &[Stream]| {
-        let rates = turns.iter().map(|turn| round(turn.gigabits, 2));
+    let all_streams = |rounds: &[Stream]| {
+        let rates = rounds.iter().map(|one| round(one.gigabits, 2));
         rates.collect::<Vec<_>>()
     };
     json!({
         "forwarder": forwarder.name(),
         "short": forwarder.short(),
         "peer": forwarder.is_peer(),
-        "mpps": frames(&turns.windowed, |turn| turn.rate / 1e6, 3),
-        "mpps_turns": all(&turns.windowed),
-        "lost": frames(&turns.windowed, |turn| turn.lost, 5),
-        "machine_ns_per_frame": frames(&turns.windowed, |turn| turn.nanoseconds, 0),
-        "flooded_mpps": frames(&turns.flooded, |turn| turn.rate / 1e6, 3),
-        "flooded_turns": all(&turns.flooded),
-        "flooded_lost": frames(&turns.flooded, |turn| turn.lost, 3),
-        "flooded_machine_ns_per_frame": frames(&turns.flooded, |turn| turn.nanoseconds, 0),
-        "tcp_gbps": streams(&turns.tcp, |stream| stream.gigabits),
-        "tcp_turns": all_streams(&turns.tcp),
-        "tcp_machine_s_per_gb": streams(&turns.tcp, |stream| stream.seconds),
-        "tcp_whole_gbps": streams(&turns.whole, |stream| stream.gigabits),
-        "tcp_whole_turns": all_streams(&turns.whole),
-        "tcp_whole_machine_s_per_gb": streams(&turns.whole, |stream| stream.seconds),
+        "mpps": frames(&rounds.windowed, |round| round.rate / 1e6, 3),
+        "mpps_rounds": all(&rounds.windowed),
+        "lost": frames(&rounds.windowed, |round| round.lost, 5),
+        "machine_ns_per_frame": frames(&rounds.windowed, |round| round.nanoseconds, 0),
+        "flooded_mpps": frames(&rounds.flooded, |round| round.rate / 1e6, 3),
+        "flooded_rounds": all(&rounds.flooded),
+        "flooded_lost": frames(&rounds.flooded, |round| round.lost, 3),
+        "flooded_machine_ns_per_frame": frames(&rounds.flooded, |round| round.nanoseconds, 0),
+        "tcp_gbps": streams(&rounds.tcp, |stream| stream.gigabits),
+        "tcp_rounds": all_streams(&rounds.tcp),
+        "tcp_machine_s_per_gb": streams(&rounds.tcp, |stream| stream.seconds),
+        "tcp_whole_gbps": streams(&rounds.whole, |stream| stream.gigabits),
+        "tcp_whole_rounds": all_streams(&rounds.whole),
+        "tcp_whole_machine_s_per_gb": streams(&rounds.whole, |stream| stream.seconds),
     })
 }
 

@@ -21,7 +21,7 @@ use crate::Failure;
 /// Slots of each ring.
 pub const SLOTS: u32 = 1024;
 /// How long a guest may take to start or to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A switch with one lane on a CPU.
 pub fn switch_on(cpu: usize) -> Result<Switch, Failure> {
@@ -135,7 +135,7 @@ impl Running {
         })?;
         let asked = Instant::now();
         while control.state() != Some(abi::control::State::Running) {
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 let mut console = Vec::new();
                 control.read_console(&mut console)?;
                 let said = String::from_utf8_lossy(&console).into_owned();
@@ -152,7 +152,7 @@ impl Running {
 
     /// Reads a handler that gives a number.
     pub fn number(&mut self, handler: &str) -> Result<u64, Failure> {
-        let answer = self.control.call(kind::READ, handler, PATIENCE)?;
+        let answer = self.control.call(kind::READ, handler, TIMEOUT)?;
         Ok(String::from_utf8_lossy(&answer.contents).trim().parse()?)
     }
 }

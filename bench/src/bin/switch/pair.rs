@@ -49,7 +49,7 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
                 "frame_bytes": size,
                 "mpps": round(median(rates), 2),
                 "gbps": round(median(rates) * *size as f64 * 8.0 / 1e3, 2),
-                "mpps_turns": rates.iter().map(|rate| round(*rate, 2)).collect::<Vec<_>>(),
+                "mpps_rounds": rates.iter().map(|rate| round(*rate, 2)).collect::<Vec<_>>(),
             })
         });
     Ok(json!({ "rows": rows.collect::<Vec<_>>() }))

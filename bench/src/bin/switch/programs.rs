@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal};
 use crate::Failure;
 
 /// Time for a program to end after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A program that ends when this value does, or this process.
 pub struct Program(Child);
@@ -58,7 +58,7 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
+        while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(2));
         }
         let _ = self.0.kill();

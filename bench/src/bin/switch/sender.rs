@@ -29,13 +29,13 @@ const BURST: usize = 64;
 /// How long the sender sleeps when the window is full.
 const NAP: Duration = Duration::from_micros(20);
 /// Frames under way count as lost after this time without progress.
-const PATIENCE: Duration = Duration::from_millis(2);
+const TIMEOUT: Duration = Duration::from_millis(2);
 /// Time before frames count.
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// The result of one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct Round {
     /// Frames a second that arrived.
     pub rate: f64,
     /// Frames that were sent and did not arrive, of those sent.
@@ -64,22 +64,22 @@ impl Counter {
     }
 }
 
-/// Sends `frames` by `eth0` of the namespace that process `from` is in, in turns, for `time`, with
+/// Sends `frames` by `eth0` of the namespace that process `from` is in, in round-robin order, for `time`, with
 /// at most `window` under way to the namespace that process `to` is in.
 pub fn send(
     (from, to): (u32, u32),
     frames: &[Vec<u8>],
     window: Option<u64>,
     time: Duration,
-) -> Result<Turn, Failure> {
-    let turn = std::thread::scope(|scope| {
+) -> Result<Round, Failure> {
+    let round = std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
-            let turn = enter(from).and_then(|socket| work(&socket, frames, window, time, to));
-            turn.map_err(|error| error.to_string())
+            let round = enter(from).and_then(|socket| work(&socket, frames, window, time, to));
+            round.map_err(|error| error.to_string())
         });
         sender.join().expect("it does not panic")
     });
-    Ok(turn?)
+    Ok(round?)
 }
 
 /// Moves this thread into a namespace, and opens a packet socket on its interface.
@@ -110,7 +110,7 @@ fn work(
     window: Option<u64>,
     time: Duration,
     to: u32,
-) -> Result<Turn, Failure> {
+) -> Result<Round, Failure> {
     let counter = Counter::new(to)?;
     let start = counter.read()?;
     let (mut sent, mut lost, mut seen) = (0u64, 0u64, 0u64);
@@ -130,7 +130,7 @@ fn work(
                 let before = std::mem::replace(&mut seen, counter.read()? - start);
                 if seen > before {
                     progress = now;
-                } else if now - progress > PATIENCE {
+                } else if now - progress > TIMEOUT {
                     lost = sent - seen;
                 } else {
                     std::thread::sleep(NAP);
@@ -147,7 +147,7 @@ fn work(
     let busy = Processors::read()?.since(&load);
     let arrived = (ended.2 - begun.2) as f64;
     let sent = (ended.0 - begun.0) as f64;
-    Ok(Turn {
+    Ok(Round {
         rate: arrived / (ended.3 - begun.3).as_secs_f64(),
         lost: match window {
             Some(_) => (ended.1 - begun.1) as f64 / sent,

@@ -164,9 +164,9 @@ impl AggregateCounter {
             Action::Freeze => self.frozen = true,
             Action::Stop => self.stop(cx),
             Action::Call(call) => {
-                let (result, heard) = call.write_and_hear(cx, self);
+                let (result, writes) = call.write_recording(cx, self);
                 let mut failed = result.err();
-                for (name, value) in heard {
+                for (name, value) in writes {
                     failed = self.write(cx, &name, &value).err().or(failed);
                 }
                 if let Some(HandlerError::Failed(error)) = failed {

@@ -101,11 +101,11 @@ impl TimeFilter {
         loop {
             let before = self.last;
             self.call_waits = false;
-            let (result, heard) = call.write_and_hear(cx, self);
+            let (result, writes) = call.write_recording(cx, self);
             if let Err(HandlerError::Failed(error)) = result {
                 cx.chatter(error);
             }
-            for (name, value) in heard {
+            for (name, value) in writes {
                 if let Err(HandlerError::Failed(error)) = self.write(cx, &name, &value) {
                     cx.chatter(error);
                 }

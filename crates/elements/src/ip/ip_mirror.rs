@@ -26,7 +26,7 @@ pub struct IPMirror {
 impl Element for IPMirror {
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let Some(source) = turn_datagram(packet).or_else(|| turn(packet)) else {
+        let Some(source) = mirror_datagram(packet).or_else(|| mirror(packet)) else {
             return Verdict::Forward;
         };
         if self.dst_anno {
@@ -38,7 +38,7 @@ impl Element for IPMirror {
 
 /// Turns round a UDP packet, if its header is a usual one; returns the source that it had.
 #[inline(always)]
-fn turn_datagram(packet: &mut Packet) -> Option<Ipv4Addr> {
+fn mirror_datagram(packet: &mut Packet) -> Option<Ipv4Addr> {
     let header = packet.plain_header_mut()?;
     let key = headers::datagram_key(header)?;
     headers::set_key(header, key.reverse());
@@ -47,7 +47,7 @@ fn turn_datagram(packet: &mut Packet) -> Option<Ipv4Addr> {
 
 /// Turns round any packet; returns the source that it had.
 #[inline(never)]
-fn turn(packet: &mut Packet) -> Option<Ipv4Addr> {
+fn mirror(packet: &mut Packet) -> Option<Ipv4Addr> {
     let header = packet.network_header_mut().unwrap_or_default();
     let mut ip = Ipv4Packet::new_unchecked(header.first_chunk_mut::<20>()?);
     let (source, destination) = (ip.source(), ip.destination());

@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
 /// A packet of which nothing came for so long is given up, in seconds.
-const PATIENCE: i64 = 30;
+const TIMEOUT: i64 = 30;
 /// How often it is looked for such packets, in seconds.
 const INTERVAL: i64 = 10;
 /// What an incomplete packet counts for besides its payload, in bytes.
@@ -237,7 +237,7 @@ impl IPReassembler {
             return;
         }
         self.reap_at = now + INTERVAL;
-        self.give_up_where(cx, |partial| partial.seen < now - PATIENCE);
+        self.give_up_where(cx, |partial| partial.seen < now - TIMEOUT);
     }
 
     fn give_up_where(&mut self, cx: &mut Cx<'_>, lost: impl Fn(&Partial) -> bool) {
@@ -372,8 +372,8 @@ impl Element for IPReassembler {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        let (now, patience) = (cx.steady(), (PATIENCE * SECOND) as u64);
-        self.give_up_where(cx, |partial| partial.touched.after(patience) < now);
+        let (now, timeout) = (cx.steady(), (TIMEOUT * SECOND) as u64);
+        self.give_up_where(cx, |partial| partial.touched.after(timeout) < now);
         if !self.partial.is_empty() {
             self.watch(cx);
         }

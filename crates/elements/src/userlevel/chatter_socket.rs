@@ -170,7 +170,7 @@ impl ChatterSocket {
 
     /// Sends what was said.
     fn tell(&mut self, cx: &mut Cx<'_>) {
-        let lines = cx.heard();
+        let lines = cx.messages();
         if lines.is_empty() {
             return;
         }
@@ -236,7 +236,7 @@ impl Element for ChatterSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         (self.task, self.timer) = (Some(task), Some(cx.timer()));
-        cx.wake_to_hear(task);
+        cx.wake_on_message(task);
         match self.try_to_listen(cx) {
             Ok(None) => {}
             Ok(Some(warning)) => cx.warning(warning),
@@ -293,17 +293,17 @@ mod tests {
     }
 
     /// What a client hears until it ends in `end`.
-    fn hear(rig: &mut Rig, client: &mut UnixStream, end: &str) -> String {
-        let mut heard = String::new();
+    fn receive(rig: &mut Rig, client: &mut UnixStream, end: &str) -> String {
+        let mut received = String::new();
         run_until(rig, |_| {
             let mut room = [0; 4096];
             match client.read(&mut room) {
-                Ok(count) => heard.push_str(core::str::from_utf8(&room[..count]).unwrap()),
+                Ok(count) => received.push_str(core::str::from_utf8(&room[..count]).unwrap()),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
             }
-            heard.ends_with(end)
+            received.ends_with(end)
         });
-        heard
+        received
     }
 
     #[test]
@@ -318,13 +318,13 @@ mod tests {
         rig.run();
         let (mut first, mut second) = (connect(&socket), connect(&socket));
         let greeting = "Click::ChatterSocket/1.0\r\n";
-        assert_eq!(hear(&mut rig, &mut first, "\r\n"), greeting);
-        assert_eq!(hear(&mut rig, &mut second, "\r\n"), greeting);
+        assert_eq!(receive(&mut rig, &mut first, "\r\n"), greeting);
+        assert_eq!(receive(&mut rig, &mut second, "\r\n"), greeting);
         rig.push("i", &[1, 2]);
-        assert_eq!(hear(&mut rig, &mut first, "\n"), "label:    2\n");
+        assert_eq!(receive(&mut rig, &mut first, "\n"), "label:    2\n");
         drop(second);
         rig.push("i", &[1, 2, 3]);
-        assert_eq!(hear(&mut rig, &mut first, "\n"), "label:    3\n");
+        assert_eq!(receive(&mut rig, &mut first, "\n"), "label:    3\n");
         // The console has it all the same.
         assert_eq!(rig.printed().len(), 3);
         rig.end();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_heard_by_its_listeners_alone() {
+    fn a_channel_reaches_only_its_listeners() {
         let socket = TempFile::new("channel");
         let config = format!(
             "ChatterSocket(UNIX, \"{socket}\", CHANNEL verbose, GREETING false);
@@ -345,8 +345,8 @@ mod tests {
         run_until(&mut rig, |rig| rig.router.watches().len() == 2);
         rig.push("j", &[1]);
         rig.push("i", &[1]);
-        let heard = hear(&mut rig, &mut client, "\n");
-        assert!(heard.starts_with("here: 1.0.0.1.1 > 2.0.0.2.2"), "{heard}");
+        let received = receive(&mut rig, &mut client, "\n");
+        assert!(received.starts_with("here: 1.0.0.1.1 > 2.0.0.2.2"), "{received}");
         let printed = rig.printed();
         assert!(printed.len() == 1 && printed[0].starts_with("there"), "{printed:?}");
     }
@@ -377,10 +377,10 @@ mod tests {
         );
         let mut rig = Rig::new(&config);
         let mut client = connect(&socket);
-        hear(&mut rig, &mut client, "\r\n");
+        receive(&mut rig, &mut client, "\r\n");
         rig.swap(&config);
         rig.push("i", &[1]);
-        assert_eq!(hear(&mut rig, &mut client, "\n"), "x:    1\n");
+        assert_eq!(receive(&mut rig, &mut client, "\n"), "x:    1\n");
     }
 
     #[test]

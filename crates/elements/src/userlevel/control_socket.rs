@@ -389,16 +389,16 @@ mod tests {
     /// Sends `commands`, and takes what is answered until it ends in `end`.
     fn talk(rig: &mut Rig, client: &mut UnixStream, commands: &str, end: &str) -> String {
         client.write_all(commands.as_bytes()).unwrap();
-        let mut heard = String::new();
+        let mut received = String::new();
         run_until(rig, |_| {
             let mut room = [0; 4096];
             match client.read(&mut room) {
-                Ok(count) => heard.push_str(core::str::from_utf8(&room[..count]).unwrap()),
+                Ok(count) => received.push_str(core::str::from_utf8(&room[..count]).unwrap()),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
             }
-            heard.ends_with(end)
+            received.ends_with(end)
         });
-        heard
+        received
     }
 
     fn connect(socket: &TempFile) -> UnixStream {
@@ -417,10 +417,10 @@ mod tests {
         let mut client = connect(&socket);
         let greeting = talk(&mut rig, &mut client, "", "\r\n");
         assert_eq!(greeting, "Click::ControlSocket/1.3\r\n");
-        let heard = talk(&mut rig, &mut client, "READ p.color\r\n", "DATA 1\r\n3");
-        assert!(heard.starts_with("200 "), "{heard}");
-        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
-        assert!(heard.starts_with("200 "), "{heard}");
+        let received = talk(&mut rig, &mut client, "READ p.color\r\n", "DATA 1\r\n3");
+        assert!(received.starts_with("200 "), "{received}");
+        let received = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(received.starts_with("200 "), "{received}");
         assert_eq!(rig.read("p.color"), "5");
     }
 
@@ -433,8 +433,8 @@ mod tests {
         let mut rig = Rig::new(&config);
         let mut client = connect(&socket);
         talk(&mut rig, &mut client, "", "\r\n");
-        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
-        assert!(heard.starts_with("5"), "{heard}");
+        let received = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(received.starts_with("5"), "{received}");
         assert_eq!(rig.read("p.color"), "3");
     }
 }

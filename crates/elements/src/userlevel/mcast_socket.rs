@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_heard_on_its_own_interface_alone() {
+    fn a_group_is_received_only_on_its_own_interface() {
         let namespace = Namespace::with_veth("mcast-one");
         namespace.ip("link set lo up");
         namespace.ip("address add 192.0.2.1/24 dev veth0");
@@ -322,12 +322,12 @@ mod tests {
             let (mut here, mut near, mut far) = (Rig::new(CONFIG), Rig::new(CONFIG), Rig::new(&other));
             far.push("i", b"by veth0");
             near.push("i", b"by lo");
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             run_until(&mut here, |here| {
-                heard.extend(here.data("c"));
-                !heard.is_empty()
+                received.extend(here.data("c"));
+                !received.is_empty()
             });
-            assert_eq!(heard, [b"by lo"]);
+            assert_eq!(received, [b"by lo"]);
         });
     }
 

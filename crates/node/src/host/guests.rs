@@ -307,7 +307,7 @@ impl Host {
         let ended = running.guest.wait(&running.control, Some(ENDING));
         if !matches!(ended, Ok(Some(_))) {
             running.guest.kill();
-            let _ = running.guest.wait(&running.control, Some(super::PATIENCE));
+            let _ = running.guest.wait(&running.control, Some(super::TIMEOUT));
         }
         self.detach_guest(&running.launch);
     }

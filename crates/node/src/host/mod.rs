@@ -323,4 +323,4 @@ impl Host {
 }
 
 /// Longest that the switch may take to answer: it does in microseconds, but may have much to do.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);

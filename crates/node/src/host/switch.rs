@@ -15,7 +15,7 @@ use switch::process::{Options, Switch};
 use switch::protocol::PortDescription;
 
 use super::interfaces::turn_off_gro;
-use super::{Host, PATIENCE, Port, SWITCH};
+use super::{Host, Port, SWITCH, TIMEOUT};
 use crate::error::{Error, Result};
 use crate::model::Record;
 use crate::places::clear_socket;
@@ -62,7 +62,7 @@ impl Host {
         let Some(pidfd) = find(run) else {
             return Ok(false);
         };
-        let found = SwitchClient::connect(&self.socket, PATIENCE);
+        let found = SwitchClient::connect(&self.socket, TIMEOUT);
         let taken = found.and_then(|client| client.ports().map(|ports| (client, ports)));
         let Ok((client, ports)) = taken else {
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
@@ -115,7 +115,7 @@ impl Host {
             options: self.options.clone(),
         };
         note(&run);
-        let client = SwitchClient::connect(&self.socket, PATIENCE)?;
+        let client = SwitchClient::connect(&self.socket, TIMEOUT)?;
         self.watch(pidfd.as_fd(), SWITCH)?;
         self.ports.clear();
         self.flows.clear();
@@ -206,7 +206,7 @@ impl Host {
 
     /// Ends a switch at our socket that nobody noted: its node was killed in that moment.
     fn end_unknown_switch(&self) {
-        if let Ok(client) = SwitchClient::connect(&self.socket, PATIENCE) {
+        if let Ok(client) = SwitchClient::connect(&self.socket, TIMEOUT) {
             let _ = client.stop();
         }
     }
@@ -263,7 +263,7 @@ fn has_ended(pidfd: &OwnedFd) -> bool {
 
 /// Waits for a process's end, for a while; says whether it came.
 fn await_end(pidfd: &OwnedFd) -> bool {
-    poll(pidfd, PATIENCE)
+    poll(pidfd, TIMEOUT)
 }
 
 /// Lets a child that has ended go; one of an earlier node has another parent.

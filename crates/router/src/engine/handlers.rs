@@ -54,8 +54,8 @@ impl Engine {
                 list.write("config");
             }
             element.handlers(&mut list);
-        } else if let Some(hearing) = self.hearing.as_ref().filter(|h| h.element == id) {
-            list.specs.extend(hearing.handlers.iter().cloned());
+        } else if let Some(self_writes) = self.self_writes.as_ref().filter(|h| h.element == id) {
+            list.specs.extend(self_writes.handlers.iter().cloned());
         }
         list.specs
     }
@@ -148,9 +148,11 @@ impl Engine {
         match written {
             Some(Err(HandlerError::Unknown)) => {}
             Some(answer) => return answer,
-            None => match &mut self.hearing {
-                Some(hearing) if hearing.element == id => {
-                    hearing.heard.push((name.to_string(), value.to_string()));
+            None => match &mut self.self_writes {
+                Some(self_writes) if self_writes.element == id => {
+                    self_writes
+                        .writes
+                        .push((name.to_string(), value.to_string()));
                     return Ok(());
                 }
                 _ => return Err("the element is at work: its handlers cannot be written".into()),

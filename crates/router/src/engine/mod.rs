@@ -54,13 +54,13 @@ pub struct Cx<'c> {
     pub(crate) id: ElementId,
 }
 
-/// An element at work, for which writes to its handlers are recorded meanwhile.
-pub struct Hearing {
+/// The writes to handlers of an element while it is at work.
+pub struct SelfWrites {
     pub element: ElementId,
-    /// Its handlers: it cannot be asked.
+    /// Its handlers, listed before: the element cannot list them now.
     pub handlers: Vec<HandlerSpec>,
     /// Names of handlers, and the values written to them.
-    pub heard: Vec<(String, String)>,
+    pub writes: Vec<(String, String)>,
 }
 
 /// What decides whether the router goes on.
@@ -89,7 +89,7 @@ pub(crate) struct Engine {
     pub listeners: Listeners,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
-    pub hearing: Option<Hearing>,
+    pub self_writes: Option<SelfWrites>,
 }
 
 impl Engine {
@@ -123,7 +123,7 @@ impl Engine {
             library,
             listeners: Listeners::default(),
             reports: Vec::new(),
-            hearing: None,
+            self_writes: None,
         }
     }
 

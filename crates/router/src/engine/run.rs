@@ -146,8 +146,8 @@ impl Engine {
     /// Runs at most `most` tasks, then the timers that expired.
     pub fn run(&mut self, most: usize) {
         self.scheduler.check_devices(&mut self.runtime.devices);
-        for turn in 0..most {
-            if turn.is_multiple_of(RECENT) {
+        for run in 0..most {
+            if run.is_multiple_of(RECENT) {
                 self.scheduler.forget_recent();
             }
             match self.run_task() {

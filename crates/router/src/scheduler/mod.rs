@@ -82,7 +82,7 @@ impl Scheduler {
         self.recent = None;
     }
 
-    /// The time, if the turn of a task that starts now is measured.
+    /// The time, if the run of a task that starts now is measured.
     #[inline]
     pub fn begin_turn(&mut self, embedding: &dyn Embedding) -> Option<Steady> {
         (self.measured && self.tasks.measures()).then(|| embedding.steady())

@@ -48,14 +48,14 @@ struct Task {
     away: bool,
     /// The thread that it is assigned to; with [`NO_THREAD`] it never runs.
     thread: i32,
-    /// Nanoseconds that a turn takes, on average; 0 if that is not measured.
+    /// Nanoseconds that a run takes, on average; 0 if that is not measured.
     cost: u32,
 }
 
 /// The thread of a task that is not to run.
 pub const NO_THREAD: i32 = -1;
 
-/// A turn in this many is measured.
+/// One run in this many is measured.
 const MEASURED: u32 = 32;
 
 /// Every task of a router, and the run queue.
@@ -65,7 +65,7 @@ pub(crate) struct Tasks {
     queue: VecDeque<TaskId>,
     /// The task that runs: off the queue, even if it schedules itself.
     running: Option<TaskId>,
-    turns: u32,
+    runs: u32,
 }
 
 fn after(a: u32, b: u32) -> bool {
@@ -172,7 +172,7 @@ impl Tasks {
         Some(id)
     }
 
-    /// Charges the task that ran for its turn, and puts it back if it is scheduled. One that had
+    /// Charges the task that ran for its run, and puts it back if it is scheduled. One that had
     /// nothing to do is not run next, if there is another.
     pub fn finish(&mut self, worked: bool) {
         let Some(id) = self.running.take() else {
@@ -219,20 +219,20 @@ impl Tasks {
         }
     }
 
-    /// Whether the turn that starts now is measured.
+    /// Whether the run that starts now is measured.
     pub fn measures(&mut self) -> bool {
-        self.turns = self.turns.wrapping_add(1);
-        self.turns.is_multiple_of(MEASURED)
+        self.runs = self.runs.wrapping_add(1);
+        self.runs.is_multiple_of(MEASURED)
     }
 
-    /// Records that a turn of a task took `nanoseconds`.
+    /// Records that a run of a task took `nanoseconds`.
     pub fn took(&mut self, id: TaskId, nanoseconds: u64) {
         let cost = &mut self.task_mut(id).cost;
         let taken = nanoseconds.min(u32::MAX.into());
         *cost = ((u64::from(*cost) * 7 + taken) / 8).max(1) as u32;
     }
 
-    /// Nanoseconds that a turn of a task takes, on average.
+    /// Nanoseconds that a run of a task takes, on average.
     pub fn cost(&self, id: TaskId) -> u32 {
         self.task(id).cost
     }

@@ -36,7 +36,7 @@ pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 pub(crate) const RING_RESERVE: u32 = 8;
 /// How many frames ahead long frames' lines are asked for. (A frame of 1514 bytes out of another
 /// processor's cache takes 165 ns to copy if they are all asked for at once, and 150 so.)
-const AHEAD: usize = 2;
+const PREFETCH_DISTANCE: usize = 2;
 /// What counts as long, in bytes: what is shorter, the processor overlaps by itself.
 const LONG: usize = 256;
 /// How often all slots of a ring have been moved when the interface is in steady use.
@@ -217,14 +217,14 @@ impl GuestLink {
         }
     }
 
-    /// What is copied of a long frame that is delivered [`AHEAD`] frames later, and where to.
+    /// What is copied of a long frame that is delivered [`PREFETCH_DISTANCE`] frames later, and where to.
     #[inline(always)]
     fn later(
         &self,
         delivery: &GuestDelivery<'_>,
         frame: &Frame,
     ) -> Option<(SharedBytes, SharedBytes)> {
-        let place = delivery.filled + AHEAD as u32;
+        let place = delivery.filled + PREFETCH_DISTANCE as u32;
         match frame.body {
             Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
                 let spent = self.side.receive.peek(place);
@@ -619,7 +619,7 @@ impl Backend for GuestLink {
             let frame = &batch.frames[usize::from(i)];
             match frame.body {
                 Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
-                    let later = match which.get(at + AHEAD) {
+                    let later = match which.get(at + PREFETCH_DISTANCE) {
                         Some(&later) if frame.len() > HEAD => {
                             self.later(&delivery, &batch.frames[usize::from(later)])
                         }

@@ -34,7 +34,7 @@ impl Joined {
 
     /// Moves a batch each way, as a worker does: a link that has nothing is put to sleep and woken,
     /// and one that is gone, or breaks the rules too often, is closed.
-    pub fn turn(&mut self) {
+    pub fn round(&mut self) {
         for from in 0..2 {
             let to = 1 - from;
             let (Some(counters), Some(other)) = (self.counters.port(from), self.counters.port(to))

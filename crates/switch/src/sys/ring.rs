@@ -1,9 +1,9 @@
-//! Ringing an eventfd of someone else's without ever waiting.
+//! Notification of an untrusted process's eventfd, without blocking.
 //!
-//! A write to an eventfd whose counter is full waits, unless the file is non-blocking, and a
-//! process that else has it open can make it full and blocking between any two looks at it. The
-//! kernel itself rings without waiting: here as the end of an asynchronous read of nothing
-//! (io_submit(2), `IOCB_FLAG_RESFD`), which is over, refused, before the call returns.
+//! A write to a full eventfd blocks, unless the file is non-blocking. Another process that has it open
+//! can make it full and blocking at any time. The kernel itself notifies without blocking: here at the
+//! end of an asynchronous read of nothing (io_submit(2), `IOCB_FLAG_RESFD`), which is refused before
+//! the call returns.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ use super::last_error;
 /// `struct iocb` of linux/aio_abi.h.
 #[repr(C)]
 #[derive(Default)]
-struct RingRequest {
+struct Request {
     data: u64,
     key: u32,
     rw_flags: i32,
@@ -35,48 +35,48 @@ struct RingRequest {
 #[derive(Clone, Copy, Default)]
 struct Event([u64; 4]);
 
-const _: () = assert!(size_of::<RingRequest>() == 64 && size_of::<Event>() == 32);
+const _: () = assert!(size_of::<Request>() == 64 && size_of::<Event>() == 32);
 
 const READ: u16 = 0;
-const RING_AT_THE_END: u32 = 1;
-/// Requests that are ended and not yet taken note of, at most.
+const NOTIFY_EVENTFD: u32 = 1;
+/// Most completed requests whose events are not yet read.
 const DEPTH: usize = 128;
 
-/// One thread's means to ring.
-struct Ringer {
+/// A thread's asynchronous I/O context.
+struct Notifier {
     context: libc::c_ulong,
 }
 
-impl Ringer {
-    fn new() -> Result<Ringer, Errno> {
+impl Notifier {
+    fn new() -> Result<Notifier, Errno> {
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's name into a word of ours.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, DEPTH, &raw mut context) };
         match made {
-            0 => Ok(Ringer { context }),
+            0 => Ok(Notifier { context }),
             _ => Err(last_error()),
         }
     }
 
-    fn ring(&self, bell: BorrowedFd<'_>) -> Result<(), Errno> {
-        let request = RingRequest {
+    fn ring(&self, eventfd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let request = Request {
             opcode: READ,
-            // Of the bell itself, which gives out eight bytes or nothing.
-            file: bell.as_raw_fd() as u32,
-            flags: RING_AT_THE_END,
-            event_file: bell.as_raw_fd() as u32,
-            ..RingRequest::default()
+            // A read from the eventfd itself, which returns eight bytes or nothing.
+            file: eventfd.as_raw_fd() as u32,
+            flags: NOTIFY_EVENTFD,
+            event_file: eventfd.as_raw_fd() as u32,
+            ..Request::default()
         };
         match self.submit(&request) {
             Err(Errno::AGAIN) => {
-                self.forget();
+                self.drain();
                 self.submit(&request)
             }
             other => other,
         }
     }
 
-    fn submit(&self, request: &RingRequest) -> Result<(), Errno> {
+    fn submit(&self, request: &Request) -> Result<(), Errno> {
         let list = [&raw const *request];
         // SAFETY: one request, which the kernel has read, and which is over, when the call
         // returns; it writes nowhere but into the context's own ring.
@@ -87,8 +87,8 @@ impl Ringer {
         }
     }
 
-    /// Takes note of the requests that are over, to make room for others.
-    fn forget(&self) {
+    /// Reads the events of completed requests, to make room for others.
+    fn drain(&self) {
         let mut events = [Event::default(); DEPTH];
         let now = libc::timespec {
             tv_sec: 0,
@@ -108,7 +108,7 @@ impl Ringer {
     }
 }
 
-impl Drop for Ringer {
+impl Drop for Notifier {
     fn drop(&mut self) {
         // SAFETY: made in `new`; nothing of it is under way.
         let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
@@ -117,14 +117,16 @@ impl Drop for Ringer {
 
 /// Adds 1 to an eventfd's counter, if that is not full, without waiting. Where the kernel has no
 /// asynchronous I/O, by a plain write: the eventfd should be non-blocking.
-pub fn ring(bell: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn ring(eventfd: BorrowedFd<'_>) -> Result<(), Errno> {
     thread_local! {
-        static RINGER: OnceCell<Option<Ringer>> = const { OnceCell::new() };
+        static NOTIFIER: OnceCell<Option<Notifier>> = const { OnceCell::new() };
     }
-    RINGER.with(|ringer| match ringer.get_or_init(|| Ringer::new().ok()) {
-        Some(ringer) => ringer.ring(bell),
-        None => rustix::io::write(bell, &1u64.to_ne_bytes()).map(drop),
-    })
+    NOTIFIER.with(
+        |notifier| match notifier.get_or_init(|| Notifier::new().ok()) {
+            Some(notifier) => notifier.ring(eventfd),
+            None => rustix::io::write(eventfd, &1u64.to_ne_bytes()).map(drop),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -136,17 +138,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_is_rung_as_often_as_asked_and_never_waited_for() {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    fn an_eventfd_is_notified_each_time_without_blocking() {
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         for _ in 0..10 * DEPTH {
-            ring(bell.as_fd()).unwrap();
+            ring(eventfd.as_fd()).unwrap();
         }
         let mut count = [0; 8];
-        rustix::io::read(&bell, &mut count).unwrap();
+        rustix::io::read(&eventfd, &mut count).unwrap();
         assert_eq!(u64::from_ne_bytes(count), 10 * DEPTH as u64);
-        // A full one that would have a writer wait.
-        rustix::io::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        ring(bell.as_fd()).unwrap();
+        // A full one, which would block a writer.
+        rustix::io::write(&eventfd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        ring(eventfd.as_fd()).unwrap();
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let none = rustix::fs::memfd_create("none", flags).unwrap();
         assert_eq!(ring(none.as_fd()), Err(Errno::INVAL));

@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// iPXE as a kernel for QEMU.
 const IPXE: &str = "/boot/ipxe.lkrn";
 /// How long all of it may take: an emulated processor is slow, and slower on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running QEMU. It is killed when dropped.
 pub struct Qemu {
@@ -115,14 +115,14 @@ pub fn serve(
         let listener = TcpListener::bind(address).expect("a listener");
         listener.set_nonblocking(true).expect("a mode");
         let (mut asked, started) = (Vec::new(), Instant::now());
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < TIMEOUT {
             let Ok((mut stream, _)) = listener.accept() else {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             };
             stream.set_nonblocking(false).expect("a mode");
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+            stream.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
             let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
             let mut lines = Vec::new();
             let mut line = String::new();

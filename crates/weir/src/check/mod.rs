@@ -17,7 +17,7 @@ use click::Diagnostics;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
 use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
 
-use crate::click::{Source, Surroundings};
+use crate::click::{ClickEnvironment, Source};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
 use crate::run::links::address;
 use node::check::named;
@@ -112,21 +112,21 @@ pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, Check
 /// Checks a configuration.
 pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
     let mut diagnostics = Diagnostics::new();
-    let surroundings = Surroundings {
+    let environment = ClickEnvironment {
         library: crate::element::library(),
-        ..Surroundings::new()
+        ..ClickEnvironment::new()
     };
     let options = click::Options {
-        environment: &surroundings,
+        environment: &environment,
         variables: settings,
         ..click::Options::default()
     };
     let flat = click::parse(&source.text, &source.name, &options, &mut diagnostics);
     let router = flat.and_then(|flat| {
         let interfaces = named(&flat, &DEVICES).into_iter().map(|(name, _)| name);
-        let home = Box::new(Nowhere(Clock::default(), interfaces.collect()));
-        let runtime = Runtime::new(home, packet::Pool::heap(1 << 16));
-        let library = &surroundings.library;
+        let embedding = Box::new(Nowhere(Clock::default(), interfaces.collect()));
+        let runtime = Runtime::new(embedding, packet::Pool::heap(1 << 16));
+        let library = &environment.library;
         Router::check(flat, library, runtime, stays_inside, &mut diagnostics)
             .map_err(|Refused(_)| ())
             .ok()
@@ -146,7 +146,7 @@ fn stays_inside(class: &ClassEntry) -> bool {
     !REACH_OUT.contains(&class.name) && !of_host.any(|other| other.name == class.name)
 }
 
-/// A home without devices, in which nothing is printed; but names that stand for interfaces have
+/// An embedding without devices and output; but names that stand for interfaces have
 /// addresses.
 struct Nowhere(Clock, Vec<String>);
 

@@ -2,8 +2,8 @@
 //! and exit codes are Click's, so that a link named `click` to `weir` runs existing
 //! configurations and scripts.
 
+mod driver;
 mod handlers;
-mod home;
 mod options;
 mod run;
 mod source;
@@ -22,10 +22,10 @@ use router::args::{Context, TcpPort};
 use router::{Router, Settings, THREADS_MAX};
 
 use crate::host::{Clock, chatter, chatter_all};
+use driver::Driver;
 use handlers::complain;
-use home::Driver;
 use options::{Argument, BadOption, Name, Options, Value};
-pub use source::{Source, Surroundings, reason};
+pub use source::{ClickEnvironment, Source, reason};
 use threads::Crew;
 pub use tools::{buildtool, flatten};
 
@@ -217,7 +217,7 @@ impl Invocation {
             simulate: None,
             driver: Driver {
                 clock: Clock::default(),
-                surroundings: Surroundings::new(),
+                environment: ClickEnvironment::new(),
                 variables: Vec::new(),
                 control_sockets: Vec::new(),
                 settings: Settings { batch, threads: 1 },
@@ -292,7 +292,7 @@ impl Invocation {
                     _ => Some(SIMULATION_START),
                 };
             }
-            Name::ClickPath => driver.surroundings.path = text(value),
+            Name::ClickPath => driver.environment.path = text(value),
             Name::Batch => match value {
                 Value::Int(batch @ 1..=64, _) => driver.settings.batch = batch as usize,
                 _ => return Err(vec!["--batch takes a number from 1 to 64".into()]),

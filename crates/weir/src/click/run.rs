@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use router::{Router, Status, Steady};
 
-use super::home::Driver;
+use super::driver::Driver;
 use super::threads::Crew;
 use crate::host::{Events, chatter};
 

@@ -81,7 +81,7 @@ pub fn reason(error: &std::io::Error) -> String {
 }
 
 /// What configurations may use: element classes, and libraries in a path as CLICKPATH.
-pub struct Surroundings {
+pub struct ClickEnvironment {
     /// The element classes.
     pub library: Library,
     /// Directories with colons between them; an empty one stands for the directory of the file
@@ -89,23 +89,23 @@ pub struct Surroundings {
     pub path: String,
 }
 
-impl Surroundings {
+impl ClickEnvironment {
     /// All element classes of the library, and libraries in the path in CLICKPATH.
-    pub fn new() -> Surroundings {
-        Surroundings {
+    pub fn new() -> ClickEnvironment {
+        ClickEnvironment {
             library: elements::library(),
             path: std::env::var("CLICKPATH").unwrap_or_else(|_| ":".to_string()),
         }
     }
 }
 
-impl Default for Surroundings {
+impl Default for ClickEnvironment {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Environment for Surroundings {
+impl Environment for ClickEnvironment {
     fn has_class(&self, name: &str) -> bool {
         self.library.has_class(name)
     }

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use router::{Member, Router, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::home::Driver;
+use super::driver::Driver;
 use super::run::{self, complain_of_pin};
 use crate::host::{Events, Warp};
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use click::{Diagnostics, Environment, FlatGraph};
 
 use super::options::{self, Argument, BadOption, Name, Options, Value};
-use super::source::{Surroundings, reason};
+use super::source::{ClickEnvironment, reason};
 use super::{CONFIGURATION, Place, complain, once, setting, text, usage};
 use crate::host::{chatter, chatter_all};
 
@@ -45,7 +45,7 @@ struct Flatten {
 }
 
 /// An environment in which any class may exist: a tool does not run what it rewrites.
-struct Open(Surroundings);
+struct Open(ClickEnvironment);
 
 impl Environment for Open {
     fn has_class(&self, name: &str) -> bool {
@@ -86,7 +86,7 @@ fn read(program: &str, arguments: Vec<OsString>) -> Result<Option<Flatten>, Vec<
         place: None,
         output: None,
         variables: Vec::new(),
-        around: Open(Surroundings::new()),
+        around: Open(ClickEnvironment::new()),
         what: What::Configuration,
     };
     for argument in Options::new(&options::FLATTEN, arguments, Options::locale_quotes()) {
@@ -203,7 +203,7 @@ pub fn buildtool(program: &str, arguments: Vec<OsString>) -> u8 {
             Err(_) => 1,
         },
         (Some("provides"), false) => {
-            let library = Surroundings::new().library;
+            let library = ClickEnvironment::new().library;
             let there = |name: &str| library.has_class(name) || FEATURES.contains(&name);
             u8::from(!asked.iter().all(|name| there(name)))
         }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn flat(what: What, text: &str) -> String {
-        let around = Open(Surroundings::new());
+        let around = Open(ClickEnvironment::new());
         let options = click::Options::new(&around);
         let mut diagnostics = Diagnostics::new();
         let flat = click::parse(text.as_bytes(), "config", &options, &mut diagnostics);

@@ -1,4 +1,4 @@
-//! The host as a router's home: clocks, console, random numbers, names, and the loop that sleeps
+//! The host as a router's embedding: clocks, console, random numbers, names, and the loop that sleeps
 //! until something happens.
 
 mod clock;

@@ -12,7 +12,7 @@ use crate::host::print_on;
 use vmm::printable;
 
 /// How long a guest may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest value that is read or written, in bytes.
 const VALUE_MAX: usize = 64 << 20;
 
@@ -80,7 +80,7 @@ pub enum ClientError {
     #[error("the guest’s control socket: {0}")]
     Socket(#[from] std::io::Error),
     /// No answer came.
-    #[error("the guest did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the guest did not answer within {} s", TIMEOUT.as_secs())]
     Silent,
     /// The value that is to be written cannot be read.
     #[error("standard input: {0}")]
@@ -160,7 +160,7 @@ pub struct Connection {
 impl Connection {
     fn open(name: &str) -> Result<Connection, ClientError> {
         let stream = name::connect(name)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut connection = Connection {
             stream: BufReader::new(stream),
         };

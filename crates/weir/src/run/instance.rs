@@ -22,7 +22,7 @@ use super::links;
 use super::plan::{InstanceError, Plan, START};
 
 /// How long a guest may take to answer, or to end when it is asked to.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest line of a guest's that is printed as one, in bytes.
 const LINE_MAX: usize = 8192;
 /// The two ends of one link, as the switch numbers them.
@@ -243,7 +243,7 @@ impl Instance {
             // Should it not be known, the time limit ends the wait.
             wait(&mut ended, Some(Duration::ZERO)).is_err() || ended[0].revents().is_empty()
         };
-        let answer = self.control.call_while(kind, contents, PATIENCE, alive)?;
+        let answer = self.control.call_while(kind, contents, TIMEOUT, alive)?;
         if kind == abi::message::kind::WRITE
             && answer.ok()
             && let Some(config) = contents.strip_prefix("hotconfig ")
@@ -342,10 +342,10 @@ impl Instance {
     /// added to `printed`.
     pub fn stop(&mut self, printed: &mut Vec<String>) -> Result<Exit, InstanceError> {
         let _ = self.control.request(kind::STOP, "");
-        let mut exit = self.guest.wait(&self.control, Some(PATIENCE))?;
+        let mut exit = self.guest.wait(&self.control, Some(TIMEOUT))?;
         if exit.is_none() {
             self.guest.kill();
-            exit = self.guest.wait(&self.control, Some(PATIENCE))?;
+            exit = self.guest.wait(&self.control, Some(TIMEOUT))?;
         }
         self.read_rest(printed)?;
         Ok(exit.unwrap_or(Exit::Killed(9)))

@@ -19,11 +19,11 @@ pub const ENTRIES_MAX: u32 = 1 << 12;
 /// One part in this many of a pool's own buffers may wait: were it all of them, replies could not
 /// come in.
 const POOL_SHARE: usize = 4;
-/// After this many queries without an answer, queries become rare.
-const PATIENCE: u8 = 10;
+/// Queries without an answer after which queries become rare.
+const QUERIES_FREQUENT: u8 = 10;
 /// Between two queries for an address.
 const QUERY_INTERVAL: Millis = Millis(100);
-/// The same, once patience is lost.
+/// The same for rare queries.
 const RARE_QUERY_INTERVAL: Millis = Millis(2000);
 
 /// No index in an arena.
@@ -59,7 +59,7 @@ impl<A> Entry<A> {
 
     /// Whether a query may be sent; takes it for sent then.
     fn poll(&mut self, now: Millis) -> bool {
-        let pause = if self.polls >= PATIENCE {
+        let pause = if self.polls >= QUERIES_FREQUENT {
             RARE_QUERY_INTERVAL
         } else {
             QUERY_INTERVAL

@@ -76,7 +76,7 @@ fn decrementing_the_ttl_updates_any_checksum_as_rfc_1624_does() {
         packet.set_ttl(64);
         packet.set_checksum(checksum);
         assert!(packet.decrement_ttl());
-        let updated = crate::checksum::update_u16(checksum, 64 << 8, 63 << 8);
+        let updated = crate::checksum::Delta::of_u16(64 << 8, 63 << 8).apply(checksum);
         assert_eq!(packet.checksum(), updated, "{checksum:#x}");
     }
 }

@@ -43,12 +43,12 @@ impl Cx<'_> {
     }
 
     /// Schedules `task` whenever a message arrives.
-    pub fn wake_to_hear(&mut self, task: TaskId) {
+    pub fn wake_on_message(&mut self, task: TaskId) {
         self.engine.listeners.wake(self.id, task);
     }
 
     /// The messages since the last call, a line each.
-    pub fn heard(&mut self) -> Vec<String> {
+    pub fn messages(&mut self) -> Vec<String> {
         self.engine.listeners.take(self.id)
     }
 

@@ -168,7 +168,7 @@ impl Cx<'_> {
         self.engine.scheduler.measured = self.engine.threads.count > 1;
     }
 
-    /// Every task that is scheduled, with its home thread and the time that a turn of it takes on
+    /// Every task that is scheduled, with its thread and the time that a run of it takes on
     /// average, in nanoseconds. All of them are there [as a whole](Cx::whole) only.
     pub fn scheduled_tasks(&self) -> Vec<(TaskId, u16, u32)> {
         let tasks = &self.engine.scheduler.tasks;

@@ -46,8 +46,8 @@ impl Bench {
         (region.guest_side(0).unwrap(), place, doorbell)
     }
 
-    /// Lets the worker go round: it sees at once who rang, and comes back after some rounds.
-    fn turn(&mut self) {
+    /// Runs polling rounds of the worker: one sees a rung doorbell at once, and an idle queue after some.
+    fn round(&mut self) {
         for _ in 0..3 {
             self.alone.go_round();
         }
@@ -56,7 +56,7 @@ impl Bench {
     /// Goes on until nobody is held back any more for a ring that is full and stays so.
     fn outlast_hold(&mut self) {
         std::thread::sleep(HOLD);
-        self.turn();
+        self.round();
     }
 
     fn stats(&self, place: PortIndex) -> PortStats {
@@ -81,12 +81,12 @@ fn fill_pool(side: &GuestSide) {
     }
 }
 
-fn ring(bell: &OwnedFd) {
-    rustix::io::write(bell, &1u64.to_ne_bytes()).unwrap();
+fn ring(doorbell: &OwnedFd) {
+    rustix::io::write(doorbell, &1u64.to_ne_bytes()).unwrap();
 }
 
 /// Sends one frame if there is room, and rings if the switch sleeps.
-fn send(side: &mut GuestSide, bell: &OwnedFd, bytes: &[u8]) -> bool {
+fn send(side: &mut GuestSide, doorbell: &OwnedFd, bytes: &[u8]) -> bool {
     if side.transmit.free(1) == Ok(0) {
         return false;
     }
@@ -98,7 +98,7 @@ fn send(side: &mut GuestSide, bell: &OwnedFd, bytes: &[u8]) -> bool {
     side.transmit.fill(0, slot);
     side.transmit.publish(1);
     if side.transmit.consumer_sleeps() {
-        ring(bell);
+        ring(doorbell);
     }
     true
 }
@@ -141,26 +141,26 @@ fn frame(destination: u8, source: u8, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn what_does_not_fit_is_dropped_at_its_destination_and_counted() {
     let mut bench = Bench::new();
-    let (mut a, pa, bell) = bench.guest(64);
+    let (mut a, pa, doorbell) = bench.guest(64);
     let (mut b, pb, _bell_b) = bench.guest(64);
     for i in 0..64 {
-        assert!(send(&mut a, &bell, &frame(9, 1, &[i; 50])));
+        assert!(send(&mut a, &doorbell, &frame(9, 1, &[i; 50])));
     }
-    bench.turn();
+    bench.round();
     for _ in 0..10 {
-        assert!(send(&mut a, &bell, &frame(9, 1, &[7; 50])));
+        assert!(send(&mut a, &doorbell, &frame(9, 1, &[7; 50])));
     }
-    bench.turn();
+    bench.round();
     bench.outlast_hold();
     assert_eq!(receive(&mut b).len(), 64);
     assert_eq!(bench.stats(pa).frames_in, 74);
     assert_eq!(bench.stats(pa).bytes_in, 74 * 64);
     assert_eq!(bench.stats(pb).frames_out, 64);
     assert_eq!(bench.stats(pb).dropped(Reason::RingFull), 10);
-    assert!(send(&mut a, &bell, &frame(9, 1, &[0; 1501])));
-    assert!(send(&mut a, &bell, &frame(9, 1, &[0; 1500])));
-    assert!(send(&mut a, &bell, &[0; 13]));
-    bench.turn();
+    assert!(send(&mut a, &doorbell, &frame(9, 1, &[0; 1501])));
+    assert!(send(&mut a, &doorbell, &frame(9, 1, &[0; 1500])));
+    assert!(send(&mut a, &doorbell, &[0; 13]));
+    bench.round();
     assert_eq!(receive(&mut b).len(), 1);
     assert_eq!(bench.stats(pb).dropped(Reason::TooLong), 1);
     assert_eq!(bench.stats(pa).dropped(Reason::Runt), 1);
@@ -169,20 +169,20 @@ fn what_does_not_fit_is_dropped_at_its_destination_and_counted() {
 #[test]
 fn a_guest_that_sleeps_on_a_full_ring_is_woken_when_slots_come_free() {
     let mut bench = Bench::new();
-    let (mut a, _, bell) = bench.guest(64);
+    let (mut a, _, doorbell) = bench.guest(64);
     let fill = |a: &mut GuestSide| {
-        while send(a, &bell, &frame(9, 1, &[])) {}
+        while send(a, &doorbell, &frame(9, 1, &[])) {}
         a.region.wake_word().load(Ordering::SeqCst)
     };
     let before = fill(&mut a);
-    bench.turn();
+    bench.round();
     let awake = a.region.wake_word().load(Ordering::SeqCst);
     assert_eq!(awake, before, "nobody asked to be woken");
 
     fill(&mut a);
     a.transmit.set_sleeps(true);
     assert_eq!(a.transmit.free(1), Ok(0));
-    bench.turn();
+    bench.round();
     assert_eq!(a.transmit.free(64), Ok(64));
     assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
 }
@@ -202,8 +202,8 @@ fn alone(slots: u32) -> (GuestLink, GuestSide, CounterFile) {
 fn a_guest_that_sleeps_on_a_full_ring_is_left_to_sleep_until_half_of_it_is_free() {
     let (mut link, mut side, counters) = alone(256);
     let counters = counters.port(0).unwrap();
-    let (mut batch, bell) = (Batch::new(), eventfd(0));
-    while send(&mut side, &bell, &frame(9, 1, &[])) {}
+    let (mut batch, doorbell) = (Batch::new(), eventfd(0));
+    while send(&mut side, &doorbell, &frame(9, 1, &[])) {}
     side.transmit.set_sleeps(true);
     let before = side.region.wake_word().load(Ordering::SeqCst);
     for (free, wakes) in [(64, 0), (128, 1), (192, 1)] {
@@ -221,11 +221,11 @@ fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
     let (mut link, mut side, counters) = alone(64);
     let counters = counters.port(0).unwrap();
     let (mut from, mut source, _) = alone(64);
-    let bell = eventfd(0);
+    let doorbell = eventfd(0);
     let mut fill = |link: &mut GuestLink, frames: u16| {
         let mut batch = Batch::new();
         for _ in 0..frames {
-            assert!(send(&mut source, &bell, &frame(9, 1, &[])));
+            assert!(send(&mut source, &doorbell, &frame(9, 1, &[])));
         }
         from.receive(&mut batch, counters);
         from.release();
@@ -253,25 +253,25 @@ fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
 #[test]
 fn a_guest_whose_frames_are_all_refused_is_woken_too() {
     let mut bench = Bench::new();
-    let (mut a, _, bell) = bench.guest(64);
-    while send(&mut a, &bell, &[0; 13]) {}
+    let (mut a, _, doorbell) = bench.guest(64);
+    while send(&mut a, &doorbell, &[0; 13]) {}
     let before = a.region.wake_word().load(Ordering::SeqCst);
     a.transmit.set_sleeps(true);
-    bench.turn();
+    bench.round();
     assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
 }
 
 #[test]
 fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
     let mut bench = Bench::new();
-    let (mut bad, place, bell) = bench.guest(64);
+    let (mut bad, place, doorbell) = bench.guest(64);
     for _ in 0..10 {
         for i in 0..64 {
             bad.transmit.fill(i, Slot::spent(u32::MAX - i));
         }
         bad.transmit.publish(64);
-        ring(&bell);
-        bench.turn();
+        ring(&doorbell);
+        bench.round();
     }
     assert!(bench.alone.is_closed(place));
     let violations = bench.stats(place).dropped(Reason::Violation);
@@ -284,12 +284,12 @@ proptest! {
         proptest::collection::vec(any::<u8>(), 0..1500), 1..64,
     )) {
         let mut bench = Bench::new();
-        let (mut a, _, bell) = bench.guest(64);
+        let (mut a, _, doorbell) = bench.guest(64);
         let (mut b, _, _bell) = bench.guest(64);
         for payload in &payloads {
-            prop_assert!(send(&mut a, &bell, &frame(9, 1, payload)));
+            prop_assert!(send(&mut a, &doorbell, &frame(9, 1, payload)));
         }
-        bench.turn();
+        bench.round();
         let expected: Vec<_> = payloads.iter().map(|payload| frame(9, 1, payload)).collect();
         prop_assert_eq!(receive(&mut b), expected);
     }
@@ -362,11 +362,11 @@ proptest! {
         steps in proptest::collection::vec(proptest::collection::vec(scribble(), 1..30), 1..30),
     ) {
         let mut bench = Bench::new();
-        let (mut bad, _, bell) = bench.guest(64);
+        let (mut bad, _, doorbell) = bench.guest(64);
         let (mut a, pa, bell_a) = bench.guest(64);
         let (mut b, pb, bell_b) = bench.guest(64);
         send(&mut b, &bell_b, &frame(1, 2, &[]));
-        bench.turn();
+        bench.round();
         receive(&mut a);
         // What came for all has reached its buffers, too.
         fill_pool(&bad);
@@ -374,10 +374,10 @@ proptest! {
             for scribble in scribbles {
                 apply(&mut bad, scribble);
             }
-            ring(&bell);
+            ring(&doorbell);
             let own = frame(2, 1, &[i as u8; 100]);
             prop_assert!(send(&mut a, &bell_a, &own));
-                bench.turn();
+                bench.round();
             let got = receive(&mut b);
             prop_assert!(got.contains(&own));
             for frame in got.iter().filter(|frame| **frame != own) {
@@ -394,11 +394,11 @@ proptest! {
 #[test]
 fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
     let mut bench = Bench::new();
-    let (mut bad, place, bell) = bench.guest(64);
+    let (mut bad, place, doorbell) = bench.guest(64);
     let (mut a, _, bell_a) = bench.guest(64);
     let (mut b, _, bell_b) = bench.guest(64);
     send(&mut b, &bell_b, &frame(1, 2, &[]));
-    bench.turn();
+    bench.round();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let scribbler = std::thread::spawn(move || {
@@ -418,14 +418,14 @@ fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
             apply(&mut bad, &Scribble::Replace(high % 64, low % 500));
             apply(&mut bad, &Scribble::Publish(low % 70));
             apply(&mut bad, &Scribble::Release(high % 70));
-            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&doorbell, &1u64.to_ne_bytes());
         }
     });
     let mut served = 0;
     for i in 0..2000u32 {
         let own = frame(2, 1, &i.to_be_bytes());
         assert!(send(&mut a, &bell_a, &own));
-        bench.turn();
+        bench.round();
         served += usize::from(receive(&mut b).contains(&own));
         receive(&mut a);
     }

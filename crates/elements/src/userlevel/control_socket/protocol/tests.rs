@@ -55,10 +55,10 @@ impl Target for Fake {
 /// What a client hears that says `pieces` one after the other and closes.
 fn talk(target: &mut Fake, read_only: bool, pieces: &[&[u8]]) -> String {
     let mut session = Session::new(read_only);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut serve = |session: &mut Session| {
         while session.step(target) || !session.output().is_empty() {
-            heard.extend_from_slice(session.output());
+            received.extend_from_slice(session.output());
             session.sent(session.output().len());
         }
     };
@@ -69,32 +69,32 @@ fn talk(target: &mut Fake, read_only: bool, pieces: &[&[u8]]) -> String {
     session.close();
     serve(&mut session);
     assert!(session.over());
-    let heard = String::from_utf8(heard).expect("answers are text");
-    let answers = heard.strip_prefix(GREETING).expect("it greets first");
+    let received = String::from_utf8(received).expect("answers are text");
+    let answers = received.strip_prefix(GREETING).expect("it greets first");
     answers.to_string()
 }
 
-fn hear(input: &[u8]) -> String {
+fn receive(input: &[u8]) -> String {
     talk(&mut Fake::default(), false, &[input])
 }
 
 #[test]
 fn reads_answer_with_data() {
     let ok = "200 Read handler 'e.r' OK\r\nDATA 5\r\n<a b>";
-    assert_eq!(hear(b"READ e.r a b\r\n"), ok);
-    assert_eq!(hear(b"  get   e.r  a b  \n"), ok);
-    assert_eq!(hear(b"READDATA e.r 3\r\na b"), ok);
+    assert_eq!(receive(b"READ e.r a b\r\n"), ok);
+    assert_eq!(receive(b"  get   e.r  a b  \n"), ok);
+    assert_eq!(receive(b"READDATA e.r 3\r\na b"), ok);
     assert_eq!(
-        hear(b"READUNTIL e.r\na b\n\n"),
+        receive(b"READUNTIL e.r\na b\n\n"),
         ok.replace("5\r\n<a b", "6\r\n<a b\n")
     );
     assert_eq!(
-        hear(b"READ 1.r\n"),
+        receive(b"READ 1.r\n"),
         "200 Read handler '1.r' OK\r\nDATA 2\r\n<>"
     );
-    assert_eq!(hear(b"READ .r"), "200 Read handler '.r' OK\r\nDATA 2\r\n<>");
+    assert_eq!(receive(b"READ .r"), "200 Read handler '.r' OK\r\nDATA 2\r\n<>");
     assert_eq!(
-        hear(b"READ 0.r"),
+        receive(b"READ 0.r"),
         "200 Read handler '0.r' OK\r\nDATA 2\r\n<>"
     );
 }
@@ -102,12 +102,12 @@ fn reads_answer_with_data() {
 #[test]
 fn writes_take_values_in_three_ways() {
     let mut target = Fake::default();
-    let heard = talk(
+    let received = talk(
         &mut target,
         false,
         &[b"WRITE e.w 1 2\nWRITEDATA e.w 5\n\nx\r\nyWRITEUNTIL w END\na\r\nb\nEND  \nSET w 3"],
     );
-    assert_eq!(heard.matches("200 Write handler").count(), 4, "{heard}");
+    assert_eq!(received.matches("200 Write handler").count(), 4, "{received}");
     assert_eq!(target.written, ["1 2", "\nx\r\ny", "a\r\nb\n", "3"]);
 }
 
@@ -143,8 +143,8 @@ fn errors_have_click_s_codes_and_words() {
         ("WRITE e.f", "520-Write handler 'e.f' error:\r\n520 no"),
         ("QUIT", "200 Goodbye!"),
     ];
-    for (said, heard) in cases {
-        assert_eq!(hear(said.as_bytes()), format!("{heard}\r\n"), "{said}");
+    for (said, received) in cases {
+        assert_eq!(receive(said.as_bytes()), format!("{received}\r\n"), "{said}");
     }
 }
 
@@ -154,13 +154,13 @@ fn llrpcs_carry_bytes_both_ways() {
     let mut session = Session::new(false);
     session.input(b"LLRPC e#4004C005\nLLRPC e#80044006 4\n\0\n\r\x01\n");
     while session.step(&mut target) {}
-    let heard = [
+    let received = [
         GREETING.as_bytes(),
         b"200 LLRPC 'e#4004C005' OK\r\nDATA 4\r\n\0\r\n\xff",
         b"200 LLRPC 'e#80044006' OK\r\nDATA 0\r\n",
     ]
     .concat();
-    assert_eq!(session.output(), heard);
+    assert_eq!(session.output(), received);
     assert_eq!(target.written, ["[0, 10, 13, 1]"]);
     let denied = talk(&mut target, true, &[b"LLRPC e#4004C005\n"]);
     assert_eq!(denied, "530 Permission denied for 'e#4004C005'\r\n");
@@ -169,19 +169,19 @@ fn llrpcs_carry_bytes_both_ways() {
 #[test]
 fn a_read_only_session_writes_nothing() {
     let mut target = Fake::default();
-    let heard = talk(
+    let received = talk(
         &mut target,
         true,
         &[b"WRITE e.w 1\nCHECKWRITE e.w\nREAD e.r\n"],
     );
-    assert_eq!(heard.matches("530 Permission denied for 'e.w'").count(), 2);
-    assert!(heard.contains("200 Read"));
+    assert_eq!(received.matches("530 Permission denied for 'e.w'").count(), 2);
+    assert!(received.contains("200 Read"));
     assert!(target.written.is_empty());
 }
 
 #[test]
 fn nothing_is_heard_after_quit() {
-    assert_eq!(hear(b"QUIT\nREAD e.r\n"), "200 Goodbye!\r\n");
+    assert_eq!(receive(b"QUIT\nREAD e.r\n"), "200 Goodbye!\r\n");
 }
 
 #[test]
@@ -193,18 +193,18 @@ fn announced_data_that_is_too_large_is_skipped() {
     let mut pieces: Vec<&[u8]> = alloc::vec![&head];
     pieces.extend((0..16).map(|_| &chunk[..]));
     pieces.push(b"0123456789READ e.r\n");
-    let heard = talk(&mut target, false, &pieces);
+    let received = talk(&mut target, false, &pieces);
     let expected = "521 Data too large for handler 'e.w'\r\n\
                     200 Read handler 'e.r' OK\r\nDATA 2\r\n<>";
-    assert_eq!(heard, expected);
+    assert_eq!(received, expected);
     assert!(target.written.is_empty());
 }
 
 #[test]
 fn a_line_without_end_ends_the_session() {
     let line = alloc::vec![b'x'; LINE_MAX + 2];
-    let heard = talk(&mut Fake::default(), false, &[&line, b"\nREAD e.r\n"]);
-    assert_eq!(heard, "500 Line too long\r\n");
+    let received = talk(&mut Fake::default(), false, &[&line, b"\nREAD e.r\n"]);
+    assert_eq!(received, "500 Line too long\r\n");
 }
 
 #[test]
@@ -243,8 +243,8 @@ proptest! {
         cuts.sort_unstable();
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &script[w[0]..w[1]]).collect();
         let (mut whole, mut cut) = (Fake::default(), Fake::default());
-        let heard = talk(&mut whole, false, &[&script]);
-        prop_assert_eq!(heard, talk(&mut cut, false, &pieces));
+        let received = talk(&mut whole, false, &[&script]);
+        prop_assert_eq!(received, talk(&mut cut, false, &pieces));
         prop_assert_eq!(whole.written, cut.written);
     }
 }

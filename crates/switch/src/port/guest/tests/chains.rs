@@ -8,7 +8,7 @@ use crate::port::offload::tests::{Large, large};
 /// Sends a frame over slots of `lens` bytes each, the last one with the rest.
 fn send_chain(
     side: &mut GuestSide,
-    bell: &OwnedFd,
+    doorbell: &OwnedFd,
     bytes: &[u8],
     lens: &[usize],
     said: Slot,
@@ -41,7 +41,7 @@ fn send_chain(
     }
     side.transmit.publish(n);
     if side.transmit.consumer_sleeps() {
-        ring(bell);
+        ring(doorbell);
     }
     true
 }
@@ -86,14 +86,14 @@ proptest! {
         large in large(), lens in proptest::collection::vec(1usize..2000, 0..20), takes: bool,
     ) {
         let mut bench = Bench::new();
-        let (mut a, pa, bell) = bench.guest(2048);
+        let (mut a, pa, doorbell) = bench.guest(2048);
         let (mut b, pb, _bell) = bench.guest(2048);
         if takes {
             take_segments(&b);
         }
         let said = large.vnet.to_slot();
-        prop_assert!(send_chain(&mut a, &bell, &large.bytes, &lens, said));
-        bench.turn();
+        prop_assert!(send_chain(&mut a, &doorbell, &large.bytes, &lens, said));
+        bench.round();
         let mut segments = Segmenter::new(&large.bytes, large.vnet).unwrap();
         let long = segments.longest() > 1500 + ETHERNET + tags_len(&large.bytes);
         let (count, came) = (segments.count(), receive_chains(&mut b));
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn a_partial_checksum_crosses_or_is_completed(large in large(), takes: bool, lie in 0u16..3) {
         let mut bench = Bench::new();
-        let (mut a, pa, bell) = bench.guest(64);
+        let (mut a, pa, doorbell) = bench.guest(64);
         let (mut b, _, _bell) = bench.guest(64);
         if takes {
             take_segments(&b);
@@ -145,8 +145,8 @@ proptest! {
         let whole = &large.bytes[..large.bytes.len().min(1500)];
         (said.flags, said.segment_size) = (flags::NEEDS_CHECKSUM, 0);
         said.checksum_start += lie;
-        prop_assert!(send_chain(&mut a, &bell, whole, &[], said));
-        bench.turn();
+        prop_assert!(send_chain(&mut a, &doorbell, whole, &[], said));
+        bench.round();
         let came = receive_chains(&mut b);
         if lie > 0 {
             prop_assert!(came.is_empty());
@@ -189,21 +189,21 @@ fn tcp(len: usize) -> (Vec<u8>, Slot) {
 #[test]
 fn the_longest_frames_go_through_the_shortest_rings() {
     let mut bench = Bench::new();
-    let (mut a, pa, bell) = bench.guest(64);
+    let (mut a, pa, doorbell) = bench.guest(64);
     let (mut b, pb, _bell) = bench.guest(64);
     take_segments(&b);
     let (bytes, said) = tcp(65_535 + 14);
     for round in 1..=20 {
-        assert!(send_chain(&mut a, &bell, &bytes, &[FRAME_MAX], said));
-        bench.turn();
+        assert!(send_chain(&mut a, &doorbell, &bytes, &[FRAME_MAX], said));
+        bench.round();
         let came = receive_chains(&mut b);
         assert_eq!(came.len(), 1, "round {round}");
         assert!(came[0].0 == bytes);
     }
     // A second one finds no room behind the first, and is lost as a whole.
     for _ in 0..2 {
-        assert!(send_chain(&mut a, &bell, &bytes, &[FRAME_MAX], said));
-        bench.turn();
+        assert!(send_chain(&mut a, &doorbell, &bytes, &[FRAME_MAX], said));
+        bench.round();
         bench.outlast_hold();
     }
     assert_eq!(receive_chains(&mut b).len(), 1);
@@ -214,7 +214,7 @@ fn the_longest_frames_go_through_the_shortest_rings() {
 #[test]
 fn a_chain_that_breaks_the_rules_is_a_violation_and_harms_no_other_frame() {
     let mut bench = Bench::new();
-    let (mut a, pa, bell) = bench.guest(128);
+    let (mut a, pa, doorbell) = bench.guest(128);
     let (mut b, _, _bell) = bench.guest(128);
     let good = frame(9, 1, &[5; 50]);
     let more = |i: u32, len: u16, buffer: Option<u32>| Slot {
@@ -240,16 +240,16 @@ fn a_chain_that_breaks_the_rules_is_a_violation_and_harms_no_other_frame() {
         ..more(0, 2100, None)
     });
     for (n, chain) in [no_end, no_buffer, too_many, too_long].iter().enumerate() {
-        assert!(send(&mut a, &bell, &good));
-        bench.turn();
+        assert!(send(&mut a, &doorbell, &good));
+        bench.round();
         for (i, slot) in (0..).zip(chain) {
             a.transmit.fill(i, *slot);
         }
         a.transmit.publish(chain.len() as u32);
-        ring(&bell);
-        bench.turn();
-        assert!(send(&mut a, &bell, &good));
-        bench.turn();
+        ring(&doorbell);
+        bench.round();
+        assert!(send(&mut a, &doorbell, &good));
+        bench.round();
         let stats = bench.stats(pa);
         assert_eq!(stats.dropped(Reason::Violation), n as u64 + 1);
         let came = receive(&mut b);

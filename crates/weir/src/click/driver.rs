@@ -1,4 +1,4 @@
-//! The home of the routers of `weir click`: the machine's clocks and names, messages on standard
+//! The embedding of the routers of `weir click`: the machine's clocks and names, messages on standard
 //! error, and the handlers that the driver adds.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use router::{
     Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
 };
 
-use super::source::{Source, Surroundings};
+use super::source::{ClickEnvironment, Source};
 use crate::host::{self, Clock, Machine, Warp};
 
 /// Most packet buffers of a router: 8 GiB of memory if all are ever used at once.
@@ -20,7 +20,7 @@ pub struct Driver {
     /// Their time.
     pub clock: Clock,
     /// What configurations may use.
-    pub surroundings: Surroundings,
+    pub environment: ClickEnvironment,
     /// `NAME=VALUE` settings.
     pub variables: Vec<(String, String)>,
     /// Control sockets to add to each configuration: a configuration string of ControlSocket each.
@@ -43,7 +43,7 @@ impl Driver {
         diagnostics: &mut Diagnostics,
     ) -> Option<Router> {
         let options = click::Options {
-            environment: &self.surroundings,
+            environment: &self.environment,
             variables: &self.variables,
             ..click::Options::default()
         };
@@ -69,7 +69,7 @@ impl Driver {
             });
         }
         let runtime = self.runtime();
-        let library = &self.surroundings.library;
+        let library = &self.environment.library;
         Router::new(flat, &text, library, runtime, self.settings, diagnostics)
             .map_err(|Refused(_)| ())
             .ok()
@@ -77,10 +77,10 @@ impl Driver {
 
     /// The runtime of a router, or of a thread of one.
     pub fn runtime(self: &Arc<Self>) -> Runtime {
-        let home = Box::new(Home {
+        let embedding = Box::new(ClickEmbedding {
             driver: Arc::clone(self),
         });
-        Runtime::new(home, packet::Pool::heap(BUFFERS))
+        Runtime::new(embedding, packet::Pool::heap(BUFFERS))
     }
 
     /// Takes the router that is to take the running one's place.
@@ -127,11 +127,11 @@ impl Driver {
     }
 }
 
-struct Home {
+struct ClickEmbedding {
     driver: Arc<Driver>,
 }
 
-impl Embedding for Home {
+impl Embedding for ClickEmbedding {
     fn steady(&self) -> Steady {
         self.driver.clock.steady()
     }

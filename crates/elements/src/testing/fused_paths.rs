@@ -36,7 +36,7 @@ const ELEMENTS: [&str; 19] = [
 ];
 
 /// The ways that packets go in routers, from which a few elements are then taken.
-const USUAL: [&str; 12] = [
+const PATH: [&str; 12] = [
     "Strip(14)",
     "CheckIPHeader",
     "GetIPAddress(16)",
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn routers_do_the_same_together(
-        path in prop::sample::subsequence(&USUAL[..], 1..=USUAL.len()),
+        path in prop::sample::subsequence(&PATH[..], 1..=PATH.len()),
         packets in prop::collection::vec(sent(), 1..80),
     ) {
         let apart = run(&path, "Paint(0) -> ", &packets);
@@ -230,7 +230,7 @@ fn forked(
 proptest! {
     #[test]
     fn outputs_behind_which_the_same_is_done_keep_each_flow_in_order(
-        path in prop::sample::subsequence(&USUAL[3..7], 0..=4),
+        path in prop::sample::subsequence(&PATH[3..7], 0..=4),
         encaps in 1usize..=4,
         collectors in 1usize..=4,
         packets in prop::collection::vec(sent(), 1..80),
