@@ -1,12 +1,11 @@
-// A translator between an IPv4 network and a server that has IPv6 alone, tried on a host and a
-// server that live beside it in memory.
+// A translator between an IPv4 network and an IPv6-only server, with a host and a server in memory.
 //
 // Headers are translated without state (SIIT): 10.0.0.1 is ::ffff:10.0.0.1 to the server. The
-// server's own address stands for no IPv4 address, so that it has a mapped one: the host knows it as
-// 192.0.2.6. ICMP errors are translated with the packets that they are about.
+// server's own address has no IPv4 form, so it is mapped: the host reaches it as 192.0.2.6. ICMP
+// errors are translated with the packets that they quote.
 //
-// The host sends the server five packets, which it sends back, and two with too few hops to get to
-// it. Ends by itself and prints what the host got.
+// The host sends the server five packets, which the server returns, and two packets with too few
+// hops. Ends by itself and prints the packets that the host received.
 //
 //   weir click examples/4to6.click
 

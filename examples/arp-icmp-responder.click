@@ -1,6 +1,6 @@
-// A responder: answers ARP and pings for all of 192.0.2.0/24, as if 254 hosts were there.
+// A responder: answers ARP requests and pings for all of 192.0.2.0/24, like 254 hosts.
 //
-// For tests of networks and of monitoring.
+// Use it to test networks and monitoring.
 //
 //   weir run examples/arp-icmp-responder.click --link net=tap:weir0
 //   ip addr add 192.0.2.1/24 dev weir0; ping 192.0.2.77

@@ -1,8 +1,8 @@
-// Controlled delay (RFC 8289): a link of 1000 packets a second that is offered 1010.
+// Controlled delay (RFC 8289): a link of 1000 packets a second with a load of 1010.
 //
 // Two queues get the same packets. Without CoDel the delay would grow to that of a full queue, 1 s.
-// With CoDel it is brought back to about 5 ms whenever it has been above that for 100 ms. Ends by
-// itself and prints the queues' lengths, which are the delays in milliseconds.
+// With CoDel it falls back to about 5 ms whenever it was above that for 100 ms. Ends by itself
+// and prints the queues' lengths, which are the delays in milliseconds.
 //
 //   weir click --simtime examples/codel-queue.click
 

@@ -1,8 +1,8 @@
-// A firewall between two networks, which it routes: 10.1.0.0/24 inside, 10.2.0.0/24 outside.
+// A routing firewall between two networks: 10.1.0.0/24 inside, 10.2.0.0/24 outside.
 //
-// Hosts inside may ping, ask for names, and use SSH, HTTP, HTTPS and iperf3; answers come back.
-// Everything else is refused at once, with an ICMP message, so that nobody has to wait for a
-// timeout. Each rule counts its packets.
+// Hosts inside may ping and use DNS, SSH, HTTP, HTTPS and iperf3; replies pass. Everything else is
+// rejected at once with an ICMP message, so clients do not wait for a timeout. Each rule counts its
+// packets.
 //
 //   weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
 

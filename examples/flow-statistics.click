@@ -1,10 +1,10 @@
-// The flows in a capture file: a line for each as it begins, and their packets and bytes at the end.
+// Lists the flows in a capture file: a line at the start of each, and packets and bytes at the end.
 //
 //   weir click --simtime examples/pcap-record.click FILE=flows.pcap
 //   weir click examples/flow-statistics.click FILE=flows.pcap
 //
-// For live traffic, put FromDevice(eth0, SNIFFER true, FORCE_IP true) in FromDump's place, and write
-// end.run when you have seen enough.
+// For live traffic, replace FromDump by FromDevice(eth0, SNIFFER true, FORCE_IP true), and write
+// end.run to finish.
 
 define($FILE flows.pcap);
 

@@ -1,7 +1,7 @@
-// Fragments: large packets through a link with a small MTU, and back to what they were.
+// Fragmentation: large packets cross a link with a small MTU and are reassembled.
 //
 // A hundred UDP packets of 4000 bytes are cut to fit 576 bytes. Every other fragment takes a detour
-// of 5 ms, so that they come in disorder, and they are put together again. Ends by itself.
+// of 5 ms, so they arrive out of order, and are reassembled. Ends by itself.
 //
 //   weir click --simtime examples/fragments.click
 

@@ -1,7 +1,7 @@
 // One end of a GRE tunnel (RFC 2784) between two sites: 10.1.0.0/24 here, 10.2.0.0/24 there.
 //
-// Works with any other router that knows the protocol, Linux' `ip tunnel add … mode gre` among
-// them. For the other end, exchange the values:
+// It works with any router that has the protocol, such as Linux' `ip tunnel add … mode gre`. For
+// the other end, exchange the values:
 //
 //   weir run examples/gre-tunnel.click --link inside=dev:eth1 --link outside=dev:eth2
 //   weir click examples/gre-tunnel.click INSIDE=eth1 OUTSIDE=eth2 LAN=10.2.0.1

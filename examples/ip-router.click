@@ -1,8 +1,8 @@
 // An IP router between three networks: 10.1.0.0/24, 10.2.0.0/24 and 10.3.0.0/24.
 //
-// What a router has to do (RFC 1812): it looks up routes, decrements the time to live, heeds IP
-// options, fragments what is too long for a link, and tells senders by ICMP what went wrong. It
-// answers pings to its own addresses, 10.x.0.1.
+// As RFC 1812 requires, it looks up routes, decrements the time to live, processes IP options,
+// fragments packets that are too long for a link, and reports errors to senders by ICMP. It answers
+// pings to its own addresses, 10.x.0.1.
 //
 //   weir run examples/ip-router.click --link net1=dev:eth1 --link net2=dev:eth2 --link net3=dev:eth3
 //   weir click examples/ip-router.click NET1=eth1 NET2=eth2 NET3=eth3

@@ -1,7 +1,7 @@
 // One end of an IP-in-IP tunnel (RFC 2003) between two sites: 10.1.0.0/24 here, 10.2.0.0/24 there.
 //
-// Works with any other router that knows the protocol, Linux' `ip tunnel add … mode ipip` among
-// them. For the other end, exchange the values:
+// It works with any router that has the protocol, such as Linux' `ip tunnel add … mode ipip`. For
+// the other end, exchange the values:
 //
 //   weir run examples/ipip-tunnel.click --link inside=dev:eth1 --link outside=dev:eth2
 //   weir click examples/ipip-tunnel.click INSIDE=eth1 OUTSIDE=eth2 LAN=10.2.0.1

@@ -2,9 +2,9 @@
 //
 // Packets between the sites travel as ESP (RFC 4303), encrypted by AES-128 in CBC mode (RFC 3602)
 // and authenticated by HMAC-SHA-1-96 (RFC 2404), with protection against replay. Each direction
-// has keys of its own. The keys here are well known: make your own, for example by
-// `openssl rand -hex 16`. Sequence numbers start anew with the configuration, which the other end
-// takes for a replay: when one end starts again, give both new keys. For the other end, exchange
+// has its own keys. The keys here are public: make your own, for example with
+// `openssl rand -hex 16`. Sequence numbers restart with the configuration, and the other end drops
+// them as replays: when one end restarts, give both new keys. For the other end, exchange
 // the values:
 //
 //   weir run examples/ipsec-tunnel.click --link inside=dev:eth1 --link outside=dev:eth2

@@ -1,13 +1,13 @@
-// An IPv6 router between two networks, 2001:db8:1::/64 and 2001:db8:2::/64, tried on two hosts that
-// live beside it in memory.
+// An IPv6 router between two networks, 2001:db8:1::/64 and 2001:db8:2::/64, with two hosts in
+// memory.
 //
-// What an IPv6 router has to do (RFC 8200, RFC 4861, RFC 4443): it discovers its neighbors, looks up
-// routes, takes a hop off each packet, and tells senders by ICMPv6 what went wrong. It fragments
-// nothing: who sends what is too long for a link learns how long it may be.
+// As RFC 8200, RFC 4861 and RFC 4443 require, it discovers its neighbors, looks up routes,
+// decrements the hop limit, and reports errors to senders by ICMPv6. It does not fragment: the
+// sender of a packet that is too long for a link learns the link's MTU.
 //
-// Host A sends host B packets that arrive, packets with too few hops to go, and packets that are too
-// long for B's network, and to somewhere else packets that no route is for. Ends by itself and
-// prints what became of them.
+// Host A sends host B packets that arrive, packets with too few hops, and packets that are too long
+// for B's network, and sends packets to an address without a route. Ends by itself and prints the
+// results.
 //
 //   weir click examples/ipv6-router.click
 

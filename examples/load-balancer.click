@@ -1,9 +1,8 @@
-// A load balancer: connections to 203.0.113.10, port 80, go to three servers in turn.
+// A load balancer: connections to 203.0.113.10, port 80, are distributed over three servers.
 //
-// The servers, 10.0.0.11 to 10.0.0.13, stay behind: all packets of a connection go to its server,
-// and answers come from the balancer's address. Memory for 10000 connections is set aside, for which
-// a guest has room; ten times as many take --memory 24M. Which server has which connection can be
-// read while it runs:
+// The servers are 10.0.0.11 to 10.0.0.13. All packets of a connection go to its server, and replies
+// come from the balancer's address. It reserves memory for 10000 connections, which fits a guest;
+// ten times as many need --memory 24M. A handler shows each connection's server:
 //
 //   weir run examples/load-balancer.click --link outside=dev:eth1 --link servers=dev:eth2
 //   weir read load-balancer flows.tcp_table

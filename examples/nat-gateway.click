@@ -1,8 +1,8 @@
 // A NAT gateway: hosts in 192.168.1.0/24 share one address, 198.51.100.2, towards a provider.
 //
-// TCP and UDP flows and pings from inside are translated both ways, and so are ICMP errors about
-// them. TCP connections to port 8080 of the outer address go on to port 80 of 192.168.1.10. The
-// gateway answers pings from inside; everything else from outside is dropped.
+// TCP and UDP flows and pings from inside are translated in both directions, with their ICMP
+// errors. TCP connections to port 8080 of the outer address are forwarded to port 80 of
+// 192.168.1.10. The gateway answers pings from inside and drops everything else from outside.
 //
 //   weir run examples/nat-gateway.click --link inside=dev:eth1 --link outside=dev:eth2
 //   weir click examples/nat-gateway.click INSIDE=eth1 OUTSIDE=eth2

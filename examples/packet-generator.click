@@ -1,7 +1,7 @@
-// A packet generator: UDP packets at a rate, from an interface, to a host on its network.
+// A packet generator: sends UDP packets at a rate, by an interface, to a host on its network.
 //
-// 1000 packets a second of 100 bytes, 5000 in all, then it ends. The destination is asked for by
-// ARP. Try it with packet-sink.click, or udp-reflector.click, at the other end.
+// It sends 5000 packets of 100 bytes, 1000 a second, and ends. It resolves the destination by ARP.
+// Try it with packet-sink.click or udp-reflector.click at the other end.
 //
 //   weir click examples/packet-generator.click NET=eth1 TO=10.0.0.2 RATE=10000
 //   weir run examples/packet-generator.click --link net=tap:weir0

@@ -1,4 +1,4 @@
-// A packet sink: takes in UDP packets to port 5001 of 10.0.0.2, and tells their rate each second.
+// A packet sink: receives UDP packets to port 5001 of 10.0.0.2, and prints their rate each second.
 //
 //   weir click examples/packet-sink.click NET=eth1
 //   weir run examples/packet-sink.click --link net=tap:weir0

@@ -1,6 +1,6 @@
-// Makes a capture file: a thousand UDP packets of two flows, a millisecond apart.
+// Writes a capture file: a thousand UDP packets of two flows, a millisecond apart.
 //
-// For trying out what reads captures, such as pcap-replay.click or tcpdump. Ends by itself.
+// Use it to try programs that read captures, such as pcap-replay.click or tcpdump. Ends by itself.
 //
 //   weir click --simtime examples/pcap-record.click FILE=flows.pcap && tcpdump -nr flows.pcap
 

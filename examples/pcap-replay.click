@@ -1,6 +1,6 @@
-// Replays a capture file on an interface, with the distances in time that the packets had.
+// Replays a capture file on an interface, at the intervals of the packets' timestamps.
 //
-// Ends when all was sent.
+// Ends after the last packet.
 //
 //   weir click examples/pcap-replay.click FILE=flows.pcap NET=eth1
 

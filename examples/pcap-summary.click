@@ -1,4 +1,4 @@
-// What is in a capture file: a line for each packet, and a count for each kind at the end.
+// Summarizes a capture file: a line for each packet, and a count for each kind at the end.
 //
 //   weir click --simtime examples/pcap-record.click FILE=flows.pcap
 //   weir click examples/pcap-summary.click FILE=flows.pcap

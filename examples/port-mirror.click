@@ -1,8 +1,8 @@
-// A port mirror: a wire between two interfaces, and a copy of each frame on a third.
+// A port mirror: forwards frames between two interfaces, and copies each to a third.
 //
-// For an analyser or an intrusion detection system that sees all and touches nothing: what it
-// sends is not forwarded. The copies' source is the mirror itself, so that no switch on their way
-// learns wrong places for the hosts.
+// The third interface is for an analyser or an intrusion detection system; frames from there are not
+// forwarded. The copies' source is the mirror itself, so that a switch on their path does not learn
+// wrong ports for the hosts.
 //
 //   weir run examples/port-mirror.click --link a=dev:eth1 --link b=dev:eth2 --link monitor=tap:mon0
 //   weir click examples/port-mirror.click A=eth1 B=eth2 MONITOR=eth3

@@ -1,8 +1,8 @@
-// A rate limiter for each network of customers: a bridge that polices what comes from them.
+// A rate limiter for customer networks: a bridge that polices the traffic from each.
 //
-// Customers' packets are told apart by their source: each of four networks may send 2 Mb/s, with
-// bursts of 100 kB; what is above that is dropped, and counted for each. Other sources share
-// 100 kb/s. What comes back is not limited.
+// It classifies packets by source: each of four networks may send 2 Mb/s, with bursts of 100 kB.
+// Packets above that are dropped and counted for each network. Other sources share 100 kb/s. The
+// reverse direction is not limited.
 //
 //   weir run examples/rate-limiter.click --link customers=dev:eth1 --link uplink=dev:eth2
 //   weir read rate-limiter c1/above.count

@@ -1,8 +1,8 @@
-// Random early detection: a link of 1000 packets a second that is offered 1200 for ten seconds.
+// Random early detection: a link of 1000 packets a second with a load of 1200 for ten seconds.
 //
-// Packets are dropped at random before the queue is full, the more the longer it is on average, so
-// that no burst of drops hits all senders at once. Ends by itself and prints what became of the
-// packets.
+// Packets are dropped at random before the queue is full, with a probability that grows with its
+// average length, so that drops do not hit all senders at once. Ends by itself and prints the
+// counts.
 //
 //   weir click --simtime examples/red-queue.click
 

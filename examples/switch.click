@@ -1,6 +1,6 @@
-// A learning Ethernet switch of three ports. It speaks the spanning tree protocol, so that it may
-// be wired in loops with others of its kind: links that are one too many rest until they are
-// needed. Nothing passes for its first thirty seconds, while it listens and learns.
+// A learning Ethernet switch of three ports. It runs the spanning tree protocol, so it may be wired
+// in loops with other switches: redundant links are blocked until they are needed. No frame passes
+// for the first thirty seconds, while it listens and learns.
 //
 //   weir run examples/switch.click --link p0=tap:weir0 --link p1=tap:weir1 --link p2=dev:eth1
 

@@ -1,8 +1,8 @@
 // A traffic shaper in front of a slow uplink of 8 Mb/s: three classes, by a bridge.
 //
-// Voice (expedited forwarding, SIP, pings) always goes first. Of what is left, the web gets three
-// parts and everything else one part (stride scheduling). The queue builds up here, where there
-// are classes, and not in the modem, where there are none. Downstream passes as it is.
+// Voice (expedited forwarding, SIP, pings) always goes first. Of the rest, the web gets three parts
+// and other traffic one part (stride scheduling). The queue builds up here, with classes, and not in
+// the modem, which has none. Downstream traffic passes unchanged.
 //
 //   weir run examples/traffic-shaper.click --link inside=dev:eth1 --link uplink=dev:eth2
 //   weir click examples/traffic-shaper.click INSIDE=eth1 UPLINK=eth2 RATE=20Mbps

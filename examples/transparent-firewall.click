@@ -1,8 +1,8 @@
-// A firewall that nobody sees: a bridge between two halves of one network, which filters IP.
+// A transparent firewall: a bridge between two halves of one network, which filters IP.
 //
-// Hosts on both sides keep their addresses. ARP passes; of IP, hosts inside may open TCP
-// connections, ask for names and the time, and ping; what comes back passes; hosts outside reach
-// the web server 10.0.0.80 inside. The rest is dropped, and IPv6 with it.
+// Hosts on both sides keep their addresses. ARP passes. Hosts inside may open TCP connections, use
+// DNS and NTP, and ping; replies pass. Hosts outside reach the web server 10.0.0.80 inside.
+// Everything else is dropped, IPv6 included.
 //
 //   weir run examples/transparent-firewall.click --link inside=dev:eth1 --link outside=dev:eth2
 //   weir click examples/transparent-firewall.click INSIDE=eth1 OUTSIDE=eth2

@@ -1,7 +1,7 @@
 // A UDP reflector: sends each UDP packet for 10.0.0.2, port 7, back to where it came from.
 //
-// The echo service (RFC 862), for measuring round-trip times and loss. Packets from ports below
-// 1024 are not answered, so that two reflectors cannot be made to talk to each other.
+// It is the echo service (RFC 862), to measure round-trip times and loss. It does not answer packets
+// from ports below 1024, so that two reflectors cannot answer each other.
 //
 //   weir run examples/udp-reflector.click --link net=tap:weir0
 //   weir click examples/udp-reflector.click NET=eth1

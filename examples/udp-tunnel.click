@@ -1,7 +1,7 @@
 // One end of a UDP tunnel between two sites: 10.1.0.0/24 here and 10.2.0.0/24 there.
 //
-// Whole IP packets travel as payload of UDP packets between 192.0.2.1 and 192.0.2.2, port 4789, and
-// pass NATs and firewalls that know nothing but TCP and UDP. Nothing is encrypted: see
+// IP packets travel as payload of UDP packets between 192.0.2.1 and 192.0.2.2, port 4789, and pass
+// NATs and firewalls that accept only TCP and UDP. The payload is not encrypted: see
 // ipsec-tunnel.click. For the other end, exchange the values:
 //
 //   weir run examples/udp-tunnel.click --link inside=dev:eth1 --link outside=dev:eth2

@@ -1,5 +1,5 @@
 // A router between two VLANs of one trunk: 10, with 10.0.10.0/24, and 20, with 10.0.20.0/24. It
-// answers pings, and says so when a packet has no hop left.
+// answers pings, and reports expired packets by ICMP.
 //
 //   weir run examples/vlan-gateway.click --link trunk=dev:eth1
 

@@ -1,7 +1,7 @@
 // Two networks on one VLAN trunk.
 //
-// Frames that come untagged on `red` leave tagged with VLAN 10 on the trunk, those on `blue` with
-// VLAN 20; frames that come on the trunk lose their tag and leave on the network that it names.
+// Untagged frames from `red` leave on the trunk with VLAN 10, those from `blue` with VLAN 20. Frames
+// from the trunk leave untagged on the network of their VLAN.
 // Other VLANs, and untagged frames on the trunk, are dropped.
 //
 //   weir run examples/vlan-trunk.click --link red=dev:eth1 --link blue=dev:eth2 --link trunk=dev:eth3

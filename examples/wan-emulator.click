@@ -1,7 +1,7 @@
-// A wide area network in a box: a wire between two interfaces that is slow and far.
+// A wide area network emulator: a slow, long link between two interfaces.
 //
-// Each direction carries 10 Mb/s and takes 40 ms, with queues as a provider's modem has them. For
-// trying out how applications behave far away.
+// Each direction carries 10 Mb/s with a delay of 40 ms, and has queues like a provider's modem. Use
+// it to test applications over long distances.
 //
 //   weir run examples/wan-emulator.click --link a=dev:eth1 --link b=dev:eth2
 //   weir click examples/wan-emulator.click A=eth1 B=eth2 RATE=2Mbps DELAY=300ms

@@ -1,7 +1,7 @@
 // Weighted sharing: three flows on one link, scheduled by stride in the ratio 3 : 2 : 1.
 //
 // Each flow offers more than its share; the link of 600 packets a second gives 300, 200 and 100 to
-// them. When the first one ends, the others share what it leaves in the ratio 2 : 1. Ends by itself.
+// them. When the first flow ends, the others share the link in the ratio 2 : 1. Ends by itself.
 //
 //   weir click --simtime examples/weighted-queues.click
 

@@ -156,20 +156,20 @@ impl core::fmt::Display for BootError {
             Self::NameTooLong(n) => {
                 write!(
                     f,
-                    "the guest's name has {n} bytes, give it at most {NAME_MAX}"
+                    "the guest's name has {n} bytes, and the maximum is {NAME_MAX}"
                 )
             }
             Self::ConfigTooLong(n) => {
                 write!(
                     f,
-                    "the configuration has {n} bytes, at most {CONFIG_MAX} can be booted"
+                    "the configuration has {n} bytes, and the maximum is {CONFIG_MAX}"
                 )
             }
             Self::AreaTooShort => f.write_str("the boot area is too short for its contents"),
             Self::NotABootPage => f.write_str("there is no boot page at this address"),
             Self::Version(v) => write!(
                 f,
-                "the boot page has version {v} but this image knows {BOOT_VERSION}, build both from one tree"
+                "the boot page has version {v}, and this image knows {BOOT_VERSION}: build both from one tree"
             ),
             Self::Layout => f.write_str("the boot page has an offset outside its area"),
         }

@@ -111,7 +111,7 @@ impl core::fmt::Display for ChannelError {
             Self::Length(n) => {
                 write!(
                     f,
-                    "a control message announces {n} bytes, at most {PAYLOAD_MAX} are allowed"
+                    "a control message announces {n} bytes, and the maximum is {PAYLOAD_MAX}"
                 )
             }
         }

@@ -14,7 +14,7 @@ pub fn pages() -> Vec<Page> {
     pages
 }
 
-/// Gives out the frames that came from a port of the switch.
+/// Emits the frames from a port of the switch.
 ///
 /// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
 ///
@@ -37,7 +37,7 @@ pub struct FromPort {
 
 impl Element for FromPort {}
 
-/// Says that frames go to a port of the switch.
+/// Sends frames to a port of the switch.
 ///
 /// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
 ///

@@ -57,7 +57,7 @@ pub static FUNCTION: Function = Function {
     name: "click",
     build: |properties, _| match &properties.lookup {
         LookupKind::Click { config } => Ok(Box::new(ClickFunction::new(config)?)),
-        other => Err(format!("‘{other}’ is no Click configuration")),
+        other => Err(format!("‘{other}’ is not a Click configuration")),
     },
 };
 

@@ -108,7 +108,7 @@ pub fn check(
                 diagnostics.error(
                     &location,
                     format_args!(
-                        "interface ‘{interface}’ stands on nothing: give it a link, as in --link {interface}={stand}"
+                        "interface ‘{interface}’ has no link: give it one, as in --link {interface}={stand}"
                     ),
                 );
             }

@@ -243,7 +243,7 @@ fn encode<B: Serialize>(body: &B) -> Result<Vec<u8>> {
 
 fn confused(error: &dyn std::fmt::Display) -> Error {
     Error::failed(format_args!(
-        "the node's answer cannot be understood: {error}: is it of the same version?"
+        "the node's answer cannot be parsed: {error}: is it of the same version?"
     ))
 }
 
@@ -284,7 +284,7 @@ async fn exchange(
         Error::new(
             Kind::Unavailable,
             format_args!(
-                "the node at {} ended before it answered ({error}): what was asked of it may be done or not",
+                "the node at {} ended before it answered ({error}): the request may have been carried out",
                 socket.display()
             ),
         )

@@ -148,98 +148,98 @@ macro_rules! faults {
 faults! {
     /// A name that cannot be.
     Name { what: String, name: String, most: usize } Invalid "name" =>
-        "‘{name}’ is no name for {what}: use 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’";
+        "‘{name}’ is not a valid name for {what}: use 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’";
     /// No link.
     NoLink { name: String } NotFound =>
-        "no link ‘{name}’: `weir link show` lists those there are, `weir link attach` and `weir stub create` make more";
+        "no link ‘{name}’: `weir link show` lists links, `weir link attach` and `weir stub create` add one";
     /// A link where a stub is asked for.
     NoStub { name: String } Invalid =>
-        "‘{name}’ is no stub but an attached interface: `weir link show {name}` shows it, `weir link detach {name}` removes it";
+        "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";
     /// A stub where a link is asked for.
     IsStub { name: String } Invalid =>
         "‘{name}’ is a stub, which has no interface: `weir stub show {name}` shows it, `weir stub delete {name}` removes it, `weir switch set {name}` changes it, and properties are set on its VNICs";
     /// No VNIC.
-    NoVnic { name: String } NotFound => "no VNIC ‘{name}’: `weir vnic show` lists those there are";
+    NoVnic { name: String } NotFound => "no VNIC ‘{name}’: `weir vnic show` lists them";
     /// Neither a link nor a VNIC.
     NoLinkOrVnic { name: String } NotFound "link" =>
-        "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are";
+        "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them";
     /// Nothing that counts.
     NoPort { name: String } NotFound =>
-        "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are";
+        "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them";
     /// No guest.
-    NoGuest { name: String } NotFound => "no guest ‘{name}’: `weir ls` lists those there are";
+    NoGuest { name: String } NotFound => "no guest ‘{name}’: `weir ls` lists them";
     /// No flow.
-    NoFlow { name: String } NotFound => "no flow ‘{name}’: `weir flow show` lists those there are";
+    NoFlow { name: String } NotFound => "no flow ‘{name}’: `weir flow show` lists them";
     /// No wire.
-    NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists those there are";
+    NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists them";
     /// No entry.
     NoEntry { link: String, flow: String } NotFound =>
-        "the flow table of ‘{link}’ has no entry for {flow}: `weir switch flows {link}` lists those there are";
+        "the flow table of ‘{link}’ has no entry for {flow}: `weir switch flows {link}` lists them";
     /// An entry to what is no port of the link.
     NotOnLink { port: String, link: String } NotFound "port" =>
-        "‘{port}’ is no VNIC on ‘{link}’: `weir vnic show` lists those there are";
+        "‘{port}’ is not a VNIC on ‘{link}’: `weir vnic show` lists them";
     /// A guest's interface on nothing.
     StandsOnNothing { guest: String, interface: String, on: String } NotFound "interfaces" =>
-        "interface ‘{interface}’ of guest ‘{guest}’: no VNIC or link ‘{on}’: `weir vnic show` and `weir link show` list those there are";
+        "interface ‘{interface}’ of guest ‘{guest}’: no VNIC or link ‘{on}’: `weir vnic show` and `weir link show` list them";
     /// A namespace that is to exist.
     NoNamespace { name: String } NotFound "existing" =>
-        "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’";
+        "there is no network namespace ‘{name}’, which the wire says exists: `ip netns add {name}`, or remove ‘existing’";
 
     /// A name of a link or VNIC that is taken.
     Taken { what: &'static str, name: String } Exists "name" =>
-        "there is {what} called ‘{name}’ already: choose another name";
+        "there is already {what} named ‘{name}’: choose another name";
     /// A link that is attached.
     Attached { name: String } Exists "name" =>
-        "‘{name}’ is attached already: `weir link detach {name}` first to attach it otherwise";
+        "‘{name}’ is already attached: `weir link detach {name}` first to attach it in another way";
     /// A guest of that name.
     GuestExists { name: String } Exists "name" =>
-        "there is a guest called ‘{name}’ already: choose another name, or `weir destroy {name}` first";
+        "there is already a guest named ‘{name}’: choose another name, or `weir destroy {name}` first";
     /// A flow of that name.
     FlowExists { name: String } Exists "name" =>
-        "there is a flow called ‘{name}’ already: choose another name";
+        "there is already a flow named ‘{name}’: choose another name";
     /// An Ethernet address that another VNIC has.
     AddressTaken { mac: Mac, link: String, other: String } Exists "mac" =>
-        "VNIC ‘{other}’ on ‘{link}’ has the address {mac} already: choose another, or none for a random one";
+        "VNIC ‘{other}’ on ‘{link}’ already has the address {mac}: choose another, or give none for a random one";
     /// An entry that leads elsewhere.
     EntryExists { name: String, port: String } Exists =>
-        "there is one already, which leads to ‘{port}’: `weir switch remove-flow {name}` first";
+        "the flow has an entry, which leads to ‘{port}’: `weir switch remove-flow {name}` first";
 
     /// A link with VNICs on it.
     HasVnics { name: String, vnics: String } InUse =>
-        "‘{name}’ is in use: delete what stands on it first ({vnics})";
+        "‘{name}’ is in use: delete its VNICs first ({vnics})";
     /// A link or VNIC with flows.
     HasFlows { name: String, flows: String } InUse =>
         "‘{name}’ has flows: remove them first ({flows})";
     /// A VNIC that is the default of a flow table.
     IsDefault { vnic: String, link: String } InUse =>
-        "‘{vnic}’ is in use: what has no entry in the flow table of ‘{link}’ goes to it: set `default` of its switch to normal, drop or output:VNIC first";
+        "‘{vnic}’ is in use as the default of the flow table of ‘{link}’: set `default` of that switch to normal, drop or another output:VNIC first";
     /// A VNIC of a guest.
     HasGuest { vnic: String, guest: String } InUse =>
         "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’: `weir destroy {guest}` first";
     /// A VNIC that another guest has.
     GuestHas { vnic: String, guest: String } InUse "interfaces" =>
-        "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’ already";
+        "VNIC ‘{vnic}’ is already an interface of guest ‘{guest}’";
     /// A VNIC that serves no guest.
     ServesNoGuest { vnic: String, fields: &'static str } InUse "interfaces" =>
         "VNIC ‘{vnic}’ does not serve guests: make one without {fields}";
     /// An MTU that a guest was told.
     MtuTold { vnic: String, guest: String } InUse "properties" =>
-        "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs, which was told of it when it started: `weir destroy {guest}` first";
+        "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs with it: `weir destroy {guest}` first";
     /// Fields that cannot change in use.
     Fixed { what: &'static str, name: String, can: &'static str } InUse =>
-        "of {what} ‘{name}’, only {can} can change in use: remove it first, then create it with the new specification";
+        "only {can} of {what} ‘{name}’ can change in use: remove it first, then create it with the new specification";
     /// A wire that is being changed.
     WireChanging { name: String } InUse =>
-        "wire ‘{name}’ is being changed: try again when that is done";
+        "wire ‘{name}’ is being changed: try again later";
     /// A link of a wire that is attached in another way.
     AttachedOtherwise { name: String } InUse =>
-        "‘{name}’ is attached already, and otherwise: `weir link detach {name}` first, or have the wire say how it is (`weir link show {name}`)";
+        "‘{name}’ is already attached in another way: `weir link detach {name}` first, or give the wire the link's fields (`weir link show {name}`)";
     /// A link of a wire whose port has other properties.
     AttachedWith { name: String, has: String, said: String } InUse =>
-        "‘{name}’ is attached already, and its port has {has}, not {said}: `weir link detach {name}` first, or leave that out of the wire";
+        "‘{name}’ is already attached, and its port has {has}, not {said}: `weir link detach {name}` first, or remove that from the wire";
     /// A link of a wire that cannot be attached in another way while it is attached.
     LinkFixed { name: String, wire: String } InUse =>
-        "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first";
+        "link ‘{name}’ is attached: its mode cannot change meanwhile; `weir wire delete {wire}` first";
 
     /// Several places of a VNIC.
     Places { vnic: String, fields: &'static str } Invalid "namespace" =>
@@ -249,61 +249,61 @@ faults! {
         "‘{vnic}’ has no interface on this host: `{field}` is for a VNIC with `namespace` or `host`";
     /// An Ethernet address that cannot be a VNIC's.
     NotUnicast { mac: Mac } Invalid "mac" =>
-        "{mac} cannot be a VNIC's address: it must be a unicast address that is not zero";
+        "{mac} cannot be a VNIC's address: it must be a unicast address other than zero";
     /// One VNIC for two interfaces.
     VnicTwice { vnic: String } Invalid "interfaces" =>
         "VNIC ‘{vnic}’ cannot be two interfaces of one guest";
     /// A number of CPUs.
     Cpus { cpus: usize, most: usize } Invalid "cpus" =>
-        "{cpus} CPUs cannot be: a guest has 1 to {most}";
+        "{cpus} CPUs are invalid: a guest has 1 to {most}";
     /// A CPU that there is none of.
     NoCpu { cpu: usize, there: String } Invalid "pin" =>
         "there is no CPU {cpu} that the node may use: it has {there}";
     /// An MTU of a stub.
     StubMtu { mtu: u16, least: u16, most: u16 } Invalid "mtu" =>
-        "an MTU of {mtu} cannot be: a stub's is from {least} to {most} bytes";
+        "an MTU of {mtu} is invalid: a stub's is from {least} to {most} bytes";
     /// An MTU above a guest's largest.
     GuestMtu { vnic: String, asked: u16, most: u16 } Invalid "properties" =>
-        "mtu={asked} for ‘{vnic}’ cannot be: a guest takes IP packets of at most {most} bytes";
+        "mtu={asked} for ‘{vnic}’ is invalid: a guest takes IP packets of at most {most} bytes";
     /// An MTU above the link's.
     LinkMtu { vnic: String, asked: u16, link: String, mtu: u16, tag: &'static str } Invalid "properties" =>
-        "mtu={asked} for ‘{vnic}’ cannot be: its link ‘{link}’ has an MTU of {mtu} bytes{tag}, which is the most";
+        "mtu={asked} for ‘{vnic}’ is invalid: its link ‘{link}’ has an MTU of {mtu} bytes{tag}, the maximum";
     /// An MTU above that of the link's own interface.
     OwnMtu { link: String, asked: u16, mtu: u16 } Invalid "port" =>
-        "mtu={asked} for ‘{link}’ cannot be: it has an MTU of {mtu} bytes, which is the most";
+        "mtu={asked} for ‘{link}’ is invalid: it has an MTU of {mtu} bytes, the maximum";
     /// An MTU below IPv6's least.
     Ipv6Mtu { vnic: String, asked: u16, address: ipnet::IpNet, least: u16 } Invalid "properties" =>
-        "mtu={asked} for ‘{vnic}’ cannot be: its interface has the address {address}, and IPv6 takes {least} bytes at least";
+        "mtu={asked} for ‘{vnic}’ is invalid: its interface has the address {address}, and IPv6 needs at least {least} bytes";
     /// More lanes than there are.
     Lanes { asked: u16, there: usize } Invalid "lanes" =>
-        "lanes={asked} cannot be: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
+        "lanes={asked} is invalid: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
         if *there == 1 { "lane" } else { "lanes" };
     /// A device of a link without one.
     NoDevice { name: String, field: &'static str } Invalid "device" =>
-        "link ‘{name}’ has `{field}`, so it has no `device` and no `mode`: leave them out";
+        "link ‘{name}’ has `{field}`, so it has no `device` and no `mode`: remove them";
     /// A device of another name.
     OtherDevice { name: String, device: String } Invalid "device" =>
-        "link ‘{name}’ is called as its interface: `device` is ‘{name}’ or left out, not ‘{device}’";
+        "link ‘{name}’ has the name of its interface: `device` is ‘{name}’ or absent, not ‘{device}’";
     /// No flow table.
     NoTable { name: String, lookup: String } Invalid "lookup" =>
-        "the switch of ‘{name}’ has no flow table, it works by {lookup}: set its `lookup` to flow-table first";
+        "the switch of ‘{name}’ has no flow table, its lookup function is {lookup}: set `lookup` to flow-table first";
     /// A default without a flow table.
     NoDefault { name: String, lookup: String } Invalid "default" =>
-        "`default` is for a switch whose `lookup` is flow-table; ‘{name}’ works by {lookup}";
+        "`default` is for a switch whose `lookup` is flow-table; that of ‘{name}’ is {lookup}";
     /// An action that is none.
     Action { action: String } Invalid "default" =>
-        "default={action} cannot be: it is normal (by addresses), drop, or output:VNIC";
+        "default={action} is invalid: it is normal (by addresses), drop, or output:VNIC";
     /// A wire under another's name.
     WireName { path: String, text: String } Invalid "wire" =>
-        "the wire is called ‘{text}’ in its text and ‘{path}’ in its path: they have to be one";
+        "the wire is named ‘{text}’ in its text and ‘{path}’ in its path: both names must be the same";
     /// A body under another's name.
     OtherName { path: String, body: String } Invalid "name" =>
-        "the resource is called ‘{body}’ in the body and ‘{path}’ in the path: they have to be one";
+        "the resource is named ‘{body}’ in the body and ‘{path}’ in the path: both names must be the same";
     /// A purge without confirmation.
     Unconfirmed {} Invalid "confirm" =>
         "this removes all guests, VNICs, links and the switch, and ends the node: it needs the body {{\"confirm\": true}}";
     /// A step that is none.
-    NoStep { part: String } Failed => "{part} cannot change so";
+    NoStep { part: String } Failed => "{part} cannot change in this way";
 }
 
 impl From<Fault> for Error {
@@ -323,7 +323,7 @@ impl From<switch::client::ClientError> for Error {
             ClientError::Refused(why) => Error::refused(format_args!("the switch refused: {why}")),
             error => Error::new(
                 Kind::Unavailable,
-                format_args!("{error}: try again in a second, the node starts another"),
+                format_args!("{error}: try again in a second, when the node has started another"),
             ),
         }
     }

@@ -1,19 +1,27 @@
-//! One host: what is wanted of it, what runs on it, and the service that brings the one to the
-//! other.
+//! The control plane of one host: specifications, the processes and interfaces that run, and the
+//! service that makes the second match the first.
 //!
 //! ```text
-//! weir ──client──> api ──jobs──> node ──> store   what is wanted (redb)
+//! weir ──client──> api ──jobs──> node ──> store   specifications (redb)
 //!                  (axum)          │
-//!                                  └────> host    what runs: the switch, guests, interfaces
+//!                                  └────> host    the switch, guests, interfaces
 //! ```
 //!
-//! [`node::Node`] is plain, synchronous code on one thread: it forks guests and the switch, which
-//! a process with threads cannot, and nothing else has to be locked. The [`service`] around it
-//! hands it one job after the other and waits where there is something to wait for. Whatever is
-//! asked is checked ([`model`]), done on the [`host`], and then kept in the [`store`]; what fails
-//! on the way is undone, so nothing is half done. What the host does not have any more, or not
-//! yet, the node brings back ([`node::Node::reconcile`]): after a restart of its own, of the
-//! switch, or of the machine.
+//! A module uses only modules above it: [`error`], [`model`] (specification, status and record of
+//! each resource), [`store`], [`wire`] (files, the planner), [`host`], [`node`] (reconciles `host`
+//! with `store`), [`service`] (jobs), [`operation`] (each operation of the API, declared once),
+//! [`api`], [`client`], [`server`] (the process).
+//!
+//! [`node::Node`] is synchronous and owned by one thread: it forks guests and the switch, which a
+//! process with threads cannot. The [`service`] gives it one job at a time. A job that waits for a
+//! guest polls in later jobs: first without a pause, since most answers take microseconds, then
+//! every millisecond. Each operation is checked ([`model`]), done on the [`host`] and then kept in
+//! the [`store`]; an error undoes what was done. [`node::Node::reconcile`] restores what the host
+//! lacks after a restart of the node, the switch or the machine.
+//!
+//! A fork takes about 0.4 ms (strace, 30 guests, 31 MB resident), independent of the number of
+//! guests, whose memory is not mapped into children. A pre-forked process takes it off the path of
+//! a guest with the shape of the one before.
 #![forbid(unsafe_code)]
 
 pub mod api;

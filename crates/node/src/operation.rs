@@ -251,25 +251,25 @@ impl<B: Payload, T: Payload> Operation<B, T> {
 fn told(kind: Kind) -> &'static str {
     match kind {
         Kind::Invalid => "`invalid`: the request itself is wrong.",
-        Kind::NotFound => "`not-found`: there is nothing of that name.",
+        Kind::NotFound => "`not-found`: nothing has that name.",
         Kind::Exists => "`exists`: the name or address is taken.",
-        Kind::InUse => "`in-use`: something else needs it.",
+        Kind::InUse => "`in-use`: something else uses it.",
         Kind::Refused => "`refused`: the host, the switch or the guest refused.",
-        Kind::Unavailable => "`unavailable`: there is no switch, or no answer, at the moment.",
-        Kind::Failed => "`failed`: the node failed; nothing is changed.",
+        Kind::Unavailable => "`unavailable`: the switch is not running, or does not answer.",
+        Kind::Failed => "`failed`: the node failed; nothing was changed.",
     }
 }
 
 fn example_of(kind: Kind) -> Error {
     let sentence = match kind {
         Kind::Invalid => {
-            "‘a b’ is no name for a VNIC: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’"
+            "‘a b’ is not a valid name for a VNIC: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’"
         }
-        Kind::NotFound => "no VNIC ‘desk0’: `weir vnic show` lists those there are",
-        Kind::Exists => "there is a VNIC called ‘desk0’ already: choose another name",
+        Kind::NotFound => "no VNIC ‘desk0’: `weir vnic show` lists them",
+        Kind::Exists => "there is already a VNIC named ‘desk0’: choose another name",
         Kind::InUse => "VNIC ‘desk0’ is an interface of guest ‘fw’: `weir destroy fw` first",
         Kind::Refused => "interface ‘eth1’ is down: `ip link set eth1 up`",
-        Kind::Unavailable => "there is no switch at the moment: try again in a second",
+        Kind::Unavailable => "the switch is not running: try again in a second",
         Kind::Failed => "the node's state cannot be written: no space left on device",
     };
     Error::new(kind, sentence)
@@ -298,13 +298,11 @@ impl<S: Spec> Object<S> {
             Verb::Create => (format!("create-{}", S::NOUN), format!("Creates {one}.")),
             Verb::Put => (
                 format!("put-{}", S::NOUN),
-                format!("Has {one} be as the body says: it is created or changed."),
+                format!("Creates {one}, or changes it to match the body."),
             ),
             Verb::Patch => (
                 format!("patch-{}", S::NOUN),
-                format!(
-                    "Changes fields of {one} (JSON merge patch); a field that is null is reset."
-                ),
+                format!("Changes fields of {one} (JSON merge patch); null resets a field."),
             ),
             Verb::Delete => (format!("delete-{}", S::NOUN), format!("Removes {one}.")),
         };

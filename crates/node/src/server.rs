@@ -78,7 +78,7 @@ pub fn purge(places: Places, switch: Option<Options>) -> Result<()> {
         while its.is_some() && held() == its {
             if start.elapsed() > END {
                 return Err(Error::failed(format_args!(
-                    "everything is removed, but the node did not end within {} s",
+                    "everything was removed, but the node did not end within {} s",
                     END.as_secs()
                 )));
             }
@@ -117,7 +117,7 @@ fn lock(places: &Places) -> Result<fs::File> {
                 return Err(Error::new(
                     Kind::Exists,
                     format_args!(
-                        "a node runs already at {}: end it first, or set WEIR_RUN and WEIR_STATE for another",
+                        "a node is already running at {}: end it first, or set WEIR_RUN and WEIR_STATE for a second one",
                         places.run.display()
                     ),
                 ));

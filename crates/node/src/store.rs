@@ -33,7 +33,7 @@ type RecordTable = TableDefinition<'static, &'static str, &'static [u8]>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder cannot be made.
-    #[error("{path}: {source}: set WEIR_STATE to a folder that you may write", path = path.display())]
+    #[error("{path}: {source}: set WEIR_STATE to a writable folder", path = path.display())]
     Folder {
         /// Which.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// Another process has it.
-    #[error("{path} is in use: a node runs already on this state", path = path.display())]
+    #[error("{path} is in use: a node is already running on this state", path = path.display())]
     InUse {
         /// The file.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum StoreError {
         source: Box<redb::Error>,
     },
     /// Its file is not as it was written.
-    #[error("{path} is damaged ({why}): restore a copy of it, or move it away; without it the node does not know the guests that run, which have to be ended by hand", path = path.display())]
+    #[error("{path} is damaged ({why}): restore a copy of it, or move it away; if you move it away, end the running guests by hand, since the node does not know them", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum StoreError {
         source: Box<redb::Error>,
     },
     /// A record is none.
-    #[error("the record ‘{name}’ of the node's state cannot be understood: {why}")]
+    #[error("the record ‘{name}’ of the node's state cannot be parsed: {why}")]
     Record {
         /// Its name.
         name: String,

@@ -15,7 +15,7 @@ use seccompiler::{
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
     /// The kernel refused to let something go.
-    #[error("cannot give up {what}: {source}")]
+    #[error("cannot drop {what}: {source}")]
     GiveUp {
         /// What was to be given up.
         what: &'static str,

@@ -206,7 +206,7 @@ fn run(mut worker: Worker, jobs: Receiver<Job>) {
     let _guard = EndsProcess;
     loop {
         if let Err(error) = worker.run() {
-            let _ = writeln!(std::io::stderr(), "switch: a lane cannot go on: {error}");
+            let _ = writeln!(std::io::stderr(), "switch: a lane stopped: {error}");
             sys::process::exit(1);
         }
         loop {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Mac(pub [u8; 6]);
 
-/// A text that is no Ethernet address.
+/// A text that is not an Ethernet address.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "‘{0}’ is no Ethernet address: write six pairs of hexadecimal digits, as in 02:00:00:00:00:01"
+    "‘{0}’ is not an Ethernet address: write six pairs of hexadecimal digits, as in 02:00:00:00:00:01"
 )]
 pub struct NoMac(String);
 

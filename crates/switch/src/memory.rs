@@ -36,7 +36,7 @@ pub enum MemoryError {
         source: Errno,
     },
     /// The file is shorter than its geometry says.
-    #[error("the memory file has {found} bytes where its geometry needs {needed}")]
+    #[error("the memory file has {found} bytes, and its geometry needs {needed}")]
     Short {
         /// Size found.
         found: u64,

@@ -119,7 +119,7 @@ pub struct Interface {
     pub is_up: bool,
     /// Its MTU, in bytes.
     pub mtu: u32,
-    /// Its Ethernet address; none if it is no Ethernet interface.
+    /// Its Ethernet address; none if it is not an Ethernet interface.
     pub mac: Option<Mac>,
 }
 

@@ -329,7 +329,7 @@ impl Server {
     fn slot_of(&self, port: PortId) -> Result<PortIndex, String> {
         match self.lanes.member(port.slot) {
             Some(member) if member.id == port => Ok(port.slot),
-            _ => Err("the port is not attached any more".into()),
+            _ => Err("the port is no longer attached".into()),
         }
     }
 }

@@ -68,7 +68,7 @@ fn interfaces_are_joined_by_af_xdp() {
         mode: Mode::Xdp,
     });
     let taken = taken.unwrap_err().to_string();
-    assert!(taken.contains("AF_XDP socket already"), "{taken}");
+    assert!(taken.contains("already has an AF_XDP socket"), "{taken}");
     let rate = exchange(&a, &mut b, "200M");
     let [sa, sb] = [pa, pb].map(|port| {
         client.catch_up(port).unwrap();

@@ -422,11 +422,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(many.contains("needs the port's Ethernet address"), "{many}");
     let flow = "transport=udp".parse().unwrap();
     let name = client.add_flow("two words", FlowOn::Domain(0), flow, Default::default());
-    assert!(
-        name.unwrap_err()
-            .to_string()
-            .contains("is no name of a flow")
-    );
+    assert!(name.unwrap_err().to_string().contains("is not a flow name"));
     let none = client.remove_flow("none").unwrap_err().to_string();
     assert!(none.contains("no flow ‘none’"), "{none}");
 }

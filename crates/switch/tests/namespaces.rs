@@ -79,7 +79,7 @@ fn a_tap_device_joins_a_domain_and_goes_with_its_port() {
     let link = HostLink::open(&options).unwrap();
     assert_eq!(link.mac(), mac);
     let taken = HostLink::open(&options).unwrap_err().to_string();
-    assert!(taken.contains("exists already"), "{taken}");
+    assert!(taken.contains("already an interface"), "{taken}");
     let port = join(switch.client(), link, 0);
     let host = Host::new("a");
     host.take(&tap, 1, 1);

@@ -14,20 +14,20 @@ pub enum Error {
     NoKvm,
     /// /dev/kvm exists but may not be opened.
     #[error(
-        "/dev/kvm may not be opened: run as root or join the kvm group, or use the process wall (isolation \"process\")"
+        "no permission to open /dev/kvm: run as root or join the kvm group, or use the process wall (isolation \"process\")"
     )]
     KvmPermission,
     /// /dev/kvm does not do what a guest needs.
     #[error(
-        "KVM on this machine can't run guests ({0}): use the process wall (isolation \"process\")"
+        "KVM on this machine cannot run guests ({0}): use the process wall (isolation \"process\")"
     )]
     KvmUnusable(String),
     /// The image is not one.
-    #[error("the guest image can't be used: {0}")]
+    #[error("the guest image cannot be used: {0}")]
     Image(&'static str),
     /// Not enough memory for image, stack and the smallest heap.
     #[error(
-        "memory too small: {given} KiB were given to guest {name}, it needs at least {needed} KiB for its image, stack and configuration"
+        "memory too small: guest {name} has {given} KiB and needs at least {needed} KiB for its image, stack and configuration"
     )]
     MemoryTooSmall {
         /// The guest.
@@ -38,9 +38,7 @@ pub enum Error {
         needed: u64,
     },
     /// More memory than the wall lays out.
-    #[error(
-        "memory too large: {given} MiB were given to guest {name}, at most {most} MiB are possible"
-    )]
+    #[error("memory too large: guest {name} has {given} MiB, and the maximum is {most} MiB")]
     MemoryTooLarge {
         /// The guest.
         name: String,
@@ -50,15 +48,15 @@ pub enum Error {
         most: u64,
     },
     /// No CPU, or too many.
-    #[error("guest {0} can't have {1} CPUs: give it 1 to {most}", most = abi::CPUS_MAX)]
+    #[error("guest {0} cannot have {1} CPUs: give it 1 to {most}", most = abi::CPUS_MAX)]
     Cpus(String, usize),
     /// The data region's size or wake word is impossible.
     #[error(
         "the data region of guest {0} is not a whole number of pages with its wake words inside"
     )]
     DataRegion(String),
-    /// The boot area can't be written.
-    #[error("guest {name} can't be booted: {source}")]
+    /// The boot area cannot be written.
+    #[error("guest {name} cannot be booted: {source}")]
     Boot {
         /// The guest.
         name: String,
@@ -91,14 +89,12 @@ pub enum Error {
     Channel(#[from] abi::message::ChannelError),
     /// A request is too long for the control channel.
     #[error(
-        "the request is {0} bytes long, at most {most} are possible",
+        "the request is {0} bytes long, and the maximum is {most}",
         most = abi::message::CONTENTS_MAX
     )]
     RequestTooLong(usize),
     /// The guest does not take its requests.
-    #[error(
-        "{0} bytes of requests wait for the guest already: ask again when it has answered some of them"
-    )]
+    #[error("{0} bytes of requests wait for the guest: ask again when it has answered some")]
     Backlog(usize),
     /// An answer is longer than any request or answer may be.
     #[error(

@@ -240,7 +240,7 @@ pub enum Exit {
     Halted,
     /// It had a fault.
     Crashed(Box<Crash>),
-    /// The watchdog stopped it: it used its CPU for almost half a second without one round of its main loop.
+    /// The watchdog stopped it: it used its CPU for almost half a second without a round of its main loop.
     Stopped(Box<Crash>),
     /// Its process was killed by a signal; 0 if unknown, since another process was its parent.
     Killed(i32),
@@ -307,7 +307,7 @@ pub(crate) fn read(
         kind::DOORBELL => diagnosis::wild_doorbell(raw.address, layout),
         kind::WATCHDOG => {
             let reason =
-                "it used its CPU for almost half a second without one round of its main loop";
+                "it used its CPU for almost half a second without a round of its main loop";
             (Fault::Other, reason.to_owned(), None)
         }
         kind::UNEXPECTED => {

@@ -52,7 +52,7 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Says whether element classes and features are there.
+    /// Tells whether element classes and features exist.
     #[command(
         disable_help_flag = true,
         after_help = "Example:\n  weir click-buildtool provides IPRewriter"
@@ -62,7 +62,7 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Shows the main job on real traffic.
+    /// Runs a demonstration on real traffic.
     Demo {
         #[command(subcommand)]
         demo: Demo,
@@ -168,10 +168,7 @@ fn sentence(error: &clap::Error, words: &[OsString]) -> String {
         command = next;
         called.push(command.get_name());
     }
-    format!(
-        "{wrong} (‘{} --help’ shows what is possible)",
-        called.join(" ")
-    )
+    format!("{wrong} (see ‘{} --help’)", called.join(" "))
 }
 
 /// Becomes true when the user asks for the end.
@@ -198,16 +195,16 @@ mod tests {
         };
         let sentence = wrong(&["weir", "run", "x.click", "--ring-slot", "64"]);
         assert!(sentence.starts_with("unexpected argument '--ring-slot' found; "));
-        assert!(sentence.ends_with("(‘weir run --help’ shows what is possible)"));
+        assert!(sentence.ends_with("(see ‘weir run --help’)"));
         let sentence = wrong(&["weir", "read"]);
         assert!(sentence.contains("<NAME>") && sentence.contains("‘weir read --help’"));
         let sentence = wrong(&["weir", "run", "x.click", "--memory", "4X"]);
-        assert!(sentence.contains("‘4X’ is no size"), "{sentence}");
-        assert!(sentence.ends_with("(‘weir run --help’ shows what is possible)"));
+        assert!(sentence.contains("‘4X’ is not a size"), "{sentence}");
+        assert!(sentence.ends_with("(see ‘weir run --help’)"));
         assert!(!sentence.contains('\n') && !sentence.contains("For more"));
         let sentence = wrong(&["weir", "stub", "create", "--mtu", "-5", "lan"]);
         assert!(sentence.contains("-5 is not in 68..=9216"), "{sentence}");
-        assert!(sentence.ends_with("(‘weir stub create --help’ shows what is possible)"));
+        assert!(sentence.ends_with("(see ‘weir stub create --help’)"));
     }
 
     #[test]

@@ -497,7 +497,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (
             "FromNetfront(c) -> ToNetfront(b);",
-            "interface ‘c’ stands on nothing",
+            "interface ‘c’ has no link",
         ),
     ] {
         let said = try_config(text, &[])
@@ -513,15 +513,15 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--memory", "64K"], "memory too small"),
         (&["--memory", "much"], "K, M or G"),
         (&["--link", "x"], "INTERFACE=LINK, where LINK is tap:NAME"),
-        (&["--link", "a=tap:other"], "two links are called ‘a’"),
+        (&["--link", "a=tap:other"], "two links are named ‘a’"),
         (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
-        (&["--name", "../x"], "is no name for a guest"),
+        (&["--name", "../x"], "is not a valid name for a guest"),
         (&["--isolation", "glass"], "isolation"),
         (&["--pin", "4000"], "there is no CPU 4000"),
         (&["--pin", "0,0", "--cpus", "1"], "--pin names 2 CPUs"),
         (&["--cpus", "9"], "1 to 8 vCPUs"),
         (&["--lanes", "0"], "lanes, not 0"),
-        (&["--lanes", "two"], "‘two’ is no number of lanes"),
+        (&["--lanes", "two"], "‘two’ is not a number of lanes"),
         (&["--cpu", "0,1"], "write --pin 0,1"),
     ] {
         let said = try_config(CROSSING, more);
@@ -535,7 +535,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
     assert!(
         bench
             .refusal(&["read", "nobody", "x"])
-            .contains("no guest called ‘nobody’ is running")
+            .contains("no guest named ‘nobody’ is running")
     );
     let running = bench.wire(CROSSING, "tap", &[]);
     let config = bench.config("wire.click", CROSSING);
@@ -547,7 +547,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         "--link",
         "b=tap:y",
     ]);
-    assert!(said.contains("a guest called ‘wire’ is running"), "{said}");
+    assert!(
+        said.contains("a guest named ‘wire’ is already running"),
+        "{said}"
+    );
     drop(running);
 }
 

@@ -25,7 +25,7 @@ impl Interface for dyn AggregateListener {
 /// The argument that names a notifier.
 #[derive(Component)]
 pub struct NotifierArgument {
-    /// An element that says when an aggregate has ended, such as AggregateIPFlows.
+    /// An element that reports the end of aggregates, such as AggregateIPFlows.
     #[arg]
     notifier: Option<ElementRef>,
 }

@@ -3,12 +3,12 @@ use crate::prelude::*;
 
 /// Sends packets different ways by their aggregate annotation.
 ///
-/// Each argument is an action and the aggregates that it is for; the first argument that names a
-/// packet's aggregate decides. Packets that none names are dropped.
+/// Each argument is an action and its aggregates; the first argument that names a packet's
+/// aggregate decides. Other packets are dropped.
 ///
 /// # Arguments
-/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` for 0, or `drop` or
-///   `deny`. Aggregates are numbers, ranges (`0-98`), or alone `all` or `-`.
+/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` (output 0), `drop`
+///   or `deny`. Aggregates are numbers and ranges (`0-98`), or `all` or `-` for every aggregate.
 ///
 /// # Example
 /// ```click

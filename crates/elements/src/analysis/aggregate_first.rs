@@ -8,8 +8,7 @@ const AGGREGATES_MAX: usize = 1 << 22;
 
 /// Lets the first packet of each aggregate pass.
 ///
-/// Up to 4194304 aggregates are remembered. When there are more, packets of those that are not
-/// known do not pass.
+/// The element remembers up to 4194304 aggregates. Packets of further aggregates do not pass.
 ///
 /// # Example
 /// ```click

@@ -8,17 +8,17 @@ const ADDRESSES: core::ops::Range<u32> = 96..160;
 
 /// Sets packets' aggregate annotation to a field of their IP packet.
 ///
-/// A field is named by its header and name, or by its header and place; a prefix or a mask makes it
-/// smaller. It lies within a word of 4 bytes. These mean the same: `ip src/8`,
-/// `ip src & 0xFF000000`, `ip[12]`, `ip[12:1]`, `ip{96:8}`, `ip{96-103}`.
+/// A field is given by header and name, or by header and position, with an optional prefix or mask.
+/// It lies within a word of 4 bytes. These mean the same: `ip src/8`, `ip src & 0xFF000000`,
+/// `ip[12]`, `ip[12:1]`, `ip{96:8}`, `ip{96-103}`.
 ///
-/// - Headers: `ip`; `tcp`, `udp`, `icmp` or another protocol; `tcpudp` for either; `transp` for
-///   whatever follows the IP header; `data` or `payload` for what TCP or UDP carries.
+/// - Headers: `ip`; `tcp`, `udp`, `icmp` or another protocol; `tcpudp` for either; `transp` for the
+///   bytes after the IP header; `data` or `payload` for the payload of TCP or UDP.
 /// - Names in `ip`: `vers`, `hl`, `tos`, `dscp`, `ecn`, `len`, `id`, `off`, `rf`, `df`, `mf`,
 ///   `fragoff`, `ttl`, `proto`, `sum`, `src`, `dst`. In `udp`: `sport`, `dport`, `len`, `sum`. In
 ///   `tcp`: `sport`, `dport`, `seq`, `ack` (a flag), `ackno`, `hl`, `flags`, `fin`, `syn`, `rst`,
-///   `psh`, `urg`, `win`, `sum`, `urp`. In `icmp`: `type`, `code`, `sum`. `sport` and `dport` alone
-///   are those of TCP or UDP.
+///   `psh`, `urg`, `win`, `sum`, `urp`. In `icmp`: `type`, `code`, `sum`. `sport` and `dport`
+///   without a header are those of TCP or UDP.
 /// - Places: `[BYTE]`, `[BYTE:BYTES]`, `[BYTE-BYTE]`, and the same in braces for bits.
 ///
 /// # Example
@@ -40,11 +40,11 @@ pub struct AggregateIP {
     /// The field.
     #[arg(mandatory, name = "FIELD", with = args::Any, kind = "field")]
     text: String,
-    /// Whether the field becomes the low bits of the annotation, and what stood there moves up.
+    /// Whether the field becomes the low bits of the annotation, after the old value is shifted up.
     #[arg]
     incremental: bool,
-    /// Whether a part of an address keeps its place in it: the first byte of 1.2.3.4 is then
-    /// 16777216, not 1.
+    /// Whether a part of an address keeps its position in the address: the first byte of 1.2.3.4 is
+    /// then 16777216, not 1.
     #[arg]
     unshift_ip_addr: bool,
     field: IpField,
@@ -85,7 +85,7 @@ impl AggregateIP {
 
 #[handlers]
 impl AggregateIP {
-    /// The header that the field is in.
+    /// The field's header.
     #[read]
     fn read_header(&self, cx: &mut Cx<'_>) -> String {
         let names = cx.names();
@@ -98,7 +98,7 @@ impl AggregateIP {
         }
     }
 
-    /// The field's place there, in bits.
+    /// The field's offset in the header, in bits.
     #[read]
     fn bit_offset(&self) -> u32 {
         self.field.offset

@@ -9,9 +9,9 @@ const PER_SECOND: i64 = 1_000_000_000;
 
 /// Numbers pairs of IP addresses, and sets packets' aggregate annotation to the number.
 ///
-/// Packets between the same two addresses get the same number, whichever way they go; the first
-/// pair gets 1. The paint annotation becomes 0 for packets that go the way of the pair's first
-/// packet, 1 for the others. Up to 1048576 pairs are known; packets of more of them leave by
+/// Packets between the same two addresses get the same number, in both directions; the first pair
+/// gets 1. The paint annotation becomes 0 for packets in the direction of the pair's first packet,
+/// 1 for the others. The element knows up to 1048576 pairs; packets of further pairs leave by
 /// output 1.
 ///
 /// # Example
@@ -31,7 +31,7 @@ pub struct AggregateIPAddrPair {
     /// another number. 0: for ever.
     #[arg(name = "TIMEOUT", default_text = "0")]
     timeout_arg: Seconds,
-    /// How often, by packets' timestamps, pairs that timed out are looked for.
+    /// How often expired pairs are removed, by packets' timestamps.
     #[arg(name = "REAP", default = Seconds(20 * 60), default_text = "20 min")]
     reap_arg: Seconds,
     pairs: HashMap<[[u8; 4]; 2], Pair>,

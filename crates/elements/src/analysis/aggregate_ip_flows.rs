@@ -24,14 +24,14 @@ const QUOTED: u8 = 2;
 
 /// Numbers the flows of TCP and UDP, and sets packets' aggregate annotation to the number.
 ///
-/// A flow is known by its addresses, ports and protocol, whichever way its packets go; the first
-/// flow gets 1. The paint annotation becomes 0 for packets that go the way of the flow's first
-/// packet, 1 for the others. Times are those of the packets' timestamps.
+/// A flow is identified by its addresses, ports and protocol, in both directions; the first flow
+/// gets 1. The paint annotation becomes 0 for packets in the direction of the flow's first packet,
+/// 1 for the others. Times are those of the packets' timestamps.
 ///
-/// Fragments without ports are held until another fragment of their packet shows its flow; packets
-/// that come behind them between the same hosts are held too, so that their order stays. At the
-/// end of a trace, `clear` releases them. Up to 1048576 flows are known, and a quarter of the packet
-/// buffers held; what is more leaves by output 1.
+/// Fragments without ports are held until another fragment of their packet shows the flow. Later
+/// packets between the same hosts are held too, to keep the order. At the end of a trace, `clear`
+/// releases them. The element knows up to 1048576 flows and holds up to a quarter of the packet
+/// buffers; further packets leave by output 1.
 ///
 /// # Example
 /// ```click
@@ -49,7 +49,8 @@ pub struct AggregateIPFlows {
     /// Seconds after which a TCP flow without packets is forgotten.
     #[arg(default = 24 * 60 * 60, default_text = "86400")]
     tcp_timeout: u32,
-    /// The same for one that has ended both ways. A SYN starts another flow in its place at once.
+    /// The same for a flow that has ended in both directions. A SYN replaces it by a new flow at
+    /// once.
     #[arg(default = 30)]
     tcp_done_timeout: u32,
     /// The same for UDP.
@@ -58,7 +59,7 @@ pub struct AggregateIPFlows {
     /// How long fragments are held.
     #[arg(default = Seconds(30), default_text = "30 s")]
     fragment_timeout: Seconds,
-    /// How often flows that timed out are looked for.
+    /// How often expired flows are removed.
     #[arg(default = Seconds(20 * 60), default_text = "20 min")]
     reap: Seconds,
     /// Whether ICMP errors belong to the flow of the packet that they quote. Their paint is then 2
@@ -68,7 +69,7 @@ pub struct AggregateIPFlows {
     /// Whether fragments without ports are held; not in pull.
     #[arg(default_text = "true in push")]
     fragments: Option<bool>,
-    /// A file in which flows are described, in XML, when they are forgotten.
+    /// A file that gets a description of each removed flow, in XML.
     #[arg(name = "TRACEINFO", with = FilenameArg, kind = "file name")]
     trace_name: String,
     /// Where packets come from: its handlers `filename` and `packet_filepos` go into that file.
@@ -315,7 +316,7 @@ impl AggregateNotifier for AggregateIPFlows {
 
 #[handlers]
 impl AggregateIPFlows {
-    /// Forgets all flows, and releases what is held.
+    /// Removes all flows, and releases held packets.
     #[write]
     fn clear(&mut self, cx: &mut Cx<'_>) {
         self.forget(cx, true);

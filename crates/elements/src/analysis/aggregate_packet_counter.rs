@@ -9,10 +9,10 @@ const COUNTS_MAX: usize = 1 << 22;
 
 /// Counts packets by aggregate and packet number.
 ///
-/// Each input has counts of its own, and its packets leave by the output of the same number: so it
-/// can be told which packets passed one place of a network but not another. Packets whose aggregate
-/// annotation is 0 are not counted; nor are, when there are 4194304 counts, packets that would need
-/// another.
+/// Each input has its own counts, and its packets leave by the output of the same number. A
+/// comparison of the inputs shows which packets passed one point of a network but not another.
+/// Packets whose aggregate annotation is 0 are not counted. At 4194304 counts, packets that need a
+/// new count are not counted.
 ///
 /// # Example
 /// ```click

@@ -15,7 +15,7 @@ pub struct AggregatePaint {
     /// How many low bits of the paint count, 1 to 8.
     #[arg(positional, default = 8)]
     bits: i32,
-    /// Whether the paint becomes the low bits of the annotation, and what stood there moves up.
+    /// Whether the paint becomes the low bits of the annotation, after the old value is shifted up.
     #[arg]
     incremental: bool,
 }

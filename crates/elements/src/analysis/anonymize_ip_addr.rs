@@ -11,13 +11,13 @@ const QUOTED: usize = 8;
 
 /// Replaces IP addresses by others, keeping which of them have a prefix in common.
 ///
-/// Addresses that share their first bits become addresses that share as many, and no more; apart
-/// from that they are chosen by chance, when they are first seen. 0.0.0.0 and 255.255.255.255 stay
-/// as they are. The checksum of the IP header is updated. In the packets that ICMP errors quote the
-/// addresses are replaced too, with the checksum of the quoted header. (The method is that of
-/// tcpdpriv -A50. An observer of enough traffic may still guess addresses.)
+/// Addresses with a common prefix become addresses with a common prefix of the same length, and are
+/// otherwise random. 0.0.0.0 and 255.255.255.255 do not change. The checksum of the IP header is
+/// updated. The addresses of packets in ICMP errors are replaced too, with the checksum of the
+/// quoted header. (The method is that of tcpdpriv -A50. An observer of enough traffic may still
+/// guess addresses.)
 ///
-/// Up to 1048576 addresses are known; when there are more, new ones become 0.0.0.0.
+/// The element knows up to 1048576 addresses; further addresses become 0.0.0.0.
 ///
 /// # Example
 /// ```click

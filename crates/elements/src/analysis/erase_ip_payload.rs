@@ -4,10 +4,10 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Zeroes what TCP and UDP packets carry.
+/// Zeroes the payload of TCP and UDP packets.
 ///
-/// What follows the TCP or UDP header becomes zeros, and so does the checksum in it; lengths stay.
-/// ICMP packets pass as they are. Packets of other protocols, or without an IP header, are dropped.
+/// The bytes after the TCP or UDP header become zero, and so does its checksum; lengths stay. ICMP
+/// packets pass unchanged. Packets of other protocols, or without an IP header, are dropped.
 ///
 /// # Example
 /// ```click

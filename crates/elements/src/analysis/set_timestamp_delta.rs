@@ -14,8 +14,8 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", handlers)]
 pub struct SetTimestampDelta {
-    /// What the difference is: `RANGE`, since the first timestamp that was seen; `NOW`, from the
-    /// timestamp to the present; `FIRST`, since the packet's first timestamp annotation.
+    /// The difference: `RANGE`, since the first timestamp that was seen; `NOW`, from the timestamp
+    /// to the current time; `FIRST`, since the packet's first timestamp annotation.
     #[arg(name = "TYPE", with = WordArg, kind = "word", default = "RANGE".into(), default_text = "RANGE")]
     type_name: String,
     kind: Kind,

@@ -8,7 +8,7 @@ const LENGTH: usize = 8;
 /// Stores packets' timestamps in their data.
 ///
 /// A timestamp takes 8 bytes: nanoseconds since 1970, in the byte order of the machine. A packet
-/// that is too short is made longer by zeros; one for which there is no memory is dropped.
+/// that is too short is extended by zeros; without memory for that, it is dropped.
 ///
 /// # Example
 /// ```click
@@ -24,7 +24,7 @@ pub struct StoreTimestamp {
     /// TAIL is given.
     #[arg(positional, default = -1, default_text = "")]
     offset: i32,
-    /// Whether the timestamp goes behind the data.
+    /// Whether the timestamp goes after the data.
     #[arg]
     tail: bool,
 }

@@ -8,13 +8,13 @@ const RECORD: usize = 20;
 
 const PER_SECOND: i64 = 1_000_000_000;
 
-/// Stores numbers and times in UDP packets, to measure how long they are on the way.
+/// Stores sequence numbers and times in UDP packets, to measure their delay.
 ///
 /// The payload of each packet starts with a record of 20 bytes in network order: its number, then
 /// seconds and nanoseconds of the time at which it passed, then seconds and nanoseconds of a
 /// difference, which is 0. A second element, with `DELTA`, writes the time since into the
-/// difference. The UDP checksum is updated, if there is one. Packets are dropped that are no UDP
-/// over IPv4 or IPv6, or are too short; IPv6 extension headers are not looked behind.
+/// difference. The UDP checksum is updated, if there is one. Packets that are too short, or not UDP
+/// over IPv4 or IPv6, are dropped, also those with IPv6 extension headers.
 ///
 /// # Example
 /// ```click

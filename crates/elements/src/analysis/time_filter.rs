@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Lets packets pass whose timestamps lie in a range.
+/// Passes packets whose timestamps lie in a range.
 ///
 /// # Example
 /// ```click
@@ -34,11 +34,11 @@ pub struct TimeFilter {
     /// As END, counted from the first time that passes.
     #[arg]
     interval: Timestamp,
-    /// Stop the driver at the first packet behind the end.
+    /// Stop the driver at the first packet after the end.
     #[arg]
     stop: bool,
-    /// Called at the first packet behind the end; in its value, `$t` stands for the packet's
-    /// timestamp. If the call sets a later end, the packet passes. Not together with STOP.
+    /// Called at the first packet after the end; in its value, `$t` is the packet's timestamp. If
+    /// the call sets a later end, the packet passes. Not together with STOP.
     #[arg(with = args::Any, kind = "handler call")]
     end_call: String,
     first: i64,

@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Tells the first and the last timestamp of the packets that passed.
+/// Reports the first and the last timestamp of the packets that passed.
 ///
 /// # Example
 /// ```click

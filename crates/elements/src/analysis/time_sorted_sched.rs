@@ -8,9 +8,9 @@ const BUFFER_MAX: i32 = 1 << 16;
 
 /// Merges streams of packets by their timestamps.
 ///
-/// Each packet pulled is the earliest of those that the inputs have. Inputs known to be empty are
-/// not asked. The inputs' packets are to come in the order of their timestamps, or nearly so: as
-/// many as `BUFFER` says are held for each input and sorted.
+/// Each packet pulled is the earliest of those that the inputs have. Inputs whose notifier says
+/// empty are skipped. The packets of each input should be in the order of their timestamps, or
+/// nearly so: BUFFER packets are held for each input and sorted.
 ///
 /// # Example
 /// ```click

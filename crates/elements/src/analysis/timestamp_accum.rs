@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 const PER_SECOND: f64 = 1e9;
 
-/// Adds up how long ago the timestamps of passing packets are.
+/// Sums the age of passing packets, by their timestamps.
 ///
 /// # Example
 /// ```click

@@ -6,15 +6,15 @@ use crate::rewriter::key::FlowKey;
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
 /// An FTP client tells the server, by a PORT command on the control connection, an address and port
-/// to connect to. This element watches control packets on their way from the client to the rewriter
-/// for such commands. It has the data rewriter make a mapping for the connection to come, from the
-/// port given to the server's port 20 (one below that of the control connection), puts what the
-/// mapping makes of address and port into the command instead, and has the control rewriter change
-/// sequence numbers if the command's length changes. Nothing else is changed: packets must pass the
-/// control rewriter behind this element, and must have their IP header marked.
+/// to connect to. This element watches control packets from the client to the rewriter for PORT
+/// commands. It makes the data rewriter add a mapping for the data connection, from that port to
+/// the server's port 20 (one below that of the control connection). It replaces the address and
+/// port in the command by the mapped ones, and makes the control rewriter adjust sequence numbers
+/// if the command's length changes. Nothing else changes: packets must pass the control rewriter
+/// after this element, and must have their IP header marked.
 ///
-/// A command that is not complete in one packet passes unchanged, as does that of a connection that
-/// the control rewriter does not know yet.
+/// A command that is split over packets, or belongs to a connection without a mapping in the
+/// control rewriter, passes unchanged.
 ///
 /// # Example
 /// ```click

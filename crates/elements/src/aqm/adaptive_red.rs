@@ -12,7 +12,7 @@ const NINE_TENTHS: u32 = 58_982;
 /// Below this, the probability may rise: one half.
 const HALF: u32 = 0x8000;
 
-/// Drops packets at random such that the queue is of a given length on average.
+/// Drops packets at random so that the queue has a given average length.
 ///
 /// As RED, with thresholds at half and one and a half of the target. Twice a second the marking
 /// probability is adapted: it falls by a tenth when the average is below the target's
@@ -31,13 +31,13 @@ const HALF: u32 = 0x8000;
 #[element(ports = "1/1-2", processing = "a/ah", is_a("RED"), segments, live, handlers, take_over)]
 #[outputs("packets that are not marked", "marked packets")]
 pub struct AdaptiveRED {
-    /// The average length aimed at, at least 10.
+    /// The target of the average length, at least 10.
     #[arg(mandatory)]
     target: u32,
     /// The marking probability to start from, 0 to 1, as RED's.
     #[arg(mandatory, with = PROBABILITY, kind = "probability")]
     max_p: u32,
-    /// The queues whose lengths count, instead of the nearest.
+    /// The queues to observe, instead of the nearest.
     #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
     #[flatten]
@@ -58,7 +58,7 @@ impl AdaptiveRED {
         self.red.parameters.max_thresh
     }
 
-    /// The marking probability at the moment.
+    /// The present marking probability.
     #[read]
     fn max_p(&self) -> String {
         self.red.max_p()

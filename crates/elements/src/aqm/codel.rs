@@ -2,12 +2,12 @@ use super::control_law::{INTERVAL, INTERVAL_MAX, Law, TARGET};
 use super::managed::Managed;
 use crate::prelude::*;
 
-/// Drops packets such that the delay in the queue before it comes down to a target.
+/// Drops packets so that the delay in the queue before it falls to a target.
 ///
-/// Controlled delay (RFC 8289): packets say by their first-timestamp annotation when they came to
-/// the queue. When the delay has been above TARGET for an INTERVAL, a packet is dropped, and more
-/// of them at ever shorter intervals until the delay is below TARGET. Packets without the
-/// annotation pass. Bursts pass too: what counts is the least delay within an interval.
+/// Controlled delay (RFC 8289): the first-timestamp annotation is the time at which a packet
+/// entered the queue. When the delay has been above TARGET for an INTERVAL, a packet is dropped,
+/// and further packets at decreasing intervals until the delay is below TARGET. Packets without the
+/// annotation pass. Bursts pass: the algorithm uses the least delay within an interval.
 ///
 /// # Example
 /// ```click
@@ -21,7 +21,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l", segments, live, handlers, take_over)]
 pub struct CoDel {
-    /// Delay aimed at.
+    /// The target delay.
     #[arg(positional, default = TARGET, default_text = "5ms", read, write, config, then = apply,
         handler = "codel_target", also = "target")]
     target: Timestamp,
@@ -29,7 +29,7 @@ pub struct CoDel {
     #[arg(positional, default = INTERVAL, default_text = "100ms", read, write, config,
         then = apply, handler = "codel_interval", also = "interval")]
     interval: Timestamp,
-    /// The queues whose lengths count, instead of the nearest.
+    /// The queues to observe, instead of the nearest.
     #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
     /// Packets dropped.

@@ -14,7 +14,7 @@ pub(super) struct Managed {
 
 #[handlers]
 impl Managed {
-    /// The names of the queues that count, one a line.
+    /// The names of the observed queues, one a line.
     #[read]
     fn queues(&self, cx: &mut Cx<'_>) -> String {
         self.names(cx).fold(String::new(), |mut text, name| {

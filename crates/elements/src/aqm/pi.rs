@@ -16,9 +16,9 @@ fn show_real(value: &f64) -> String {
 /// Drops packets with a probability that a proportional-integral controller sets.
 ///
 /// The controller (Hollot, Misra, Towsley and Gong, 2001) observes the length of the nearest queues
-/// (behind it if its output is push, before it if its input is pull) at regular intervals, and
-/// moves the probability by A times its distance from the target, less B times the distance an
-/// interval before. Packets that are hit are dropped, or leave by output 1.
+/// (after it if its output is push, before it if its input is pull) at regular intervals, and
+/// changes the probability by A times the distance of the length from the target, less B times the
+/// distance an interval before. Chosen packets are dropped, or leave by output 1.
 ///
 /// # Example
 /// ```click
@@ -30,7 +30,7 @@ fn show_real(value: &f64) -> String {
 /// RED, CoDel, Queue
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers, take_over)]
-#[outputs("packets that are not hit", "packets that are hit")]
+#[outputs("packets not chosen", "packets chosen")]
 pub struct PI {
     /// Seconds between observations, at least 0.001.
     #[arg(mandatory, read = show_real, write, config, then = check)]
@@ -41,10 +41,10 @@ pub struct PI {
     /// Weight of the distance an interval ago, a little smaller than A.
     #[arg(mandatory, read = show_real, write, config, then = check)]
     b: f64,
-    /// The queue length aimed at. This or QREF must be given.
+    /// The target queue length. This or QREF must be given.
     #[arg(positional, read, write, config, then = check)]
     target: Option<u32>,
-    /// The queues whose lengths count, instead of the nearest.
+    /// The queues to observe, instead of the nearest.
     #[arg(positional, name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
     /// Another name of TARGET.
@@ -53,7 +53,7 @@ pub struct PI {
     /// How slowly the average that is shown follows, 1 to 16.
     #[arg(default = 4)]
     stability: u32,
-    /// The probability at the moment, from 0 to 1.
+    /// The present probability, from 0 to 1.
     #[handler(read = show_real, name = "p")]
     #[state]
     probability: f64,

@@ -1,12 +1,12 @@
 use super::red_core::{PROBABILITY, Parameters, Red};
 use crate::prelude::*;
 
-/// Drops packets at random, the more the longer the queue is on average.
+/// Drops packets at random, with a probability that grows with the average queue length.
 ///
-/// Random early detection (Floyd and Jacobson, 1993) keeps queues short and senders apart: the
-/// average length of the nearest queues (behind it if its output is push, before it if its input
-/// is pull) decides with which probability a packet is marked. Marked packets are dropped, or leave
-/// by output 1.
+/// Random early detection (Floyd and Jacobson, 1993) keeps queues short and avoids synchronized
+/// senders: the average length of the nearest queues (after it if its output is push, before it if
+/// its input is pull) determines the probability that a packet is marked. Marked packets are
+/// dropped, or leave by output 1.
 ///
 /// # Example
 /// ```click
@@ -31,7 +31,7 @@ pub struct RED {
     #[arg(mandatory, with = PROBABILITY, kind = "probability", write, config, then = apply,
         read = |p: &u32| unparse::real2((*p).into(), 16))]
     max_p: u32,
-    /// The queues whose lengths count, instead of the nearest.
+    /// The queues to observe, instead of the nearest.
     #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
     #[flatten]

@@ -95,8 +95,8 @@ struct Lines {
 #[derive(Component)]
 #[component(handlers)]
 pub(super) struct Red {
-    /// How slowly the average follows, 0 to 16: an observation counts for one part in
-    /// 2^STABILITY. 9 is usual for a link of 300 packets a second; 0: the length itself.
+    /// The weight of an observation in the average is 2^-STABILITY, 0 to 16. 9 is usual for a link
+    /// of 300 packets a second; 0: the length itself.
     #[arg(default = 4)]
     stability: u32,
     /// Packets marked.

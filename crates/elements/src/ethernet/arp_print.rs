@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// The protocol of ARP packets for IPv4 with trailers (RFC 893).
 const TRAILERS: EtherType = EtherType(0x1000);
 
-/// Prints ARP packets, a line for each, much as tcpdump does.
+/// Prints a line for each ARP packet, in a format like tcpdump's.
 ///
 /// Packets must have their ARP header marked as network header, as CheckARPHeader does; other
 /// packets are not printed.

@@ -44,8 +44,8 @@ enum Home {
 #[inputs("IP packets", "ARP replies")]
 #[outputs("frames", "queries, which leave by output 0 if it is not connected")]
 pub struct ARPQuerier {
-    /// An ARPTable to use in place of a table of its own. The arguments from CAPACITY to TIMEOUT
-    /// have no effect then.
+    /// An ARPTable to use instead of an own table. The arguments from CAPACITY to TIMEOUT have no
+    /// effect then.
     #[arg(name = "TABLE")]
     shared: Option<Link<dyn SharedTable>>,
     #[flatten]

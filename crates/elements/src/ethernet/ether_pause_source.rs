@@ -8,7 +8,8 @@ const PAUSE: u16 = 1;
 /// Length of a pause frame without its check sequence, as Click makes it.
 const LENGTH: usize = 64;
 
-/// Makes Ethernet pause frames, which ask the other end of a link to stop sending for a while.
+/// Makes Ethernet pause frames, which request that the other end of a link stops sending for a
+/// time.
 ///
 /// By a pull output a frame leaves at every pull, by a push output one at every interval.
 ///

@@ -1,12 +1,12 @@
 use super::bpdu::Bpdu;
 use crate::prelude::*;
 
-/// Prints the messages of the spanning tree protocol, a line for each, and passes them on.
+/// Prints a line for each message of the spanning tree protocol, and passes it on.
 ///
 /// The line of a configuration shows its sender and port, the cost of the path to the root, and the
-/// root; then its age, maximum age, hello time and forward delay, in 256ths of a second. `TC` says
-/// that the topology changes, `TCA` that a notification of a change has come; `tc` and `tca` say the
-/// opposite. Numbers are hexadecimal.
+/// root; then its age, maximum age, hello time and forward delay, in 256ths of a second. `TC` is a
+/// topology change, `TCA` its acknowledgment; `tc` and `tca` mean that the flag is not set. Numbers
+/// are hexadecimal.
 ///
 /// # Example
 /// ```click

@@ -17,14 +17,14 @@ const NO_ELEMENT: ElementRef = ElementRef {
 
 /// Keeps a network of Ethernet switches free of loops by the spanning tree protocol (IEEE 802.1D).
 ///
-/// It speaks the protocol with the other switches, and restricts its EtherSwitch to the ports that
-/// are on the tree: by two Suppressors, one before and one behind the switch, whose ports it closes
-/// and opens. A port that is to forward first listens and then learns, for the forward delay each.
-/// When the topology changes, the switch drops silent stations after the forward delay, until the
-/// change is over. Information about the root is valid for the maximum age; so a link that fails is
-/// replaced after at most that and twice the forward delay.
+/// It exchanges the protocol's messages with other switches, and restricts its EtherSwitch to the
+/// ports of the tree. It does so by opening and closing the ports of two Suppressors, one before
+/// and one after the switch. Before a port forwards, it listens and then learns, for the forward
+/// delay each. During a topology change, the switch removes stations that are silent for the
+/// forward delay. Information about the root is valid for the maximum age: a failed link is
+/// replaced after at most the maximum age and twice the forward delay.
 ///
-/// Frames of the protocol have `4242` at byte 14; they go to this element, and all others to the
+/// Send frames with `4242` at byte 14 (the protocol's) to this element, and all others to the
 /// switch.
 ///
 /// # Example
@@ -56,7 +56,7 @@ pub struct EtherSpanTree {
     #[arg(mandatory, name = "INPUT_SUPPRESSOR", with = ElementOf("Suppressor"), kind = "Suppressor")]
     #[init(NO_ELEMENT)]
     input: ElementRef,
-    /// The Suppressor behind the switch.
+    /// The Suppressor after the switch.
     #[arg(mandatory, name = "OUTPUT_SUPPRESSOR", with = ElementOf("Suppressor"), kind = "Suppressor")]
     #[init(NO_ELEMENT)]
     output: ElementRef,
@@ -77,8 +77,8 @@ pub struct EtherSpanTree {
     /// time and a second.
     #[arg(default = Milliseconds(20_000), default_text = "20s")]
     max_age: Milliseconds,
-    /// How long ports listen, and learn, if it is the root: 4 to 30 seconds, at least half the
-    /// maximum age and a second.
+    /// How long ports listen, and how long they learn, if it is the root: 4 to 30 seconds, at least
+    /// half the maximum age and a second.
     #[arg(default = Milliseconds(15_000), default_text = "15s")]
     forward_delay: Milliseconds,
     settings: Option<Settings>,

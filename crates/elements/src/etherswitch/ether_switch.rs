@@ -4,8 +4,8 @@ use crate::prelude::*;
 /// Switches Ethernet frames between ports, and learns the ports of stations.
 ///
 /// Each input with the output of its number is a port. A frame for a station that was seen at a
-/// port goes there, or nowhere if it came from there; other frames go to every port but their own.
-/// Frames from group addresses teach nothing, and packets too short for an Ethernet header are
+/// port goes to that port, and is dropped if it came from there. Other frames go to every port but
+/// their own. Group addresses are not learned. Packets too short for an Ethernet header are
 /// dropped.
 ///
 /// # Example

@@ -33,12 +33,12 @@ impl Interface for dyn Aging {
 #[derive(Component)]
 #[component(handlers)]
 pub struct Learning {
-    /// How long a silent station is kept, in seconds; with 0, nothing is learned, and all frames go
-    /// to all other ports.
+    /// How long a silent station stays in the table, in seconds; with 0, nothing is learned, and
+    /// all frames go to all other ports.
     #[arg(default = TIMEOUT, default_text = "300", read = |timeout: &Seconds| timeout.0, write,
         error = "expected timeout (integer)")]
     timeout: Seconds,
-    /// Most stations; if there are as many, frames for others go to all other ports.
+    /// Most stations; frames for further stations go to all other ports.
     #[arg(default = CAPACITY, default_text = "8192")]
     capacity: u32,
     #[init(Stations::new(CAPACITY as usize))]

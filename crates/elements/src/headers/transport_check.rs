@@ -33,7 +33,7 @@ pub struct Faults {
 
 #[handlers]
 impl Faults {
-    /// With DETAILS, a line for each thing that can be wrong, with a count.
+    /// With DETAILS, a line for each kind of error, with a count.
     #[read(when = self.details)]
     fn drop_details(&self) -> String {
         let mut text = String::new();

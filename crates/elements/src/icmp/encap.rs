@@ -36,7 +36,7 @@ pub struct Encap {
     )]
     #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
-    /// The ICMP identifier, where messages of the type have one.
+    /// The ICMP identifier, if messages of the type have one.
     #[arg(name = "IDENTIFIER", default = 0)]
     ident: u16,
     #[init(Icmpv4Type::ECHO)]

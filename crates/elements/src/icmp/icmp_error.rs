@@ -3,14 +3,14 @@ use crate::prelude::*;
 
 /// Answers IP packets with ICMP errors.
 ///
-/// The error is an IP packet to the sender of the packet it is about, of which it carries as much
-/// as fits. A source route that the packet took is reversed for it. Its destination address
-/// annotation is set, and its timestamp is the present.
+/// The error is an IP packet to the sender of the faulty packet, and carries as much of that packet
+/// as fits. It takes the packet's source route back. Its destination address annotation is set, and
+/// its timestamp is the current time.
 ///
-/// As RFC 1812, section 4.3.2.7, asks, there is no error about ICMP errors, later fragments,
-/// packets that came by link-level broadcast or multicast, packets to a broadcast or multicast
-/// address, and packets whose source is no single host. Packets must have their IP header marked;
-/// about others there is no error either.
+/// As RFC 1812, section 4.3.2.7, requires, these packets cause no error: ICMP errors, later
+/// fragments, packets that arrived by link-level broadcast or multicast, packets to a broadcast or
+/// multicast address, and packets whose source is not a single host. Packets must have their IP
+/// header marked; others cause no error.
 ///
 /// # Example
 /// ```click
@@ -33,19 +33,19 @@ pub struct ICMPError {
     /// annotation.
     #[arg(mandatory, name = "TYPE", with = NamedInt(Kind::IcmpType), kind = "integer or name")]
     type_number: i32,
-    /// What in particular: `net`, `host`, `protocol`, `port`, `needfrag` for `unreachable`; `net`,
+    /// The ICMP code: `net`, `host`, `protocol`, `port`, `needfrag` for `unreachable`; `net`,
     /// `host` for `redirect`; `transit`, `reassembly` for `timeexceeded`; `erroratptr`,
     /// `missingopt`, `length` for `parameterproblem`. The pointer of `erroratptr` is the packet's
     /// ICMP parameter problem annotation, as IPGWOptions sets it.
     #[arg(positional, name = "CODE", with = WordArg, kind = "integer or name", default = "0".into(), default_text = "0")]
     code_name: String,
-    /// More addresses that are no single host's, such as subnets' broadcast addresses.
+    /// Further addresses that are not a single host's, such as subnets' broadcast addresses.
     #[arg(positional, name = "BADADDRS")]
     bad: Vec<Ipv4Addr>,
     /// Longest error, in bytes.
     #[arg(default = 576, read, write, error = "expected integer")]
     mtu: u32,
-    /// The next link's MTU that `needfrag` tells.
+    /// The next link's MTU in a `needfrag` error.
     #[arg(default = 0, name = "PMTU", read, write, error = "expected integer")]
     path_mtu: u32,
     /// Whether to set the annotation with which FixIPSrc replaces the source address.

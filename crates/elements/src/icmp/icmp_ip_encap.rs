@@ -3,9 +3,9 @@ use crate::prelude::*;
 
 /// Puts an ICMP header and an IP header in front of packets.
 ///
-/// Where messages of the type have a sequence number, it counts up, from 1, and leaves out 0; the
-/// IP identification is the same. The IP header is marked, and the destination address annotation
-/// set to the destination.
+/// If messages of the type have a sequence number, it counts up from 1 and skips 0. The IP
+/// identification is the same number. The IP header is marked, and the destination address
+/// annotation set to the destination.
 ///
 /// # Example
 /// ```click

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Makes packets the data of ICMP echo requests.
 ///
-/// The sequence number counts up, from 1, and leaves out 0; the IP identification is the same. The
+/// The sequence number counts up from 1 and skips 0. The IP identification is the same number. The
 /// IP header is marked, and the destination address annotation set to the destination.
 ///
 /// # Example

@@ -2,10 +2,10 @@ use crate::prelude::*;
 
 /// Answers ICMP echo requests.
 ///
-/// Packets must have their IP header marked. An echo request becomes its reply: addresses change
-/// places, the time to live is 255, no fragment flag is set. The destination address annotation
-/// becomes the new destination, the paint annotation 0, the timestamp the present. Source route
-/// options are not looked at.
+/// Packets must have their IP header marked. An echo request becomes its reply: the addresses are
+/// exchanged, the time to live is 255, and no fragment flag is set. The destination address
+/// annotation becomes the new destination, the paint annotation 0, and the timestamp the current
+/// time. Source route options are ignored.
 ///
 /// # Example
 /// ```click
@@ -17,7 +17,7 @@ use crate::prelude::*;
 /// ICMPError, CheckICMPHeader
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments)]
-#[outputs("replies", "packets that are no echo requests")]
+#[outputs("replies", "packets that are not echo requests")]
 pub struct ICMPPingResponder {
     /// When the batch at work came, in nanoseconds since 1970.
     now: i64,

@@ -9,13 +9,12 @@ use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and identifiers of pings: ICMP echo requests and replies.
 ///
-/// Works as IPRewriter does, with the identifier in the place of the source port: a mapping is for
-/// requests with one source, destination and identifier, and the replies to them. An input's
-/// specification is `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT` or the name of a mapper, as with
-/// IPRewriter, or `pattern SADDR DADDR IDENTIFIERS FOUTPUT ROUTPUT` or
-/// `pattern SADDR IDENTIFIERS DADDR - FOUTPUT ROUTPUT`, where IDENTIFIERS is a range such as
-/// `0-65535`. Replies that nobody asked for, and packets that are not pings, are dropped, but pass
-/// inputs with `pass`.
+/// Works as IPRewriter, with the identifier instead of the source port: a mapping is for requests
+/// with one source, destination and identifier, and for their replies. An input's specification is
+/// `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or
+/// `pattern SADDR DADDR IDENTIFIERS FOUTPUT ROUTPUT` or `pattern SADDR IDENTIFIERS DADDR - FOUTPUT
+/// ROUTPUT`, where IDENTIFIERS is a range such as `0-65535`. Replies that nobody asked for, and
+/// packets that are not pings, are dropped, but pass inputs with `pass`.
 ///
 /// Packets must have their IP header marked. Mappings end as with IPRewriter.
 ///
@@ -132,9 +131,8 @@ impl Scheme for Pings {
 
 #[handlers]
 impl ICMPPingRewriter {
-    /// The mappings, a line for each direction: source, destination and
-    /// identifier, what they become, outputs
-    /// with the one that counts starred, input, seconds left.
+    /// The mappings, a line for each direction: source, destination and identifier, what they
+    /// become, outputs with this direction's starred, input, seconds left.
     #[read(alias = "mappings")]
     fn table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, 0, show)

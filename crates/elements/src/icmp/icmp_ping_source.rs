@@ -11,10 +11,11 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 
 /// Sends ICMP echo requests at intervals, and counts the replies.
 ///
-/// The sequence number counts up, from 1, and leaves out 0. Where replies come back by the input,
-/// each draws a line, as ping has it, and the round trip times are kept; a summary is printed at
-/// the end. A reply to a request before the last 4096 does not count. Round trip times are from
-/// the timestamps of request and reply: replies without one count, but have none.
+/// The sequence number counts up from 1 and skips 0. For each reply at the input, the element
+/// prints a line like ping's and keeps the round trip time; at the end, it prints a summary. A
+/// reply to a request before the last 4096 does not count. The round trip time is the difference of
+/// the timestamps of request and reply: a reply without a timestamp counts, but has no round trip
+/// time.
 ///
 /// # Example
 /// ```click
@@ -64,7 +65,7 @@ pub struct ICMPPingSource {
     /// The ICMP identifier.
     #[arg(name = "IDENTIFIER", default = 0)]
     ident: u16,
-    /// What each request holds.
+    /// The data of each request.
     #[arg]
     data: Vec<u8>,
     /// Requests after which it stops; no limit if negative.
@@ -79,8 +80,8 @@ pub struct ICMPPingSource {
     /// Whether to stop the driver after LIMIT requests.
     #[arg]
     stop: bool,
-    /// Whether each reply is answered by the next request at once, in the same packet, whatever the
-    /// limit.
+    /// Whether each reply causes the next request at once, in the same packet, beyond the limit
+    /// too.
     #[arg]
     mirror: bool,
     /// Requests sent.

@@ -11,13 +11,13 @@ use crate::rewriter::key::FlowKey;
 ///
 /// An ICMP error carries the first part of the packet that it is about. If a rewriter had rewritten
 /// that packet, this element changes the error to what it would be for the original packet: the
-/// packet inside and its checksums, the error's destination, and the error's checksums. Rewriters
-/// are asked in order; the first that has a mapping counts. Errors are destination unreachable,
-/// time exceeded, parameter problem, source quench and redirect.
+/// packet inside and its checksums, the error's destination, and the error's checksums. The first
+/// rewriter that has a mapping is used. Errors are destination unreachable, time exceeded,
+/// parameter problem, source quench and redirect.
 ///
-/// Packets must have their IP header marked. What is not ICMP is dropped. Other ICMP messages, and
-/// errors about packets that no rewriter knows, leave by output 1 if there is one and no rewriter
-/// has an output of its own, and are dropped otherwise.
+/// Packets must have their IP header marked. Packets that are not ICMP are dropped. Other ICMP
+/// messages, and errors about packets that no rewriter knows, leave by output 1 if there is one and
+/// MAPS has no PORT, and are dropped otherwise.
 ///
 /// # Example
 /// ```click
@@ -36,15 +36,15 @@ use crate::rewriter::key::FlowKey;
 #[element(ports = "1/1-", processing = "h", segments)]
 pub struct ICMPRewriter {
     /// Names of IPRewriter, TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter or
-    /// ICMPPingRewriter elements. With `:PORT` behind a name, an error leaves by output PORT plus
-    /// the rewriter's own output for the mapping; else by output 0.
+    /// ICMPPingRewriter elements. With `:PORT` after a name, an error leaves by output PORT plus
+    /// the rewriter's output for the mapping; else by output 0.
     #[arg(mandatory, name = "MAPS", with = Any, kind = "rewriters, separated by spaces")]
     names: String,
     /// Whether to set the destination address annotation.
     #[arg(default = true)]
     dst_anno: bool,
-    /// An annotation that errors about forward packets get as the first packet of their flow had
-    /// it; as given to the rewriters.
+    /// An annotation that errors about forward packets copy from the first packet of their flow;
+    /// the same as that of the rewriters.
     #[arg]
     reply_anno: Option<AnnoOf<1>>,
     /// Rewriters, with the first of their outputs here.

@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Decrements the time to live of IP packets, and drops expired packets.
 ///
-/// Packets must have their IP header marked; others are taken for expired. The
-/// checksum is updated (RFC 1624).
+/// Packets must have their IP header marked; unmarked packets count as expired. The checksum is
+/// updated (RFC 1624).
 ///
 /// # Example
 /// ```click

@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix; packets without a route are dropped silently.
 ///
-/// As RadixIPLookup, on the same table. Click's element of this name needs 33 MB for any
-/// table; this one does not.
+/// As RadixIPLookup, with the same table. Click's DirectIPLookup needs 33 MB for any table; this
+/// one does not.
 ///
 /// # Example
 /// ```click

@@ -1,10 +1,10 @@
 use crate::prelude::*;
 
-/// Sets the source address of IP packets whose annotation asks for it.
+/// Sets the source address of IP packets with the Fix IP Source annotation.
 ///
-/// An error that a router sends is to come from the address of the interface it leaves by, which
-/// ICMPError cannot know. It sets the Fix IP Source annotation; this element, in front of the
-/// interface, gives packets with that annotation its address, a fresh checksum, and clears the
+/// An ICMP error comes from the address of the interface that it leaves by. ICMPError does not know
+/// the interface and sets the Fix IP Source annotation. In front of the interface, this element
+/// gives packets with the annotation the interface's address and a new checksum, and clears the
 /// annotation. Packets must have their IP header marked.
 ///
 /// # Example

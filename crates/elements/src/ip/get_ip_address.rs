@@ -11,7 +11,7 @@ enum Place {
 
 /// Copies an IP address out of packets into their destination address annotation.
 ///
-/// Packets that do not have the address keep the annotation they have.
+/// Packets too short for the address keep their annotation.
 ///
 /// # Example
 /// ```click
@@ -30,7 +30,7 @@ pub struct GetIPAddress {
     /// The annotation to set.
     #[arg(positional, default = AnnoOf::new(DST_IP), default_text = "DST_IP")]
     anno: AnnoOf<4>,
-    /// Instead of OFFSET, that address of the IP header, which must be marked.
+    /// Instead of OFFSET, the source or destination address of the IP header, which must be marked.
     #[arg(name = "IP", kind = "src or dst")]
     field: String,
     place: Place,

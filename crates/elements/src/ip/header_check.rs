@@ -25,14 +25,14 @@ const REASONS: [&str; 6] = [
 /// The addresses that packets must not come from.
 #[derive(Component)]
 pub(super) struct BadSources {
-    /// The router's own addresses with their networks: makes the networks' broadcast addresses,
-    /// 0.0.0.0 and 255.255.255.255 bad sources, and the addresses good destinations.
+    /// The router's own addresses with their networks: the networks' broadcast addresses, 0.0.0.0
+    /// and 255.255.255.255 become bad sources, and the addresses good destinations.
     #[arg]
     interfaces: Interfaces,
     /// Bad source addresses.
     #[arg]
     badsrc: Option<Vec<Ipv4Addr>>,
-    /// Destinations of which packets may have a bad source.
+    /// Destinations to which a packet may have a bad source.
     #[arg]
     gooddst: Option<Vec<Ipv4Addr>>,
 }
@@ -87,7 +87,7 @@ struct Good {
 
 #[handlers]
 impl Check {
-    /// A line for each thing that can be wrong, with a count.
+    /// A line for each kind of error, with a count.
     #[read(when = self.details)]
     fn drop_details(&self) -> String {
         let lines = self.counts.iter().zip(REASONS);

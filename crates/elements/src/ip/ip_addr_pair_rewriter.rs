@@ -9,13 +9,13 @@ use crate::rewriter::sequence::Sequences;
 
 /// Rewrites source and destination addresses, a pair at a time.
 ///
-/// As IPAddrRewriter, but a mapping is for packets from one address to another: the same outside
-/// address can stand for different inside addresses towards different destinations. Any protocol is
-/// rewritten; checksums of IP, TCP and UDP are brought up to date. An input's specification is
-/// `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or
-/// `pattern SADDR DADDR FOUTPUT ROUTPUT`. Either address may be `-` and then stays; SADDR may be a
-/// range `A-B` or a prefix `A/N`, of which an address is chosen whose replies no other mapping
-/// takes, at random, or with `#` behind in turn. If there is none, the packet is dropped.
+/// As IPAddrRewriter, but a mapping is for packets from one address to another: one outside address
+/// can represent several inside addresses if their destinations differ. Any protocol is rewritten;
+/// the checksums of IP, TCP and UDP are updated. An input's specification is `drop`, `pass OUTPUT`,
+/// `keep FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or `pattern SADDR DADDR
+/// FOUTPUT ROUTPUT`. Either address may be `-` and then stays; SADDR may be a range `A-B` or a
+/// prefix `A/N`, of which an address is chosen whose replies no other mapping takes, at random, or
+/// with `#` behind in turn. If there is none, the packet is dropped.
 ///
 /// Packets must have their IP header marked; others are dropped. Mappings end as with IPRewriter.
 ///
@@ -98,8 +98,8 @@ impl Scheme for Pairs {
 
 #[handlers]
 impl IPAddrPairRewriter {
-    /// The mappings, a line for each direction: addresses, rewritten addresses, outputs
-    /// with the one that counts starred, input, seconds left.
+    /// The mappings, a line for each direction: addresses, rewritten addresses, outputs with this
+    /// direction's starred, input, seconds left.
     #[read(alias = "mappings")]
     fn table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, 0, show)

@@ -10,14 +10,13 @@ use crate::rewriter::sequence::Sequences;
 /// Rewrites source addresses, and the destination addresses of replies: basic network address
 /// translation.
 ///
-/// A table of mappings gives each inside address an outside address of its own, for any protocol. A
+/// A table of mappings gives each inside address its own outside address, for any protocol. A
 /// packet whose source address is mapped leaves with the outside address; one whose destination is
-/// a mapped outside address, with the inside address. Checksums of IP, TCP and UDP are brought up
-/// to date. For any other packet the specification of its input says what to do: `drop`,
-/// `pass OUTPUT`, `keep FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or
-/// `pattern SADDR - FOUTPUT ROUTPUT`. SADDR is an address, a range `A-B` or a prefix `A/N`: an
-/// address that is not in use is chosen, at random, or with `#` behind in turn. If there is none,
-/// the packet is dropped.
+/// a mapped outside address, with the inside address. The checksums of IP, TCP and UDP are updated.
+/// Any other packet is treated by the specification of its input: `drop`, `pass OUTPUT`, `keep
+/// FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or `pattern SADDR - FOUTPUT
+/// ROUTPUT`. SADDR is an address, a range `A-B` or a prefix `A/N`: an address that is not in use is
+/// chosen, at random, or with `#` behind in turn. If there is none, the packet is dropped.
 ///
 /// Packets must have their IP header marked; others are dropped. Mappings end as with IPRewriter.
 ///
@@ -125,8 +124,8 @@ impl Scheme for Sources {
 
 #[handlers]
 impl IPAddrRewriter {
-    /// The mappings, a line for each direction: address, rewritten address, outputs
-    /// with the one that counts starred, input, seconds left.
+    /// The mappings, a line for each direction: address, rewritten address, outputs with this
+    /// direction's starred, input, seconds left.
     #[read(alias = "mappings")]
     fn table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, 0, show)

@@ -23,7 +23,7 @@ use crate::prelude::*;
 /// be compared with `=`, `!=`, `<`, `>`, `<=`, `>=`, and masked: `ip tos & 3 == 1`. A list such as
 /// `port 80 or 443` repeats the words in front.
 ///
-/// Packets need a network header mark, as CheckIPHeader and MarkIPHeader give them. Patterns are
+/// Packets must have their network header marked, by CheckIPHeader or MarkIPHeader. Patterns are
 /// compiled: the time per packet hardly grows with their number.
 ///
 /// # Handlers
@@ -80,7 +80,7 @@ impl IPClassifier {
 
 #[handlers]
 impl IPClassifier {
-    /// The tests that the patterns became.
+    /// The compiled patterns.
     #[read]
     fn program(&self) -> Option<String> {
         self.program.as_ref().map(Program::text)

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Puts a fixed IP header in front of packets.
 ///
-/// Length, identification (which counts up from 0) and checksum are each packet's own. The header
+/// Length, identification (which counts up from 0) and checksum are set for each packet. The header
 /// is marked, and the destination address annotation set to the destination.
 ///
 /// # Example
@@ -28,7 +28,7 @@ pub struct IPEncap {
     /// The destination address; with `DST_ANNO`, packets' destination address annotation says it.
     #[arg(mandatory, name = "DST", with = Any, kind = "IP address or DST_ANNO")]
     destination_argument: String,
-    /// Type of service. Not beside DSCP, ECT or CE.
+    /// Type of service; excludes DSCP, ECT and CE.
     #[arg(default = -1, default_text = "0")]
     tos: i32,
     /// Time to live.
@@ -37,7 +37,7 @@ pub struct IPEncap {
     /// Differentiated services code point.
     #[arg(default = -1, default_text = "0")]
     dscp: i32,
-    /// Whether the transport knows congestion notification; `2` is code point ECT(0), `true`
+    /// Whether the transport supports congestion notification; `2` is code point ECT(0), `true`
     /// ECT(1).
     #[arg(
         default = "false".into(),
@@ -46,7 +46,7 @@ pub struct IPEncap {
         default_text = "false"
     )]
     ect: String,
-    /// Whether congestion was experienced.
+    /// Whether to set "congestion experienced".
     #[arg]
     ce: bool,
     /// Whether the packets must not be fragmented.

@@ -1,9 +1,9 @@
 use crate::prelude::*;
 
-/// Stands for the names of header fields; does nothing.
+/// Does nothing; the names of header fields are built in.
 ///
-/// The fields of the IP, ICMP, TCP and UDP headers have their names wherever an argument asks for a
-/// field, whether this element is there or not. It exists for configurations that mention it.
+/// An argument that takes a field accepts the names of the fields of the IP, ICMP, TCP and UDP
+/// headers with or without this element. It exists for configurations that mention it.
 ///
 /// # Example
 /// ```click

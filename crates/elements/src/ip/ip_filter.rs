@@ -5,14 +5,13 @@ use crate::prelude::*;
 
 /// Filters IP packets by rules like tcpdump's.
 ///
-/// Each rule is an action and a pattern; the first rule whose pattern a packet matches says what
-/// becomes of it. The actions are `allow` (leave by output 0), `deny` and `drop` (the same), and
-/// the number of an output. A packet that no rule matches is dropped. IPClassifier's page has the
-/// patterns.
+/// Each rule is an action and a pattern; the first rule whose pattern matches a packet decides. The
+/// actions are `allow` (leave by output 0), `deny` and `drop` (the same), and the number of an
+/// output. A packet that no rule matches is dropped. IPClassifier's page has the patterns.
 ///
-/// Packets need a network header mark, as CheckIPHeader and MarkIPHeader give them; those without
-/// are too short for every test. Rules are compiled: the time per packet hardly grows with their
-/// number.
+/// Packets must have their network header marked, by CheckIPHeader or MarkIPHeader; unmarked
+/// packets are too short for every test. Rules are compiled: the time per packet hardly grows with
+/// their number.
 ///
 /// # Example
 /// ```click
@@ -49,7 +48,7 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
 
 #[handlers]
 impl IPFilter {
-    /// The tests that the rules became.
+    /// The compiled rules.
     #[read]
     fn program(&self) -> Option<String> {
         self.program.as_ref().map(Program::text)

@@ -5,10 +5,10 @@ const MESSAGES: u64 = 5;
 
 /// Cuts IP packets that are too long for a link into fragments.
 ///
-/// Packets must have their IP header marked, and should have no link header: it would stay with
-/// the first fragment alone. What fits passes unchanged. Of what does not, fragments leave in
-/// order, with the packet's annotations. Packets that must not be fragmented, and packets of which
-/// no fragment would fit, are dropped, the first five with a message.
+/// Packets must have their IP header marked, and should have no link header, which only the first
+/// fragment would keep. A packet that fits passes unchanged. A longer one leaves as fragments, in
+/// order, with the packet's annotations. Packets that must not be fragmented, and packets whose
+/// fragments cannot fit, are dropped, the first five with a message.
 ///
 /// # Example
 /// ```click
@@ -29,8 +29,8 @@ pub struct IPFragmenter {
     /// Longest IP packet that fits, 8 at least.
     #[arg(mandatory)]
     mtu: u32,
-    /// Whether "don't fragment" is obeyed. If not, packets that have it lose it, and get a random
-    /// identification.
+    /// Whether "don't fragment" is obeyed. If not, the flag is cleared, and the packet gets a
+    /// random identification.
     #[arg(positional, default = true)]
     honor_df: bool,
     /// Whether every packet dropped draws a message.

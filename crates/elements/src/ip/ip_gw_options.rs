@@ -2,12 +2,12 @@ use crate::prelude::*;
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
-/// Fills in the IP options that every router on the way fills in: record route and timestamp.
+/// Fills in the IP options for routers: record route and timestamp.
 ///
-/// It belongs in front of the interface by which packets leave, whose address the options record
-/// (RFC 1812, section 4.2.2.2). Packets must have their IP header marked. The checksum is computed
-/// again where the header was touched. Packets with a malformed option are dropped; their ICMP
-/// parameter problem annotation says where, counted in bytes from the start of the header.
+/// Place it in front of the interface that packets leave by: the options record its address (RFC
+/// 1812, section 4.2.2.2). Packets must have their IP header marked. The checksum of a changed
+/// header is recomputed. Packets with a malformed option are dropped; their ICMP parameter problem
+/// annotation gives its offset in the header, in bytes.
 ///
 /// # Example
 /// ```click
@@ -29,7 +29,7 @@ pub struct IPGWOptions {
     #[arg(mandatory, name = "MYADDR")]
     #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
-    /// The router's other addresses, for timestamps that the sender asks certain routers for.
+    /// The router's other addresses, for timestamp options that name the routers.
     #[arg(positional, name = "OTHERADDRS")]
     others: Vec<Ipv4Addr>,
     /// Packets with a malformed option.

@@ -1,7 +1,7 @@
 use super::header_check::{BadSources, Check};
 use crate::prelude::*;
 
-/// Does what packets meet on their way into an IP router, in one element.
+/// Combines the input elements of an IP router.
 ///
 /// As `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. Wrong packets are
 /// dropped, the first with a message.
@@ -19,7 +19,7 @@ pub struct IPInputCombo {
     /// The paint, 0 to 255.
     #[arg(mandatory)]
     color: u8,
-    /// Bad source addresses, beside 0.0.0.0 and 255.255.255.255.
+    /// Bad source addresses, besides 0.0.0.0 and 255.255.255.255.
     #[arg(positional, name = "BADSRC*")]
     old: Option<Vec<Ipv4Addr>>,
     #[flatten]

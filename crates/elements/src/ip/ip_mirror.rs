@@ -1,11 +1,11 @@
 use crate::prelude::*;
 use crate::rewriter::headers;
 
-/// Turns IP packets round: exchanges source and destination.
+/// Reverses IP packets: exchanges source and destination.
 ///
-/// Packets must have their IP header marked; others pass unchanged. In TCP and UDP packets, save
-/// later fragments, the ports change places too, and TCP's sequence and acknowledgment numbers.
-/// No checksum is changed: sums do not care about order.
+/// Packets must have their IP header marked; others pass unchanged. In TCP and UDP packets, except
+/// later fragments, the ports are exchanged too, and TCP's sequence and acknowledgment numbers. The
+/// checksums stay valid.
 ///
 /// # Example
 /// ```click

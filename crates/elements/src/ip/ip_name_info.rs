@@ -1,9 +1,9 @@
 use crate::prelude::*;
 
-/// Stands for the names of protocols, ports and ICMP messages; does nothing.
+/// Does nothing; the names of protocols, ports and ICMP messages are built in.
 ///
-/// The names are known wherever an argument asks for one, whether this element is there or not. It
-/// exists for configurations that mention it. The names are:
+/// Arguments accept the names with or without this element. It exists for configurations that
+/// mention it. The names are:
 ///
 /// IP protocols: dccp, gre, icmp, igmp, ipip, payload, sctp, tcp, tcpudp, transp, udp.
 ///

@@ -1,7 +1,7 @@
 use super::ip_gw_options::IPGWOptions;
 use crate::prelude::*;
 
-/// Does what packets meet on their way out of an IP router, in one element.
+/// Combines the output elements of an IP router.
 ///
 /// As `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL ->
 /// CheckLength(MTU)`. Packets must have their IP header marked.
@@ -29,7 +29,7 @@ use crate::prelude::*;
     "packets that are too long"
 )]
 pub struct IPOutputCombo {
-    /// The paint of packets that came by the interface they leave by, 0 to 255.
+    /// The paint of packets that arrived by this interface, 0 to 255.
     #[arg(mandatory)]
     color: u8,
     /// The interface's address.

@@ -20,9 +20,9 @@ struct Dump {
     most: Option<usize>,
 }
 
-/// Prints IP packets, a line for each, much as tcpdump does.
+/// Prints a line for each IP packet, in a format like tcpdump's.
 ///
-/// Packets must have their IP header marked; nothing is printed of others.
+/// Packets must have their IP header marked; others are not printed.
 ///
 /// # Example
 /// ```click
@@ -45,7 +45,7 @@ pub struct IPPrint {
         default_text = "NONE"
     )]
     contents: String,
-    /// The same of the bytes after the transport header. At most one of the two may be given.
+    /// The same for the bytes after the transport header; excludes CONTENTS.
     #[arg(default = "no".into(), with = WordArg, kind = "NO, HEX or ASCII", default_text = "NO")]
     payload: String,
     /// Most bytes printed; -1: all.

@@ -11,16 +11,17 @@ const MEMORY: u32 = 4096;
 /// `RATIO` of one.
 const ONE: u32 = 1 << 16;
 
-/// Measures the rates of traffic from and to addresses, more closely where there is more.
+/// Measures the rates of traffic from and to addresses, by longer prefixes where there is more
+/// traffic.
 ///
-/// At first it keeps a rate for each first byte of addresses. When packets from or to those come
-/// faster than the threshold, it keeps rates for each second byte behind it, and so on. When the
-/// traffic of a prefix falls below about an eighth of the threshold, it is one again; that is looked
-/// after once a second. Packets must have their IP header marked; others pass uncounted.
+/// At first it keeps a rate for each first byte of addresses. When the rate of a prefix exceeds the
+/// threshold, it keeps rates for each next byte. When the traffic of a prefix falls below about an
+/// eighth of the threshold, its longer prefixes are merged; this is checked once a second. Packets
+/// must have their IP header marked; others pass uncounted.
 ///
 /// Packets that come by input 0 are counted by their source, those by input 1 by their destination;
-/// each gets the rates of its address, or of the longest prefix of it that has some, in its FWD_RATE
-/// and REV_RATE annotations: from it, and to it.
+/// FWD_RATE and REV_RATE annotations get the rates from and to that address, or from and to its
+/// longest prefix with rates.
 ///
 /// # Example
 /// ```click
@@ -35,18 +36,18 @@ const ONE: u32 = 1 << 16;
 #[inputs("packets counted by their source", "packets counted by their destination")]
 #[outputs("packets of input 0", "packets of input 1")]
 pub struct IPRateMonitor {
-    /// What is counted.
+    /// The unit of the counts.
     #[arg(mandatory, name = "TYPE", with = WordArg, kind = "PACKETS or BYTES")]
     kind: String,
-    /// The part of packets that is counted, by chance.
+    /// The fraction of packets that is counted, chosen at random.
     #[arg(mandatory, with = FixedPoint { bits: 16 }, kind = "number from 0 to 1")]
     #[init(ONE)]
     ratio: u32,
     /// The threshold, in packets or bytes a second as if RATIO were 1.
     #[arg(mandatory, name = "THRESH")]
     threshold: u32,
-    /// Most KiB of rates, 100 at least; 0 is 4096. Where there is no room, rates stay those of
-    /// shorter prefixes, and packets whose first byte has none get none.
+    /// Most KiB of rates, 100 at least; 0 is 4096. Without room, only shorter prefixes have rates,
+    /// and a packet whose first byte has none gets no rates.
     #[arg(positional, default = 0)]
     memory: u32,
     /// Whether to annotate packets.

@@ -111,16 +111,17 @@ impl Partial {
     }
 }
 
-/// Puts fragmented IP packets together again.
+/// Reassembles fragmented IP packets.
 ///
 /// Packets must have their IP header marked. Whole packets pass unchanged; fragments are kept until
-/// their packet is complete. It leaves with the headers and annotations of its first fragment, and
-/// the timestamp of the one that completed it. Packets of which no fragment came for 30 seconds are
-/// given up. So are the ones longest without a new fragment, when all together take more than `HIMEM`
-/// bytes or are more than an eighth of the packet buffers, until three quarters of that is left.
+/// their packet is complete. A complete packet has the headers and annotations of its first
+/// fragment, and the timestamp of the last one to arrive. A packet without a new fragment for 30
+/// seconds is given up. When the fragments take more than `HIMEM` bytes, or more than an eighth of
+/// the packet buffers, the packets longest without a new fragment are given up, until three
+/// quarters of the limit are left.
 ///
-/// Fragments with impossible lengths are dropped, and so are those that reach behind a packet's
-/// known end. Where fragments overlap, what came last counts.
+/// Fragments with impossible lengths, or beyond a packet's known end, are dropped. Where fragments
+/// overlap, the later fragment's bytes are used.
 ///
 /// # Example
 /// ```click

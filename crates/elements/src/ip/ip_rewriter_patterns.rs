@@ -5,7 +5,7 @@ use crate::prelude::*;
 use crate::rewriter::input::{NamedPatterns, PATTERN_NAME};
 use crate::rewriter::pattern::Pattern;
 
-/// Names patterns for IPRewriter and its kin.
+/// Names patterns for IPRewriter and similar elements.
 ///
 /// Inputs of rewriters can refer to the patterns by name. Inputs that refer to the same one share
 /// its sequence of choices. Names must differ from those of every other IPRewriterPatterns.

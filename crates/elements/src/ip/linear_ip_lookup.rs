@@ -3,9 +3,9 @@ use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix.
 ///
-/// As RadixIPLookup, on the same table, and as fast; the name, and the order in which `table`
-/// shows the routes, are those of Click's linear table. Masks need not be prefixes: then the
-/// routes are tried in order, and a later one goes first where it is more specific.
+/// As RadixIPLookup, with the same table and speed. The order in which `table` shows the routes is
+/// that of Click's LinearIPLookup. Masks need not be prefixes: the routes are then tried in order,
+/// a more specific one before a less specific one.
 ///
 /// # Example
 /// ```click

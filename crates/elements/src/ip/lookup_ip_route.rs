@@ -1,7 +1,7 @@
 use super::route_table::{FixedRoutes, Order, lookup_methods};
 use crate::prelude::*;
 
-/// StaticIPLookup under its old name.
+/// An old name of StaticIPLookup.
 ///
 /// # Example
 /// ```click

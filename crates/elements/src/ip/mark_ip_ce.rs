@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Marks IP packets as having experienced congestion.
 ///
-/// Packets whose transport does not know of congestion notification are dropped. The header's
+/// Packets whose transport does not support congestion notification are dropped. The header's
 /// checksum is updated. Packets must have their IP header marked; others are dropped.
 ///
 /// # Example

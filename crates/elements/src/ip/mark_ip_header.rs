@@ -2,9 +2,8 @@ use crate::prelude::*;
 
 /// Marks where the IP header is, without a check.
 ///
-/// The header's length is taken from its own length field. Nothing else is looked at; of packets
-/// that end before the header starts, no header is marked. Where packets come from strangers, use
-/// CheckIPHeader.
+/// The header's length is taken from its own length field. Nothing else is checked. A packet that
+/// ends before the header starts gets no mark. For untrusted packets, use CheckIPHeader.
 ///
 /// # Example
 /// ```click

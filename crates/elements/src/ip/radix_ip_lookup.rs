@@ -3,13 +3,13 @@ use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix, with tables of any size.
 ///
-/// Each packet's destination annotation is looked up in the routing table; the packet leaves
-/// by the route's output, and if the route has a gateway, the annotation becomes that. Packets
-/// without a route are dropped, the first five with a message.
+/// Each packet's destination annotation is looked up in the routing table; the packet leaves by the
+/// route's output, and a route's gateway replaces the annotation. Packets without a route are
+/// dropped, the first five with a message.
 ///
-/// A look-up takes a few nanoseconds, whatever the number of routes; the table's memory
-/// follows the number of routes. A route for a mask that is no prefix is taken too, but while
-/// there is one, each look-up goes through all routes.
+/// A lookup takes a few nanoseconds with any number of routes. The table's memory is proportional
+/// to the number of routes. A route may have a mask that is not a prefix; while there is one, each
+/// lookup goes through all routes.
 ///
 /// # Example
 /// ```click

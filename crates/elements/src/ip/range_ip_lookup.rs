@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Looks up IP routes in ranges of addresses; packets without a route are dropped silently.
 ///
-/// As RadixIPLookup, on the same table, which is made of ranges as that of Click's element of
-/// this name.
+/// As RadixIPLookup, with the same table, which consists of ranges, as that of Click's
+/// RangeIPLookup.
 ///
 /// # Example
 /// ```click

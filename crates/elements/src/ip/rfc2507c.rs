@@ -5,15 +5,15 @@ use crate::prelude::*;
 
 /// Compresses the headers of TCP packets (RFC 2507).
 ///
-/// Packets must start with their IP header. The first packet of a flow goes out whole, with a
-/// context identifier; of later ones only what changed does, in 5 to 20 bytes instead of 40. What
-/// cannot be compressed goes out whole: other protocols, fragments, packets with IP options, with a
+/// Packets must start with their IP header. The first packet of a flow leaves whole, with a context
+/// identifier. Later packets leave with the changes only, in 5 to 20 bytes instead of 40. These
+/// packets always leave whole: other protocols, fragments, and packets with IP options, with a
 /// wrong length or checksum, or with the TCP flags SYN, FIN or RST. Fourteen flows have a context;
-/// a further one takes that of another, which starts again when its turn comes.
+/// a further flow takes the context of another, which starts again with a whole packet.
 ///
-/// The first byte says what a packet is: 0 is whole, 1 whole behind its context identifier, 2
-/// compressed. Both ends must get all packets in order: where one is lost, a flow's packets come out
-/// wrong until the next that is whole, and its receiver drops them for their checksum.
+/// The first byte is the packet's type: 0 is whole, 1 whole after its context identifier, 2
+/// compressed. The decompressor must get all packets in order: after a loss, the flow's packets are
+/// wrong until the next whole one, and the receiver drops them by their checksum.
 ///
 /// # Example
 /// ```click

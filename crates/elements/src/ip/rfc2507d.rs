@@ -6,8 +6,8 @@ use crate::prelude::*;
 
 /// Restores the headers that RFC2507c compressed.
 ///
-/// Packets that are not of its making are dropped, and so are compressed ones of which no whole one
-/// came before.
+/// Packets of another form are dropped, and so are compressed packets of a flow without a whole
+/// packet before.
 ///
 /// # Example
 /// ```click

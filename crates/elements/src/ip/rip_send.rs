@@ -13,8 +13,8 @@ const RESPONSE: usize = 24;
 
 /// Advertises a route by RIP version 2 (RFC 2453), every thirty seconds.
 ///
-/// The packets have UDP and IP headers, and name their source as next hop. This is but the talking
-/// half of a routing protocol: nothing listens.
+/// The packets have UDP and IP headers, and name their source as next hop. It only sends: it does
+/// not listen to other routers.
 ///
 /// # Example
 /// ```click

@@ -5,8 +5,9 @@ use crate::rewriter::mapper::Mapper;
 
 /// Tells rewriters to use several patterns in turn.
 ///
-/// An input of IPRewriter or its kin may name this element instead of a pattern. Each new flow then
-/// gets the next pattern, with its own outputs; if no source is left there, the one after it.
+/// An input of IPRewriter or a similar element may name this element instead of a pattern. Each new
+/// flow gets the next pattern, with the pattern's outputs; if the pattern has no source left, the
+/// pattern after it.
 ///
 /// # Example
 /// ```click

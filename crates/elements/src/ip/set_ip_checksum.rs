@@ -3,8 +3,8 @@ use crate::prelude::*;
 /// Computes the checksum of IP headers.
 ///
 /// The header is where it is marked, or at the packet's start if it is not. Packets too short for
-/// their header are dropped, the first with a message. Elements that change an IP header keep its
-/// checksum right by themselves; this one is for headers written by other means.
+/// their header are dropped, the first with a message. Elements that change an IP header update its
+/// checksum; this element is for headers written by other means.
 ///
 /// # Example
 /// ```click

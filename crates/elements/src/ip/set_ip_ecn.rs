@@ -16,8 +16,8 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", live, handlers)]
 pub struct SetIPECN {
-    /// The field: the transport does not know of it, ECT(1), ECT(0), or congestion was experienced.
-    /// `-`, `ECT(1)`, `ECT(0)` and `CE` mean the same.
+    /// The field: not ECN-capable, ECT(1), ECT(0), or congestion experienced. `-`, `ECT(1)`,
+    /// `ECT(0)` and `CE` are other names.
     #[arg(mandatory, name = "ECN", with = Any, kind = "no, ect1, ect2, ce, or 0 to 3")]
     argument: String,
     field: u8,

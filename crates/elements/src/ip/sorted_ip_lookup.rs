@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix; kept for old configurations.
 ///
-/// As LinearIPLookup, and with a warning that says to use that or RadixIPLookup.
+/// As LinearIPLookup, with a warning to use LinearIPLookup or RadixIPLookup.
 ///
 /// # Example
 /// ```click

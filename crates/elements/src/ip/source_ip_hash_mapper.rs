@@ -8,9 +8,9 @@ const NODES_MAX: usize = 1 << 16;
 
 /// Tells rewriters to use one of several patterns, the same for all flows of a source address.
 ///
-/// An input of IPRewriter or its kin may name this element instead of a pattern. The patterns'
-/// nodes stand on a circle, and a source address gets the pattern of the node behind its own place
-/// (consistent hashing): when a pattern comes or goes, few addresses change theirs.
+/// An input of IPRewriter or a similar element may name this element instead of a pattern. The
+/// patterns' nodes lie on a circle, and a source address gets the pattern of the next node
+/// (consistent hashing): when a pattern is added or removed, few addresses change theirs.
 ///
 /// # Example
 /// ```click

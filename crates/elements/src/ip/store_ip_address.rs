@@ -12,12 +12,12 @@ enum Place {
 /// Writes an IP address into packets.
 ///
 /// With one argument, the address is the destination address annotation, and packets where that is
-/// 0.0.0.0 pass unchanged. At an offset the address is written as it is; in the source or
-/// destination field of the IP header, which must be marked, the checksums of IP, TCP and UDP are
-/// updated with it. Packets that lack the place are dropped.
+/// 0.0.0.0 pass unchanged. At an offset, only the address is written. In the source or destination
+/// field of the IP header, which must be marked, the checksums of IP, TCP and UDP are updated.
+/// Packets too short for the address are dropped.
 ///
 /// # Arguments
-/// - `ADDR` (IP address): the address. May be left out.
+/// - `ADDR` (IP address): the address; optional.
 /// - `OFFSET` (integer, `src` or `dst`): where to write it: bytes from the packet's start, or a
 ///   field of the IP header.
 ///

@@ -1,9 +1,9 @@
 use crate::prelude::*;
 
-/// Takes the IP header off packets, and whatever stands in front of it.
+/// Removes the IP header of packets, and all bytes before it.
 ///
 /// The header is where it is marked, and the mark stays. For IP in IP, a CheckIPHeader or
-/// MarkIPHeader behind this element finds the inner header. Packets without a marked header pass
+/// MarkIPHeader after this element finds the inner header. Packets without a marked header pass
 /// unchanged.
 ///
 /// # Example

@@ -1,10 +1,9 @@
 use crate::prelude::*;
 
-/// Cuts off IP packets' payload.
+/// Cuts the payload of IP packets off.
 ///
-/// The payload starts behind the TCP, UDP or ICMP header; of other protocols, behind the IP
-/// header. Packets without a marked IP header are payload from their start. The IP header stays as
-/// it is.
+/// The payload starts after the TCP, UDP or ICMP header; with other protocols, after the IP header.
+/// A packet without a marked IP header is all payload. The IP header does not change.
 ///
 /// # Example
 /// ```click
@@ -16,10 +15,10 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct TruncateIPPayload {
-    /// Most bytes of payload that stay, up to 65535.
+    /// Most bytes of payload that remain, up to 65535.
     #[arg(positional, default = 0)]
     length: u16,
-    /// Whether transport headers are no payload.
+    /// Whether the transport header is kept; if not, it counts as payload.
     #[arg(positional, default = true)]
     transport: bool,
     /// Whether to add the number of bytes cut off to the extra length annotation.

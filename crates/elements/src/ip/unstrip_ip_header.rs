@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Puts an IP header that was stripped back in front of packets.
+/// Restores a stripped IP header in front of packets.
 ///
 /// The header is where it is marked, before the packet's data. Packets that have their header, or
 /// have none marked, pass unchanged.

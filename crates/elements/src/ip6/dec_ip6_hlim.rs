@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Decrements the hop limit of IPv6 packets, and drops expired packets.
 ///
-/// Packets must have their IPv6 header marked; others are taken for expired.
+/// Packets must have their IPv6 header marked; unmarked packets count as expired.
 ///
 /// # Example
 /// ```click

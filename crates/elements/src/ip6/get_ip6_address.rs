@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Copies an IPv6 address out of packets into their destination address annotation.
 ///
-/// Packets that do not have the address keep the annotation they have.
+/// Packets too short for the address keep their annotation.
 ///
 /// # Example
 /// ```click

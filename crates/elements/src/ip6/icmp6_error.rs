@@ -14,10 +14,10 @@ const REDIRECTED_HEADER: u8 = 4;
 /// 568 bytes; a redirect has them in an option, as RFC 4861 asks. Its destination address
 /// annotation is set, and the annotation that lets FixIPSrc replace the source address.
 ///
-/// As RFC 4443, section 2.4, asks, there is no error about ICMPv6 errors and redirects, packets
-/// that came by link-level broadcast or multicast, packets to a multicast address, and packets
-/// whose source is no single host. Packets must have their IPv6 header marked; about others there
-/// is no error either. Errors should be limited in number: see RatedSplitter.
+/// As RFC 4443, section 2.4, requires, these packets cause no error: ICMPv6 errors and redirects,
+/// packets that arrived by link-level broadcast or multicast, packets to a multicast address, and
+/// packets whose source is not a single host. Packets must have their IPv6 header marked; others
+/// cause no error. Limit the rate of errors with a RatedSplitter.
 ///
 /// # Example
 /// ```click
@@ -43,7 +43,7 @@ pub struct ICMP6Error {
     /// ICMP parameter problem annotation.
     #[arg(mandatory)]
     code: i32,
-    /// The next link's MTU that "packet too big" tells.
+    /// The next link's MTU in a "packet too big" error.
     #[arg(name = "PMTU", default = 1500)]
     path_mtu: u32,
 }

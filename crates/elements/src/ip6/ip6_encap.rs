@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Puts a fixed IPv6 header in front of packets.
 ///
-/// The payload's length is each packet's own. The header is marked, and the destination address
+/// The payload length is set for each packet. The header is marked, and the destination address
 /// annotation set to the destination.
 ///
 /// # Example

@@ -5,14 +5,12 @@ use crate::prelude::*;
 /// Cuts IPv6 packets that are longer than a link allows into fragments.
 ///
 /// Packets must have their IPv6 header marked; others pass unchanged, as do packets that fit. A
-/// longer packet is cut as RFC 8200, section 4.5, says: the headers that routers on the way read
-/// (up to hop-by-hop options and routing headers) stand in front of each fragment; what is a
-/// fragment already is cut further. Fragments start with the IPv6 header, and have the packet's
-/// annotations.
+/// longer packet is cut as RFC 8200, section 4.5, says: the headers for routers (up to hop-by-hop
+/// options and routing headers) precede each fragment; a fragment is cut further. Fragments start
+/// with the IPv6 header, and have the packet's annotations.
 ///
 /// Only senders, and translators for them, may fragment: a router has to answer with "packet too
-/// big" instead. With HONOR_DF it takes every packet for one that must not be
-/// fragmented.
+/// big" instead. With HONOR_DF it treats every packet as one that must not be fragmented.
 ///
 /// # Example
 /// ```click

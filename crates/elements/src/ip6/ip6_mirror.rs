@@ -1,10 +1,10 @@
 use crate::prelude::*;
 
-/// Turns IPv6 packets round: exchanges source and destination.
+/// Reverses IPv6 packets: exchanges source and destination.
 ///
 /// Packets must have their IPv6 header marked; others pass unchanged. In TCP and UDP packets, also
-/// behind extension headers, the ports change places too; later fragments have none. No checksum is
-/// changed: sums do not care about order.
+/// after extension headers, the ports are exchanged too, except in later fragments. The checksums
+/// stay valid.
 ///
 /// # Example
 /// ```click

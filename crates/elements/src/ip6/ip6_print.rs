@@ -4,9 +4,9 @@ use crate::prelude::*;
 
 /// Prints each IPv6 packet on a line and passes it on.
 ///
-/// Packets must have their IPv6 header marked; of others nothing is printed. A line has the label,
-/// the addresses, the payload's length, the next header and the hop limit:
-/// `label: 2001:db8::1 -> 2001:db8::2 plen 8, next 17, hlim 64`.
+/// Packets must have their IPv6 header marked; others are not printed. A line has the label, the
+/// addresses, the payload's length, the next header and the hop limit: `label: 2001:db8::1 ->
+/// 2001:db8::2 plen 8, next 17, hlim 64`.
 ///
 /// # Example
 /// ```click

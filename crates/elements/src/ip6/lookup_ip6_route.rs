@@ -8,12 +8,11 @@ use crate::prelude::*;
 
 /// Looks up IPv6 routes by the longest prefix.
 ///
-/// Each packet leaves by the output that the route of its destination address annotation names. If
-/// the route has a gateway, the annotation becomes the gateway's address. Packets without a route
-/// are dropped.
+/// Each packet leaves by the output that the route of its destination address annotation names. The
+/// address of a route's gateway replaces the annotation. Packets without a route are dropped.
 ///
-/// A look-up takes a few nanoseconds more for each doubling of the number of routes. A table has
-/// room for 524288 routes; more are refused.
+/// A lookup takes a few nanoseconds more for each doubling of the number of routes. A table has at
+/// most 524288 routes; further ones are refused.
 ///
 /// # Example
 /// ```click

@@ -2,9 +2,8 @@ use crate::prelude::*;
 
 /// Marks where the IPv6 header is, without a check.
 ///
-/// The header is taken to be 40 bytes long: extension headers count for what follows it. Of packets
-/// that end before the header starts, no header is marked. Where packets come from strangers, use
-/// CheckIP6Header.
+/// The header is assumed to be 40 bytes long: extension headers belong to the payload. A packet
+/// that ends before the header starts gets no mark. For untrusted packets, use CheckIP6Header.
 ///
 /// # Example
 /// ```click

@@ -3,16 +3,16 @@ use crate::prelude::*;
 
 /// Translates IPv4 packets to IPv6.
 ///
-/// Packets must start with their IPv4 header. Addresses are translated as they are, without state:
-/// 10.0.0.1 is `::ffff:10.0.0.1` (AddressTranslator changes them before or behind). IPv4 options
-/// are left behind; fragments get a fragment header; UDP without a checksum gets one. Type of
-/// service and hops left stay as they are. TCP's and UDP's checksums are brought up to date. ICMP
-/// echo and errors become those of the other version, and the packet that an error quotes is
-/// translated too.
+/// Packets must start with their IPv4 header. Addresses are translated without state: 10.0.0.1 is
+/// `::ffff:10.0.0.1` (AddressTranslator changes them before or after). IPv4 options are removed;
+/// fragments get a fragment header; UDP without a checksum gets one. Type of service and hop count
+/// do not change. TCP's and UDP's checksums are updated. ICMP echo and errors become those of the
+/// other version, and the packet that an error quotes is translated too.
 ///
-/// Dropped are damaged packets, ICMP messages other than echo and errors, fragments of ICMP
-/// messages, first fragments of UDP packets without checksum, and packets under way on a source
-/// route. The result's header is marked, and the destination address annotation set.
+/// These packets are dropped: damaged packets, ICMP messages other than echo and errors, fragments
+/// of ICMP messages, first fragments of UDP packets without checksum, and packets with an
+/// unfinished source route. The result's header is marked, and the destination address annotation
+/// set.
 ///
 /// # Example
 /// ```click

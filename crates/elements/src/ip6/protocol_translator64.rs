@@ -3,16 +3,16 @@ use crate::prelude::*;
 
 /// Translates IPv6 packets to IPv4.
 ///
-/// Packets must start with their IPv6 header. Addresses are translated as they are, without state:
-/// 10.0.0.1 is `::ffff:10.0.0.1` (AddressTranslator changes them before or behind). Extension
-/// headers are left behind, but for what a fragment header says; a packet that is no fragment gets
-/// the "don't fragment" flag. Type of service and hops left stay as they are. TCP's and UDP's
-/// checksums are brought up to date. ICMP echo and errors become those of the other version, and
-/// the packet that an error quotes is translated too.
+/// Packets must start with their IPv6 header. Addresses are translated without state: 10.0.0.1 is
+/// `::ffff:10.0.0.1` (AddressTranslator changes them before or after). Extension headers are
+/// removed, except for the data of a fragment header; a packet that is not a fragment gets the
+/// "don't fragment" flag. Type of service and hop count do not change. TCP's and UDP's checksums
+/// are updated. ICMP echo and errors become those of the other version, and the packet that an
+/// error quotes is translated too.
 ///
-/// Dropped are damaged packets, packets of other addresses, ICMPv6 messages other than echo and
-/// errors, fragments of ICMPv6 messages, and packets with a routing header that is not at its end.
-/// The result's header is marked, and the destination address annotation set.
+/// These packets are dropped: damaged packets, packets of other addresses, ICMPv6 messages other
+/// than echo and errors, fragments of ICMPv6 messages, and packets with a routing header that is
+/// not at its end. The result's header is marked, and the destination address annotation set.
 ///
 /// # Example
 /// ```click

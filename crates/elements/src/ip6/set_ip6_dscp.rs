@@ -4,7 +4,7 @@ use crate::prelude::*;
 /// Sets IPv6 packets' differentiated services code point.
 ///
 /// Packets must have their IPv6 header marked; others pass unchanged. The code point is the upper
-/// six bits of the traffic class; congestion notification, in the lower two, stays as it is.
+/// six bits of the traffic class; the lower two, congestion notification, do not change.
 ///
 /// # Example
 /// ```click

@@ -49,9 +49,8 @@ pub(super) struct Cipher {
     /// 1 encrypts, 0 decrypts.
     #[arg(mandatory)]
     encrypt: i32,
-    /// Bytes at the packet's end that are left as they are: those of an authentication tag that is
-    /// there before encryption. 0 where the tag is put on the encrypted packet, as the standard has
-    /// it.
+    /// Bytes at the packet's end that do not change: an authentication tag that was added before
+    /// encryption. 0 if the tag is added to the encrypted packet, as in the standard.
     #[arg(positional, default = TAG as u32, default_text = "12")]
     ignore: u32,
 }

@@ -10,10 +10,9 @@ use crate::prelude::*;
 /// RadixIPsecLookup sets; the initialization vector is the packet's. Packets without an
 /// association, or whose payload is not whole blocks, are dropped.
 ///
-/// With `BLOCK 16` this is AES-CBC as the standard has it (RFC 3602). By default it is what Click's
-/// element of this name does: the vector has 8 bytes, the first half of each block is chained, and
-/// of a payload that is half a block too long, the half is filled up with the first bytes of the
-/// authentication tag behind it.
+/// With `BLOCK 16` this is standard AES-CBC (RFC 3602). The default is compatible with Click's
+/// IPsecAES: the vector has 8 bytes, the first half of each block is chained, and a payload that
+/// ends in half a block is filled with the first bytes of the authentication tag after it.
 ///
 /// # Example
 /// ```click

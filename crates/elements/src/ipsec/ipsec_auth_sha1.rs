@@ -4,8 +4,8 @@ use crate::prelude::*;
 
 /// Adds a checksum to packets, or verifies it, by SHA-1.
 ///
-/// The checksum is the first 96 bits of the digest and stands at the packet's end. There is no
-/// key: an attacker who changes a packet can compute it too, so it is no protection. Use
+/// The checksum is the first 96 bits of the digest and stands at the packet's end. There is no key,
+/// so an attacker who changes a packet can compute it too: it does not protect. Use
 /// IPsecAuthHMACSHA1.
 ///
 /// # Example

@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 /// Encrypts or decrypts the payload of ESP packets by DES-CBC, a legacy cipher.
 ///
-/// Legacy: a DES key of 56 bits is found within a day; this is for peers that know nothing better
+/// Legacy: a DES key of 56 bits is found within a day; use it only for peers without another cipher
 /// (RFC 8221 forbids it). Use IPsecAES. The key is the first 8 bytes of the encryption key of the
 /// packet's security association, which RadixIPsecLookup sets; the initialization vector of 8 bytes
 /// is the packet's (RFC 2405). Packets without an association, or whose payload is not whole

@@ -3,8 +3,8 @@ use crate::prelude::*;
 /// Puts an IP header in front of packets for the gateway that their annotation names.
 ///
 /// The destination is the destination address annotation, which RadixIPsecLookup set to the
-/// tunnel's other end. The source is given, or else left open for FixIPSrc, which the packet is
-/// marked for. Length, identification and checksum are each packet's own.
+/// tunnel's other end. Without SRC, the packet is marked for FixIPSrc, which sets the source.
+/// Length, identification and checksum are set for each packet.
 ///
 /// # Example
 /// ```click

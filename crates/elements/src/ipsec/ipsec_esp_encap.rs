@@ -7,11 +7,11 @@ const IP_IN_IP: u8 = 4;
 
 /// Puts an ESP header before packets and padding behind them.
 ///
-/// The header has the security parameters index, a sequence number, and an initialization vector
-/// that nobody can foretell (RFC 4303); they are those of the packet's security association, which
+/// The header has the security parameters index, a sequence number, and an unpredictable
+/// initialization vector (RFC 4303); they are those of the packet's security association, which
 /// RadixIPsecLookup sets. The padding is that of RFC 4303 (1, 2, 3, ...), its length, and the
-/// protocol that the packet's IP header names. Packets without an association are dropped, and so
-/// are all when the sequence numbers are used up: a number is never used twice.
+/// protocol that the packet's IP header names. Packets without an association are dropped. When the
+/// sequence numbers are used up, all packets are dropped: no number is used twice.
 ///
 /// # Example
 /// ```click

@@ -6,12 +6,12 @@ use crate::prelude::*;
 /// The next header of a dummy packet, which means nothing (RFC 4303, section 2.6).
 const NO_NEXT_HEADER: u8 = 59;
 
-/// Takes ESP header and padding off packets, and drops replayed ones.
+/// Removes the ESP header and padding of packets, and drops replayed packets.
 ///
-/// The packets are to be authentic and decrypted. Their sequence number must not have been seen, nor
-/// lie before the window of their security association (RFC 4303, section 3.4.3); the padding must
-/// be 1, 2, 3, ... of the length that it says. Other packets are dropped, the first of each kind
-/// with a message, and so are dummy packets, without one.
+/// Packets must be authenticated and decrypted before. Their sequence number must be new, and not
+/// before the window of their security association (RFC 4303, section 3.4.3); the padding must be
+/// 1, 2, 3, ... of the given length. Other packets are dropped, the first of each kind with a
+/// message. Dummy packets are dropped without a message.
 ///
 /// # Example
 /// ```click
@@ -30,7 +30,7 @@ pub struct IPsecESPUnencap {
     /// Bytes of the initialization vector; the same as IPsecESPEncap's.
     #[arg(default_text = "8")]
     block: BlockSize,
-    /// Packets that were seen before, or too old to tell.
+    /// Packets that were replayed, or before the window.
     #[handler(read)]
     replays: u64,
     /// Packets whose header or padding was wrong.

@@ -12,11 +12,11 @@ const COMPLAINTS: u32 = 5;
 
 /// Looks up IP routes by the longest prefix, some of which lead through IPsec tunnels.
 ///
-/// As RadixIPLookup, with two outputs that mean something: packets that leave by output 1 go through
-/// a tunnel and carry the security association that their route names; ESP packets that leave by
-/// output 0 came through one, and carry the association that their security parameters index names.
-/// Those with an unknown index are dropped, and so are fragments of ESP packets. Packets for output 0
-/// that are no ESP packets leave by output 2. Packets without a route are dropped.
+/// As RadixIPLookup, with two special outputs. Packets for output 1 go into a tunnel, with the
+/// security association of their route. ESP packets for output 0 came from a tunnel, and get the
+/// association of their security parameters index; ESP packets with an unknown index, and fragments
+/// of ESP packets, are dropped. Other packets for output 0 leave by output 2. Packets without a
+/// route are dropped.
 ///
 /// The packets' data starts with their IP header.
 ///
@@ -290,13 +290,13 @@ impl RadixIPsecLookup {
         })
     }
 
-    /// Adds a route; fails if its prefix has one.
+    /// Adds a route; fails if there is one for its prefix.
     #[write]
     fn add(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
         self.run_one(cx, "add", route)
     }
 
-    /// Adds a route, or replaces its prefix's.
+    /// Adds a route, or replaces the one of its prefix.
     #[write(name = "set")]
     fn replace(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
         self.run_one(cx, "set", route)

@@ -4,9 +4,9 @@ use crate::prelude::*;
 
 /// Keeps security associations for RadixIPsecLookup.
 ///
-/// Where keys change while packets flow, or where each direction of a tunnel has its own, the
-/// associations are kept here, and routes name them by their index. A table has at most 4096;
-/// further ones are refused. Sequence numbers and windows go on over a hotswap.
+/// Use it if keys change while packets flow, or if each direction of a tunnel has its own keys:
+/// routes name the associations by their index. A table has at most 4096; further ones are refused.
+/// Sequence numbers and windows survive a hotswap.
 ///
 /// # Example
 /// ```click

@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Makes the payload of IP packets an ICMP message of one type and code.
 ///
-/// Type and code are set, and the checksum computed. The IP header has to be marked; it stays as
-/// it is. Packets that are too short are dropped with a message.
+/// Type and code are set, and the checksum computed. The IP header must be marked; it does not
+/// change. Packets that are too short are dropped with a message.
 ///
 /// # Example
 /// ```click

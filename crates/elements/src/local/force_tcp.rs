@@ -3,7 +3,7 @@ use crate::prelude::*;
 /// Makes the payload of IP packets a TCP segment.
 ///
 /// An impossible TCP header length is replaced by a random one that fits, and the checksum is
-/// computed. The IP header has to be marked; it stays as it is. Packets that are too short are
+/// computed. The IP header must be marked; it does not change. Packets that are too short are
 /// dropped with a message.
 ///
 /// # Example

@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Makes the payload of IP packets a UDP datagram.
 ///
-/// Length and destination port are set, and the checksum is computed. The IP header has to be
-/// marked; it stays as it is. Packets that are too short are dropped with a message.
+/// Length and destination port are set, and the checksum is computed. The IP header must be marked;
+/// it does not change. Packets that are too short are dropped with a message.
 ///
 /// # Example
 /// ```click

@@ -5,15 +5,14 @@ const FRAME_MAX: u64 = 1 << 20;
 /// Most bytes that wait to be part of a frame.
 const WAITING_MAX: usize = 4 << 20;
 
-/// Reassembles frames that were cut up or run together on their way, as by a TCP socket.
+/// Reassembles frames that were split or joined, for example by a TCP socket.
 ///
 /// The data of all packets is one stream of bytes. A field in each frame states its length: the
 /// field's value times MUL, rounded up to a multiple of ALIGN, plus ADD. The arguments' defaults fit
 /// IP packets. Frames carry no annotations.
 ///
-/// A frame of length 0 or of more than 1 MiB is impossible: the position in the stream is lost then,
-/// which is reported, and all bytes that wait are dropped. The same happens when more than 4 MiB
-/// wait to be pulled.
+/// A frame of length 0 or of more than 1 MiB is an error: the element reports it and drops all
+/// waiting bytes. The same happens when more than 4 MiB wait to be pulled.
 ///
 /// # Example
 /// ```click

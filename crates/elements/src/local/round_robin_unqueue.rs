@@ -2,8 +2,7 @@ use crate::prelude::*;
 
 /// Pulls packets from its inputs in turn, and pushes each by the output of the same number.
 ///
-/// Each time its task runs it works on one input, whether that has packets or not. While no input
-/// may have any, the task sleeps.
+/// Each run of its task serves one input. The task sleeps while all inputs are empty.
 ///
 /// # Example
 /// ```click

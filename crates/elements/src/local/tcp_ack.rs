@@ -6,9 +6,9 @@ use crate::prelude::*;
 ///
 /// Packets from input 0 are inspected and leave by output 0: with a TCPBuffer downstream of it, the
 /// element knows the next sequence number that is missing. That number goes into the outgoing
-/// segments, from input 1 to output 1; if none comes along for DELAY, an acknowledgment of its own
-/// leaves by output 2, without addresses and ports, which a TCPConn adds. Segments before the first
-/// SYN with ACK, in either direction, are dropped. Packets must have their IP header marked, and
+/// segments, from input 1 to output 1; if there is none for DELAY, a separate acknowledgment leaves
+/// by output 2, without addresses and ports, which a TCPConn adds. Segments before the first SYN
+/// with ACK, in either direction, are dropped. Packets must have their IP header marked, and
 /// checksums are left to SetTCPChecksum.
 ///
 /// # Example

@@ -18,10 +18,9 @@ impl Interface for dyn Reassembly {
 /// Puts TCP segments in order.
 ///
 /// Segments are kept in the order of their sequence numbers until they are pulled. While one is
-/// missing, nothing can be pulled, unless SKIP. A segment whose number is stored already is dropped,
-/// and so is a segment whose number was passed. The first segment pulled sets the start of the
-/// order. Packets must have their IP header marked; packets other than TCP are dropped. At most 4096
-/// segments wait; more are dropped.
+/// missing, nothing can be pulled, unless SKIP. Segments with a stored or an earlier number are
+/// dropped. The first segment pulled sets the start of the order. Packets must have their IP header
+/// marked; packets other than TCP are dropped. At most 4096 segments wait; more are dropped.
 ///
 /// # Example
 /// ```click

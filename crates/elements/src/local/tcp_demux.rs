@@ -27,10 +27,10 @@ impl Interface for dyn Flows {
 
 /// Passes TCP segments of known flows.
 ///
-/// TCPConn elements downstream add the flows, by the two ends as they stand in the packets of the
-/// opposite direction. A segment's flow is looked up first by both ends, then by the local address
-/// and port, the port, the address, and last by the entry for all. Other segments are dropped with
-/// a message. Packets must have their IP header marked. There are at most 65536 flows.
+/// TCPConn elements downstream add the flows, by the two ends as in packets of the opposite
+/// direction. A segment's flow is looked up first by both ends, then by the local address and port,
+/// the port, the address, and last by the entry for all. Other segments are dropped with a message.
+/// Packets must have their IP header marked. There are at most 65536 flows.
 ///
 /// # Example
 /// ```click

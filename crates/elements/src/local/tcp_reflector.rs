@@ -4,8 +4,8 @@ use crate::prelude::*;
 /// Pretends to be a TCP server: turns each segment into a plausible answer.
 ///
 /// A SYN is answered with a SYN and its acknowledgment, data and FINs are acknowledged, a FIN also
-/// with a FIN. Other segments are dropped. No state is kept, so any number of clients is served.
-/// Packets start with their IP header; bytes behind the IP packet are cut off.
+/// with a FIN. Other segments are dropped. There is no state and no limit on clients. Packets must
+/// start with their IP header; bytes after the IP packet are cut off.
 ///
 /// # Example
 /// ```click

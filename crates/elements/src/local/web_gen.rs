@@ -16,7 +16,7 @@ const REPORT: u64 = 5 * SECOND;
 /// The port that web servers listen on.
 const WEB: u16 = 80;
 
-/// Asks a web server for random pages over and over, each by a connection of its own.
+/// Requests random pages from a web server repeatedly, each over a new connection.
 ///
 /// Connections start at an even rate, each from a random address in PREFIX and a random port. A
 /// connection asks for one of 270 pages, `/spec/D/D-C-F`, takes the answer, and ends with the

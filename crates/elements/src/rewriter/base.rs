@@ -30,10 +30,10 @@ pub struct Base {
     /// The same as MAPPING_CAPACITY.
     #[arg(name = "CAPACITY", with = Any, kind = "integer or element")]
     capacity_argument: String,
-    /// An annotation that replies get as the first packet of their flow had it.
+    /// An annotation that replies copy from the first packet of their flow.
     #[arg]
     reply_anno: Option<AnnoOf<1>>,
-    /// What happens to packets of no known flow.
+    /// Treatment of packets without a mapping.
     #[arg(rest, name = "INPUTSPEC", kind = "specification, one for each input")]
     specifications: Vec<String>,
     /// Its flows; lent out while another element works with them, and unused if `shared` says that

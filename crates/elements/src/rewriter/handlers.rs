@@ -10,7 +10,7 @@ use crate::prelude::*;
 
 #[handlers]
 impl Base {
-    /// Mappings that this element made and that live.
+    /// Present mappings that this element made.
     #[read(alias = "nmappings")]
     fn table_size(&mut self, cx: &mut Cx<'_>) -> Result<u64, HandlerError> {
         self.sum(cx, |tally| tally.flows)

@@ -3,7 +3,7 @@ use crate::standard::prio_sched::PrioSched;
 
 /// Pulls from the first of its inputs that has a packet; without notifiers.
 ///
-/// As PrioSched, but inputs are asked even if they are known to be empty.
+/// As PrioSched, but without notifiers: empty inputs are pulled too.
 ///
 /// # Example
 /// ```click

@@ -3,8 +3,8 @@ use crate::standard::round_robin_sched::RoundRobinSched;
 
 /// Pulls from its inputs in turn; without notifiers.
 ///
-/// As RoundRobinSched, but inputs are asked even if they are known to be empty. `SimpleRRSched`
-/// is another name of the class.
+/// As RoundRobinSched, but without notifiers: empty inputs are pulled too. `SimpleRRSched` is
+/// another name of the class.
 ///
 /// # Example
 /// ```click

@@ -2,14 +2,14 @@ use crate::prelude::*;
 
 /// Gives names to addresses.
 ///
-/// Other elements' arguments may then use the names in place of the addresses. A name may stand
-/// for one address of each kind: IPv4 and IPv6 addresses, IPv4 and IPv6 prefixes, Ethernet
-/// addresses. A prefix with host bits, such as `10.0.0.1/8`, gives both. A name is known in the
-/// compound element that defines it and inside.
+/// Other elements' arguments may then use the names in place of the addresses. A name can have one
+/// address of each kind: IPv4 and IPv6 addresses, IPv4 and IPv6 prefixes, Ethernet addresses. A
+/// prefix with host bits, such as `10.0.0.1/8`, gives both. A name's scope is the compound element
+/// that defines it.
 ///
 /// # Arguments
 /// - `NAME ADDRESS...` (any number of times): a name and its addresses. An address may be a name
-///   that is known already.
+///   defined before.
 ///
 /// # Example
 /// ```click

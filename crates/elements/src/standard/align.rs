@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Moves the data of packets in memory, so that it starts at a certain alignment.
 ///
-/// Existing configurations contain it. No element needs it: all read headers at any alignment. A
-/// packet for which there is no memory is dropped.
+/// Elements read headers at any alignment and do not need it. It exists for configurations that
+/// contain it. A packet for which there is no memory is dropped.
 ///
 /// # Example
 /// ```click

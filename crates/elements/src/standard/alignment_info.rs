@@ -12,8 +12,8 @@ impl Interface for dyn Alignments {
 
 /// States how the packets that come to elements' inputs are aligned.
 ///
-/// Existing configurations contain it. No element uses it, as all read headers at any alignment: the
-/// statements are only checked. Elements that do not exist are ignored.
+/// Elements read headers at any alignment: the statements are only checked. It exists for
+/// configurations that contain it. Elements that do not exist are ignored.
 ///
 /// # Arguments
 /// - `ELEMENT [MODULUS OFFSET]...` (any number of times): the name of an element, and for each of

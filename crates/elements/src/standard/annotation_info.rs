@@ -4,13 +4,12 @@ use crate::prelude::*;
 
 /// Gives names to packets' annotations.
 ///
-/// Other elements' arguments may then use the names in place of offsets. A name is known in the
-/// compound element that defines it and inside. A name that is known everywhere, such as `PAINT`,
-/// cannot be redefined.
+/// Other elements' arguments may then use the names in place of offsets. A name's scope is the
+/// compound element that defines it. A built-in name, such as `PAINT`, cannot be redefined.
 ///
 /// # Arguments
-/// - `NAME OFFSET [SIZE]` (any number of times): a name, the annotation's first byte or a name that
-///   is known already, and its number of bytes.
+/// - `NAME OFFSET [SIZE]` (any number of times): a name, the annotation's first byte or a name
+///   defined before, and its number of bytes.
 /// - `CHECK_OVERLAP NAME...` (any number of times): names of annotations that may not overlap.
 ///
 /// # Example

@@ -14,7 +14,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", segments, handlers)]
 pub struct AverageCounter {
-    /// Packets within so many seconds of the first do not count, nor does that time.
+    /// Packets within this time of the first, and the time itself, do not count.
     #[arg(positional, default = 0, kind = "seconds")]
     ignore: u32,
     /// Packets since the last reset.

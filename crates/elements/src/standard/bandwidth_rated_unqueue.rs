@@ -19,7 +19,7 @@ use crate::prelude::*;
 pub struct BandwidthRatedUnqueue {
     #[flatten]
     rated: RatedPull<true>,
-    /// The bucket holds so many bytes; not together with BURST_DURATION.
+    /// The bucket holds that number of bytes; not together with BURST_DURATION.
     #[arg]
     burst_bytes: Option<u32>,
 }

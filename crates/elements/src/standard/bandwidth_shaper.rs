@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Lets packets be pulled at a bandwidth at most.
 ///
-/// A packet can be pulled when those before it have had their time at that bandwidth. What was
-/// missed within a second may be caught up on.
+/// A packet can be pulled when the packets before it have used their time at that bandwidth. Up to
+/// a second of unused time can be caught up.
 ///
 /// # Example
 /// ```click

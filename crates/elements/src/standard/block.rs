@@ -26,7 +26,7 @@ pub(super) fn one_integer(text: &str, context: &Context<'_>) -> Result<i32, Inva
 #[element(ports = "1/2", processing = "a/ah", segments, handlers)]
 #[outputs("packets that pass", "blocked packets")]
 pub struct Block {
-    /// Packets are blocked whose annotation is above this; none are if it is 0.
+    /// Packets with an annotation above this are blocked; 0 blocks none.
     #[arg(mandatory, name = "THRESH", read)]
     threshold: i32,
 }

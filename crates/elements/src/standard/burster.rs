@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Pulls packets at every interval, BURST at most, and pushes them on.
 ///
-/// As TimedUnqueue, with another BURST unless one is given.
+/// As TimedUnqueue, with another default of BURST.
 ///
 /// # Example
 /// ```click

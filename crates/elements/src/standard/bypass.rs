@@ -3,8 +3,8 @@ use crate::prelude::*;
 /// Leads packets past an optional path, or through it.
 ///
 /// Packets go from input 0 to output 0; while the element is active they take the path that starts
-/// at output 1 instead. That path may lead elsewhere, or back to input 1 and so to output 0. The
-/// same configuration serves where packets are pulled: then an active Bypass pulls from input 1.
+/// at output 1 instead. That path may lead elsewhere, or back to input 1 and from there to output
+/// 0. On a pull path, an active Bypass pulls from input 1.
 ///
 /// # Example
 /// ```click

@@ -6,7 +6,7 @@ use crate::prelude::*;
 #[derive(Component)]
 #[component(handlers)]
 pub(crate) struct ChosenInput {
-    /// The input; nothing can be pulled if there is none of that number.
+    /// The input; without an input of that number, pulls return nothing.
     #[arg(positional, default = 0)]
     input: i32,
     chosen: Option<usize>,

@@ -3,14 +3,14 @@ use crate::filters::dispatch::{DROP, send_sets};
 use crate::filters::compile::take_compiled;
 use crate::prelude::*;
 
-/// Classifies packets by the bytes they hold.
+/// Classifies packets by their bytes.
 ///
-/// A packet leaves by the output of the first pattern that it matches, and is dropped if it
-/// matches none. A pattern is a list of clauses, separated by spaces, all of which must match:
+/// A packet leaves by the output of the first pattern that it matches, and is dropped if it matches
+/// none. A pattern is a list of clauses, separated by spaces, all of which must match:
 /// `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, with the offset in decimal from the start of the packet
-/// and value and mask in hexadecimal, two digits a byte. A digit `?` in the value stands for any;
-/// `!` in front of a clause negates it. The pattern `-` matches every packet. A clause that
-/// reaches beyond a packet's end does not match it.
+/// and value and mask in hexadecimal, two digits a byte. A digit `?` in the value matches any; `!`
+/// in front of a clause negates it. The pattern `-` matches every packet. A clause that reaches
+/// beyond a packet's end does not match it.
 ///
 /// # Example
 /// ```click
@@ -28,8 +28,7 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", segments, live, handlers)]
 #[outputs("one for each pattern: the packets that match it and none before")]
 pub struct Classifier {
-    /// What the packets of an output look like. Written by `config`, packets follow the new patterns
-    /// at once.
+    /// The pattern of an output's packets. New patterns written to `config` take effect at once.
     #[arg(rest, name = "PATTERN", kind = "pattern, one for each output")]
     patterns: Vec<String>,
     program: Option<Program>,
@@ -37,7 +36,7 @@ pub struct Classifier {
 
 #[handlers]
 impl Classifier {
-    /// The tests that the patterns are compiled to.
+    /// The compiled patterns.
     #[read(calm)]
     fn program(&self) -> Option<String> {
         self.program.as_ref().map(Program::text)

@@ -14,11 +14,12 @@ struct Range {
 ///
 /// Packets from input 0 pass unchanged; the bytes of the last one at the ranges are kept. Packets
 /// from input 1 get the kept bytes at the same ranges; before the first packet from input 0, these
-/// are zeros. Of a packet from input 0 that ends within a range, only the bytes that exist are kept;
-/// a packet from input 1 that is too short for any of the ranges stays as it is.
+/// are zeros. If a packet from input 0 ends within a range, only its existing bytes are kept. A
+/// packet from input 1 that is too short for a range does not change.
 ///
 /// A path may lead from output 0 to input 1: with Strip and Unstrip on it, bytes of a packet are
-/// copied to another place of the same. The router then works packet by packet, not in batches.
+/// copied to another position of the same packet. The router then works packet by packet, not in
+/// batches.
 ///
 /// # Example
 /// ```click

@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Blocks packets whose forward rate annotation is high compared with the reverse one.
 ///
-/// IPRateMonitor sets the annotations; each counts as 1 at least. A packet is blocked if one of them
-/// is above THRESH, and the forward one times FWD_WEIGHT is more than the reverse one times
+/// IPRateMonitor sets the annotations; an annotation of 0 counts as 1. A packet is blocked if one
+/// of them is above THRESH, and the forward one times FWD_WEIGHT is more than the reverse one times
 /// REV_WEIGHT.
 ///
 /// # Example
@@ -27,7 +27,7 @@ pub struct CompareBlock {
     /// Factor of the reverse rate.
     #[arg(mandatory, name = "REV_WEIGHT", read)]
     reverse: i32,
-    /// Packets pass whose rates are at most this.
+    /// Packets with rates of at most this pass.
     #[arg(mandatory, name = "THRESH", read)]
     threshold: i32,
 }

@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Stores packets first in, first out, in a queue for each thread they come from.
 ///
-/// A packet that finds the queue of its thread full is dropped. A pull takes a packet from each
-/// queue in turn. There is no notifier.
+/// A packet is dropped if its thread's queue is full. Pulls take packets from the queues in turn.
+/// There is no notifier.
 ///
 /// # Example
 /// ```click
@@ -18,7 +18,7 @@ pub struct CPUQueue {
     /// Most packets that the queue of a thread stores.
     #[arg(positional, default = 128, read)]
     capacity: u32,
-    /// Packets that found their queue full.
+    /// Packets dropped because their queue was full.
     #[handler(read)]
     drops: u64,
     queues: Vec<VecDeque<Packet>>,

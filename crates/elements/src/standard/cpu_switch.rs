@@ -2,9 +2,8 @@ use crate::prelude::*;
 
 /// Sends packets to the output of the thread they are on.
 ///
-/// Packets on thread 0 leave by output 0, and so on; with fewer outputs than threads the count
-/// starts over. Each thread has an instance of its own, so elements behind an output belong to the
-/// thread that uses it.
+/// Packets on thread 0 leave by output 0, and so on; with fewer outputs than threads, the outputs
+/// repeat. Elements after an output run on the thread that uses it.
 ///
 /// # Example
 /// ```click

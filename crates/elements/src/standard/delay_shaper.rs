@@ -3,9 +3,9 @@ use crate::prelude::*;
 
 /// Delays packets that are pulled.
 ///
-/// A packet leaves when the delay after its timestamp has passed, and then carries the time at which
-/// it left. A packet without a timestamp is delayed from when it was pulled. The shaper keeps one
-/// packet at a time; those behind it wait upstream.
+/// A packet leaves when the delay after its timestamp has passed, and then carries the time at
+/// which it left. A packet without a timestamp is delayed from when it was pulled. The shaper holds
+/// one packet at a time; later packets wait upstream.
 ///
 /// # Example
 /// ```click

@@ -4,8 +4,8 @@ use crate::prelude::*;
 /// Pulls packets, delays them, and pushes them.
 ///
 /// A packet leaves when the delay after its timestamp has passed, and then carries that time. A
-/// packet without a timestamp is delayed from when it was pulled. One packet waits at a time; those
-/// behind it wait upstream.
+/// packet without a timestamp is delayed from when it was pulled. One packet waits at a time; later
+/// packets wait upstream.
 ///
 /// # Example
 /// ```click

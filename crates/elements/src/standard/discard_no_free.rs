@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Drops every packet without releasing its buffer.
 ///
-/// It is of use only to measure the cost of making packets. When all buffers are used up, no more
-/// packets are made or received. On a pull input it pulls as fast as it can.
+/// Use it only to measure the cost of making packets: when all buffers are used up, no packet can
+/// be made or received. On a pull input it pulls as fast as it can.
 ///
 /// # Example
 /// ```click

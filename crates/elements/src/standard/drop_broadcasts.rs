@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Drops packets that came as link-level broadcasts or multicasts.
 ///
-/// IP routers must not forward such packets (RFC 1812, section 5.3.4). The element that receives a
-/// packet notes how it came. The first drop is reported.
+/// IP routers must not forward them (RFC 1812, section 5.3.4). The receiving element sets the
+/// packet type annotation. The first drop is reported.
 ///
 /// # Example
 /// ```click

@@ -2,9 +2,9 @@ use crate::prelude::*;
 
 /// Pulls from its inputs so that each gets an equal share of the bytes.
 ///
-/// Deficit round robin (Shreedhar and Varghese, 1995): at its turn an input may send QUANTUM bytes
-/// more than before, and sends packets as long as that is enough; the rest counts for its next turn,
-/// unless it has nothing to send. Inputs known to be empty are not asked.
+/// Deficit round robin (Shreedhar and Varghese, 1995): at its turn, an input's deficit grows by
+/// QUANTUM bytes, and the input sends packets while the deficit suffices. The rest remains for its
+/// next turn, unless the input is empty. Inputs whose notifier says empty are skipped.
 ///
 /// A pull while no input has packets puts the puller's task to sleep.
 ///
@@ -21,7 +21,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "l", provides(Notifier))]
 pub struct DRRSched {
-    /// Bytes that an input may send more at each turn. If it is at least the length of the longest
+    /// Bytes added to an input's deficit at each turn. If it is at least the length of the longest
     /// packet, every pull finds a packet if there is one.
     #[arg(positional, default = 500)]
     quantum: i32,

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Stores packets first in, first out, and drops the oldest when it is full.
 ///
-/// It says when it is empty, as NotifierQueue does.
+/// It has an empty notifier, as NotifierQueue.
 ///
 /// # Example
 /// ```click

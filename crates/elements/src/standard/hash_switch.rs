@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Sends packets to outputs by a hash of some of their bytes.
 ///
-/// Packets with the same bytes leave by the same output: those of a flow stay together. The hash is
-/// the sum of the bytes. Packets that end before them leave by output 0.
+/// Packets with the same bytes leave by the same output: a flow stays together. The hash is the sum
+/// of the bytes. Packets too short for the bytes leave by output 0.
 ///
 /// # Example
 /// ```click

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Sends packets to every output but the one whose number is that of their input.
 ///
-/// The last of those outputs gets the packet itself, the others copies.
+/// The last of those outputs gets the packet itself, the others get copies.
 ///
 /// # Example
 /// ```click

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Drops packets that are pushed into it, and never has packets to be pulled.
 ///
-/// Connects ports that are not used: its inputs and outputs agree with anything.
+/// Connects unused ports: its inputs and outputs can be push or pull.
 ///
 /// # Example
 /// ```click

@@ -3,10 +3,10 @@ use crate::prelude::*;
 
 /// Emulates a serial link: pulls packets, delays them, and pushes them one after the other.
 ///
-/// Each packet takes its length, divided by the bandwidth, to enter the link, behind those before
-/// it, and the latency to cross it. Packets are pulled as soon as the link's beginning is free; a
-/// Queue before the element is the link's queue. The extra length annotation counts as part of the
-/// length, and a packet that leaves carries the time at which it did.
+/// A packet enters the link in its length divided by the bandwidth, after the packets before it,
+/// and crosses it in the latency. Packets are pulled as soon as the link's entry is free; a Queue
+/// before the element is the link's queue. The extra length annotation counts as part of the
+/// length, and a packet that leaves has the time of that as its timestamp.
 ///
 /// Packets on the link keep their buffers: it holds at most half of all buffers, and then pulls no
 /// more until some packets have left.

@@ -15,7 +15,7 @@ pub struct MarkMACHeader {
     /// Bytes from the start of the data to the header.
     #[arg(positional, default = 0)]
     offset: u32,
-    /// Bytes of the header; if more than 0, the network header is marked behind it.
+    /// Bytes of the header; if more than 0, the network header is marked after it.
     #[arg(positional, default = 0)]
     length: u32,
 }

@@ -15,7 +15,7 @@ pub struct Message {
     /// The message.
     #[arg(mandatory)]
     message: String,
-    /// How it is shown. An ERROR keeps the router from starting.
+    /// The kind of message. An ERROR keeps the router from starting.
     #[arg(positional, name = "TYPE", with = KeywordArg, kind = "MESSAGE, WARNING or ERROR",
         default = "MESSAGE".into(), default_text = "MESSAGE")]
     severity: String,

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Stores packets first in, first out, or last in, first out.
 ///
-/// It says when it is empty, as NotifierQueue does.
+/// It has an empty notifier, as NotifierQueue.
 ///
 /// # Example
 /// ```click

@@ -1,9 +1,9 @@
 use super::queue_storage::{QueueStorage, queue};
 use crate::prelude::*;
 
-/// Stores packets first in, first out, and says when it is empty.
+/// Stores packets first in, first out, with an empty notifier.
 ///
-/// As Queue, but it does not say when it is full.
+/// As Queue, without the full notifier.
 ///
 /// # Example
 /// ```click

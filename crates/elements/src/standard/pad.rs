@@ -2,9 +2,8 @@ use crate::prelude::*;
 
 /// Lengthens packets that are shorter than a number of bytes.
 ///
-/// Without LENGTH it puts back what packets lack by their extra length annotation: what Truncate
-/// took off, or a capture left out. The annotation is 0 afterwards. A packet for which there is no
-/// memory is dropped.
+/// Without LENGTH, a packet grows by its extra length annotation: the bytes that Truncate removed,
+/// or that a capture omitted. The annotation becomes 0. Without memory, the packet is dropped.
 ///
 /// # Example
 /// ```click
@@ -19,8 +18,8 @@ pub struct Pad {
     /// Least bytes of a packet; if it is 0, the annotation counts.
     #[arg(positional, default = 0)]
     length: u32,
-    /// Whether added bytes are zeroes. Otherwise they are what the buffer held before, which may
-    /// be part of other packets.
+    /// Whether added bytes are zeroes. Otherwise they have the buffer's old content, which may be
+    /// part of other packets.
     #[arg(default = true)]
     zero: bool,
 }

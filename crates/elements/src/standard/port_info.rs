@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Gives names to TCP and UDP ports.
 ///
-/// Other elements' arguments may then use the names in place of the numbers. A name is known in the
-/// compound element that defines it and inside.
+/// Other elements' arguments may then use the names in place of the numbers. A name's scope is the
+/// compound element that defines it.
 ///
 /// # Arguments
 /// - `NAME PORT[/PROTOCOL] [NAME...]` (any number of times): names of a port of tcp, udp or another

@@ -25,7 +25,7 @@ enum Contents {
 #[derive(Element)]
 #[element(ports = "1/1", segments, live)]
 pub struct Print {
-    /// What each line starts with.
+    /// The start of each line.
     #[arg(positional)]
     label: String,
     /// Most bytes of data shown; all if negative.

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Pulls from the first of its inputs that has a packet.
 ///
-/// Input 0 goes before input 1, and so on. Inputs known to be empty are not asked.
+/// Input 0 precedes input 1, and so on. Inputs whose notifier says empty are skipped.
 ///
 /// # Example
 /// ```click

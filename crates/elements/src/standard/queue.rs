@@ -1,11 +1,10 @@
 use super::queue_storage::{QueueStorage, TestedQueue, queue};
 use crate::prelude::*;
 
-/// Stores packets first in, first out, and says when it is empty and when it is full.
+/// Stores packets first in, first out, with empty and full notifiers.
 ///
-/// Packets that come when it is full leave by output 1, or are dropped if that is not connected.
-/// Elements that pull from it sleep while it is empty, and sources that push into it sleep while
-/// it is full, thanks to its two notifiers.
+/// While it is full, packets leave by output 1, or are dropped if that is not connected. Its two
+/// notifiers let pullers sleep while it is empty, and sources while it is full.
 ///
 /// # Example
 /// ```click

@@ -51,7 +51,7 @@ pub(crate) struct QueueStorage {
     /// Most packets stored so far.
     #[handler(read, name = "highwater_length")]
     highwater: usize,
-    /// Packets for which there was no room.
+    /// Packets dropped or sent to output 1 because it was full.
     #[handler(read)]
     drops: u64,
     packets: Fifo,

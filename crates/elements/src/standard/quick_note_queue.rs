@@ -1,10 +1,10 @@
 use super::queue_storage::{QueueStorage, queue};
 use crate::prelude::*;
 
-/// Stores packets first in, first out, and says at once when it is empty.
+/// Stores packets first in, first out, with an empty notifier that acts at once.
 ///
 /// As Queue, but its notifier puts the puller to sleep as soon as the last packet was pulled.
-/// Queue waits until several pulls found nothing, which saves work where packets come one by one.
+/// Queue's notifier waits for several empty pulls, which saves work if packets arrive one by one.
 ///
 /// # Example
 /// ```click

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Stops the router when an element's task is no longer scheduled.
 ///
-/// Tasks are looked at every 10 milliseconds.
+/// Tasks are checked every 10 milliseconds.
 ///
 /// # Example
 /// ```click

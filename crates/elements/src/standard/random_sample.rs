@@ -10,7 +10,7 @@ const OUT_OF_RANGE: &str = "Must be given a number between 0.0 and 1.0";
 
 /// Lets packets pass with a probability.
 ///
-/// P, SAMPLE or DROP must be given.
+/// One of P, SAMPLE and DROP is mandatory.
 ///
 /// # Example
 /// ```click
@@ -32,7 +32,7 @@ pub struct RandomSample {
     /// The probability with which a packet does not pass; not together with SAMPLE.
     #[arg(with = optional, kind = "probability")]
     drop: Option<u32>,
-    /// Whether it keeps anything back.
+    /// Whether it drops packets.
     #[arg(default = true, read, write, checkbox, error = "expected boolean")]
     active: bool,
     /// Packets that did not pass.

@@ -1,7 +1,7 @@
 use crate::filters::dispatch::send;
 use crate::prelude::*;
 
-/// Sends each packet to an output chosen by chance.
+/// Sends each packet to a random output.
 ///
 /// # Example
 /// ```click

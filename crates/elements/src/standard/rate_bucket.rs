@@ -39,7 +39,7 @@ pub(super) struct RateBucket<const BYTES: bool> {
     /// Packets a second; or bytes a second, also with a unit as in `10Mbps`.
     #[arg(mandatory, read, write, config, then = set_rate)]
     rate: Throughput<BYTES>,
-    /// The bucket holds what comes in within that time.
+    /// The bucket holds the tokens of that time.
     #[arg(default_text = "20ms")]
     burst_duration: Option<Milliseconds>,
     /// Tokens it holds, if that is given.

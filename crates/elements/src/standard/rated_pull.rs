@@ -24,7 +24,7 @@ pub(super) struct RatedPull<const BYTES: bool> {
 
 #[handlers]
 impl<const BYTES: bool> RatedPull<BYTES> {
-    /// How often it ran and what came of it.
+    /// Number of runs and their results.
     #[read]
     fn calls(&self) -> String {
         format!(

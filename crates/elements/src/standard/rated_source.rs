@@ -5,8 +5,8 @@ use crate::rates::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
 ///
-/// The rate is kept by a token bucket that holds a hundredth of a second's packets, two at least:
-/// that much is caught up on after a delay.
+/// A token bucket keeps the rate. It holds the packets of 10 ms, two at least, which are caught up
+/// after a delay.
 ///
 /// # Example
 /// ```click

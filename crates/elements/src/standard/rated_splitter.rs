@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Lets packets pass at a rate, and sends the others elsewhere.
 ///
-/// The rate is kept by a token bucket that starts full, as RatedUnqueue's.
+/// A token bucket keeps the rate, as in RatedUnqueue.
 ///
 /// # Example
 /// ```click
@@ -21,7 +21,7 @@ use crate::prelude::*;
 pub struct RatedSplitter {
     #[flatten]
     bucket: RateBucket<false>,
-    /// The bucket holds so many packets; not together with BURST_DURATION.
+    /// The bucket holds that number of packets; not together with BURST_DURATION.
     #[arg]
     burst_size: Option<u32>,
 }

@@ -3,10 +3,10 @@ use crate::prelude::*;
 
 /// Pulls packets at a rate and pushes them on.
 ///
-/// The rate is kept by a token bucket that starts full. It holds the packets of 20 ms, one at
-/// least, unless an argument says otherwise: so many may be caught up on after a pause. A
-/// bucket of a single packet falls short of a rate that is not a whole number of milliseconds
-/// a packet.
+/// A token bucket keeps the rate. It starts full and holds the packets of 20 ms, one at least,
+/// unless an argument sets another size: that number of packets can be caught up after a pause.
+/// With a bucket of one packet, the rate is too low if a packet's time is not a whole number of
+/// milliseconds.
 ///
 /// # Example
 /// ```click
@@ -20,7 +20,7 @@ use crate::prelude::*;
 pub struct RatedUnqueue {
     #[flatten]
     rated: RatedPull<false>,
-    /// The bucket holds so many packets; not together with BURST_DURATION.
+    /// The bucket holds that number of packets; not together with BURST_DURATION.
     #[arg]
     burst_size: Option<u32>,
 }

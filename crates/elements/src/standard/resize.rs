@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Adds bytes to packets at the front and at the end, or removes them.
 ///
-/// Added bytes are what the buffer held before. Nothing remains of a packet that has fewer bytes
-/// than are removed; a packet for which there is no memory is dropped.
+/// Added bytes have the buffer's old content. A packet with fewer bytes than are removed becomes
+/// empty. Without memory, a packet is dropped.
 ///
 /// # Example
 /// ```click

@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Pulls from its inputs in turn.
 ///
-/// Each packet comes from the next input that has one. Inputs known to be empty are not asked.
-/// `RRSched` is another name of the class.
+/// Each packet comes from the next input that has one. Inputs whose notifier says empty are
+/// skipped. `RRSched` is another name of the class.
 ///
 /// # Example
 /// ```click

@@ -4,11 +4,11 @@ use crate::prelude::*;
 
 /// Sets how often elements' tasks run in relation to others.
 ///
-/// An element with parameter 2 is scheduled four times as often as one with parameter 0.5; 1 is
-/// the default, and with 0 an element's task never runs. A parameter of a compound element
-/// multiplies those of the elements inside. A name is looked up in the compound element of the
-/// ScheduleInfo and inside; definitions further out replace those further in. The `tickets` handler
-/// of an element with a task shows its share; 1024 is the default.
+/// An element with parameter 2 is scheduled four times as often as one with parameter 0.5; 1 is the
+/// default, and with 0 an element's task never runs. A parameter of a compound element multiplies
+/// those of the elements inside. A name's scope is the compound element of the ScheduleInfo; an
+/// outer definition overrides an inner one. The `tickets` handler of an element with a task shows
+/// its share; 1024 is the default.
 ///
 /// # Arguments
 /// - `ELEMENT PARAMETER` (any number of times): the name of an element and its parameter, a number

@@ -1,8 +1,8 @@
 use crate::prelude::*;
 
-/// Sets a byte of packets' annotations: Paint with its arguments the other way round.
+/// Sets a byte of packets' annotations: Paint with its arguments exchanged.
 ///
-/// Paint is to be preferred.
+/// Prefer Paint.
 ///
 /// # Example
 /// ```click
@@ -18,7 +18,7 @@ pub struct SetAnnoByte {
     #[arg(mandatory, read = |anno: &AnnoOf<1>| anno.offset())]
     #[init(AnnoOf::new(packet::anno::PAINT))]
     anno: AnnoOf<1>,
-    /// What it is set to, 0 to 255.
+    /// The value, 0 to 255.
     #[arg(mandatory, read, write, error = "expected uint8_t")]
     value: u8,
 }

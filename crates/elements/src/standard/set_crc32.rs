@@ -3,8 +3,7 @@ use crate::prelude::*;
 
 /// Adds a CRC-32 of packets' data at their end.
 ///
-/// The four bytes are in the machine's order, as Click's. A packet for which there is no memory is
-/// dropped.
+/// The four bytes are in the machine's order, as in Click. Without memory, a packet is dropped.
 ///
 /// # Example
 /// ```click

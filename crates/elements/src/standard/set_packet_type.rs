@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Sets how packets came off their link, or seem to have.
+/// Sets the packet type annotation: how a packet arrived at its link.
 ///
 /// # Example
 /// ```click

@@ -12,7 +12,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", segments)]
 pub struct SetTimestamp {
-    /// The time, in seconds since 1970; the present if not given.
+    /// The time, in seconds since 1970; default: the current time.
     #[arg(positional)]
     timestamp: Option<Timestamp>,
     /// Whether the first timestamp annotation is set, in place of the packet's timestamp.

@@ -22,7 +22,7 @@ impl<const BYTES: bool> RateShape<BYTES> {
         self.rate.shown()
     }
 
-    /// Forgets what was missed.
+    /// Discards the unused time.
     #[write]
     fn reset(&mut self) {
         self.gaps.reset();

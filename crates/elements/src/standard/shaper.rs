@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Lets packets be pulled at a rate at most.
 ///
-/// Packets that are pulled often enough leave evenly spaced. What was missed within a second
-/// may be caught up on.
+/// If the puller is fast enough, packets leave evenly spaced. Up to a second of unused time can be
+/// caught up.
 ///
 /// # Example
 /// ```click

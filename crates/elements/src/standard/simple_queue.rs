@@ -3,7 +3,8 @@ use crate::prelude::*;
 
 /// Stores packets first in, first out, without notifiers.
 ///
-/// As Queue, but elements that pull from it have to poll, and sources are not told when it is full.
+/// As Queue, without notifiers: elements that pull from it poll, and sources do not sleep while it
+/// is full.
 ///
 /// # Example
 /// ```click

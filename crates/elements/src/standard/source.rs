@@ -23,7 +23,7 @@ const LENGTH_MAX: i32 = 65535;
 /// The data of a source's packets. The element has handlers that write it.
 #[derive(Component)]
 pub struct SourceData {
-    /// What each packet holds; 64 bytes or more if not given.
+    /// The data of each packet; 64 bytes or more if not given.
     #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy)]
     pub data: Vec<u8>,
     /// Length of each packet, in bytes, 65535 at most; DATA is cut or repeated to fit. The length

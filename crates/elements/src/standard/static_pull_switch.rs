@@ -15,7 +15,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "l", segments)]
 pub struct StaticPullSwitch {
-    /// The input; nothing can be pulled if there is none of that number.
+    /// The input; without an input of that number, pulls return nothing.
     #[arg(mandatory)]
     input: i32,
 }

@@ -16,7 +16,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/-", processing = "h", segments)]
 pub struct StaticSwitch {
-    /// The output; packets are dropped if there is none of that number.
+    /// The output; without an output of that number, packets are dropped.
     #[arg(mandatory)]
     output: i32,
 }

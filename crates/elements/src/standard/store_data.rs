@@ -14,10 +14,10 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct StoreData {
-    /// The first byte that is written.
+    /// Offset of the first byte.
     #[arg(mandatory)]
     offset: u32,
-    /// What is written.
+    /// The bytes.
     #[arg(mandatory, kind = "bytes")]
     data: Vec<u8>,
 }

@@ -4,8 +4,8 @@ use crate::prelude::*;
 
 /// Pulls from its inputs in proportion to their tickets.
 ///
-/// Packets are shared out by stride scheduling (Waldspurger and Weihl, 1995). An input that has none
-/// when it is asked has had its turn all the same; inputs known to be empty are not asked.
+/// The schedule is stride scheduling (Waldspurger and Weihl, 1995). An empty input loses its turn;
+/// inputs whose notifier says empty are skipped.
 ///
 /// # Handlers
 /// - `tickets0`, `tickets1`, ... (read, write): the tickets of each input.

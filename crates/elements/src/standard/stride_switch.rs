@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Sends packets to its outputs in proportion to their tickets.
 ///
-/// Packets are shared out by stride scheduling, as StrideSched does it.
+/// The schedule is stride scheduling, as in StrideSched.
 ///
 /// # Handlers
 /// - `tickets0`, `tickets1`, ... (read, write): the tickets of each output.

@@ -14,7 +14,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", segments)]
 pub struct Strip {
-    /// Number of bytes. Nothing remains of a shorter packet.
+    /// Number of bytes. A shorter packet becomes empty.
     #[arg(mandatory)]
     length: u32,
 }

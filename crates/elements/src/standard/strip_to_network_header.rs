@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Removes or restores bytes so that packets start with their network header.
 ///
-/// A packet whose network header is not marked stays as it is.
+/// A packet without a marked network header does not change.
 ///
 /// # Example
 /// ```click

@@ -2,9 +2,9 @@ use crate::prelude::*;
 
 /// Passes packets on, except those of ports that are suppressed.
 ///
-/// Packets go from an input to the output of the same number. On a suppressed port they are dropped
-/// where they are pushed, and cannot be pulled. Handlers suppress ports, and so do elements such as
-/// EtherSpanTree.
+/// Packets go from an input to the output of the same number. On a suppressed port, pushed packets
+/// are dropped and pulls return nothing. Handlers and elements such as EtherSpanTree suppress
+/// ports.
 ///
 /// # Handlers
 /// - `active0`, `active1`, ... (read, write): whether the port lets packets pass; true at first.

@@ -24,7 +24,7 @@ pub struct TimedSource {
     #[arg(positional, default = HALF_A_SECOND, default_text = "0.5s", read = show_interval, write, calm,
         error = "bad interval", then = check_interval)]
     interval: Timestamp,
-    /// What each packet holds; 64 bytes or more if not given.
+    /// The data of each packet; 64 bytes or more if not given.
     #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy, calm)]
     data: Vec<u8>,
     /// Packets after which it stops; no limit if negative.

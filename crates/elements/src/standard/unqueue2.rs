@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Pulls packets and pushes them on, as long as there is room in the queues behind it.
+/// Pulls packets and pushes them on, while there is room in the queues downstream.
 ///
 /// Unqueue is to be preferred.
 ///
@@ -17,7 +17,7 @@ pub struct Unqueue2 {
     /// Most packets each time it is scheduled; no limit if 0.
     #[arg(positional, default = 1)]
     burst: i32,
-    /// Names of the queues whose room is asked for; those downstream if not given.
+    /// Names of the queues to check for room; default: the queues downstream.
     #[arg(name = "QUEUES", with = Any, kind = "elements")]
     names: String,
     /// Whether it does without a warning that there is something better.

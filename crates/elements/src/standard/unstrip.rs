@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Adds bytes to the front of packets: those that Strip removed, if it did.
+/// Adds bytes to the front of packets: restores those that Strip removed.
 ///
 /// A packet for which there is no memory is dropped.
 ///

@@ -22,8 +22,8 @@ fn look(packet: &Packet) -> Result<(), Reason> {
 check! {
     /// Checks the length and checksum of UDP datagrams, and drops wrong ones.
     ///
-    /// Packets must have their IP header marked. A checksum of 0 is none, and right. The first
-    /// wrong packet draws a message.
+    /// Packets must have their IP header marked. A checksum of 0 means no checksum, and is right.
+    /// The first wrong packet draws a message.
     ///
     /// # Example
     /// ```click

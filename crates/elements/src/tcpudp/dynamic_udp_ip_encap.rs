@@ -2,7 +2,7 @@ use super::udp_ip_encap::UDPIPEncap;
 use crate::headers::destination::Destination;
 use crate::prelude::*;
 
-/// Puts UDP and IP headers in front of packets, whose ports go up as packets come.
+/// Puts UDP and IP headers in front of packets, with ports that count up.
 ///
 /// As UDPIPEncap, but for the ports.
 ///
@@ -35,7 +35,7 @@ pub struct DynamicUDPIPEncap {
     /// Whether to compute the UDP checksum.
     #[arg(positional, default = true)]
     checksum: bool,
-    /// Packets after which both ports go up by one; never if 0.
+    /// Packets after which both ports increase by one; never if 0.
     #[arg(positional, default = 0)]
     interval: u32,
     encap: UDPIPEncap,

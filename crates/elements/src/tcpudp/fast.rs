@@ -10,7 +10,7 @@ const RATE_MAX: u32 = 1_000_000_000;
 #[derive(Component)]
 #[component(handlers)]
 pub struct Pace {
-    /// Packets a second; as many as are pulled if 0.
+    /// Packets a second; no limit if 0.
     #[arg(mandatory)]
     rate: u32,
     /// Packets after which it stops; no limit if negative.

@@ -4,10 +4,9 @@ use crate::prelude::*;
 
 /// Makes TCP packets of many flows: a benchmark tool.
 ///
-/// Each packet is of a flow chosen at random. A flow's first packet is a SYN, its last a FIN, and
-/// then it begins again with other random ports. Sequence numbers do not make sense. After LIMIT
-/// packets, each flow that is not at its end sends its FIN. Checksums are right, and the IP header
-/// is marked.
+/// Each packet is of a flow chosen at random. A flow's first packet is a SYN and its last a FIN;
+/// then it starts again with other random ports. Sequence numbers are meaningless. After LIMIT
+/// packets, each unfinished flow sends its FIN. Checksums are right, and the IP header is marked.
 ///
 /// # Example
 /// ```click
@@ -24,7 +23,7 @@ pub struct FastTCPFlows {
     pace: Pace,
     #[flatten]
     shape: Shape,
-    /// Whether it makes packets. Written true, it also resets.
+    /// Whether it makes packets. Writing true also resets it.
     #[arg(
         positional,
         default = true,
@@ -128,7 +127,7 @@ impl FastTCPFlows {
 
 #[handlers]
 impl FastTCPFlows {
-    /// Starts from the beginning.
+    /// Starts again.
     #[write(button)]
     fn reset(&mut self) {
         self.pace.reset();

@@ -25,7 +25,7 @@ pub struct FastUDPFlows {
     /// Whether UDP has a checksum.
     #[arg(positional, default = true)]
     checksum: bool,
-    /// Whether it makes packets. Written true, it also resets.
+    /// Whether it makes packets. Writing true also resets it.
     #[arg(
         positional,
         default = true,
@@ -96,7 +96,7 @@ impl FastUDPFlows {
         Ok(())
     }
 
-    /// Starts from the beginning.
+    /// Starts again.
     #[write(button)]
     fn reset(&mut self) {
         self.pace.reset();

@@ -6,10 +6,9 @@ const LENGTH_MIN: u32 = 60;
 const IP: usize = 14;
 const UDP: usize = 34;
 
-/// Gives Ethernet frames with UDP datagrams that are all alike, at a rate.
+/// Makes Ethernet frames with equal UDP datagrams at a rate: a benchmark tool.
 ///
-/// A tool to measure with: frames are copies of one that is made ahead. Bytes behind the headers
-/// are zero.
+/// The frames are copies of one frame. The payload is zero.
 ///
 /// # Example
 /// ```click
@@ -52,10 +51,10 @@ pub struct FastUDPSource {
     /// Whether to compute the UDP checksum.
     #[arg(positional, default = true)]
     checksum: bool,
-    /// Frames after which both ports go up by 1; 0: never.
+    /// Frames after which both ports increase by 1; 0: never.
     #[arg(positional, default = 0)]
     interval: u32,
-    /// Whether it makes packets. Written true, it also resets.
+    /// Whether it makes packets. Writing true also resets it.
     #[arg(
         positional,
         default = true,
@@ -116,7 +115,7 @@ impl FastUDPSource {
 
 #[handlers]
 impl FastUDPSource {
-    /// Starts from the beginning.
+    /// Starts again.
     #[write(button)]
     fn reset(&mut self) {
         self.pace.reset();

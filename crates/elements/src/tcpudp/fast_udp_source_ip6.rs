@@ -53,10 +53,10 @@ pub struct FastUDPSourceIP6 {
     /// Whether UDP has a checksum, as it has to over IPv6.
     #[arg(positional, default = true)]
     checksum: bool,
-    /// Packets after which both ports go up by one; never if 0.
+    /// Packets after which both ports increase by one; never if 0.
     #[arg(positional, default = 0)]
     interval: u32,
-    /// Whether it makes packets. Written true, it also resets.
+    /// Whether it makes packets. Writing true also resets it.
     #[arg(
         positional,
         default = true,
@@ -125,7 +125,7 @@ impl FastUDPSourceIP6 {
 
 #[handlers]
 impl FastUDPSourceIP6 {
-    /// Starts from the beginning.
+    /// Starts again.
     #[write(button)]
     fn reset(&mut self) {
         self.pace.reset();

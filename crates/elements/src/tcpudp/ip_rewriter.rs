@@ -11,11 +11,10 @@ use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and ports of TCP and UDP packets: network address and port translation.
 ///
-/// A table of mappings says how each flow's packets are rewritten. A packet whose addresses, ports
-/// and protocol are in the table is rewritten, its checksums brought up to date, and sent to the
-/// mapping's output, whichever input it came by. For any other packet the specification of its
-/// input says what to do; most enter the flow into the table, both ways: forward, and back for the
-/// replies.
+/// A table of mappings rewrites each flow's packets. A packet whose addresses, ports and protocol
+/// have a mapping is rewritten, with its checksums, and sent to the mapping's output, from any
+/// input. Any other packet is treated by the specification of its input. Most specifications add
+/// two mappings for the flow: one forward, and one for the replies.
 ///
 /// An input's specification is one of:
 ///
@@ -23,21 +22,21 @@ use crate::rewriter::sequence::Sequences;
 /// - `pass OUTPUT` or `nochange OUTPUT`: send it to OUTPUT unchanged, without a mapping.
 /// - `keep FOUTPUT ROUTPUT`: make a mapping that changes nothing; the flow's packets go to FOUTPUT,
 ///   replies to ROUTPUT.
-/// - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: make a mapping that sets what the pattern
-///   gives; a part that is `-` stays. SPORT may be a range `L-H`: a port is chosen whose replies no
-///   other mapping takes, the packet's own if possible, else any. With `#` behind the range ports
-///   are taken in turn, with `?` at random. If none is left the packet is dropped. SADDR may be a
-///   range `A-B` or a prefix `A/N` instead.
+/// - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: make a mapping that sets the given parts; a
+///   part that is `-` stays. SPORT may be a range `L-H`: the mapping gets the packet's port if it
+///   is in the range and unused, else any unused one. With `#` after the range, ports are taken in
+///   order; with `?`, at random. If none is unused, the packet is dropped. SADDR may be a range
+///   `A-B` or a prefix `A/N` instead.
 /// - `pattern NAME FOUTPUT ROUTPUT`: a pattern that IPRewriterPatterns names.
 /// - `ELEMENT`: a mapper such as RoundRobinIPMapper decides.
 ///
-/// Packets must have their IP header marked. Other protocols, later fragments and headers that are
-/// cut short are dropped, but pass inputs with `pass`.
+/// Packets must have their IP header marked. Other protocols, later fragments and truncated headers
+/// are dropped, except at an input with `pass`.
 ///
-/// A mapping lives until its timeout after its last packet; mappings whose time is up are taken out
-/// every REAP_INTERVAL. When the table is full, the mapping whose time is up first makes room for a
-/// new one; mappings within their guarantee do not, and if there are only such, the new flow's
-/// packet is dropped. Where no memory is left for a mapping, the same happens.
+/// A mapping expires its timeout after its last packet; expired mappings are removed every
+/// REAP_INTERVAL. When the table or the memory for mappings is full, the mapping that expires first
+/// is evicted for a new one. Mappings within their guarantee are not evicted; if there are no
+/// others, the new flow's packet is dropped.
 ///
 /// # Handlers
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
@@ -126,7 +125,7 @@ fn table(protocol: IpProtocol) -> Option<u16> {
 #[handlers]
 impl IPRewriter {
     /// The TCP mappings, a line for each direction: flow, rewritten flow, change of sequence
-    /// numbers if any, outputs with the one that counts starred, input, seconds left.
+    /// numbers if any, outputs with this direction's starred, input, seconds left.
     #[read(alias = "tcp_mappings")]
     fn tcp_table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, TCP, tcp_rewriter::show)
@@ -138,7 +137,8 @@ impl IPRewriter {
         self.base.show_table(cx, UDP, udp_rewriter::show)
     }
 
-    /// What the TCP flow `SADDR SPORT DADDR DPORT` is rewritten to; nothing if it has no mapping.
+    /// The flow that the TCP flow `SADDR SPORT DADDR DPORT` is rewritten to; empty without a
+    /// mapping.
     #[read]
     fn tcp_lookup(&mut self, cx: &mut Cx<'_>, flow: &str) -> Result<String, HandlerError> {
         tcp_rewriter::lookup(&mut self.base, cx, flow)

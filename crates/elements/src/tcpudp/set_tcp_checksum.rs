@@ -2,8 +2,8 @@ use crate::prelude::*;
 
 /// Computes the checksum of TCP segments.
 ///
-/// Packets must have their IP header marked; that they are TCP is not checked. Packets whose
-/// lengths do not fit are dropped with a message.
+/// Packets must have their IP header marked; that they are TCP is not checked. Packets with
+/// inconsistent lengths are dropped with a message.
 ///
 /// # Example
 /// ```click
@@ -15,8 +15,8 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct SetTCPChecksum {
-    /// Whether to mend the TCP header length where it is below 20 bytes, or past the end of a packet
-    /// that is no fragment.
+    /// Whether to correct a TCP header length that is below 20 bytes, or past the end of a packet
+    /// that is not a fragment.
     #[arg(positional, name = "FIXOFF")]
     fix_offset: bool,
 }

@@ -9,15 +9,15 @@ const OWN_MSS: u16 = 1460;
 /// Most bytes of data: where a peer is must fit 16 bits, with a SYN and a FIN.
 const DATA_MAX: usize = 0xffff - 2;
 
-/// Answers every TCP connection with the same data, and keeps no state of any.
+/// Answers every TCP connection with the same data, without keeping state.
 ///
-/// What a server has to know of a connection is in the sequence numbers that it gives out and the
-/// peer returns: the largest segment that the peer takes, and how far it has got. Each
-/// acknowledgment is answered with the next segment, the last one with a FIN. What the peer sends
-/// is acknowledged and ignored. As there is no state, what is lost is sent again only when the peer
-/// asks, and a stranger that guesses numbers gets data: it is for tests, and for busy signals.
+/// The state of a connection, its maximum segment size and progress, is encoded in the sequence
+/// numbers that the peer returns. Each acknowledgment is answered with the next segment, the last
+/// one with a FIN. Data from the peer is acknowledged and ignored. Lost segments are sent again
+/// only on the peer's request, and a host that guesses sequence numbers gets data: use it for tests
+/// and for busy signals.
 ///
-/// Packets must have their IP header marked. Answers have theirs marked.
+/// Packets must have their IP header marked. Answers have their IP header marked.
 ///
 /// # Example
 /// ```click
@@ -30,7 +30,7 @@ const DATA_MAX: usize = 0xffff - 2;
 /// TCPReflector, TCPIPSend
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah")]
-#[outputs("answers", "packets that are not TCP, or no first fragment")]
+#[outputs("answers", "packets that are not TCP, and later fragments")]
 pub struct StatelessTCPResponder {
     /// The answer; at most 65533 bytes.
     #[arg(positional)]
@@ -39,7 +39,7 @@ pub struct StatelessTCPResponder {
     /// Connections that peers reset.
     #[handler(read)]
     resets: u64,
-    /// Segments with flags or numbers that no peer of ours can have sent.
+    /// Segments with flags or numbers that no honest peer sends.
     #[handler(read)]
     evil: u64,
 }

@@ -3,9 +3,8 @@ use crate::prelude::*;
 /// Cuts TCP segments that are too long into shorter ones.
 ///
 /// Packets must have their IP header marked; others, and those without a TCP header, pass
-/// unchanged. The segments are copies of the packet but for lengths, sequence numbers and
-/// checksums; FIN and PSH are the last one's alone. What stands in front of the IP header is copied
-/// too.
+/// unchanged. The segments are copies of the packet with other lengths, sequence numbers and
+/// checksums. Only the last segment has FIN and PSH. Bytes before the IP header are copied too.
 ///
 /// # Example
 /// ```click
@@ -20,11 +19,11 @@ pub struct TCPFragmenter {
     /// Longest packet, in bytes from the start of the IP header; no limit if 0.
     #[arg(default = 0)]
     mtu: u16,
-    /// Where the annotation is not 0 and lower than MTU, it counts instead. One of the two must be
-    /// given.
+    /// An annotation with a limit for the packet; it applies if it is not 0 and below MTU. One of
+    /// the two arguments is mandatory.
     #[arg(name = "MTU_ANNO")]
     anno: Option<AnnoOf<2>>,
-    /// Packets that came.
+    /// Packets received.
     #[handler(read)]
     count: u64,
     /// Packets that were cut.

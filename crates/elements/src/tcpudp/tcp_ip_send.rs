@@ -1,9 +1,9 @@
 use crate::prelude::*;
 
-/// Makes TCP packets when asked to.
+/// Makes TCP packets when its handler is written.
 ///
-/// The packets have no data and right checksums; their IP header is marked. Asked again before all
-/// packets of before were sent, it sends the new ones instead of the rest.
+/// The packets have no data and right checksums; their IP header is marked. A new write replaces
+/// the packets not yet sent.
 ///
 /// # Example
 /// ```click

@@ -8,11 +8,11 @@ use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
-/// Rewrites addresses and ports of TCP packets, and their sequence numbers where asked to.
+/// Rewrites addresses and ports of TCP packets, and sequence numbers on request of other elements.
 ///
-/// Works as IPRewriter does, for TCP alone: other packets are dropped, but pass inputs with `pass`.
-/// Elements that change the length of a connection's data can have it change sequence and
-/// acknowledgment numbers of the packets behind, selective acknowledgments included.
+/// Works as IPRewriter, for TCP only: other packets are dropped, except at an input with `pass`. An
+/// element that changes the length of a connection's data can make it adjust the sequence and
+/// acknowledgment numbers of later packets, selective acknowledgments included.
 ///
 /// # Handlers
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
@@ -113,13 +113,13 @@ impl Scheme for Segments {
 #[handlers]
 impl TCPRewriter {
     /// The mappings, a line for each direction: flow, rewritten flow, change of sequence numbers if
-    /// any, outputs with the one that counts starred, input, seconds left.
+    /// any, outputs with this direction's starred, input, seconds left.
     #[read(alias = "mappings")]
     fn table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, 0, show)
     }
 
-    /// What the flow `SADDR SPORT DADDR DPORT` is rewritten to; nothing if it has no mapping.
+    /// The flow that `SADDR SPORT DADDR DPORT` is rewritten to; empty without a mapping.
     #[read]
     fn lookup(&mut self, cx: &mut Cx<'_>, flow: &str) -> Result<String, HandlerError> {
         lookup(&mut self.base, cx, flow)

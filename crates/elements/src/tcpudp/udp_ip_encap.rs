@@ -6,7 +6,7 @@ const HEADERS: usize = 28;
 
 /// Puts fixed UDP and IP headers in front of packets.
 ///
-/// Lengths, identification (which counts up from 0) and checksums are each packet's own. The IP
+/// Lengths, identification (which counts up from 0) and checksums are set for each packet. The IP
 /// header is marked, and the destination address annotation set to the destination.
 ///
 /// # Example

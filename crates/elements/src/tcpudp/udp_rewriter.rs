@@ -8,11 +8,11 @@ use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
-/// Rewrites addresses and ports of UDP packets, and of others with ports where UDP has them.
+/// Rewrites addresses and ports of UDP packets, and of TCP and DCCP packets as if they were UDP.
 ///
-/// Works as IPRewriter does, but tells flows apart by addresses and ports alone: one table holds
-/// UDP, TCP and DCCP flows, and treats all as datagrams. Other protocols, later fragments and
-/// headers cut short are dropped, but pass inputs with `pass`.
+/// Works as IPRewriter, but identifies flows by addresses and ports only: one table holds UDP, TCP
+/// and DCCP flows, and treats all packets as datagrams. Other protocols, later fragments and
+/// truncated headers are dropped, except at an input with `pass`.
 ///
 /// # Handlers
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
@@ -114,8 +114,8 @@ impl Scheme for Datagrams {
 
 #[handlers]
 impl UDPRewriter {
-    /// The mappings, a line for each direction: flow, rewritten flow, outputs with the one that
-    /// counts starred, input, seconds left.
+    /// The mappings, a line for each direction: flow, rewritten flow, outputs with this direction's
+    /// starred, input, seconds left.
     #[read(alias = "mappings")]
     fn table(&mut self, cx: &mut Cx<'_>) -> String {
         self.base.show_table(cx, 0, show)

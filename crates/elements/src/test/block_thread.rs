@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Keeps a thread from its work for a while, for trials.
+/// Blocks a thread for a time, for tests.
 ///
 /// # Example
 /// ```click

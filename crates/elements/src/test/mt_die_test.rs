@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Asks the router to stop, once for each thread, for trials of how it stops.
+/// Stops the router, once from each thread, for tests of stopping.
 ///
 /// # Example
 /// ```click

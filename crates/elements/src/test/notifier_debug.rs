@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Passes packets on, and shows the notifiers that an element in its place would listen to.
+/// Passes packets on, and shows the notifiers that an element at its position would listen to.
 ///
 /// In a path that packets are pushed along it looks for notifiers of full queues downstream, else
 /// for those of empty queues upstream.

@@ -1,7 +1,7 @@
 use crate::prelude::*;
 use crate::standard::queue_storage::{Overflow, QueueStorage, TestedQueue};
 
-/// Tries a queue, packets taken out of its midst included, when the router starts.
+/// Tests a queue, including the removal of packets from its middle, when the router starts.
 ///
 /// Says `All tests pass!`, or which did not. The queue must be empty and hold five packets.
 ///

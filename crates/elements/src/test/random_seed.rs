@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Starts random numbers from a seed, so that every run of a router makes the same choices.
+/// Seeds random numbers, so that every run of a router makes the same choices.
 ///
 /// Choices among equals, such as the ports that IPRewriter's patterns give, RandomSwitch's outputs
 /// and Script's `random`, are then also those that Click makes with this seed where the C library is

@@ -1,7 +1,7 @@
 use crate::prelude::*;
 use crate::rates::token_bucket::TokenBucket;
 
-/// Tries the token bucket that shapers and meters share, when the router is initialized.
+/// Tests the token bucket of shapers and meters when the router is initialized.
 ///
 /// Says `All tests pass!`, or which did not; then the router does not start.
 ///

@@ -12,11 +12,11 @@ const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// A client that has more than this many bytes yet to take is dropped.
 const BACKLOG: usize = 500_000;
 
-/// Lets other programs hear what elements say.
+/// Sends the messages of elements to other programs.
 ///
 /// Each line that an element prints goes to all clients, after a greeting,
-/// `Click::ChatterSocket/1.0`. What a client sends is not read. A client that is 500000 bytes
-/// behind is disconnected.
+/// `Click::ChatterSocket/1.0`. Input from clients is not read. A client that is 500000 bytes behind
+/// is disconnected.
 ///
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type, address and channel, and with RETRIES of 1 or more.
@@ -37,11 +37,11 @@ const BACKLOG: usize = 500_000;
 #[derive(Element)]
 #[element(ports = "0/0", phase = phase::INFO, raw, take_over, provides(Descriptors))]
 pub struct ChatterSocket {
-    /// What to listen on: `TCP` or `UNIX`.
+    /// The kind of socket: `TCP` or `UNIX`.
     #[arg(mandatory, name = "TYPE")]
     kind: String,
-    /// The channel to hear. Elements speak on another one than the default one if they are told
-    /// to, such as IPPrint by its CHANNEL.
+    /// The channel to send. Elements print on the default channel unless an argument names another,
+    /// such as IPPrint's CHANNEL.
     #[arg(
         with = WordArg,
         kind = "word",
@@ -49,10 +49,10 @@ pub struct ChatterSocket {
         default_text = "default"
     )]
     channel: String,
-    /// If false, what is said on a channel other than the default one is printed too.
+    /// If false, messages on other channels than the default one are printed on the console too.
     #[arg(default = true)]
     quiet_channel: bool,
-    /// Whether to greet.
+    /// Whether to send the greeting.
     #[arg(name = "GREETING", default = true)]
     greets: bool,
     #[flatten]

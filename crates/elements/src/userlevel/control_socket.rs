@@ -18,11 +18,12 @@ const PORTS_TRIED: u16 = 11;
 
 /// Lets other programs read and write handlers over a socket.
 ///
-/// Speaks version 1.3 of Click's control protocol. A client sends commands, each a line of words:
-/// `READ`, `WRITE`, `READDATA`, `WRITEDATA`, `READUNTIL`, `WRITEUNTIL`, `CHECKREAD`, `CHECKWRITE`,
-/// `LLRPC`, `HELP`, `QUIT`. Each is answered by a line that starts with a code (2xx: it worked, 5xx: it did
-/// not), and a read also by `DATA n` and n bytes. A handler is named `ELEMENT.HANDLER`,
-/// `NUMBER.HANDLER` (elements count from 1), or just `HANDLER` for one of the router's own.
+/// The socket has version 1.3 of Click's control protocol. A client sends commands, each a line of
+/// words: `READ`, `WRITE`, `READDATA`, `WRITEDATA`, `READUNTIL`, `WRITEUNTIL`, `CHECKREAD`,
+/// `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`. The answer is a line that starts with a code (2xx:
+/// success, 5xx: failure); a read's answer continues with `DATA n` and n bytes. A handler is named
+/// `ELEMENT.HANDLER`, `NUMBER.HANDLER` (elements count from 1), or just `HANDLER` for a handler of
+/// the router.
 ///
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type and address, and with RETRIES of 1 or more.
@@ -34,7 +35,7 @@ const PORTS_TRIED: u16 = 11;
 /// After TYPE:
 /// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
 /// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
-/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
+/// - `FD` (integer): with `SOCKET`, an open descriptor of the connection.
 ///
 /// # Example
 /// ```click
@@ -46,7 +47,7 @@ const PORTS_TRIED: u16 = 11;
 #[derive(Element)]
 #[element(ports = "0/0", raw, handlers, take_over, provides(Descriptors))]
 pub struct ControlSocket {
-    /// What to listen on: `TCP`, `UNIX` or `SOCKET`.
+    /// The kind of socket: `TCP`, `UNIX` or `SOCKET`.
     #[arg(mandatory, name = "TYPE")]
     kind: String,
     /// Whether to refuse writes.
@@ -60,7 +61,7 @@ pub struct ControlSocket {
     local: bool,
     #[flatten]
     retry: Retry,
-    /// An element whose handlers stand for the router's: `E.H` is its handler `E.H`.
+    /// An element whose handlers replace the router's: `E.H` is its handler `E.H`.
     #[arg]
     proxy: Option<ElementRef>,
     place: Place,

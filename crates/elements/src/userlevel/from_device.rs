@@ -5,13 +5,13 @@ use super::packet_socket::{Direction, PacketSocket, Received, Wish};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 
-/// Receives frames from one of the host's network interfaces.
+/// Receives frames from a network interface of the host.
 ///
-/// It looks on: the host's own network stack gets the frames too, unless SNIFFER is false. Frames
-/// carry a mark of their MAC header, their packet type, and the time at which the kernel received
-/// them; the bytes beyond SNAPLEN are counted in the extra length annotation. If the interface
-/// goes down or away, that is said, and no more frames come until it is back up. A VLAN tag that
-/// the kernel keeps beside a frame is put back.
+/// The host's network stack receives the frames too, unless SNIFFER is false. Frames have their MAC
+/// header marked, their packet type, and the kernel's receive time; bytes beyond SNAPLEN are
+/// counted in the extra length annotation. If the interface goes down or is removed, the element
+/// prints a message, and receives again when the interface is back. A VLAN tag that the kernel has
+/// stripped is restored.
 ///
 /// In a guest, FromDevice receives from one of the guest's interfaces, as FromNetfront does.
 ///
@@ -35,22 +35,22 @@ pub struct FromDevice {
     /// Most bytes of a frame, from 14 to 65535.
     #[arg(positional, default = 2046)]
     snaplen: u32,
-    /// If false, an iptables rule makes the kernel drop what it gets from the interface.
+    /// If false, an iptables rule makes the kernel drop the frames of the interface.
     #[arg(default = true)]
     sniffer: bool,
     /// Whether only IP packets leave by output 0, with their network header marked; other frames
     /// leave by output 1.
     #[arg]
     force_ip: bool,
-    /// Accepted; `LINUX`, a packet socket, is what there is.
+    /// Accepted; there is only `LINUX`, a packet socket.
     #[arg(with = WordArg, kind = "word")]
     method: String,
     /// As METHOD.
     #[arg(with = WordArg, kind = "word")]
     capture: String,
     /// The frames to receive, in the language of pcap-filter(7); the kernel drops other frames.
-    /// tcpdump, which has to be installed, compiles it. It sees frames without the VLAN tag that
-    /// the kernel keeps beside them.
+    /// tcpdump, which must be installed, compiles it. It sees frames without the VLAN tag that the
+    /// kernel has stripped.
     #[arg(name = "BPF_FILTER")]
     kernel_filter: String,
     /// The only link-level protocol received; 0: all.
@@ -162,7 +162,7 @@ impl FromDevice {
 
 #[handlers]
 impl FromDevice {
-    /// Frames for which the kernel had no room.
+    /// Frames that the kernel dropped because its queue was full.
     #[read]
     fn kernel_drops(&self) -> String {
         match &self.socket {
@@ -171,7 +171,7 @@ impl FromDevice {
         }
     }
 
-    /// What the frames begin with, for ToDump's USE_ENCAP_FROM: `ETHER`.
+    /// The link type of the frames, for ToDump's USE_ENCAP_FROM: `ETHER`.
     #[read]
     fn encap(&self) -> String {
         LinkType::ETHERNET.name().into_owned()

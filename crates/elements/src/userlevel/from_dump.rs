@@ -14,9 +14,9 @@ use times::Times;
 /// Reads packets from a capture file.
 ///
 /// The file is one of tcpdump's or ToDump's: pcap in any byte order, with microseconds or
-/// nanoseconds, or pcapng. Packets carry the time at which they were captured, a mark of their MAC
-/// header, and in their extra length annotation the bytes that were not captured. From a file of
-/// raw IP packets they carry a network header mark too. Compressed files are not read.
+/// nanoseconds, or pcapng. Packets have the capture time as their timestamp, their MAC header
+/// marked, and the number of bytes not captured as their extra length annotation. Packets from a
+/// file of raw IP packets have their network header marked too. Compressed files are not read.
 ///
 /// # Example
 /// ```click
@@ -32,7 +32,7 @@ pub struct FromDump {
     /// The file; `-` is the standard input.
     #[arg(mandatory, with = FilenameArg, kind = "file name", read = shown, calm)]
     filename: String,
-    /// Whether packets keep the distances in time that they had.
+    /// Whether packets leave at the intervals of their timestamps.
     #[arg(positional)]
     timing: bool,
     /// Stop the driver at the end.
@@ -41,7 +41,7 @@ pub struct FromDump {
     /// Whether it reads.
     #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
     active: bool,
-    /// How likely a packet is taken.
+    /// The probability that a packet is taken.
     #[arg(read, handler = "sampling_prob", default_text = "1")]
     sample: Sample,
     /// Whether only IP packets leave by output 0, with their network header marked and their
@@ -67,7 +67,7 @@ pub struct FromDump {
     /// `active false` if none is given.
     #[arg(with = args::Any, kind = "handler call")]
     end_call: String,
-    /// Where in the file to start, in bytes.
+    /// Offset in the file to start at, in bytes.
     #[arg(default = 0)]
     filepos: u64,
     /// Accepted, without effect.
@@ -81,7 +81,7 @@ pub struct FromDump {
     filesize: Option<u64>,
     /// Read, and not yet sent.
     pending: Option<Pending>,
-    /// Where in the file the last packet was, in bytes.
+    /// Offset of the last packet in the file, in bytes.
     #[handler(read)]
     packet_filepos: u64,
     /// Packets that left by output 0.
@@ -210,13 +210,13 @@ impl FromDump {
 
 #[handlers]
 impl FromDump {
-    /// Where in the file the next packet is, in bytes.
+    /// Offset of the next packet in the file, in bytes.
     #[read]
     fn read_filepos(&self) -> u64 {
         self.capture.as_ref().map_or(0, Capture::position)
     }
 
-    /// Goes on from a place in the file.
+    /// Continues at that offset.
     #[write(error = "argument must be file offset")]
     fn write_filepos(&mut self, position: u64) -> Result<(), String> {
         if self.filesize.is_some_and(|size| position > size) {
@@ -242,7 +242,7 @@ impl FromDump {
         cx.stop();
     }
 
-    /// Adds a time to the end time, and reads on.
+    /// Adds a time to the end time, and continues reading.
     #[write(error = "'extend_interval' takes a time interval")]
     fn extend_interval(&mut self, cx: &mut Cx<'_>, more: Timestamp) {
         self.times.end = self.times.end.saturating_add(more.0);

@@ -7,14 +7,13 @@ use super::transport::{HEADROOM_MAX, Inlet};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 
-/// Receives what the host sends by a TAP interface of this program's own.
+/// Receives frames that the host sends, by a TAP interface.
 ///
-/// The interface is made when the router is initialized, and removed when it ends; one of the name
-/// that exists already is used, and stays. What comes are Ethernet frames. The host asks for
-/// addresses by ARP before it sends IP packets. The IP header is marked where there is one, and
-/// the destination annotation set.
+/// The interface is made when the router is initialized, and removed when the router ends. An
+/// existing interface of that name is used, and stays. The host resolves addresses by ARP before it
+/// sends IP packets. IP packets have their IP header marked and their destination annotation set.
 ///
-/// While what is downstream says that it is full, frames wait in the kernel.
+/// While a queue downstream is full, frames wait in the kernel.
 ///
 /// # Example
 /// ```click
@@ -36,8 +35,8 @@ pub struct FromHost {
     /// The interface.
     #[arg(mandatory, name = "DEVNAME", read, handler = "dev_name")]
     name: String,
-    /// The host's address on the interface, and the network behind it. Without, the interface is
-    /// left as it is, and has to be set up from outside.
+    /// The host's address on the interface, with the network. Without it, the interface is not
+    /// configured.
     #[arg(positional, name = "DST")]
     address: Option<Ipv4Prefix>,
     /// An address in DST that the host's default route leads to.

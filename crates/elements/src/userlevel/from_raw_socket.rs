@@ -2,7 +2,8 @@ use super::raw_socket::RawSocket;
 use super::transport::one_way;
 
 one_way! {
-    /// Receives IP packets from a raw socket: an old name of a RawSocket without input, which takes the same arguments.
+    /// Receives IP packets from a raw socket: an old name of a RawSocket without input, with the
+    /// same arguments.
     ///
     /// # Example
     /// ```click

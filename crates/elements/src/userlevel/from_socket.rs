@@ -2,7 +2,8 @@ use super::socket::Socket;
 use super::transport::one_way;
 
 one_way! {
-    /// Receives packets from a socket: an old name of a Socket without input, which takes the same arguments.
+    /// Receives packets from a socket: an old name of a Socket without input, with the same
+    /// arguments.
     ///
     /// # Example
     /// ```click

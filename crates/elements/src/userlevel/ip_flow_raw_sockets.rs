@@ -20,18 +20,17 @@ const SILENCE: u64 = 300 * SECOND;
 /// How often flows are looked through for silent ones.
 const SWEEP: u64 = 10 * SECOND;
 
-/// Sends and receives the packets of TCP and UDP flows, by a raw socket for each flow.
+/// Sends and receives the packets of TCP and UDP flows, with a raw socket for each flow.
 ///
-/// Flows are told apart by their aggregate annotation, as AggregateIPFlows sets it; a paint
-/// annotation that is odd says that a packet goes against its flow's direction. The first packet of
-/// a flow opens its socket. Packets are sent as they are, IP header included; what comes out are
-/// the packets that the flow's other end sends back, with their IP header marked. The kernel sees
-/// those too and may answer them itself: have it drop them, as by
-/// `iptables -A INPUT -p tcp --dport 50000:65535 -j DROP`, and keep those ports out of
-/// `net.ipv4.ip_local_port_range`.
+/// A flow's number is the aggregate annotation, as AggregateIPFlows sets it; an odd paint
+/// annotation marks a packet in the reverse direction. The first packet of a flow opens its socket.
+/// Packets are sent unchanged, IP header included. The output has the packets that the flow's other
+/// end sends back, with their IP header marked. The kernel sees those too and may answer them: make
+/// it drop them, for example with `iptables -A INPUT -p tcp --dport 50000:65535 -j DROP`, and keep
+/// those ports out of `net.ipv4.ip_local_port_range`.
 ///
-/// A flow ends when the NOTIFIER says so, or when nothing was sent or received for five minutes.
-/// There are at most 4096 flows; packets of others are dropped, the first with a message.
+/// A flow ends when the NOTIFIER reports its end, or after five minutes without a packet. There are
+/// at most 4096 flows; packets of further flows are dropped, the first with a message.
 ///
 /// # Example
 /// ```click
@@ -52,7 +51,7 @@ const SWEEP: u64 = 10 * SECOND;
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct IPFlowRawSockets {
-    /// The element that tells flows apart and says when one has ended, such as AggregateIPFlows.
+    /// The element that numbers flows and reports their end, such as AggregateIPFlows.
     #[arg]
     notifier: Option<Link<dyn AggregateNotifier>>,
     /// Most bytes of a packet received; more are counted in the extra length annotation.
@@ -61,7 +60,7 @@ pub struct IPFlowRawSockets {
     /// Bytes in front of each packet.
     #[arg(default = HEADROOM as u32, default_text = "128")]
     headroom: u32,
-    /// Accepted, without effect: each flow's socket has a filter of its own.
+    /// Accepted, without effect: each flow's socket has its own filter.
     #[arg]
     pcap: bool,
     inlet: Inlet,

@@ -14,7 +14,7 @@ const MTU: u32 = 1500;
 /// An interface of the host whose other end is an element.
 #[derive(Component)]
 pub struct Kernel {
-    /// The host's address on the interface, and the network behind it.
+    /// The host's address on the interface, with the network.
     #[arg(mandatory, name = "ADDR")]
     #[init(Ipv4Prefix::ANY)]
     address: Ipv4Prefix,
@@ -36,7 +36,7 @@ pub struct Kernel {
     /// The Ethernet address of a TAP interface; the kernel's choice if not given.
     #[arg]
     ether: Option<EtherAddress>,
-    /// Whether to complain of a full queue only once.
+    /// Whether to report a full queue only once.
     #[arg(name = "IGNORE_QUEUE_OVERFLOWS")]
     ignore_overflows: bool,
     /// Largest IP packet, in bytes; larger ones are dropped with a message.

@@ -1,11 +1,11 @@
 use super::kernel::{Kernel, kernel};
 use crate::prelude::*;
 
-/// Exchanges Ethernet frames with the host by a TAP interface of this program's own.
+/// Exchanges Ethernet frames with the host by a TAP interface.
 ///
-/// As KernelTun, with Ethernet headers. The host asks for the addresses of its network by ARP,
-/// which has to be answered, and takes only frames for the interface's Ethernet address: it is
-/// known by ETHER.
+/// As KernelTun, with Ethernet headers. The host resolves addresses of its network by ARP, which
+/// the configuration has to answer. It accepts only frames for the interface's Ethernet address,
+/// which ETHER sets.
 ///
 /// # Example
 /// ```click

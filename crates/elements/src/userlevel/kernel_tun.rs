@@ -1,12 +1,12 @@
 use super::kernel::{Kernel, kernel};
 use crate::prelude::*;
 
-/// Exchanges IP packets with the host by a TUN interface of this program's own.
+/// Exchanges IP packets with the host by a TUN interface.
 ///
-/// The interface has the address ADDR, which stays the host's: what is sent there, the host answers
-/// itself. What the host sends to any other address of the network, or to the gateway, goes out;
-/// what comes in, from its network header on, the host takes as received. Packets do not pass
-/// through it. The interface is removed when the router ends, unless it existed before.
+/// The interface has the host's address ADDR; the host itself answers packets to it. Packets that
+/// the host sends to other addresses of the network, or to the gateway, leave by the output. The
+/// host receives the packets of the input, from their network header on. Packets do not pass from
+/// input to output. The interface is removed when the router ends, unless it existed before.
 ///
 /// # Example
 /// ```click

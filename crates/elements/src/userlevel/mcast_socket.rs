@@ -25,15 +25,16 @@ nix::setsockopt_impl!(
     nix_sockopt::SetBool
 );
 
-/// Sends packets to a multicast group over UDP, and receives what others send there.
+/// Sends packets to a multicast group over UDP, and receives the group's packets.
 ///
-/// Packets do not pass through it: input packets go to the group, packets from the group go out. With a source address, the interface that has it is the one used, and its own
-/// packets, which the host hands back, are left out. Without, routing chooses, and its own packets
-/// come back unless LOOP is false.
+/// Input packets go to the group; packets from the group leave by the output. With a source
+/// address, the element uses the interface with that address, and ignores its own packets. Without
+/// it, routing chooses the interface, and the element receives its own packets unless LOOP is
+/// false.
 ///
-/// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
-/// others. When the kernel refuses a packet for another reason than room, that is said, and the
-/// socket is closed.
+/// A pushed packet blocks the router until the socket has room; a pulled one waits without
+/// blocking. When the kernel refuses a packet for another reason, the element prints a message and
+/// closes the socket.
 ///
 /// # Example
 /// ```click
@@ -54,10 +55,10 @@ pub struct McastSocket {
     /// The group's port.
     #[arg(mandatory, name = "MCASTPORT")]
     group_port: UdpPort,
-    /// The source of what is sent.
+    /// The source address of sent packets.
     #[arg(positional, name = "SOURCEIP")]
     source_address: Option<Ipv4Addr>,
-    /// Its port; the kernel chooses it if it is 0.
+    /// The source port; chosen by the kernel if it is 0.
     #[arg(positional, name = "SOURCEPORT", default_text = "0")]
     source_port: UdpPort,
     /// Bytes of the queue of packets received.
@@ -66,7 +67,7 @@ pub struct McastSocket {
     /// Bytes of the queue of packets to send.
     #[arg(name = "SNDBUF", default = -1, default_text = "")]
     send_buffer: i32,
-    /// Whether this host receives what it sends.
+    /// Whether this host receives its own packets.
     #[arg(name = "LOOP", default = true)]
     loops: bool,
     /// Whether packets carry the time at which they were received.

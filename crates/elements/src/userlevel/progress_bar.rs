@@ -12,12 +12,12 @@ const STALL: u64 = 5 * SECOND;
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
 
-/// Draws a bar on the terminal that shows how far something has come.
+/// Draws a progress bar on the terminal.
 ///
-/// The position is read from handlers each time it draws, the size, at which all is done, from
-/// others the first time. Where several handlers are given, their values are added up. Without a
-/// size, the bar only shows that there is movement. Nothing is drawn where standard error is no
-/// terminal, or while this program is in the background.
+/// The position is read from handlers each time the bar is drawn; the size, the position at the
+/// end, is read once. The values of several handlers are added. Without a size, the bar only shows
+/// activity. Nothing is drawn if standard error is not a terminal, or while the program is in the
+/// background.
 ///
 /// # Example
 /// ```click
@@ -39,7 +39,7 @@ pub struct ProgressBar {
     /// How often it draws.
     #[arg(name = "UPDATE", default = Milliseconds(250), default_text = "0.25s")]
     interval: Milliseconds,
-    /// What stands in front of the bar.
+    /// Text before the bar.
     #[arg(read, raw)]
     banner: String,
     /// Whether it draws.
@@ -195,7 +195,7 @@ impl ProgressBar {
         if self.is_done() { self.active = false } else { self.resume(cx, interval) }
     }
 
-    /// Draws a last time.
+    /// Draws the bar a last time.
     fn finish(&mut self, cx: &mut Cx<'_>, whole: bool) {
         if self.is_done() || !self.active || self.stage == Stage::Dead {
             return;
@@ -221,19 +221,19 @@ fn names(cx: &Cx<'_>, calls: &[Call]) -> String {
 
 #[handlers]
 impl ProgressBar {
-    /// Draws a last time.
+    /// Draws the bar a last time.
     #[write]
     fn mark_stopped(&mut self, cx: &mut Cx<'_>) {
         self.finish(cx, false);
     }
 
-    /// Draws a last time, with all done.
+    /// Draws the bar a last time, complete.
     #[write]
     fn mark_done(&mut self, cx: &mut Cx<'_>) {
         self.finish(cx, true);
     }
 
-    /// Starts from the beginning.
+    /// Starts again.
     #[write(button)]
     fn reset(&mut self, cx: &mut Cx<'_>) {
         (self.size, self.active) = (None, true);
@@ -249,7 +249,7 @@ impl ProgressBar {
         self.banner = value.into();
     }
 
-    /// The handlers that tell the position.
+    /// The handlers of the position.
     #[read]
     fn read_poshandler(&self, cx: &mut Cx<'_>) -> String {
         names(cx, &self.position_calls)
@@ -262,7 +262,7 @@ impl ProgressBar {
         Ok(())
     }
 
-    /// The handlers that tell the size.
+    /// The handlers of the size.
     #[read]
     fn read_sizehandler(&self, cx: &mut Cx<'_>) -> String {
         names(cx, &self.size_calls)

@@ -59,18 +59,16 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
     }
 }
 
-/// Sends IP packets past the host's transport protocols, and receives copies of the packets that the
-/// host gets.
+/// Sends IP packets directly, and receives copies of the host's IP packets.
 ///
-/// Packets do not pass through it: input packets are sent as they are, IP header included, to their
-/// destination; output packets are copies of the packets of one protocol that are addressed to this
-/// host, with their IP header marked. The host's own TCP or UDP sees them too,
-/// and may answer them. With PORT, a TCP or UDP socket is bound to the port, so that no other
-/// program gets it; all ports' packets are received anyway.
+/// Input packets are sent unchanged, IP header included, to their destination. Output packets are
+/// copies of the packets of one protocol that are addressed to this host, with their IP header
+/// marked. The host's TCP or UDP sees them too, and may answer them. With PORT, a TCP or UDP socket
+/// is bound to the port, so that no other program gets it; the packets of all ports are still
+/// received.
 ///
 /// # Arguments
-/// - `PORT` (integer): a port to keep, with `TCP` and `UDP`; else without meaning. It is the
-///   second argument.
+/// - `PORT` (integer): a port to reserve, with `TCP` and `UDP`. It is the second argument.
 ///
 /// # Example
 /// ```click

@@ -21,24 +21,24 @@ enum Kind {
     Datagram,
 }
 
-/// Sends packets over a TCP, UDP or Unix socket, and receives what comes back.
+/// Sends and receives packets over a TCP, UDP or Unix socket.
 ///
-/// Packets do not pass through it: input packets go to the other side, packets from the other side
-/// go out. The bytes of a stream are cut into packets as they arrive; Reframe puts whole ones
-/// together again.
+/// Input packets go to the peer; packets from the peer leave by the output. The bytes of a stream
+/// become packets as they arrive; Reframe restores packet boundaries.
 ///
 /// A stream is either a server, which has one connection at a time, or a client, which connects
 /// when the router is initialized. A datagram server sends to the last sender, a datagram
 /// client to the address given, or, if that is 0.0.0.0, to each packet's destination annotation.
 /// It is a client if CLIENT says so, or without outputs; else a server.
 ///
-/// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
-/// others.
+/// A pushed packet blocks the router until the socket has room; a pulled one waits without
+/// blocking.
 ///
 /// # Arguments
 /// With `TCP` and `UDP`, these follow TYPE:
-/// - `ADDR` (IP address), `PORT` (port): what a server listens on, and what a client sends to.
-/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: what a client sends from.
+/// - `ADDR` (IP address), `PORT` (port): the server's address: a server listens there, and a client
+///   sends there.
+/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: the client's address.
 ///
 /// With `UNIX` and `UNIX_DGRAM`:
 /// - `FILENAME`, and optionally `LOCAL_FILENAME` (file names): the same.
@@ -62,7 +62,7 @@ pub struct Socket {
     /// The kind of socket: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
     #[arg(mandatory, name = "TYPE")]
     type_name: String,
-    /// Whether it is a client; without outputs it is one unless this says otherwise.
+    /// Whether it is a client; the default is true without outputs, else false.
     #[arg(name = "CLIENT")]
     is_client: Option<bool>,
     /// With `TCP`, whether small segments are sent at once.

@@ -9,10 +9,10 @@ use crate::prelude::*;
 /// Longest wait before a frame is tried again, in microseconds.
 const BACKOFF_MAX: u64 = 256;
 
-/// Sends frames by one of the host's network interfaces.
+/// Sends frames by a network interface of the host.
 ///
-/// Frames have to have their link-level header. While the interface's queue is full, a frame waits;
-/// one that the kernel refuses is lost, which is said once for each reason in a row.
+/// Frames must have their link-level header. While the interface's queue is full, a frame waits. A
+/// frame that the kernel refuses is lost, with one message for a sequence of equal reasons.
 ///
 /// In a guest, ToDevice sends by one of the guest's interfaces, as ToNetfront does.
 ///
@@ -39,7 +39,7 @@ pub struct ToDevice {
     /// Whether to print when it waits.
     #[arg(read, write, checkbox, error = "type mismatch")]
     debug: bool,
-    /// Accepted; `LINUX`, a packet socket, is what there is.
+    /// Accepted; there is only `LINUX`, a packet socket.
     #[arg(with = WordArg, kind = "word")]
     method: String,
     /// Most frames pulled each time it is scheduled.

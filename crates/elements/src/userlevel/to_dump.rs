@@ -9,11 +9,11 @@ use crate::prelude::*;
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;
 
-/// Writes packets to a capture file, which tcpdump and FromDump read.
+/// Writes packets to a capture file for tcpdump and FromDump.
 ///
-/// Each packet is written with its timestamp, or the present time if it has none.
+/// Each packet is written with its timestamp, or with the current time if it has none.
 ///
-/// When a configuration is replaced, an element of the same name goes on with the file of its
+/// When a configuration is replaced, an element of the same name continues the file of its
 /// predecessor if `FILENAME`, `SNAPLEN`, `NANO` and the link type are the same.
 ///
 /// # Example
@@ -33,12 +33,12 @@ pub struct ToDump {
     /// Most bytes written of a packet; 0: all.
     #[arg(positional, default = 2000)]
     snaplen: u32,
-    /// What the packets' first header is: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `802_11_RADIO`,
-    /// `SLL`, `AIRONET`, `HDLC`, `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM`, `NULL`, or `#` and the number
-    /// of a link type.
+    /// The packets' link type: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `802_11_RADIO`, `SLL`,
+    /// `AIRONET`, `HDLC`, `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM`, `NULL`, or `#` and the number of a
+    /// link type.
     #[arg(positional, with = WordArg, kind = "word", default_text = "ETHER")]
     encap: String,
-    /// Takes ENCAP from these elements' `encap` handlers, which have to agree.
+    /// Takes ENCAP from these elements' `encap` handlers, which must agree.
     #[arg(with = args::Any, kind = "elements")]
     use_encap_from: String,
     /// Whether the length written counts the extra length annotation.
@@ -162,7 +162,7 @@ impl ToDump {
         }
     }
 
-    /// Writes what was held back. After an error, nothing more is written.
+    /// Writes buffered lines. After an error, nothing more is written.
     fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(file) = &mut self.file else {
             return;

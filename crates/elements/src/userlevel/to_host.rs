@@ -4,7 +4,7 @@ use super::from_host::HostInterface;
 use super::host_device::HostDevice;
 use crate::prelude::*;
 
-/// Sends Ethernet frames to the host by the interface that a FromHost made.
+/// Sends Ethernet frames to the host by the interface of a FromHost.
 ///
 /// # Example
 /// ```click

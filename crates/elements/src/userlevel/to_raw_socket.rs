@@ -2,7 +2,8 @@ use super::raw_socket::RawSocket;
 use super::transport::one_way;
 
 one_way! {
-    /// Sends IP packets over a raw socket: an old name of a RawSocket without output, which takes the same arguments.
+    /// Sends IP packets over a raw socket: an old name of a RawSocket without output, with the same
+    /// arguments.
     ///
     /// # Example
     /// ```click

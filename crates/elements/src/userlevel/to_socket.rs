@@ -2,7 +2,8 @@ use super::socket::Socket;
 use super::transport::one_way;
 
 one_way! {
-    /// Sends packets over a socket: an old name of a Socket without output, which takes the same arguments.
+    /// Sends packets over a socket: an old name of a Socket without output, with the same
+    /// arguments.
     ///
     /// # Example
     /// ```click

@@ -21,7 +21,7 @@ const LARGE: u64 = 1 << 20;
 /// Large bodies wait for each other, so that no number of clients takes all memory.
 static LARGE_BODIES: Semaphore = Semaphore::const_new(8);
 
-/// A request's body; without one, that of an empty object. One that cannot be understood is an
+/// A request's body; without one, that of an empty object. One that cannot be parsed is an
 /// [`Error`] that names the field.
 pub async fn body<T: DeserializeOwned>(request: Request) -> Result<T> {
     let length = request.body().size_hint().exact();
@@ -38,7 +38,7 @@ pub async fn body<T: DeserializeOwned>(request: Request) -> Result<T> {
     // What is made of an object would be made of its values alone as well.
     if body.trim_ascii_start().starts_with(b"[") {
         return Err(Error::invalid(
-            "the request's body is an array: it is to be an object, {\"name\": …}",
+            "the request's body is an array: give an object, {\"name\": …}",
         ));
     }
     let body = axum::body::Body::from(body);
@@ -54,7 +54,7 @@ async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
         Error::invalid(format_args!("the request's body cannot be read: {why}"))
     };
     let late = format!("nothing came for {} s", BODY_WAIT.as_secs());
-    let long = format!("it is longer than {BODY_MAX} bytes, which is the most");
+    let long = format!("it is longer than {BODY_MAX} bytes, the maximum");
     if body.size_hint().lower() > BODY_MAX as u64 {
         return Err(wrong(&long));
     }
@@ -79,7 +79,7 @@ async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
 
 fn sentence(rejection: &JsonRejection) -> String {
     format!(
-        "the request's body cannot be understood: {}",
+        "the request's body cannot be parsed: {}",
         rejection.body_text()
     )
 }

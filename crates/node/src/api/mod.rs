@@ -152,9 +152,7 @@ async fn patch<S: Served>(
     let is = handle.run(move |node| S::one(node, &wanted)).await?;
     let spec = patched(&is.spec, &patch);
     let spec = spec.map_err(|error| {
-        Error::invalid(format_args!(
-            "the request's body cannot be understood: {error}"
-        ))
+        Error::invalid(format_args!("the request's body cannot be parsed: {error}"))
     })?;
     if spec == is.spec {
         return Ok(is);

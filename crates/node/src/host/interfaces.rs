@@ -141,7 +141,7 @@ impl Host {
         match network::name_of(index) {
             Some(called) if called == *name => passes_nothing(None, name),
             Some(other) => Some(format!(
-                "interface ‘{name}’ is called ‘{other}’ now: detach the link, or `ip link set {other} name {name}`"
+                "interface ‘{name}’ is now named ‘{other}’: detach the link, or `ip link set {other} name {name}`"
             )),
             // Another of its name is no better.
             None => Some(is_gone(None, name)),
@@ -169,7 +169,7 @@ impl Host {
         let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
             format!(
-                "its MTU was {was} bytes when it was attached and is {is} now: reattach it for that, or `ip link set {name} mtu {was}`"
+                "its MTU was {was} bytes when it was attached and is now {is}: attach it again, or `ip link set {name} mtu {was}`"
             )
         })
     }

@@ -106,7 +106,7 @@ pub struct Launched {
 pub(super) fn interface(port: &LaunchPort) -> Result<Interface> {
     let unfit = || {
         Error::invalid(format_args!(
-            "‘{}’ is no name for a guest's interface: use 1 to {} bytes",
+            "‘{}’ is not a valid name for a guest's interface: use 1 to {} bytes",
             port.interface,
             abi::region::NAME_MAX
         ))

@@ -157,7 +157,7 @@ impl Host {
 
     fn client(&self) -> Result<&SwitchClient> {
         let missing = || {
-            let sentence = "there is no switch at the moment: try again in a second";
+            let sentence = "the switch is not running: try again in a second";
             Error::new(Kind::Unavailable, sentence)
         };
         Ok(&self.switch.as_ref().ok_or_else(missing)?.client)

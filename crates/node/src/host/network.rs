@@ -80,7 +80,7 @@ pub fn is_taken(name: &str) -> Error {
     Error::new(
         Kind::Exists,
         format_args!(
-            "there is a network namespace ‘{name}’ already: say existing = true to use it, or `ip netns delete {name}` first"
+            "there is already a network namespace ‘{name}’: write existing = true to use it, or `ip netns delete {name}` first"
         ),
     )
 }
@@ -257,7 +257,7 @@ pub fn look(place: Option<&str>) -> Result<Seen> {
             routes: netlink.routes()?,
         })
     })?;
-    seen.map_err(|error| Error::refused(format_args!("what is in {}: {error}", called(place))))
+    seen.map_err(|error| Error::refused(format_args!("reading {}: {error}", called(place))))
 }
 
 impl Seen {

@@ -235,9 +235,7 @@ fn listen(path: &Path) -> Result<OwnedFd> {
         Ok(socket)
     };
     make().map_err(|error: rustix::io::Errno| {
-        failed(&format_args!(
-            "{error}: set WEIR_RUN to a folder that you may write"
-        ))
+        failed(&format_args!("{error}: set WEIR_RUN to a writable folder"))
     })
 }
 

@@ -43,7 +43,7 @@ impl Spec for Flow {
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::Create => "On a VNIC that is down it waits until that is up.",
+            Verb::Create => "On a VNIC that is down, the flow waits until it is up.",
             _ => "",
         }
     }

@@ -62,14 +62,14 @@ pub struct Guest {
     /// removed with the guest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interfaces: BTreeMap<String, String>,
-    /// Private memory; 4 MiB if none is given.
+    /// Private memory; default: 4 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "4M")]
     pub memory: Option<Memory>,
-    /// Slots of each of its rings, a power of two from 64 to 2048; 256 if none is given.
+    /// Slots of each of its rings, a power of two from 64 to 2048; default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring_slots: Option<u32>,
-    /// Virtual CPUs; 1 if none is given.
+    /// Virtual CPUs; default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<usize>,
     /// CPUs of the host that those are tied to, one each in turn; without any, they run on all.
@@ -117,7 +117,7 @@ pub struct Memory(pub u64);
 
 /// A text that is no amount of memory.
 #[derive(Debug, thiserror::Error)]
-#[error("‘{0}’ is no size: write bytes, or a number with K, M or G")]
+#[error("‘{0}’ is not a size: write bytes, or a number with K, M or G")]
 pub struct NoSize(String);
 
 impl FromStr for Memory {
@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for Memory {
             type Value = Memory;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size: bytes, or a text with K, M or G")
+                f.write_str("a size: bytes, or a string with K, M or G")
             }
 
             fn visit_u64<E>(self, bytes: u64) -> Result<Memory, E> {
@@ -233,12 +233,14 @@ impl Spec for Guest {
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::List => "The configurations are left out.",
-            Verb::Create => "The answer comes when it runs; one that does not start is removed.",
+            Verb::List => "The configurations are omitted.",
+            Verb::Create => {
+                "The answer comes when the guest runs; a guest that does not start is removed."
+            }
             Verb::Put | Verb::Patch => {
                 "`config` (a hotswap that keeps state) and `restart` can change while it runs."
             }
-            Verb::Delete => "VNICs that were made for it are removed with it.",
+            Verb::Delete => "The VNICs made for it are removed with it.",
             Verb::Show => "",
         }
     }

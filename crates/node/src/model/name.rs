@@ -52,7 +52,10 @@ mod tests {
         assert!(check_interface("VNIC", "fifteen-letters").is_ok());
         for wrong in ["", ".x", "-x", "a/b", "a b", "ä", &"x".repeat(65)] {
             let error = check_name("stub", wrong).unwrap_err();
-            assert!(error.error.contains("is no name for a stub"), "{error}");
+            assert!(
+                error.error.contains("is not a valid name for a stub"),
+                "{error}"
+            );
         }
         let error = check_name("stub", &"x".repeat(5000)).unwrap_err();
         assert!(error.error.starts_with(&format!("‘{}…’", "x".repeat(64))));

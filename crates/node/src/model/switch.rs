@@ -119,7 +119,7 @@ pub struct Entry {
     pub flow: String,
     /// The VNIC, or the link's own interface, that it goes to.
     pub port: String,
-    /// What is; ignored in a request.
+    /// Its status; ignored in a request.
     #[serde(default)]
     pub status: EntryStatus,
 }

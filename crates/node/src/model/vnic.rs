@@ -36,10 +36,10 @@ pub struct Vnic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub vhost_user: Option<PathBuf>,
-    /// The interface's name in the namespace or on the host; the VNIC's own if none is given.
+    /// The interface's name in the namespace or on the host; default: the VNIC's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Its Ethernet address; without one, a wire's follows from the names, another's is random.
+    /// Its Ethernet address; default: in a wire, derived from the names, else random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "02:00:00:00:00:01")]
     pub mac: Option<Mac>,
@@ -202,7 +202,7 @@ impl Spec for Vnic {
 pub(crate) fn takes_less(vnic: &str, asked: Option<u16>, link: &str, mtu: u16) -> Option<String> {
     (asked.is_none() && mtu > MTU_MAX).then(|| {
         format!(
-            "vnic ‘{vnic}’: its link ‘{link}’ has an MTU of {mtu} bytes, and a guest takes IP packets of at most {MTU_MAX}: longer ones are dropped, so have its neighbours send none (`mtu={MTU_MAX}`)"
+            "vnic ‘{vnic}’: its link ‘{link}’ has an MTU of {mtu} bytes, and a guest takes IP packets of at most {MTU_MAX}: longer ones are dropped: give its neighbours `mtu={MTU_MAX}`"
         )
     })
 }
@@ -246,7 +246,7 @@ impl VnicRecord {
         };
         if !path.is_absolute() {
             return Err(Error::invalid(format_args!(
-                "‘{}’ is no path of a socket that the node can know: give it from the root on",
+                "‘{}’ is a relative path: give the socket's absolute path",
                 path.display()
             )));
         }

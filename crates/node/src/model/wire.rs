@@ -41,7 +41,7 @@ use super::{Flow, Guest, GuestState, Link, Stub, Vnic, output};
 pub struct Wire {
     /// Its name.
     pub wire: String,
-    /// What it is, for people.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Switches without a NIC, and their properties.
@@ -80,11 +80,11 @@ pub struct Wire {
 pub struct Patch {
     /// The two stubs or links.
     pub between: [String; 2],
-    /// What the wire does, from the first to the second, and back unless that is said.
+    /// Properties from the first to the second; also back, unless `back` is given.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schema(value_type = Object)]
     pub properties: PortProperties,
-    /// What it does from the second to the first, if that is another thing.
+    /// Properties from the second to the first; default: the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub back: Option<PortProperties>,
@@ -110,8 +110,8 @@ pub struct Namespace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Where goes what has no entry, in ovs-ofctl's words: `normal` (by addresses), `drop` or
-    /// `output:VNIC`; `normal` if none is given.
+    /// The action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`
+    /// or `output:VNIC`; default: `normal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for
@@ -144,7 +144,7 @@ pub struct Route {
 /// A text that is no route.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "‘{0}’ is no route: write PREFIX or default, then ‘via ADDRESS’, ‘dev VNIC’ or both, and ‘metric N’ if it has one"
+    "‘{0}’ is not a route: write PREFIX or default, then ‘via ADDRESS’, ‘dev VNIC’ or both, and ‘metric N’ if it has one"
 )]
 pub struct NoRoute(String);
 
@@ -235,7 +235,7 @@ impl Spec for Wire {
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::List => "The configurations of guests are left out.",
+            Verb::List => "The configurations of guests are omitted.",
             Verb::Delete => "All its parts are removed with it.",
             _ => "",
         }

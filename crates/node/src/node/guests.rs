@@ -207,13 +207,13 @@ impl Node {
         };
         if again {
             let delay = self.guests.restarts.schedule(guest.id, Instant::now());
-            let what = format_args!("it is restarted in {} s", delay.as_secs_f64());
+            let what = format_args!("it restarts in {} s", delay.as_secs_f64());
             log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
             return Err(Error::new(Kind::Unavailable, reason));
         }
         let what = match guest.restart {
-            Restart::Never => "it is not restarted, as it has no ‘restart’",
-            _ => "it is not restarted, as it ended in good order",
+            Restart::Never => "it is not restarted: it has no ‘restart’",
+            _ => "it is not restarted: it halted normally",
         };
         log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
         let run = Run::Ended { halted, reason };

@@ -278,7 +278,8 @@ fn check_mtu(link: &LinkRecord) -> Result<()> {
 
 pub(super) fn next_domain(change: &Change) -> Result<u32> {
     let number = change.next("domain")?;
-    u32::try_from(number).map_err(|_| Error::failed("there have been 4294967295 links already"))
+    u32::try_from(number)
+        .map_err(|_| Error::failed("the host has had 4294967295 links, the maximum"))
 }
 
 /// The first few names, for a sentence; `None` if there is none.

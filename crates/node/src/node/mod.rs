@@ -77,7 +77,7 @@ impl Node {
         let store = Store::open(&places.state, LOCK)?;
         std::fs::create_dir_all(&places.run).map_err(|error| {
             Error::failed(format_args!(
-                "{}: {error}: set WEIR_RUN to a folder that you may write",
+                "{}: {error}: set WEIR_RUN to a writable folder",
                 places.run.display()
             ))
         })?;
@@ -135,7 +135,7 @@ impl Node {
         let Err(error) = kept else { return };
         if self.host.fault(&Subject::State).is_none() {
             tracing::error!(
-                "{error}: the switch and guests that are started now go on, but are not kept, and the next node restarts them; to keep the switch is tried each second"
+                "{error}: the switch and guests that start now are not stored, and the next node restarts them; the node tries to store the switch every second"
             );
         }
         self.host.note::<()>(Subject::State, Err(error.into()));
@@ -172,11 +172,13 @@ impl Node {
         let started = self.start_switch();
         match (&started, self.host.switch_pid()) {
             (Ok(()), Some(pid)) => {
-                let remedy = format_args!("process {pid} takes its place");
+                let remedy = format_args!("process {pid} replaces it");
                 log::ended(&"the switch", &how, remedy);
             }
             (Err(error), _) => {
-                let remedy = format_args!("there is no other, which is tried each second: {error}");
+                let remedy = format_args!(
+                    "a new one cannot be started, and the node tries again every second: {error}"
+                );
                 log::ended(&"the switch", &how, remedy);
             }
             (Ok(()), None) => {}

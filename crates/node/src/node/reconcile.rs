@@ -173,7 +173,7 @@ impl Node {
 
     /// Kills a switch that does not answer: its end is dealt with as any other.
     pub(super) fn give_switch_up(&self) {
-        tracing::error!("the switch does not answer: it is killed");
+        tracing::error!("the switch does not answer: killing it");
         self.host.kill_switch();
     }
 

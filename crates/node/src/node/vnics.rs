@@ -158,8 +158,11 @@ impl Node {
     fn free_address(&self, link: &str) -> Result<Mac> {
         let mut mac = Mac([0; 6]);
         loop {
-            getrandom(&mut mac.0, GetRandomFlags::empty())
-                .map_err(|error| Error::failed(format_args!("no random numbers: {error}")))?;
+            getrandom(&mut mac.0, GetRandomFlags::empty()).map_err(|error| {
+                Error::failed(format_args!(
+                    "the kernel gives the kernel gives no random numbers: {error}"
+                ))
+            })?;
             // Locally administered, unicast.
             mac.0[0] = 0x02;
             if self.index.vnic_with(link, mac).is_none() {

@@ -26,7 +26,7 @@ macro_rules! operations {
 operations! {
     /// Shows the node's version, processes and number of resources.
     show_node: Get "/v1/node" [], () => NodeStatus, () => node();
-    /// Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` has to be true.
+    /// Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` must be true.
     purge_node: Delete "/v1/node" [Invalid], Purge => (), Purge { confirm: true } => ();
 
     /// Reads a handler of a guest.
@@ -41,17 +41,17 @@ operations! {
         () => Vec<Address>, () => vec![address()];
     /// Removes the addresses that the switch of a link has learned.
     flush_macs: Post "/v1/switches/{name}/flush" [NotFound, Refused], () => (), () => ();
-    /// Lists the entries of a link's flow table: those made by command, and those that were learned.
+    /// Lists the entries of a link's flow table: made by command, or learned.
     list_entries: Get "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
         () => Vec<Entry>, () => vec![entry()];
-    /// Has a flow go to a port of the link, in the place of the port that it had before.
+    /// Sets the port of the link that a flow goes to.
     add_entry: Post "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
         Entry => Entry, entry() => entry();
-    /// Removes the entry of a flow that was made by command.
+    /// Removes the entry, made by command, of a flow.
     remove_entry: Delete "/v1/switches/{name}/flows/{flow}" [Invalid, NotFound],
         () => (), () => ();
 
-    /// Makes a wire what the body says: all of it, or nothing is changed. The answer lists the steps.
+    /// Makes a wire match the body, as a whole or not at all. The answer lists the steps.
     apply_wire: Put "/v1/wires/{name}" [Invalid, NotFound, Exists, InUse, Refused],
         Object<Wire> => WireChange, Object::example_body() => change();
     /// Lists the steps that applying a wire would take.
@@ -62,7 +62,7 @@ operations! {
     list_stats: Get "/v1/stats" [], () => Vec<PortStats>, () => vec![port()];
     /// Shows the counters of one attached interface, VNIC or end of a patch.
     show_stats: Get "/v1/stats/{name}" [NotFound], () => PortStats, () => port();
-    /// Shows the counters of one attached interface, VNIC or end of a patch, of each lane apart.
+    /// Shows the counters of one attached interface, VNIC or end of a patch, for each lane.
     show_lane_stats: Get "/v1/stats/{name}/lanes" [NotFound],
         () => Vec<PortStats>, () => vec![PortStats { lane: Some(0), ..port() }];
     /// Shows the counters of all flows.

@@ -174,19 +174,16 @@ fn outcome(again: &[String], left: &[String]) -> String {
     if again.is_empty() && left.is_empty() {
         return UNCHANGED.into();
     }
-    let mut outcome = String::from("what was changed was taken back");
+    let mut outcome = String::from("the changes were undone");
     if !again.is_empty() {
         let lost = match again.len() {
-            1 => "was restarted and has lost its state",
-            _ => "were restarted and have lost their state",
+            1 => "was restarted and lost its state",
+            _ => "were restarted and lost their state",
         };
         outcome += &format!(", but {} {lost}", again.join(", "));
     }
     if !left.is_empty() {
-        outcome += &format!(
-            ", all but {}: apply the wire again as it was",
-            left.join(", ")
-        );
+        outcome += &format!(", except {}: apply the former wire again", left.join(", "));
     }
     outcome
 }

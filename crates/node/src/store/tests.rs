@@ -102,7 +102,10 @@ fn one_process_has_it_at_a_time_and_the_next_waits_as_long_as_it_is_told() {
     let folder = Folder::new("once");
     let store = Store::open(&folder.0, Duration::ZERO).unwrap();
     let error = Store::open(&folder.0, Duration::ZERO).err().unwrap();
-    assert!(error.to_string().contains("a node runs already"), "{error}");
+    assert!(
+        error.to_string().contains("a node is already running"),
+        "{error}"
+    );
     std::thread::scope(|threads| {
         let next = threads.spawn(|| Store::open(&folder.0, Duration::from_secs(60)).is_ok());
         std::thread::sleep(10 * PAUSE);

@@ -101,7 +101,7 @@ impl Look<'_> {
         }
         for name in stubs.keys().filter(|name| links.contains_key(*name)) {
             self.error(format!(
-                "stub ‘{name}’ and link ‘{name}’: VNICs could not tell them apart, rename one"
+                "stub ‘{name}’ and link ‘{name}’: a VNIC's link would be ambiguous: rename one"
             ));
         }
     }
@@ -148,7 +148,7 @@ impl Look<'_> {
             }
             if patch.between[0] == patch.between[1] {
                 self.error(format!(
-                    "patch ‘{name}’: its two ends are one switch, ‘{}’",
+                    "patch ‘{name}’: both ends are on switch ‘{}’",
                     patch.between[0]
                 ));
             }
@@ -176,13 +176,13 @@ impl Look<'_> {
                 let metric = netlink::metric(route.to, route.metric);
                 if let Some(other) = prefixes.insert((route.to, metric), route) {
                     self.error(format!(
-                        "namespace ‘{name}’: route ‘{route}’ is to the same prefix as ‘{other}’ and would take its place: give one of them another ‘metric N’"
+                        "namespace ‘{name}’: route ‘{route}’ is to the same prefix as ‘{other}’ and would replace it: give one of them another ‘metric N’"
                     ));
                 }
                 if let Some(vnic) = &route.vnic {
                     if !wire.vnics.get(vnic).is_some_and(|vnic| inside(&vnic)) {
                         self.error(format!(
-                            "namespace ‘{name}’: route ‘{route}’ goes out by ‘{vnic}’, which is no vnic in it"
+                            "namespace ‘{name}’: route ‘{route}’ goes out by ‘{vnic}’, which is not a vnic in it"
                         ));
                     }
                     continue;
@@ -198,7 +198,7 @@ impl Look<'_> {
                 });
                 if !reached && !namespace.existing {
                     self.error(format!(
-                        "namespace ‘{name}’: route ‘{route}’: no address of a vnic in it is of the gateway's subnet, and no route without a gateway leads to it: add one, ‘{} dev VNIC’",
+                        "namespace ‘{name}’: route ‘{route}’: no vnic in it has an address in the gateway's subnet, and no route without a gateway leads to the gateway: add one, ‘{} dev VNIC’",
                         route.via.map_or_else(String::new, |via| IpNet::from(via).to_string())
                     ));
                 }
@@ -260,7 +260,7 @@ impl Look<'_> {
             };
             if switch.lookup != LookupKind::FlowTable {
                 self.error(format!(
-                    "table ‘{name}’: its switch works by {}: give it lookup = \"flow-table\"",
+                    "table ‘{name}’: the lookup function of its switch is {}: give it lookup = \"flow-table\"",
                     switch.lookup
                 ));
             }
@@ -272,7 +272,7 @@ impl Look<'_> {
                     Ok(flow) => {
                         if let Some(other) = flows.insert(flow, text) {
                             self.error(format!(
-                                "table ‘{name}’: ‘{text}’ and ‘{other}’ are one flow, which goes to one port"
+                                "table ‘{name}’: ‘{text}’ and ‘{other}’ are the same flow: give it one port"
                             ));
                         }
                     }
@@ -283,7 +283,7 @@ impl Look<'_> {
                 Some(action) => match output(action) {
                     Some(port) => self.port_of(name, port),
                     None => self.error(format!(
-                        "table ‘{name}’: default = \"{action}\" cannot be: it is normal (by addresses), drop, or output:VNIC"
+                        "table ‘{name}’: default = \"{action}\" is invalid: it is normal (by addresses), drop, or output:VNIC"
                     )),
                 },
             }
@@ -345,7 +345,7 @@ impl Look<'_> {
                 of.insert(a, b);
             } else if warned.insert(what.clone()) {
                 self.findings.warnings.push(format!(
-                    "{what} closes a ring of switches, and no spanning tree cuts it: frames that are flooded would go round for ever"
+                    "{what} closes a cycle of switches without a spanning tree: flooded frames would circulate forever"
                 ));
             }
         }

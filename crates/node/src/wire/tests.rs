@@ -98,7 +98,7 @@ restart = "on-failure"
         ("\"process\"", "\"vm\"", "isolation process → vm"),
         ("on-failure", "always", "restart on-failure → always"),
     ] {
-        let made_again = format!("- guest ‘router’, which is made again\n+ guest ‘router’: {line}");
+        let made_again = format!("- guest ‘router’: it is recreated\n+ guest ‘router’: {line}");
         let in_use = format!("~ guest ‘router’: {line}");
         let expected = if line.starts_with("restart") {
             in_use
@@ -152,11 +152,11 @@ fn what_cannot_be_read_names_its_line() {
     );
     assert!(
         error("wire = \"a\"\n[vnic.v]\nlink = \"s\"\nmac = \"02\"\n")
-            .starts_with("w.toml:4: ‘02’ is no Ethernet address")
+            .starts_with("w.toml:4: ‘02’ is not an Ethernet address")
     );
     assert!(
         error("wire = \"a\"\n[namespace.n]\nroutes = [\"default\"]\n")
-            .contains("‘default’ is no route")
+            .contains("‘default’ is not a route")
     );
     assert!(error("wire = \"a\"\n[stub.x]\n[stub.x]\n").starts_with("w.toml:3: "));
     assert!(error("[stub.x]\n").contains("missing field `wire`"));
@@ -206,7 +206,7 @@ fn what_does_not_hold_together_is_found() {
         (
             "via 10.0.1.1",
             "via 10.0.9.1",
-            "no address of a vnic in it is of the gateway's subnet, and no route without a gateway leads to it: add one, ‘10.0.9.1/32 dev VNIC’",
+            "no vnic in it has an address in the gateway's subnet, and no route without a gateway leads to the gateway: add one, ‘10.0.9.1/32 dev VNIC’",
         ),
         (
             "\"default via 10.0.1.1\"",
@@ -226,9 +226,9 @@ fn what_does_not_hold_together_is_found() {
         (
             "outside = \"router1\"",
             "outside = \"desk0\"",
-            "in one place only",
+            "one place only",
         ),
-        ("mac = \"02:", "mac = \"01:", "no unicast address"),
+        ("mac = \"02:", "mac = \"01:", "not a unicast address"),
         (
             "wire = \"two-subnets\"",
             "wire = \"two subnets\"",
@@ -271,21 +271,21 @@ default = "drop"
     assert_eq!(check(&good).errors, Vec::<String>::new());
     assert_eq!(wire(&good.to_text()), good);
     for (from, to, wrong) in [
-        ("\"drop\"", "\"magic\"", "default = \"magic\" cannot be"),
+        ("\"drop\"", "\"magic\"", "default = \"magic\" is invalid"),
         ("\"drop\"", "\"output:c\"", "no vnic on its switch ‘c’"),
         ("= \"a\"", "= \"b\"", "no vnic on its switch ‘b’"),
         ("= \"a\"", "= \"lan\"", "no vnic on its switch ‘lan’"),
         (
             "icmp,nw_src",
             "tcp,nw_src",
-            "is no flow (tp_src is missing)",
+            "is not a flow (tp_src is missing)",
         ),
-        ("lookup = \"flow-table\"", "", "works by learning"),
+        ("lookup = \"flow-table\"", "", "is learning: give it"),
         ("[stub.lan]", "[stub.lane]", "no stub or link ‘lan’"),
         (
             "[table.lan.flows]",
             "[table.lan.flows]\n\"nw_src=10.0.0.2,nw_dst=10.0.0.1,nw_proto=1\" = \"a\"",
-            "are one flow",
+            "are the same flow",
         ),
     ] {
         assert!(table.contains(from), "{from}");
@@ -303,7 +303,7 @@ fn rings_without_a_spanning_tree_are_warned_of() {
     let warnings = check(&wire(&ring)).warnings;
     assert_eq!(warnings.len(), 1);
     assert!(
-        warnings[0].starts_with("patch ‘z’ closes a ring"),
+        warnings[0].starts_with("patch ‘z’ closes a cycle"),
         "{warnings:?}"
     );
 }
@@ -338,7 +338,7 @@ fn steps_come_in_an_order_in_which_they_can_be_taken() {
             "- vnic ‘desk0’",
             "~ vnic ‘bench0’: properties.maxbw 10M → 1G",
             "+ vnic ‘desk9’",
-            "~ routes of namespace ‘desk’, set again",
+            "~ routes of namespace ‘desk’: it is set again",
         ]
     );
     assert!(lines(&old, &old).is_empty());

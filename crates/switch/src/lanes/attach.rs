@@ -35,7 +35,7 @@ pub struct Attach {
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// There are too many.
-    #[error("the switch has {PORTS_MAX} ports already: detach one first")]
+    #[error("the switch has {PORTS_MAX} ports, the maximum: detach one first")]
     Full,
     /// The kernel would not watch its descriptor.
     #[error("cannot watch the port's descriptor: {0}")]

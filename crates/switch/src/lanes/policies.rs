@@ -112,14 +112,14 @@ impl Lanes {
         attributes.check().map_err(|error| error.to_string())?;
         if self.flows.by_name.contains_key(name) {
             return Err(format!(
-                "there is a flow ‘{name}’ already: choose another name"
+                "there is already a flow named ‘{name}’: choose another name"
             ));
         }
         let (domain, port) = match on {
             FlowOn::Domain(domain) => (domain, None),
             FlowOn::Port(port) => {
                 let member = self.member(port.slot).filter(|member| member.id == port);
-                let member = member.ok_or("the port is not attached any more")?;
+                let member = member.ok_or("the port is no longer attached")?;
                 (member.domain, Some(port.slot))
             }
         };
@@ -233,11 +233,11 @@ impl DomainFlows {
             Overlap::Same(other) => {
                 let other = name(other);
                 format!(
-                    "the flow ‘{other}’ has the same attributes: `weir flow remove {other}` first, or give this one others"
+                    "the flow ‘{other}’ has the same attributes: `weir flow remove {other}` first, or give this flow other attributes"
                 )
             }
             Overlap::Partial(other) => format!(
-                "the flow overlaps with ‘{}’, and neither is a part of the other: give it \
+                "the flow overlaps with ‘{}’, and neither contains the other: give it \
                  attributes that are",
                 name(other)
             ),
@@ -253,7 +253,7 @@ fn check_name(name: &str) -> Result<(), String> {
     let fits = (1..=FLOW_NAME_MAX).contains(&name.len());
     if !fits || !name.chars().all(|c| c.is_ascii_graphic()) {
         return Err(format!(
-            "‘{}’ is no name of a flow: it has 1 to {FLOW_NAME_MAX} letters, digits and signs",
+            "‘{}’ is not a flow name: a name has 1 to {FLOW_NAME_MAX} letters, digits and signs",
             name.escape_debug()
         ));
     }

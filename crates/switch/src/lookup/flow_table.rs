@@ -196,7 +196,9 @@ impl FlowTable {
         let known = self.table.contains_key(&key);
         if !known && self.table.len() >= self.limits.table {
             let most = self.limits.table;
-            return Err(format!("the table has its {most} flows: remove one first"));
+            return Err(format!(
+                "the table has {most} flows, the maximum: remove one first"
+            ));
         }
         let entry = TableEntry {
             port,
@@ -354,7 +356,7 @@ impl Lookup for FlowTable {
             }
             Command::Flows { from } => Ok(self.list(*from as usize)),
             Command::Read { .. } | Command::Write { .. } => {
-                Err("a flow table has no handlers: a Click configuration has".into())
+                Err("a flow table has no handlers".into())
             }
         }
     }

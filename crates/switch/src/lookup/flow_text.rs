@@ -19,7 +19,7 @@ const PROTOCOLS: [(&str, &str, u8); 5] = [
 /// A text that is no flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "‘{text}’ is no flow ({why}): write tcp,nw_src=ADDRESS,nw_dst=ADDRESS,tp_src=PORT,tp_dst=PORT, or udp or sctp likewise; icmp, icmp6 and nw_proto=NUMBER have no ports"
+    "‘{text}’ is not a flow ({why}): write tcp,nw_src=ADDRESS,nw_dst=ADDRESS,tp_src=PORT,tp_dst=PORT, or udp or sctp likewise; icmp, icmp6 and nw_proto=NUMBER have no ports"
 )]
 pub struct NoFlow {
     text: String,
@@ -55,7 +55,7 @@ impl FromStr for Flow {
                 set(&mut protocol, number).ok_or_else(|| wrong("two protocols".into()))?;
                 continue;
             };
-            let odd = || wrong(format!("‘{value}’ cannot be {name}"));
+            let odd = || wrong(format!("‘{value}’ is not valid for {name}"));
             let twice = || wrong(format!("‘{name}’ is given twice"));
             match name {
                 "nw_src" | "ipv6_src" => {
@@ -86,7 +86,7 @@ impl FromStr for Flow {
         let source = source.ok_or_else(|| missing("nw_src"))?;
         let destination = destination.ok_or_else(|| missing("nw_dst"))?;
         if source.is_ipv4() != destination.is_ipv4() {
-            return Err(wrong("its addresses are of two IP versions".into()));
+            return Err(wrong("its addresses have different IP versions".into()));
         }
         match (has_ports(protocol), source_port, destination_port) {
             (true, None, _) => Err(missing("tp_src")),
@@ -189,11 +189,14 @@ mod tests {
                 "icmp,nw_src=10.0.0.1,nw_src=10.0.0.2",
                 "‘nw_src’ is given twice",
             ),
-            ("icmp,nw_src=10.0.0.1,nw_dst=fd00::1", "two IP versions"),
-            ("icmp,nw_src=host", "‘host’ cannot be nw_src"),
+            (
+                "icmp,nw_src=10.0.0.1,nw_dst=fd00::1",
+                "different IP versions",
+            ),
+            ("icmp,nw_src=host", "‘host’ is not valid for nw_src"),
             ("arp,nw_src=10.0.0.1", "no protocol ‘arp’"),
             ("icmp,in_port=3", "no field ‘in_port’"),
-            ("tcp,tp_dst=70000", "‘70000’ cannot be tp_dst"),
+            ("tcp,tp_dst=70000", "‘70000’ is not valid for tp_dst"),
         ] {
             let error = text.parse::<Flow>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

@@ -58,7 +58,7 @@ impl FromStr for Mode {
             "auto" => Ok(Mode::Auto),
             "xdp" => Ok(Mode::Xdp),
             "packet" => Ok(Mode::Packet),
-            _ => Err(format!("‘{text}’ is no mode: auto, xdp and packet are")),
+            _ => Err(format!("‘{text}’ is not a mode: use auto, xdp or packet")),
         }
     }
 }
@@ -212,7 +212,7 @@ mod tests {
         let missing = HostLink::device("weir-none9").unwrap_err();
         assert_eq!(
             missing.to_string(),
-            "no interface ‘weir-none9’: `ip link` lists those there are"
+            "no interface ‘weir-none9’: `ip link` lists them"
         );
         let long = HostLink::device("an-interface-name-too-long").unwrap_err();
         assert!(matches!(long, LinkError::Name(_)));

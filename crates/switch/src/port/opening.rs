@@ -45,24 +45,26 @@ pub struct Opened<R> {
 pub enum LinkError {
     /// The name cannot be an interface's.
     #[error(
-        "‘{0}’ is no interface name: it needs 1 to {INTERFACE_NAME_MAX} bytes without ‘/’ and spaces"
+        "‘{0}’ is not an interface name: a name has 1 to {INTERFACE_NAME_MAX} bytes without ‘/’ and spaces"
     )]
     Name(String),
     /// No such interface.
-    #[error("no interface ‘{0}’: `ip link` lists those there are")]
+    #[error("no interface ‘{0}’: `ip link` lists them")]
     Missing(String),
     /// The name is taken.
-    #[error("an interface ‘{0}’ exists already: choose another name")]
+    #[error("there is already an interface ‘{0}’: choose another name")]
     Exists(String),
     /// The interface is down.
     #[error("interface ‘{0}’ is down: `ip link set {0} up` first")]
     Down(String),
     /// The interface carries no Ethernet frames.
-    #[error("interface ‘{0}’ is no Ethernet interface: only those can be attached")]
+    #[error(
+        "interface ‘{0}’ is not an Ethernet interface: only Ethernet interfaces can be attached"
+    )]
     NotEthernet(String),
     /// The address cannot be an interface's.
     #[error(
-        "{mac} cannot be the address of ‘{name}’: it must be a unicast address that is not zero"
+        "{mac} cannot be the address of ‘{name}’: it must be a unicast address other than zero"
     )]
     Address {
         /// The interface.

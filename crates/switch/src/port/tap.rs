@@ -128,7 +128,7 @@ pub struct Tap<'a> {
 /// There are no TAP devices here.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or let the container have the device"
+    "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or give the device to the container"
 )]
 pub struct NoTun(String);
 

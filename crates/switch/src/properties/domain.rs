@@ -69,14 +69,13 @@ impl fmt::Display for LookupKind {
 properties! {
     /// How a domain works.
     pub struct DomainProperties {
-        /// Lookup function: what says where frames go.
+        /// Lookup function: it decides where frames go.
         lookup: LookupKind = "lookup";
-        /// Seconds after which an address that was not seen again is forgotten.
+        /// Seconds after which an unused address is removed.
         aging: u32 = "aging", default AGING, in AGINGS;
-        /// Addresses that are learned behind one port.
+        /// Highest number of addresses learned for one port.
         mac_limit: u32 = "mac-limit", default MAC_LIMIT, in MAC_LIMITS;
-        /// Highest rate of each port that has no `maxbw` of its own, in each direction: the speed
-        /// of the switch that the domain stands for.
+        /// Highest rate in each direction of each port without a `maxbw` of its own.
         speed: Option<Bandwidth> = "speed";
     }
 }

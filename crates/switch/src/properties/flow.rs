@@ -165,16 +165,16 @@ impl FlowAttributes {
     pub fn check(&self) -> Result<(), PropertyError> {
         let together = |why: &str| Err(PropertyError::Together(why.into()));
         if *self == FlowAttributes::default() {
-            return together("a flow needs an attribute that says which frames are its own");
+            return together("a flow needs an attribute that selects its frames");
         }
         if let (Some(local), Some(remote)) = (self.local_ip, self.remote_ip)
             && local.address().is_ipv4() != remote.address().is_ipv4()
         {
-            return together("local_ip and remote_ip are of one family: both IPv4 or both IPv6");
+            return together("local_ip and remote_ip are both IPv4 or both IPv6");
         }
         let ports = self.local_port.is_some() || self.remote_port.is_some();
         if ports && !self.transport.is_some_and(Transport::has_ports) {
-            return together("a port needs transport=tcp, udp or sctp beside it");
+            return together("a port needs transport=tcp, udp or sctp");
         }
         Ok(())
     }
@@ -184,9 +184,9 @@ properties! {
     /// What a flow may do.
     #[derive(Copy)]
     pub struct FlowProperties {
-        /// Highest rate, both directions together; without it, there is no limit.
+        /// Highest rate, both directions together; default: no limit.
         maxbw: Option<Bandwidth> = "maxbw";
-        /// Level of the flow's frames; without it, the port's.
+        /// Level of the flow's frames; default: the port's.
         priority: Option<Priority> = "priority";
     }
 }

@@ -17,34 +17,34 @@ pub const MTU_MIN: u16 = 68;
 properties! {
     /// What a port may do and how it is served.
     pub struct PortProperties {
-        /// Highest rate in each direction; without it, there is no limit.
+        /// Highest rate in each direction; default: no limit.
         maxbw: Option<Bandwidth> = "maxbw";
-        /// Level of the port: ports of a higher level always go first.
+        /// Level of the port: a higher level is always served first.
         priority: Priority = "priority";
         /// Weight among the ports of the same domain and level.
         share: Share = "share";
-        /// CPUs that may serve the port, as far as lanes run there; without it, any.
+        /// CPUs whose lanes may serve the port; default: any.
         cpus: Vec<u16> = "cpus";
-        /// Number of lanes that serve the port; without it, one for each queue, or all that `cpus`
-        /// names. Each has a queue, or a share of the flows where there are fewer queues. A switch
-        /// that has fewer lanes takes those that it has.
+        /// Number of lanes that serve the port; default: one for each queue, or all of `cpus`. Each
+        /// lane has a queue, or a share of the flows if there are fewer queues. A switch with
+        /// fewer lanes uses all its lanes.
         lanes: Option<u16> = "lanes", in LANES;
-        /// VLAN that the port gives access to: its frames bear no tag and belong to this VLAN.
-        /// Without one, frames pass as they are, tags included.
+        /// VLAN of an access port: its frames are untagged and belong to this VLAN. Without it, the
+        /// port is a trunk: frames pass unchanged, tags included.
         vlan: Option<Vlan> = "vlan";
-        /// Largest IP packet, if smaller than the link's own.
+        /// Largest IP packet; default: the link's.
         mtu: Option<u16> = "mtu", in MTUS;
-        /// What the port must not send; such frames are dropped and counted.
+        /// Frames that the port must not send; they are dropped and counted.
         protection: BTreeSet<Protection> = "protection";
-        /// IP addresses that are the port's own, for `ip-nospoof`.
+        /// IP addresses of the port, for `ip-nospoof`.
         allowed_ips: Vec<IpPrefix> = "allowed-ips";
-        /// Broadcast, multicast and unknown unicast frames a second that the port may send.
+        /// Highest rate of broadcast, multicast and unknown unicast frames that the port sends.
         flood_limit: Option<u32> = "flood-limit", in FLOOD_LIMITS;
-        /// How long each frame to the port is on its way.
+        /// Delay of each frame to the port.
         delay: Micros = "delay";
-        /// By how much the delay varies, up and down; frames stay in order.
+        /// Variation of the delay, up and down; frames stay in order.
         jitter: Micros = "jitter";
-        /// How many of the frames to the port are lost.
+        /// Share of the frames to the port that is lost.
         loss: Loss = "loss";
     }
 }
@@ -77,7 +77,7 @@ impl PortProperties {
         if let Some(maxbw) = self.maxbw
             && maxbw < smallest
         {
-            let must = format!("with an MTU of {mtu} it takes {smallest} to send a frame a second");
+            let must = format!("with an MTU of {mtu}, one frame a second needs {smallest}");
             return Err(PropertyError::value("maxbw", maxbw, must));
         }
         if let Some(missing) = self.cpus.iter().find(|cpu| !cpus.contains(cpu)) {

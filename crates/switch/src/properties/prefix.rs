@@ -95,8 +95,8 @@ impl FromStr for IpPrefix {
         IpPrefix::new(address, len).ok_or_else(|| {
             let first = IpPrefix { address, len }.masked(address);
             Invalid::new(format!(
-                "an address has no bits behind its prefix: write {first}/{len} for all of them or \
-                 {address} for the one"
+                "an address has no bits after its prefix: write {first}/{len} for the network or \
+                 {address} for the host"
             ))
         })
     }
@@ -126,7 +126,7 @@ mod tests {
     fn a_prefix_with_bits_behind_it_is_told_what_it_could_be() {
         let why = "10.0.0.5/24".parse::<IpPrefix>().unwrap_err().to_string();
         assert!(
-            why.contains("10.0.0.0/24") && why.ends_with("10.0.0.5 for the one"),
+            why.contains("10.0.0.0/24") && why.ends_with("10.0.0.5 for the host"),
             "{why}"
         );
         assert!("fd00::/129".parse::<IpPrefix>().is_err());

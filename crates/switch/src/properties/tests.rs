@@ -62,31 +62,31 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     };
     assert_eq!(
         refused("vlan=4095"),
-        "vlan=4095 cannot be: a VLAN is a number from 1 to 4094"
+        "vlan=4095 is invalid: a VLAN is a number from 1 to 4094"
     );
     assert_eq!(
         refused("maxbw=0"),
-        "maxbw=0 cannot be: a rate is a number above 0 with K, M (if none is given) or G for bits \
+        "maxbw=0 is invalid: a rate is a number above 0 with K, M (if none is given) or G for bits \
          a second, at most 400G"
     );
     assert_eq!(
         refused("loss=1"),
-        "loss=1 cannot be: a loss is from 0% to 100%, with the sign and at most seven decimal places"
+        "loss=1 is invalid: a loss is from 0% to 100%, with the sign and at most seven decimal places"
     );
     assert_eq!(
         refused("maxbw=12K"),
-        "maxbw=12K cannot be: with an MTU of 1500 it takes 12.144K to send a frame a second"
+        "maxbw=12K is invalid: with an MTU of 1500, one frame a second needs 12.144K"
     );
     assert_eq!(
         refused("cpus=1+7"),
-        "cpus=7 cannot be: this host has CPUs 0+1"
+        "cpus=7 is invalid: this host has CPUs 0+1"
     );
     assert_eq!(
         refused("delay=1ms,jitter=2ms"),
-        "jitter=2ms cannot be: it is at most the delay, 1ms"
+        "jitter=2ms is invalid: it is at most the delay, 1ms"
     );
     assert!(refused("protection=ip-nospoof").contains("needs allowed-ips"));
-    assert!(refused("colour=red").starts_with("no property ‘colour’: there are maxbw, "));
+    assert!(refused("colour=red").starts_with("no property ‘colour’: the properties are maxbw, "));
     assert_eq!(
         refused("maxbw"),
         "‘maxbw’ has no value: write it as maxbw=VALUE"
@@ -150,9 +150,9 @@ fn flows_have_attributes_that_go_together() {
     assert!(refused("").contains("needs an attribute"));
     assert!(refused("local_port=80").contains("needs transport"));
     assert!(refused("transport=icmp,local_port=80").contains("needs transport"));
-    assert!(refused("local_ip=10.0.0.1,remote_ip=fd00::1").contains("of one family"));
+    assert!(refused("local_ip=10.0.0.1,remote_ip=fd00::1").contains("both IPv4 or both IPv6"));
     assert!(refused("dsfield=0xff:0xfc").contains("a DS field is"));
-    assert!(refused("colour=1").contains("there are local_ip, "));
+    assert!(refused("colour=1").contains("the properties are local_ip, "));
     let properties: FlowProperties = "maxbw=10M,priority=low".parse().unwrap();
     assert_eq!(properties.to_string(), "maxbw=10M,priority=low");
 }
@@ -189,7 +189,7 @@ fn a_row_says_all_that_there_is_to_say_of_a_property() {
         serde_json::json!({
             "type": "integer", "minimum": 68, "maximum": 65535, "x-unit": "bytes",
             "x-values": "from 68 to 65535 bytes",
-            "description": "Largest IP packet, if smaller than the link's own.",
+            "description": "Largest IP packet; default: the link's.",
         })
     );
     assert_eq!(

@@ -6,7 +6,7 @@ use super::quantity::Invalid;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {
     /// There is no such property.
-    #[error("no property ‘{name}’: there are {known}")]
+    #[error("no property ‘{name}’: the properties are {known}")]
     Unknown {
         /// The name.
         name: String,
@@ -23,7 +23,7 @@ pub enum PropertyError {
     #[error("‘{0}’ is given twice: give it once")]
     Twice(String),
     /// The value is none of the property's.
-    #[error("{name}={value} cannot be: {must}")]
+    #[error("{name}={value} is invalid: {must}")]
     Value {
         /// The property.
         name: String,

@@ -35,11 +35,11 @@ pub enum ExchangeError {
     #[error("cannot exchange messages with the switch: {0}")]
     Socket(Errno),
     /// The message is none of this protocol.
-    #[error("a message on the switch's control socket is not understood: {0}")]
+    #[error("a message on the switch's control socket cannot be parsed: {0}")]
     Malformed(String),
     /// The other side speaks another version.
     #[error(
-        "the switch's control socket speaks version {0} where this is version {VERSION}: start both from one build"
+        "the switch's control socket speaks version {0}, and this program version {VERSION}: start both from one build"
     )]
     Version(u32),
 }
@@ -68,7 +68,7 @@ pub(crate) fn send<T: Serialize>(
         serde_json::to_vec(&message).map_err(|e| ExchangeError::Malformed(e.to_string()))?;
     if bytes.len() > MESSAGE_MAX {
         return Err(ExchangeError::Malformed(format!(
-            "{} bytes where {MESSAGE_MAX} are the most",
+            "{} bytes, and the maximum is {MESSAGE_MAX}",
             bytes.len()
         )));
     }

@@ -226,7 +226,7 @@ pub mod tests {
                 frame.extend(from.octets());
                 frame.extend(to.octets());
             }
-            _ => panic!("{source} and {destination} are not of one family"),
+            _ => panic!("{source} and {destination} have different IP versions"),
         }
         frame.extend(payload);
         frame

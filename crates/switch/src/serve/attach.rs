@@ -26,7 +26,7 @@ impl Server {
             check_name(&interface.name)?;
             if interface.mtu > MTU_MAX {
                 return Err(format!(
-                    "an MTU of {} for ‘{}’: {MTU_MAX} is the most that a guest's buffers allow",
+                    "an MTU of {} for ‘{}’ is too large: a guest's buffers allow {MTU_MAX}",
                     interface.mtu, interface.name
                 ));
             }
@@ -69,7 +69,7 @@ impl Server {
         }
         if ends[0].domain == ends[1].domain {
             return Err(format!(
-                "‘{}’ and ‘{}’ would join a domain to itself: a patch has its ends in two",
+                "‘{}’ and ‘{}’ are in one domain: a patch connects two",
                 ends[0].name, ends[1].name
             ));
         }
@@ -78,7 +78,7 @@ impl Server {
         let (ports, cycle) = attached.map_err(|e| e.to_string())?;
         let warning = cycle.then(|| {
             format!(
-                "‘{}’ and ‘{}’ make a cycle: nothing here runs a spanning tree, so floods go round it until they have been through {PATCHES_MAX} patches",
+                "‘{}’ and ‘{}’ make a cycle without a spanning tree: a flooded frame circulates until it has passed {PATCHES_MAX} patches",
                 names[0], names[1]
             )
         });

@@ -69,7 +69,7 @@ fn long_requests_are_refused_in_words() {
     let mut control = Control::new().unwrap();
     let error = control.request(kind::PING, vec![0; CONTENTS_MAX + 1]);
     let expected = format!(
-        "the request is {} bytes long, at most {CONTENTS_MAX} are possible",
+        "the request is {} bytes long, and the maximum is {CONTENTS_MAX}",
         CONTENTS_MAX + 1
     );
     assert_eq!(error.unwrap_err().to_string(), expected);

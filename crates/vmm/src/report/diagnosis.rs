@@ -63,7 +63,7 @@ fn not_executable(address: u64, layout: &Layout) -> Finding {
 }
 
 fn instruction() -> Finding {
-    let reason = "it executed an instruction that does not exist or that it may not execute";
+    let reason = "it executed an invalid or privileged instruction";
     (Fault::Instruction, reason.to_owned(), None)
 }
 
@@ -79,12 +79,12 @@ pub(super) fn wild_doorbell(address: u64, layout: &Layout) -> Finding {
     let offset = address.wrapping_sub(layout.doorbells.address);
     let reason = match offset {
         doorbell::SWITCH | doorbell::CONTROL | doorbell::WAIT | doorbell::HALT => {
-            format!("it used doorbell {offset:#x} in a way that doorbells don't have")
+            format!("it used doorbell {offset:#x} in an invalid way")
         }
         offset if layout.woken(offset).is_some() => {
-            format!("it used doorbell {offset:#x} in a way that doorbells don't have")
+            format!("it used doorbell {offset:#x} in an invalid way")
         }
-        _ => format!("it accessed its doorbell page at {offset:#x}, where no doorbell is"),
+        _ => format!("it accessed its doorbell page at {offset:#x}, where there is no doorbell"),
     };
     (Fault::Doorbell, reason, Some(address))
 }

@@ -22,12 +22,12 @@ use crate::host::{Clock, Machine, chatter_all, print, seed};
 use crate::run::links::address;
 use node::check::named;
 
-/// Says what is wrong with a configuration, without running it.
+/// Reports errors in a configuration, without running it.
 ///
 /// Reads the configuration, expands its compound elements, checks its connections, configures
-/// every element, and initializes those that stay within the router. Elements that open files,
-/// sockets or devices, or that run scripts, are configured but not initialized: what they need may
-/// be missing here and be there where the configuration is to run.
+/// every element, and initializes the elements that use nothing outside the router. Elements that
+/// open files, sockets or devices, or run scripts, are configured but not initialized, since this
+/// machine may lack what the configuration's machine has.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weir check firewall.click\n  weir check router.click RATE=1000 --graph svg >router.svg"
@@ -46,9 +46,9 @@ pub struct CheckArgs {
 /// How a graph is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GraphFormat {
-    /// A text for Graphviz.
+    /// Text for Graphviz.
     Dot,
-    /// A drawing.
+    /// An SVG drawing.
     Svg,
 }
 

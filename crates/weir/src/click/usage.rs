@@ -24,9 +24,9 @@ Options:
                                 standard input.
   -e, --expression EXPR         Use EXPR as the configuration.
   -j, --threads N               Run on N threads (default 1), 64 at most. Tasks
-                                run on thread 0 but where StaticThreadSched,
+                                run on thread 0 unless StaticThreadSched,
                                 BalancedThreadSched or a 'home_thread' handler
-                                says otherwise.
+                                assigns another.
   -a, --affinity[=N]            Keep threads on CPUs, from CPU N on (default 0).
   -p, --port PORT               Take control connections on TCP port PORT;
                                 PORT+ takes the next free one.
@@ -85,7 +85,7 @@ Options:
 pub fn buildtool(program: &str) -> String {
     format!(
         "\
-Says whether element classes and features are there.
+Tells whether element classes and features exist.
 
 Usage: {program} provides NAME...
 

@@ -127,7 +127,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
         lanes: 1,
     })?;
     println!(
-        "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the order to start",
+        "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the start order",
         firewall.wall(),
         firewall.boot().as_secs_f64() * 1e3
     );
@@ -173,7 +173,7 @@ fn web(runner: &Runner, inside: &Namespace) -> Result<(), DemoError> {
     if output.status.code() != Some(7) {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = format!(
-            "port 8080 was to be refused, but curl ended with {}: {said}",
+            "the firewall should refuse port 8080, but curl ended with {}: {said}",
             output.status
         );
         return Err(DemoError::Traffic(said));
@@ -192,9 +192,9 @@ fn throughput(runner: &Runner, inside: &Namespace) -> Result<f64, DemoError> {
         15 * SECONDS,
     )?;
     let json: serde_json::Value = serde_json::from_str(&said)
-        .map_err(|error| DemoError::Traffic(format!("iperf3 said what is no JSON: {error}")))?;
+        .map_err(|error| DemoError::Traffic(format!("iperf3 printed invalid JSON: {error}")))?;
     let rate = json["end"]["sum_received"]["bits_per_second"].as_f64();
-    let rate = rate.ok_or_else(|| DemoError::Traffic("iperf3 said no rate".into()))?;
+    let rate = rate.ok_or_else(|| DemoError::Traffic("iperf3 printed no rate".into()))?;
     println!("iperf3    {:.2} Gb/s of TCP for 3 s", rate / 1e9);
     Ok(rate)
 }

@@ -24,10 +24,7 @@ fn index() -> String {
     for page in PAGES.iter() {
         if page.group() != group {
             group = page.group();
-            let _ = write!(
-                text,
-                "\n## {group}\n\n| class | what it does |\n| --- | --- |\n"
-            );
+            let _ = write!(text, "\n## {group}\n\n| class | purpose |\n| --- | --- |\n");
         }
         let summary = page.text.split("\n\n").next().unwrap_or("");
         let summary = summary.replace('\n', " ").replace('|', "\\|");
@@ -39,11 +36,11 @@ fn index() -> String {
 /// The classes that take packets which stand for several.
 fn segments() -> String {
     let mut text = String::from(
-        "\n## Segments\n\nIn a guest, a packet may stand for up to 64 KB of a TCP stream or for \
-         several UDP datagrams, and leave its transport checksum to whoever sends it over a link \
-         that cannot do better. The classes that take such packets are listed here. Where one \
-         that is not listed stands on the way of an interface's packets, all packets of that \
-         interface come cut and complete. Counters count what a packet stands for.\n\n",
+        "\n## Segments\n\nIn a guest, a segmented packet stands for up to 64 KB of a TCP stream or for \
+         several UDP datagrams, and its transport checksum may be incomplete: the egress port \
+         segments it and completes the checksum if its link needs that. The classes below take \
+         segmented packets. If the packets of an interface can reach a class that is not listed, \
+         all packets of the interface arrive cut and complete. Counters count segments.\n\n",
     );
     let names = PAGES.iter().filter(|page| page.segments);
     let links: Vec<_> = names

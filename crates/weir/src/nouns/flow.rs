@@ -10,7 +10,7 @@ use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
 use super::{Result, client, properties};
 
-/// Gives part of a link's or VNIC's traffic a limit or a priority of its own
+/// Manages flows: parts of a link's or VNIC's traffic with a limit or a priority
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir flow add -l web -a transport=tcp,local_port=80 -p maxbw=50M http
@@ -23,7 +23,7 @@ pub enum FlowCommand {
     Add(AddArgs),
     /// Removes a flow
     Remove {
-        /// Its name
+        /// The flow's name
         flow: String,
     },
     /// Shows flows
@@ -32,9 +32,9 @@ pub enum FlowCommand {
   weir flow show -l web -p -o flow,attributes,properties
   weir flow show --json http")]
     Show {
-        /// One flow; none: all
+        /// The flow; default: all
         flow: Option<String>,
-        /// Show those on this link or VNIC only
+        /// Show only the flows on this link or VNIC
         #[arg(short, long)]
         link: Option<String>,
         #[command(flatten)]
@@ -46,7 +46,7 @@ pub enum FlowCommand {
   weir flow stat -i 1 -c 10 http
   weir flow stat -p -o flow,bytes,dropped")]
     Stat {
-        /// One flow; none: all
+        /// The flow; default: all
         flow: Option<String>,
         #[command(flatten)]
         args: StatArgs,
@@ -66,18 +66,18 @@ Examples:
     FlowAttributes::help(), FlowProperties::help())
 )]
 pub struct AddArgs {
-    /// The link or VNIC that it is on
+    /// The link or VNIC
     #[arg(short, long)]
     pub link: String,
-    /// ATTRIBUTE=VALUE, separated by commas: which frames are its own
+    /// ATTRIBUTE=VALUE, separated by commas: they select the flow's frames
     #[arg(short, long = "attr", required = true, value_name = "ATTRIBUTES")]
     pub attributes: Vec<String>,
     /// PROPERTY=VALUE, separated by commas
     #[arg(short, long = "prop", value_name = "PROPERTIES")]
     pub properties: Vec<String>,
-    /// Its name
+    /// The flow's name
     pub flow: String,
-    /// Print what was added as JSON
+    /// Print the flow as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -100,7 +100,7 @@ fn check_there(client: &Client, name: &str) -> Result {
     }
     match client.show::<Vnic>(name) {
         Err(error) if missing(&error) => Err(Error::not_found(format_args!(
-            "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
+            "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them"
         ))),
         found => found.map(drop),
     }

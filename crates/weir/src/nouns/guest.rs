@@ -19,11 +19,11 @@ use crate::run::foreground::{IsolationArg, memory};
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
   weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart on-failure")]
 pub struct CreateGuest {
-    /// Its name
+    /// The guest's name
     pub guest: String,
-    /// Its configuration
+    /// The Click configuration
     pub config: PathBuf,
-    /// An interface and what it is: INTERFACE=VNIC, or INTERFACE=LINK for a VNIC made for it
+    /// An interface of the configuration: INTERFACE=VNIC, or INTERFACE=LINK for a new VNIC on it
     #[arg(short, long = "link", value_name = "LINK")]
     pub links: Vec<GuestLink>,
     /// The wall around the guest
@@ -35,16 +35,16 @@ pub struct CreateGuest {
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
-    /// How many CPUs it has
+    /// Number of vCPUs
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub cpus: usize,
-    /// CPUs of the host that they are tied to, separated by commas; none: any
+    /// CPUs of the host for the vCPUs, separated by commas; default: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub pin: Vec<usize>,
-    /// When it is restarted
+    /// When the node restarts the guest
     #[arg(long, value_enum, default_value_t = RestartArg::Never)]
     pub restart: RestartArg,
-    /// Print what was created as JSON
+    /// Print the guest as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -63,7 +63,9 @@ impl FromStr for GuestLink {
         let parts = text.split_once('=');
         let parts = parts.filter(|(interface, on)| !interface.is_empty() && !on.is_empty());
         let (interface, on) = parts.ok_or_else(|| {
-            format!("‘{text}’ is no link: write INTERFACE=VNIC or INTERFACE=LINK, as in inside=lan")
+            format!(
+                "‘{text}’ is not a link: write INTERFACE=VNIC or INTERFACE=LINK, as in inside=lan"
+            )
         })?;
         Ok(GuestLink {
             interface: interface.into(),
@@ -75,11 +77,11 @@ impl FromStr for GuestLink {
 /// `--restart`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RestartArg {
-    /// However it ended
+    /// After any end
     Always,
-    /// When it did not end in good order
+    /// After any end but a normal halt
     OnFailure,
-    /// Not
+    /// At no time
     Never,
 }
 
@@ -97,17 +99,17 @@ impl From<RestartArg> for Restart {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weir ls\n  weir ls -p -o guest,state")]
 pub struct LsArgs {
-    /// One guest; none: all
+    /// The guest; default: all
     pub guest: Option<String>,
     #[command(flatten)]
     pub output: Output,
 }
 
-/// Ends a guest and removes it, with the VNICs that were made for it
+/// Ends guests and removes them, with the VNICs made for them
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  weir destroy fw")]
 pub struct DestroyArgs {
-    /// Its name
+    /// The guests' names
     #[arg(required = true)]
     pub guests: Vec<String>,
 }
@@ -144,7 +146,7 @@ pub fn create(args: &CreateGuest) -> Result {
     for GuestLink { interface, on } in &args.links {
         if interfaces.insert(interface.clone(), on.clone()).is_some() {
             return Err(Error::invalid(format_args!(
-                "two links are called ‘{interface}’: give each interface one --link"
+                "two links are named ‘{interface}’: give each interface one --link"
             )));
         }
     }

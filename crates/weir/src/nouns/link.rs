@@ -15,7 +15,7 @@ use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
 use super::{Result, client, properties, reset, set};
 
-/// Shows and attaches links: the host's interfaces, and stubs
+/// Attaches and shows links: interfaces of the host, and stubs
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir link attach eth1
@@ -32,7 +32,7 @@ pub enum LinkCommand {
   weir link show -p -o link,state
   weir link show --json eth1")]
     Show {
-        /// One link; none: all
+        /// The link; default: all
         link: Option<String>,
         #[command(flatten)]
         output: Output,
@@ -44,31 +44,31 @@ pub enum LinkCommand {
   weir link stat --lanes
   weir link stat eth1 --lanes -o all")]
     Stat {
-        /// One interface; none: all
+        /// The link; default: all
         link: Option<String>,
-        /// Show what each lane of the switch did; with an interface, what of that
+        /// Show the counters of each lane; with a link, each lane's counters of that link
         #[arg(long)]
         lanes: bool,
         #[command(flatten)]
         args: StatArgs,
     },
-    /// Attaches an interface of the host, which is the switch's from then on
+    /// Attaches an interface of the host, or other hosts, to the switch
     Attach(AttachArgs),
-    /// Changes properties of an interface's port; they hold from the next frame on
+    /// Changes properties of a link's port, from the next frame on
     SetProp {
         /// PROPERTY=VALUE, separated by commas; several values of cpus, protection and allowed-ips
         /// are joined by ‘+’
         #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
-        /// The interface
+        /// The link
         link: String,
-        /// Print what it is then as JSON
+        /// Print the link as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Sets properties back to what they are when they are not given
+    /// Resets properties to their defaults
     ResetProp {
-        /// Names, separated by commas
+        /// Property names, separated by commas
         #[arg(
             short,
             long = "prop",
@@ -77,15 +77,15 @@ pub enum LinkCommand {
             value_name = "PROPERTIES"
         )]
         properties: Vec<String>,
-        /// The interface
+        /// The link
         link: String,
-        /// Print what it is then as JSON
+        /// Print the link as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Detaches an interface, which is as it was before
+    /// Detaches an interface and restores its former state
     Detach {
-        /// The interface
+        /// The link
         link: String,
     },
 }
@@ -99,9 +99,9 @@ pub enum LinkCommand {
   weir link attach weir0 --mode tap
   weir link attach overlay --mode vxlan --vni 42 --remote 192.0.2.2,192.0.2.3")]
 pub struct AttachArgs {
-    /// The interface; with --mode tap, the one to be made; with --mode vxlan, a name
+    /// The interface; with --mode tap, the device to make; with --mode vxlan, a name
     pub link: String,
-    /// How; none: the best that the interface can
+    /// How to attach it; default: the best that works
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
     /// With --mode vxlan, the network's number
@@ -115,21 +115,20 @@ pub struct AttachArgs {
         requires = "vni"
     )]
     pub remotes: Vec<IpAddr>,
-    /// With --mode vxlan, this host's address; none: any
+    /// With --mode vxlan, this host's address; default: any
     #[arg(long, value_name = "ADDRESS", requires = "vni")]
     pub local: Option<IpAddr>,
-    /// With --mode vxlan, the UDP port, here and there; none: 4789
+    /// With --mode vxlan, the UDP port of all hosts; default: 4789
     #[arg(long, value_name = "PORT", requires = "vni", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Read it on N lanes of the switch: its queues, or its flows shared out where it has fewer.
-    /// The same as -p lanes=N; `weir node --lanes` says how many there are
+    /// Read it on N lanes of the switch, as -p lanes=N; `weir node --lanes` sets how many there are
     #[arg(long, value_name = "N")]
     pub lanes: Option<u16>,
     /// PROPERTY=VALUE of the interface's port, separated by commas; several values of cpus,
     /// protection and allowed-ips are joined by ‘+’
     #[arg(short, long = "prop", value_name = "PROPERTIES")]
     pub properties: Vec<String>,
-    /// Print what was attached as JSON
+    /// Print the link as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -150,7 +149,7 @@ impl AttachArgs {
             return Err(Error::invalid(if vxlan.is_some() {
                 "--vni, --remote, --local and --port are for --mode vxlan only"
             } else {
-                "a link by VXLAN needs a network and other hosts: --vni N --remote ADDRESS,…"
+                "a VXLAN link needs a network number and other hosts: --vni N --remote ADDRESS,…"
             }));
         }
         let lanes = self.lanes.map(|lanes| ("lanes", lanes.to_string()));
@@ -175,9 +174,9 @@ pub enum ModeArg {
     Xdp,
     /// By AF_PACKET sockets
     Packet,
-    /// A TAP device, made for it
+    /// By a new TAP device
     Tap,
-    /// Other hosts by VXLAN, instead of an interface
+    /// Other hosts by VXLAN
     Vxlan,
 }
 

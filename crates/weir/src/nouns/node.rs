@@ -9,14 +9,14 @@ use switch::process::Options;
 use super::Result;
 use super::output::print;
 
-/// Runs this host's node: links, VNICs, flows and guests, and an API for them
+/// Runs the node of this host: links, VNICs, flows, guests, and their API
 #[derive(Debug, Args)]
 #[command(
     after_help = "The API is at $WEIR_RUN/node.sock (/run/weir), the state in $WEIR_STATE (/var/lib/weir).
 
-When the node ends, by SIGTERM, SIGINT or a crash, guests and the switch go on, and the next node
-takes them over. `weir node --purge` ends and removes everything. Without --lanes and --cpus the
-switch runs as the last one did; with others than that has, another takes its place.
+When the node ends, by SIGTERM, SIGINT or a crash, guests and the switch continue, and the next
+node takes them over. Without --lanes and --cpus, the switch runs as it did last. With other
+values than the running switch has, a new switch replaces it.
 
 Examples:
   weir node
@@ -25,25 +25,25 @@ Examples:
   weir node --openapi >node.json"
 )]
 pub struct NodeArgs {
-    /// Lanes of the switch, each a thread of its own; none: as the last switch had, at first 1
+    /// Number of lanes (threads) of the switch; default: as last, at first 1
     #[arg(long, value_name = "N")]
     pub lanes: Option<usize>,
-    /// CPUs that the lanes keep to, separated by commas; none: any
+    /// CPUs of the lanes, separated by commas; default: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub cpus: Vec<usize>,
-    /// Let the group of the socket's file use the API too
+    /// Let the group of the socket's file use the API
     #[arg(long)]
     pub group: bool,
     /// End and remove everything: guests, VNICs, links, the switch, the state
     #[arg(long)]
     pub purge: bool,
-    /// Print the API's description (OpenAPI) and end
+    /// Print the API's description (OpenAPI) and exit
     #[arg(long)]
     pub openapi: bool,
-    /// How to log on standard error: human, or json for a line of JSON for each event
+    /// Format of the log on standard error: human, or json for one object a line
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG", default_value = "human")]
     pub log: log::Format,
-    /// The least level that is logged: error, warn, info, debug or trace
+    /// Lowest level to log: error, warn, info, debug or trace
     #[arg(
         long,
         value_name = "LEVEL",

@@ -15,11 +15,11 @@ pub struct Output {
     /// Print JSON
     #[arg(long, conflicts_with_all = ["parsable", "fields"])]
     pub json: bool,
-    /// Print fields separated by colons, without a header; a colon or backslash in one is
-    /// escaped by a backslash
+    /// Print fields separated by colons, without a header; a backslash escapes a colon or
+    /// backslash in a field
     #[arg(short, long)]
     pub parsable: bool,
-    /// The fields to print, separated by commas; ‘all’ for all there are
+    /// Fields to print, separated by commas; ‘all’ prints all fields
     #[arg(
         short = 'o',
         long = "output",
@@ -166,7 +166,7 @@ fn find<'a, T>(all: &'a [Column<T>], name: &str) -> Result<&'a Column<T>> {
     found.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|column| column.name).collect();
         Error::invalid(format_args!(
-            "no field ‘{}’: there are {}",
+            "no field ‘{}’: the fields are {}",
             name.escape_debug(),
             names.join(", ")
         ))
@@ -297,6 +297,9 @@ mod tests {
             ..Output::default()
         };
         let error = output.columns(COLUMNS).err().unwrap();
-        assert_eq!(error.error, "no field ‘speed’: there are name, mac, both");
+        assert_eq!(
+            error.error,
+            "no field ‘speed’: the fields are name, mac, both"
+        );
     }
 }

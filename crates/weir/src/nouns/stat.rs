@@ -15,10 +15,10 @@ use crate::run::client::interval;
 /// What counters are to be shown, and how often.
 #[derive(Clone, Debug, Args)]
 pub struct StatArgs {
-    /// Show what was counted in each SECONDS, again and again; without it, since the beginning
+    /// Show the counts of each period of SECONDS; default: the totals, once
     #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
     pub interval: Option<f64>,
-    /// End after this many intervals
+    /// Exit after this many periods
     #[arg(short, long, requires = "interval")]
     pub count: Option<u32>,
     /// How to show it

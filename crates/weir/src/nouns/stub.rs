@@ -17,23 +17,23 @@ use super::{Result, client};
 pub enum StubCommand {
     /// Makes a stub
     Create {
-        /// Its name
+        /// The stub's name
         stub: String,
         /// Largest IP packet, in bytes
         #[arg(long, default_value_t = 1500, value_name = "BYTES", value_parser = mtu())]
         mtu: u16,
-        /// Print what was made as JSON
+        /// Print the stub as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Removes a stub that nothing stands on
+    /// Removes an unused stub
     Delete {
-        /// Its name
+        /// The stub's name
         stub: String,
     },
     /// Shows stubs
     Show {
-        /// One stub; none: all
+        /// The stub; default: all
         stub: Option<String>,
         #[command(flatten)]
         output: Output,

@@ -12,7 +12,7 @@ use switch::properties::DomainProperties;
 use super::output::{Column, Output, made, maybe, name};
 use super::{Result, client, set};
 
-/// Shows and changes how the switch of a link works
+/// Shows and sets the lookup function, limits and entries of a link's switch
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir switch show
@@ -24,9 +24,9 @@ use super::{Result, client, set};
   weir switch macs lan
   weir switch flush lan")]
 pub enum SwitchCommand {
-    /// Shows how switches work
+    /// Shows the settings of switches
     Show {
-        /// One link's; none: all, without --macs
+        /// The link; default: all
         link: Option<String>,
         /// Show the addresses that this link's switch knows
         #[arg(long, requires = "link")]
@@ -41,14 +41,14 @@ pub enum SwitchCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Has a link's switch forget the addresses that it learned
+    /// Removes the addresses that a link's switch learned
     Flush {
         /// The link
         link: String,
     },
-    /// Changes how a link's switch works
+    /// Changes the settings of a link's switch
     Set(SetArgs),
-    /// Shows the entries of a link's flow table: made by command, and learned, which have an age
+    /// Shows the entries of a link's flow table; a learned entry has an age
     #[command(alias = "dump-flows")]
     Flows {
         /// The link
@@ -56,14 +56,14 @@ pub enum SwitchCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Has a flow go to a VNIC of the link, or to its own interface
+    /// Adds a flow table entry: a flow, and the VNIC or link that it goes to
     #[command(after_help = FLOW_HELP)]
     AddFlow {
-        /// The link, whose switch works by a flow table
+        /// The link; its lookup function is flow-table
         link: String,
         /// The flow, with actions=output:VNIC
         flow: String,
-        /// Print what was made as JSON
+        /// Print the entry as JSON
         #[arg(long)]
         json: bool,
     },
@@ -78,8 +78,8 @@ pub enum SwitchCommand {
 }
 
 const FLOW_HELP: &str = "A flow is one direction of one connection, in ovs-ofctl's words: a protocol (tcp, udp, sctp, icmp,
-icmp6 or nw_proto=NUMBER), nw_src and nw_dst, and tp_src and tp_dst where it has ports. The other
-direction is learned from it.
+icmp6 or nw_proto=NUMBER), nw_src and nw_dst, and tp_src and tp_dst if the protocol has ports. The
+switch learns the other direction from it.
 
 Examples:
   weir switch add-flow lan \\
@@ -99,28 +99,28 @@ Examples:
 pub struct SetArgs {
     /// The link
     pub link: String,
-    /// What says where a frame goes: learning, hash, flow-table or click
+    /// Lookup function: learning, hash, flow-table or click
     #[arg(long)]
     pub lookup: Option<String>,
     /// With --lookup click, the Click configuration
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Seconds after which an address that was not seen again is forgotten
+    /// Seconds after which an unused address is removed
     #[arg(long, value_name = "SECONDS")]
     pub aging: Option<String>,
-    /// Most addresses that are learned behind one port
+    /// Highest number of addresses learned for one port
     #[arg(long, value_name = "N")]
     pub mac_limit: Option<String>,
     /// Highest rate of each port without a maxbw of its own
     #[arg(long, value_name = "RATE")]
     pub speed: Option<String>,
-    /// With a flow table, where what has no entry goes: normal (by addresses), drop, output:VNIC
+    /// With a flow table, the action without an entry: normal (by addresses), drop, output:VNIC
     #[arg(long, value_name = "ACTION")]
     pub default: Option<String>,
-    /// Properties that are to be as if they had never been set, separated by commas
+    /// Properties to reset to their defaults, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     pub reset: Vec<String>,
-    /// Print how it works then as JSON
+    /// Print the settings as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -208,9 +208,9 @@ fn entry(text: &str) -> Result<Entry> {
         [action] => action.strip_prefix("actions=output:"),
         _ => None,
     };
-    let port = port.filter(|port| !port.is_empty()).ok_or_else(|| {
-        Error::invalid("an entry says once where its flow goes: …,actions=output:VNIC")
-    })?;
+    let port = port
+        .filter(|port| !port.is_empty())
+        .ok_or_else(|| Error::invalid("an entry has one action: …,actions=output:VNIC"))?;
     Ok(Entry {
         flow: flow.join(","),
         port: port.into(),
@@ -241,7 +241,7 @@ pub fn run(command: &SwitchCommand) -> Result {
             let set = client.patch::<SwitchFunction>(&args.link, &args.patch()?)?;
             if !set.status.missing.is_empty() {
                 log::say(format_args!(
-                    "warning: ‘{}’ has no port called {}: frames to it are dropped until there is one",
+                    "warning: ‘{}’ has no port named {}: frames to it are dropped until there is one",
                     set.name,
                     set.status.missing.join(", ")
                 ));

@@ -15,7 +15,7 @@ use super::stat::{self, StatArgs};
 use super::{Result, client, properties, reset, set};
 
 /// Makes and shows VNICs: virtual interfaces on links, for guests, namespaces, the host, or
-/// other virtual machines
+/// vhost-user frontends
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir vnic create -l lan --netns blue b0
@@ -28,7 +28,7 @@ pub enum VnicCommand {
     Create(CreateVnic),
     /// Removes a VNIC and its interface
     Delete {
-        /// Its name
+        /// The VNIC's name
         vnic: String,
     },
     /// Shows VNICs
@@ -37,9 +37,9 @@ pub enum VnicCommand {
   weir vnic show -l lan -p -o vnic,mac,state
   weir vnic show --json web")]
     Show {
-        /// One VNIC; none: all
+        /// The VNIC; default: all
         vnic: Option<String>,
-        /// Show those on this link only
+        /// Show only the VNICs on this link
         #[arg(short, long)]
         link: Option<String>,
         #[command(flatten)]
@@ -47,19 +47,19 @@ pub enum VnicCommand {
     },
     /// Shows counters of VNICs
     ///
-    /// They begin at 0 when a VNIC is made or its guest starts, and when another switch takes the
-    /// place of one that ended.
+    /// Counters start at 0 when a VNIC is made, its guest starts, or a new switch replaces one that
+    /// ended.
     #[command(after_help = "Examples:
   weir vnic stat
   weir vnic stat -i 1 -c 10 web
   weir vnic stat -p -o name,rx-bytes,tx-bytes,drops")]
     Stat {
-        /// One VNIC; none: all
+        /// The VNIC; default: all
         vnic: Option<String>,
         #[command(flatten)]
         args: StatArgs,
     },
-    /// Changes properties; they hold from the next frame on
+    /// Changes properties, from the next frame on
     SetProp {
         /// PROPERTY=VALUE, separated by commas; several values of cpus, protection and allowed-ips
         /// are joined by ‘+’
@@ -67,13 +67,13 @@ pub enum VnicCommand {
         properties: Vec<String>,
         /// The VNIC
         vnic: String,
-        /// Print what it is then as JSON
+        /// Print the VNIC as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Sets properties back to what they are when they are not given
+    /// Resets properties to their defaults
     ResetProp {
-        /// Names, separated by commas
+        /// Property names, separated by commas
         #[arg(
             short,
             long = "prop",
@@ -84,7 +84,7 @@ pub enum VnicCommand {
         properties: Vec<String>,
         /// The VNIC
         vnic: String,
-        /// Print what it is then as JSON
+        /// Print the VNIC as JSON
         #[arg(long)]
         json: bool,
     },
@@ -104,13 +104,13 @@ Examples:
     PortProperties::help())
 )]
 pub struct CreateVnic {
-    /// The link that it stands on
+    /// The link
     #[arg(short, long)]
     pub link: String,
-    /// Its address; none: a random one
+    /// Ethernet address; default: random
     #[arg(short, long, value_name = "ADDRESS")]
     pub mac: Option<Mac>,
-    /// The VLAN that it gives access to
+    /// VLAN of an access port
     #[arg(short, long, value_name = "VLAN")]
     pub vlan: Option<String>,
     /// PROPERTY=VALUE, separated by commas
@@ -125,27 +125,27 @@ pub struct CreateVnic {
     /// Serve vhost-user at this socket
     #[arg(long, value_name = "SOCKET", group = "serves", value_parser = socket)]
     pub vhost_user: Option<PathBuf>,
-    /// With --netns or --host, the interface's name; none: the VNIC's
+    /// With --netns or --host, the interface's name; default: the VNIC's
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// An IP address for that interface, with its prefix, as in 10.0.0.2/24
+    /// An IP address of the interface, with its prefix length, as in 10.0.0.2/24
     #[arg(short, long = "address", value_name = "ADDRESS", value_parser = address)]
     pub addresses: Vec<IpNet>,
-    /// Its name
+    /// The VNIC's name
     pub vnic: String,
-    /// Print what was made as JSON
+    /// Print the VNIC as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 /// A socket's path, seen from here: the node runs elsewhere.
 fn socket(text: &str) -> Result<PathBuf, String> {
-    std::path::absolute(text).map_err(|_| "a socket's path is not empty".into())
+    std::path::absolute(text).map_err(|_| "a socket's path cannot be empty".into())
 }
 
 fn address(text: &str) -> Result<IpNet, String> {
     text.parse()
-        .map_err(|_| "an address has the length of its prefix behind it, as in 10.0.0.2/24".into())
+        .map_err(|_| "an address needs its prefix length, as in 10.0.0.2/24".into())
 }
 
 impl CreateVnic {

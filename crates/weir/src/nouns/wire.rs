@@ -23,45 +23,45 @@ use crate::graph::wire as graph;
   weir wire capture --prefix copy- >captured.toml
   weir wire delete two-subnets")]
 pub enum WireCommand {
-    /// Makes a wire what its file says: all of it, or nothing is changed
+    /// Makes a wire match its file, as a whole or not at all
     Apply {
         /// The wire's file
         file: PathBuf,
-        /// Print what was done as JSON
+        /// Print the steps as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Shows what ‘apply’ would do
+    /// Shows the steps that ‘apply’ would take
     #[command(after_help = "Examples:
   weir wire diff two-subnets.toml
   weir wire diff two-subnets.toml --json")]
     Diff {
         /// The wire's file
         file: PathBuf,
-        /// Print it as JSON
+        /// Print the steps as JSON
         #[arg(long)]
         json: bool,
     },
     /// Shows wires
     Show(ShowArgs),
-    /// Shows counters of a wire's parts: its VNICs, its links' interfaces, and its patches, whose ends
-    /// are called WIRE/PATCH:a and b
+    /// Shows counters of a wire's VNICs, links and patches; the ends of a patch are WIRE/PATCH:a and
+    /// WIRE/PATCH:b
     #[command(after_help = "Examples:
   weir wire stat
   weir wire stat two-subnets -i 1
   weir wire stat two-subnets -p -o name,drops,reasons")]
     Stat {
-        /// The wire; none: all wires
+        /// The wire; default: all
         wire: Option<String>,
         #[command(flatten)]
         args: StatArgs,
     },
-    /// Prints a wire as a file that ‘apply’ takes, here or on another host
+    /// Prints a wire as a file for ‘apply’, here or on another host
     Export {
         /// The wire
         wire: String,
     },
-    /// Removes a wire and all that belongs to it
+    /// Removes a wire and all its parts
     Delete {
         /// The wire
         wire: String,
@@ -77,7 +77,7 @@ pub enum WireCommand {
   weir wire show two-subnets --graph svg >two-subnets.svg
   weir wire show examples/wires/two-subnets.toml --graph dot")]
 pub struct ShowArgs {
-    /// One wire, or a wire's file; none: all wires
+    /// The wire, or a wire's file; default: all wires
     pub wire: Option<String>,
     /// Draw it
     #[arg(long, value_name = "FORMAT", requires = "wire")]
@@ -89,9 +89,9 @@ pub struct ShowArgs {
 /// `--graph`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Graph {
-    /// A drawing
+    /// An SVG drawing
     Svg,
-    /// A text for Graphviz
+    /// Text for Graphviz
     Dot,
 }
 
@@ -104,12 +104,11 @@ pub struct CaptureArgs {
     /// The name of the wire
     #[arg(long, default_value = "captured")]
     pub name: String,
-    /// A namespace to look at, by its name or the number of a process in it, with the switches
-    /// of the host that it is on; none: all that have names, and this command's own
+    /// A namespace to read, by its name or a process id, with the host's switches that it is
+    /// connected to; default: all named namespaces, and this command's own
     #[arg(short, long = "namespace", value_name = "NAME")]
     pub namespaces: Vec<String>,
-    /// What is put in front of the namespaces' names, so that the copy can stand beside the
-    /// original
+    /// Prefix of the namespaces' names, so that the copy can run beside the original
     #[arg(long, default_value = "")]
     pub prefix: String,
 }

@@ -22,9 +22,9 @@ const VALUE_MAX: usize = 64 << 20;
 pub struct ReadArgs {
     /// The guest's name
     pub name: String,
-    /// ELEMENT.HANDLER, or HANDLER for one of the router's own
+    /// ELEMENT.HANDLER, or HANDLER for a handler of the router
     pub handler: String,
-    /// What the handler takes
+    /// Arguments of the handler
     pub arguments: Vec<String>,
 }
 
@@ -36,16 +36,15 @@ pub struct ReadArgs {
 pub struct WriteArgs {
     /// The guest's name
     pub name: String,
-    /// ELEMENT.HANDLER, or HANDLER for one of the router's own
+    /// ELEMENT.HANDLER, or HANDLER for a handler of the router
     pub handler: String,
-    /// The value; ‘-’, or none for hotconfig: what standard input has
+    /// The value; ‘-’, or no value for hotconfig, reads standard input
     pub value: Vec<String>,
 }
 
 /// Shows how many packets a second each element of a running guest passes.
 ///
-/// A packet is counted as it goes through the router: one that stands for several segments of a
-/// stream counts once, where Counter counts each.
+/// A segmented packet counts once; the element Counter counts its segments.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  weir top firewall\n  weir top firewall --count 1 --interval 2"
@@ -53,10 +52,10 @@ pub struct WriteArgs {
 pub struct TopArgs {
     /// The guest's name
     pub name: String,
-    /// Seconds between two looks
+    /// Seconds between two samples
     #[arg(short, long, default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
-    /// Looks after which it ends; none: when interrupted
+    /// Exit after this many samples; default: when interrupted
     #[arg(short, long)]
     pub count: Option<u32>,
 }
@@ -86,7 +85,7 @@ pub enum ClientError {
     #[error("standard input: {0}")]
     Input(std::io::Error),
     /// A configuration takes another's place, and there is none.
-    #[error("hotconfig takes a configuration: weir write {0} hotconfig <FILE")]
+    #[error("hotconfig needs a configuration: weir write {0} hotconfig <FILE")]
     NoConfig(String),
     /// What was read cannot be written.
     #[error("standard output: {0}")]
@@ -98,7 +97,7 @@ pub enum ClientError {
     #[error(transparent)]
     Node(#[from] node::error::Error),
     /// It said what is no answer.
-    #[error("the guest’s control socket said what is no answer: {0}")]
+    #[error("the guest’s control socket sent an invalid answer: {0}")]
     Confused(String),
 }
 

@@ -12,7 +12,7 @@ pub fn count(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(count) if (1..=CPUS_MAX).contains(&count) => Ok(count),
         Err(_) if CpuList::from_str(text).is_ok() => Err(format!(
-            "‘{text}’ is a list of CPUs, not a number of vCPUs: to tie vCPUs to them, write --pin {text}"
+            "‘{text}’ is a list of CPUs, not a number of vCPUs: to run vCPUs on them, write --pin {text}"
         )),
         _ => Err(format!("a guest has 1 to {CPUS_MAX} vCPUs, not ‘{text}’")),
     }
@@ -26,8 +26,9 @@ impl FromStr for CpuList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<CpuList, String> {
-        let wrong =
-            || format!("‘{text}’ is no list of CPUs: write numbers and ranges, as in 0,1 or 2-5");
+        let wrong = || {
+            format!("‘{text}’ is not a list of CPUs: write numbers and ranges, as in 0,1 or 2-5")
+        };
         let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
         let mut cpus = Vec::new();
         for part in text.split(',') {

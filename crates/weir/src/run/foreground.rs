@@ -39,21 +39,20 @@ pub struct RunArgs {
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
-    /// vCPUs that the guest has, for configurations with StaticThreadSched and the like; none: as
-    /// many as --pin names, else 1
+    /// Number of vCPUs, for configurations with several threads (StaticThreadSched); default: the
+    /// number of CPUs in --pin, else 1
     #[arg(long, visible_alias = "cpu", value_name = "N", value_parser = cpus::count)]
     pub cpus: Option<usize>,
-    /// CPUs of this machine that the vCPUs are tied to, one each in turn, as in 0,1 or 2-5; none: any
+    /// CPUs of this machine for the vCPUs, one each, as in 0,1 or 2-5; default: any
     #[arg(long, value_name = "LIST")]
     pub pin: Option<CpuList>,
-    /// Lanes of the switch beneath, each a thread of its own; the links' frames are shared out among
-    /// them, a flow's on one
+    /// Number of lanes (threads) of the switch; the links' flows are spread over them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = lanes)]
     pub lanes: usize,
-    /// The guest's name; none: the configuration's file name without its ending
+    /// The guest's name; default: the configuration's file name without its extension
     #[arg(long)]
     pub name: Option<String>,
-    /// Say what happens as one JSON object a line
+    /// Print events as one JSON object a line
     #[arg(long)]
     pub json: bool,
 }
@@ -65,7 +64,7 @@ pub enum IsolationArg {
     Vm,
     /// A process under a system call filter
     Process,
-    /// A virtual machine where there is KVM, else a process
+    /// A virtual machine if there is KVM, else a process
     Auto,
 }
 
@@ -89,7 +88,7 @@ pub fn memory(text: &str) -> Result<u64, String> {
 pub fn lanes(text: &str) -> Result<usize, String> {
     let number = text
         .parse()
-        .map_err(|_| format!("‘{text}’ is no number of lanes"))?;
+        .map_err(|_| format!("‘{text}’ is not a number of lanes"))?;
     let options = Options {
         lanes: number,
         cpus: Vec::new(),
@@ -114,20 +113,18 @@ pub enum RunError {
     #[error(transparent)]
     Instance(#[from] InstanceError),
     /// No such CPU.
-    #[error(
-        "there is no CPU {0} that this process may run on: `taskset -p $$` lists those there are"
-    )]
+    #[error("there is no CPU {0} that this process may run on: `taskset -p $$` shows its CPUs")]
     Cpu(usize),
     /// One interface for two of the guest's.
-    #[error("‘{0}’ and ‘{1}’ stand on one interface, ‘{2}’: give each another")]
+    #[error("‘{0}’ and ‘{1}’ use the same interface, ‘{2}’: give each its own")]
     Shared(String, String, String),
     /// More CPUs to be tied to than there are to be tied.
     #[error(
-        "--pin names {0} CPUs for a guest with {1} vCPUs: a guest has at most 8, and each is tied to one"
+        "--pin names {0} CPUs for a guest with {1} vCPUs: give at most one CPU for each vCPU, of which a guest has at most 8"
     )]
     Pins(usize, usize),
     /// Signals.
-    #[error("signals cannot be waited for: {0}")]
+    #[error("cannot wait for signals: {0}")]
     Signals(std::io::Error),
 }
 
@@ -157,7 +154,7 @@ impl Voice {
         };
         let milliseconds = instance.boot().as_secs_f64() * 1e3;
         let text = format!(
-            "running as {wall} ({}), {milliseconds:.2} ms after the order to start",
+            "running as {wall} ({}), {milliseconds:.2} ms after the start order",
             instance.wall()
         );
         let facts = serde_json::json!({
@@ -321,7 +318,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
             true
         }
         Ended::Switch => {
-            let text = "its switch ended, so the guest is ended too";
+            let text = "its switch ended, so the guest was ended";
             voice.say("switch-ended", text, serde_json::json!({}));
             false
         }

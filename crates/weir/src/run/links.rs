@@ -23,7 +23,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, String> {
         let shape = || {
             format!(
-                "‘{text}’ is no link: write INTERFACE=LINK, where LINK is {LINK_FORMS}, as in inside=dev:eth1"
+                "‘{text}’ is not a link: write INTERFACE=LINK, where LINK is {LINK_FORMS}, as in inside=dev:eth1"
             )
         };
         let (interface, host) = text.split_once('=').ok_or_else(shape)?;

@@ -17,22 +17,22 @@ const NAME_MAX: usize = 64;
 pub enum NameError {
     /// Not a name.
     #[error(
-        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’ and not ‘node’"
+        "‘{0}’ is not a valid name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’ and not ‘node’"
     )]
     Bad(String),
     /// The socket's path does not fit its address (unix(7)).
     #[error(
-        "‘{0}’ is too long for a socket, whose path has at most {SOCKET_PATH_MAX} bytes: set WEIR_RUN to a folder with a shorter one"
+        "‘{0}’ is too long for a socket's path, which has at most {SOCKET_PATH_MAX} bytes: set WEIR_RUN to a folder with a shorter path"
     )]
     Long(String),
     /// A guest of that name runs.
-    #[error("a guest called ‘{0}’ is running: choose another --name, or end that one")]
+    #[error("a guest named ‘{0}’ is already running: choose another --name, or end that guest")]
     InUse(String),
     /// No guest of that name runs.
-    #[error("no guest called ‘{0}’ is running: {1}")]
+    #[error("no guest named ‘{0}’ is running: {1}")]
     NotRunning(String, String),
     /// The socket cannot be made or reached.
-    #[error("{path}: {source}: set WEIR_RUN to a folder that you may write")]
+    #[error("{path}: {source}: set WEIR_RUN to a writable folder")]
     Socket {
         /// Where.
         path: PathBuf,

@@ -58,7 +58,7 @@ pub enum InstanceError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// Two links of one name.
-    #[error("two links are called ‘{0}’: give each interface one --link")]
+    #[error("two links are named ‘{0}’: give each interface one --link")]
     TwoLinks(String),
     /// A system call.
     #[error("cannot {0}: {1}")]

@@ -121,9 +121,7 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     let error = refused(json!({"link": "wan"}));
     assert_eq!(error.kind, Kind::InUse);
     assert!(
-        error
-            .error
-            .contains("only `properties` and `addresses` can change"),
+        error.error.contains("only `properties` and `addresses` of"),
         "{error}"
     );
     let error = refused(json!({"properties": {"colour": 1}}));
@@ -152,7 +150,7 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
         .patch::<Guest>("g", &json!({"memory": "8M"}))
         .unwrap_err();
     assert!(
-        error.error.contains("only `config` and `restart`"),
+        error.error.contains("only `config` and `restart` of"),
         "{error}"
     );
     // Everything is removed only if that is confirmed.

@@ -283,7 +283,7 @@ fn a_ring_of_switches_is_warned_of_and_carries_traffic_all_the_same() {
     let output = host.output(&format!("wire apply {file}"));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("closes a ring of switches"), "{said}");
+    assert!(said.contains("closes a cycle of switches"), "{said}");
     // Copies of floods come round; the switch goes on answering.
     let a = format!("{}-a", host.prefix);
     assert!(ping(&a, "10.61.0.2").is_some());

@@ -48,7 +48,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     far.connect(&runner, &near, "10.86.0.1/24", None).unwrap();
     let many = host.refusal(&format!("link attach {near} --lanes 3"));
     assert!(
-        many.contains("lanes=3 cannot be: the switch has 2 lanes")
+        many.contains("lanes=3 is invalid: the switch has 2 lanes")
             && many.contains("`weir node --lanes 3`"),
         "{many}"
     );
@@ -58,7 +58,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     host.ok(&format!("link attach {near} --mode packet --lanes 2"));
     let twice = host.refusal(&format!("link attach {near}"));
     assert!(
-        twice.contains(&format!("‘{near}’ is attached already")),
+        twice.contains(&format!("‘{near}’ is already attached")),
         "{twice}"
     );
     let inner = host.namespace(&near, "in0", "10.86.0.2/24", None);
@@ -236,7 +236,8 @@ fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
         let said = || host.ok(&format!("link show -p -o state,mtu,reason {near}"));
         run(ip(&format!("link set {near} mtu 1400")));
         assert!(
-            said().starts_with("up:1500:its MTU was 1500 bytes when it was attached and is 1400")
+            said()
+                .starts_with("up:1500:its MTU was 1500 bytes when it was attached and is now 1400")
         );
         run(ip(&format!("link set {near} mtu 1500")));
         assert_eq!(said(), "up:1500:\n", "{mode}");
@@ -263,7 +264,7 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
         ),
         (
             "--mode vxlan --vni 1 --remote 192.0.2.1 --local 192.0.2.9",
-            "no address of this host",
+            "not an address of this host",
         ),
     ] {
         let sentence = host.refusal(&format!("link attach over {arguments}"));
@@ -369,7 +370,10 @@ fn flows_go_where_a_flow_tables_entries_say() {
     let (a, _b) = host.lan("10.90.0");
     let ping = "icmp,nw_src=10.90.0.1,nw_dst=10.90.0.2";
     let add = format!("switch add-flow lan {ping},actions=output:b0");
-    assert!(host.refusal(&add).contains("it works by learning"));
+    assert!(
+        host.refusal(&add)
+            .contains("its lookup function is learning")
+    );
     host.ok("switch set lan --lookup flow-table");
     assert!(answers(&a, "10.90.0.2"), "by addresses");
     host.ok("switch set lan --default drop");
@@ -381,22 +385,22 @@ fn flows_go_where_a_flow_tables_entries_say() {
         (format!("add-flow lan {ping}"), "actions=output:VNIC"),
         (
             format!("add-flow lan {ping},actions=output:c0"),
-            "‘c0’ is no VNIC on ‘lan’",
+            "‘c0’ is not a VNIC on ‘lan’",
         ),
         (
             format!("add-flow lan {ping},actions=output:lan"),
-            "‘lan’ is no VNIC on ‘lan’",
+            "‘lan’ is not a VNIC on ‘lan’",
         ),
         (
             "add-flow lan icmp,nw_src=x,actions=output:b0".into(),
-            "‘x’ cannot be nw_src",
+            "‘x’ is not valid for nw_src",
         ),
         (
             format!("add-flow nolan {ping},actions=output:b0"),
             "no link ‘nolan’",
         ),
         (format!("remove-flow lan {ping}"), "has no entry for icmp"),
-        ("set lan --default output:c0".into(), "‘c0’ is no VNIC"),
+        ("set lan --default output:c0".into(), "‘c0’ is not a VNIC"),
         ("set lan --default magic".into(), "default=magic"),
     ] {
         let sentence = host.refusal(&format!("switch {arguments}"));
@@ -445,7 +449,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     let refusal = host.refusal("vnic delete b0");
     assert!(
         refusal.contains("‘b0’ is in use")
-            && refusal.contains("set `default` of its switch to normal"),
+            && refusal.contains("set `default` of that switch to normal"),
         "{refusal}"
     );
     host.ok("switch set lan --default normal");
@@ -455,7 +459,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     host.ok("switch set lan --lookup learning");
     assert!(
         host.refusal("switch flows lan")
-            .contains("works by learning")
+            .contains("lookup function is learning")
     );
     host.ok("switch set lan --lookup flow-table");
     assert_eq!(made(&host), Vec::<Value>::new());

@@ -259,7 +259,7 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     assert!(host.ok("switch show lan").contains("drop"));
     assert!(
         host.refusal("switch set lan --lookup hash --default drop")
-            .contains("works by hash")
+            .contains("that of ‘lan’ is hash")
     );
     host.ok("switch set lan --reset default");
     assert_eq!(
@@ -298,7 +298,8 @@ fn a_click_configuration_is_told_which_ports_it_names_in_vain_and_where_it_is_wr
     );
     let set = format!("switch set lan --lookup click --config {config}");
     let said = String::from_utf8(host.output(&set).stderr).unwrap();
-    let warning = "weir: warning: ‘lan’ has no port called vaa: frames to it are dropped until there is one\n";
+    let warning =
+        "weir: warning: ‘lan’ has no port named vaa: frames to it are dropped until there is one\n";
     assert_eq!(said, warning);
     assert_eq!(
         host.json(&set)["status"]["missing"],
@@ -374,7 +375,7 @@ fn an_interface_is_attached_and_left_as_it_was() {
     assert_eq!(
         host.ok("link show -p -o state,reason"),
         format!(
-            "down:interface ‘{near}’ is called ‘{other}’ now\\: detach the link, or `ip link set {other} name {near}`\n"
+            "down:interface ‘{near}’ is now named ‘{other}’\\: detach the link, or `ip link set {other} name {near}`\n"
         )
     );
     rename(&other, &near);
@@ -421,7 +422,7 @@ fn a_node_removes_nothing_from_its_sockets_places_but_sockets() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         let path = place.display();
         assert!(
-            said.contains(&format!("{path}: what is there is no socket")),
+            said.contains(&format!("{path}: the file there is not a socket")),
             "{said}"
         );
         assert_eq!(std::fs::read(&place).unwrap(), b"a letter");
@@ -470,14 +471,14 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
     let before = ["link show --json", "vnic show --json", "ls --json"].map(|c| host.ok(c));
     let refusals = [
         ("vnic create -l nolan x", "no link ‘nolan’"),
-        ("vnic create -l lan g0", "a VNIC called ‘g0’"),
-        ("vnic create -l lan lan", "a stub called ‘lan’"),
+        ("vnic create -l lan g0", "a VNIC named ‘g0’"),
+        ("vnic create -l lan lan", "a stub named ‘lan’"),
         (
             "vnic create -l lan -m 02:00:00:00:00:0a x",
-            "‘g0’ on ‘lan’ has the address",
+            "‘g0’ on ‘lan’ already has the address",
         ),
         ("vnic create -l lan -m 01:00:5e:00:00:01 x", "unicast"),
-        ("vnic create -l lan -m 02:00 x", "no Ethernet address"),
+        ("vnic create -l lan -m 02:00 x", "not an Ethernet address"),
         ("vnic create -l lan -v 4095 x", "1 to 4094"),
         ("vnic create -l lan -v 5 -p vlan=6 x", "given twice"),
         ("vnic create -l lan -p maxbw=0 x", "maxbw=0"),
@@ -495,17 +496,20 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (
             &format!("vnic create -l lan --netns {netns} --interface lo x"),
-            "‘lo’ exists already",
+            "already an interface ‘lo’",
         ),
         (
             &format!("vnic create -l lan --vhost-user {taken} x"),
-            "exists already",
+            "in use or not a socket",
         ),
         (
             &format!("vnic create -l lan --vhost-user /tmp/{} x", "s".repeat(120)),
             "at most 107 bytes",
         ),
-        ("vnic create -l lan --host ../x", "is no name for a VNIC"),
+        (
+            "vnic create -l lan --host ../x",
+            "is not a valid name for a VNIC",
+        ),
         (
             "vnic create -l lan --host --netns a x",
             "cannot be used with",
@@ -514,7 +518,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ("vnic set-prop -p maxbw=lots g0", "maxbw=lots"),
         ("vnic reset-prop -p speed g0", "no property ‘speed’"),
         ("vnic show -p -o colour", "no field ‘colour’"),
-        ("stub create lan", "a stub called ‘lan’"),
+        ("stub create lan", "a stub named ‘lan’"),
         ("stub create --mtu 20 x", "20 is not in 68..=9216"),
         ("stub create --mtu -5 x", "-5 is not in 68..=9216"),
         ("vnic create -l lan -v -1 x", "1 to 4094"),
@@ -528,10 +532,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             "0 is not in 1..=65535",
         ),
         ("switch set lan", "--aging"),
-        ("stub delete lan", "delete what stands on it first (g0)"),
+        ("stub delete lan", "delete its VNICs first (g0)"),
         ("link detach lan", "`weir stub delete lan`"),
         ("link attach weir-none0", "no interface ‘weir-none0’"),
-        ("link attach lo", "no Ethernet interface"),
+        ("link attach lo", "not an Ethernet interface"),
         (
             "link attach x --mode vxlan --vni 5 --remote 192.0.2.2,192.0.2.2",
             "192.0.2.2 is given twice",
@@ -556,9 +560,9 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (
             &format!("create x {config} --link eth0=lan --link eth0=g0"),
-            "two links are called ‘eth0’",
+            "two links are named ‘eth0’",
         ),
-        (&format!("create x {config}"), "stands on nothing"),
+        (&format!("create x {config}"), "has no link"),
         (&format!("create x {wrong} --link eth0=lan"), "Nothing"),
         (
             &format!("create x {config} --link eth0=lan --memory 64K"),
@@ -578,11 +582,11 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (
             &format!("create ../x {config} --link eth0=lan"),
-            "is no name for a guest",
+            "is not a valid name for a guest",
         ),
         ("destroy nothing", "no guest ‘nothing’"),
         ("read nothing c.count", "no guest ‘nothing’"),
-        ("node", "a node runs already"),
+        ("node", "a node is already running"),
     ];
     for (arguments, said) in refusals {
         let sentence = host.refusal(arguments);
@@ -662,7 +666,7 @@ fn a_vhost_user_socket_is_where_the_command_was_given() {
         .weir(&["vnic", "create", "-l", "lan", "--vhost-user", "", "w"])
         .output();
     let said = String::from_utf8(refused.unwrap().stderr).unwrap();
-    assert!(said.contains("a socket's path is not empty"), "{said}");
+    assert!(said.contains("a socket's path cannot be empty"), "{said}");
     let new = r#"{"name": "w", "link": "lan", "vhost-user": "vm.sock"}"#;
     let (status, answer) = raw(&host, &request("POST", "/v1/vnics", new));
     assert_eq!(status, 400, "{answer}");

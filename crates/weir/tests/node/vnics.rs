@@ -222,7 +222,7 @@ fn a_guest_on_a_link_of_long_packets_says_what_it_takes() {
     assert_eq!(
         host.refusal("vnic create -l jumbo -p mtu=4000 other")
             .trim(),
-        "mtu=4000 for ‘other’ cannot be: a guest takes IP packets of at most 1838 bytes"
+        "mtu=4000 for ‘other’ is invalid: a guest takes IP packets of at most 1838 bytes"
     );
     host.ok("vnic create -l jumbo -p mtu=1500 other");
     let config = host.file("other.click", "FromNetfront(b) -> Discard;");
@@ -237,8 +237,7 @@ fn an_mtu_that_cannot_be_is_refused_and_changes_nothing() {
     ip(&format!("netns add {a}"));
     host.ok("stub create lan");
     let create = format!("vnic create -l lan --netns {a} -p mtu=9000 a0");
-    let over =
-        "mtu=9000 for ‘a0’ cannot be: its link ‘lan’ has an MTU of 1500 bytes, which is the most";
+    let over = "mtu=9000 for ‘a0’ is invalid: its link ‘lan’ has an MTU of 1500 bytes, the maximum";
     assert_eq!(host.refusal(&create), over);
     assert_eq!(host.ok("vnic show -p"), "");
     host.ok(&format!(

@@ -44,7 +44,9 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     let again = host.ok(&format!("wire apply {file}"));
     assert_eq!(
         again,
-        format!("+ vnic ‘desk0’, which was missing\n~ routes of namespace ‘{desk}’, set again\n")
+        format!(
+            "+ vnic ‘desk0’: it was missing\n~ routes of namespace ‘{desk}’: it is set again\n"
+        )
     );
     assert!(ping(&desk, "10.0.2.2").is_some());
 
@@ -178,14 +180,12 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
         assert_eq!(diff(), "");
     };
     assert_eq!(diff(), "");
-    let route = format!("~ routes of namespace ‘{m}’, one of which was missing\n");
+    let route = format!("~ routes of namespace ‘{m}’: a route was missing\n");
     ip(&format!("-n {m} route del 10.7.0.0/16 metric 7"));
     mended(&route);
     ip(&format!("-n {m} addr del 10.8.0.3/24 dev eth0"));
     let vnic = format!("{}m", host.prefix);
-    mended(&format!(
-        "~ vnic ‘{vnic}’, an address of which was missing\n{route}"
-    ));
+    mended(&format!("~ vnic ‘{vnic}’: an address was missing\n{route}"));
     // An interface that is down has no routes.
     ip(&format!("-n {m} link set eth0 down"));
     assert_eq!(diff(), "");
@@ -203,7 +203,7 @@ fn a_wires_stub_has_the_mtu_that_it_is_given() {
     let file = host.file("larger.toml", &larger);
     let p = &host.prefix;
     let line = format!(
-        "- vnic ‘{p}b’, which is made again\n- vnic ‘{p}a’, which is made again\n- stub ‘{stub}’, which is made again\n+ stub ‘{stub}’: mtu none → 9000\n+ vnic ‘{p}a’, made again\n+ vnic ‘{p}b’, made again\n"
+        "- vnic ‘{p}b’: it is recreated\n- vnic ‘{p}a’: it is recreated\n- stub ‘{stub}’: it is recreated\n+ stub ‘{stub}’: mtu none → 9000\n+ vnic ‘{p}a’: it is recreated\n+ vnic ‘{p}b’: it is recreated\n"
     );
     assert_eq!(host.ok(&format!("wire diff {file}")), line);
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
@@ -264,7 +264,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     host.ok(&format!("switch remove-flow {p}s {entry}"));
     assert!(!answers(1, 2) && answers(1, 3));
     let again = host.ok(&format!("wire apply {file}"));
-    let missing = format!("+ flow table entry ‘{p}s {entry}’, which was missing\n");
+    let missing = format!("+ flow table entry ‘{p}s {entry}’: it was missing\n");
     assert_eq!(again, missing);
     assert!(answers(1, 2));
 
@@ -334,7 +334,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     assert!(answers(2, 3));
     assert!(
         host.refusal(&format!("switch flows {p}s"))
-            .contains("works by learning")
+            .contains("lookup function is learning")
     );
     host.ok(&format!("wire apply {file}"));
     assert!(answers(1, 3));
@@ -613,7 +613,7 @@ fn what_a_capture_leaves_out_is_told() {
         "the src 10.8.4.1 of the route to 10.6.2.0/24",
         "the mtu 1400 of the route to 10.6.2.0/24",
     ] {
-        let note = format!("note: {left_out} of {n} has no counterpart: left out");
+        let note = format!("note: {left_out} of {n} has no counterpart and is omitted");
         assert!(notes.contains(&note), "{note}: {notes}");
     }
     assert!(
@@ -621,12 +621,12 @@ fn what_a_capture_leaves_out_is_told() {
         "{notes}"
     );
     let far = format!(
-        "‘eth1’ of {n}: its other end is in namespace ‘{s}’, which was not looked at: left out; `-n {s}` looks at that, too"
+        "‘eth1’ of {n}: its other end is in namespace ‘{s}’, which was not read: the interface is omitted; add `-n {s}` to read it"
     );
     assert!(notes.contains(&far), "{notes}");
     let address = format!("‘lo’ of {n}: its address 10.200.0.1/32 has no counterpart");
     assert!(notes.contains(&address), "{notes}");
-    let limited = format!("‘eth0’ of {m}: what it sends is limited to 5M");
+    let limited = format!("‘eth0’ of {m}: only the traffic that it sends is limited, to 5M");
     assert!(notes.contains(&limited), "{notes}");
     for name in [&n, &m] {
         let of_it = |line: &&str| line.contains(" of ") && line.contains(name.as_str());
@@ -674,11 +674,11 @@ fn what_a_capture_leaves_out_is_told() {
         let output = host.output(&format!("wire capture --name copy -n {n} -n {m}"));
         String::from_utf8(output.stderr).unwrap()
     };
-    let limited = format!("‘eth0’ of {m}: what it sends is limited to 7M");
+    let limited = format!("‘eth0’ of {m}: only the traffic that it sends is limited, to 7M");
     assert!(notes().contains(&limited), "{}", notes());
     tc("class add dev eth0 parent 7: classid 7:20 htb rate 1mbit");
     let classes = format!(
-        "‘eth0’ of {m}: its queueing discipline ‘htb’, by which not all traffic is of one class, has no counterpart: left out"
+        "‘eth0’ of {m}: its queueing discipline ‘htb’ with several classes has no counterpart and is omitted"
     );
     assert!(notes().contains(&classes), "{}", notes());
 

@@ -103,11 +103,11 @@ fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
         assert!(ping(&a, "10.7.0.2").is_some());
     };
     let vnic =
-        format!("+ vnic ‘{p}b’, which was missing\n~ routes of namespace ‘{b}’, set again\n");
+        format!("+ vnic ‘{p}b’: it was missing\n~ routes of namespace ‘{b}’: it is set again\n");
     ip(&format!("-n {b} link del eth0"));
     mended(&vnic);
     ip(&format!("netns del {b}"));
-    mended(&format!("+ namespace ‘{b}’, which was missing\n{vnic}"));
+    mended(&format!("+ namespace ‘{b}’: it was missing\n{vnic}"));
     ip(&format!("netns del {b}"));
     ip(&format!("netns add {b}"));
     mended(&vnic);
@@ -157,7 +157,7 @@ fn what_was_changed_by_hand_is_told_and_set_again() {
     ] {
         host.ok(&command.replace('@', &p));
         assert_ne!(properties(), wanted, "{command}");
-        let line = format!("~ {part}, which was changed by hand, is set again\n");
+        let line = format!("~ {part}: it was changed by hand\n");
         let line = line.replace('@', &p);
         assert_eq!(host.ok(&format!("wire diff {file}")), line, "{command}");
         assert_eq!(host.ok(&format!("wire apply {file}")), line, "{command}");
@@ -189,12 +189,13 @@ fn what_was_changed_by_hand_is_told_and_set_again() {
         command(&make);
         for verb in ["diff", "apply"] {
             let refusal = host.refusal(&format!("wire {verb} {file}"));
-            let told = format!("made another of its name: `weir {again}` first").replace('@', &p);
+            let told =
+                format!("another was made under its name: `weir {again}` first").replace('@', &p);
             assert!(refusal.contains(&told), "{refusal}");
         }
         command(again);
         let applied = host.ok(&format!("wire apply {file}"));
-        assert!(applied.ends_with(", which was missing\n"), "{applied}");
+        assert!(applied.ends_with(": it was missing\n"), "{applied}");
         assert_eq!(host.ok(&format!("wire diff {file}")), "");
     }
     // It stays when the wire goes.
@@ -227,7 +228,7 @@ fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
             "has maxbw=5M,priority=high, not maxbw=3M",
         ),
         ("port = { lanes = 1 }", "not lanes=1"),
-        ("mode = 'xdp'", "is attached already, and otherwise"),
+        ("mode = 'xdp'", "is already attached in another way"),
     ] {
         for verb in ["diff", "apply"] {
             let refusal = host.refusal(&format!("wire {verb} {}", file(said)));

@@ -41,7 +41,7 @@ fn a_wire_whose_guest_cannot_be_touches_none() {
         ("memory = '999999G'", "memory too large"),
         ("memory = '64K'", "memory too small"),
         ("ring-slots = 100", "a power of two"),
-        ("cpus = 1000", "1000 CPUs cannot be"),
+        ("cpus = 1000", "1000 CPUs are invalid"),
         ("pin = [4096]", "there is no CPU 4096"),
         (
             "[guest.@h]\nconfig = 'NoSuchElement -> Discard;'",
@@ -49,7 +49,7 @@ fn a_wire_whose_guest_cannot_be_touches_none() {
         ),
         (
             "[vnic.@v]\nlink = '@s'\n[stub.@s]\n[guest.@h]\nconfig = 'Idle -> Discard;'\ninterfaces = { a-name-that-is-longer-than-any-interface-may-have = '@v' }",
-            "is no name for a guest's interface",
+            "is not a valid name for a guest's interface",
         ),
     ];
     for (more, why) in wrong {
@@ -113,7 +113,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let text = format!("{WIRE}memory = '8M'\n{greedy}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("y.toml", &text)));
     let told = format!(
-        "what was changed was taken back, but guest ‘{p}g’, guest ‘{p}z’ were restarted and have lost their state"
+        "the changes were undone, but guest ‘{p}g’, guest ‘{p}z’ were restarted and lost their state"
     );
     assert!(refusal.contains(&told), "{refusal}");
     assert!(!refusal.contains("nothing was changed"), "{refusal}");
@@ -135,7 +135,7 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     let reason = shown[0]["status"]["guests"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("killed by SIGKILL"), "{shown}");
     let line = format!(
-        "- guest ‘{p}g’, which had ended (the guest's process was killed by SIGKILL)\n+ guest ‘{p}g’, which had ended, is restarted\n"
+        "- guest ‘{p}g’: it had ended (the guest's process was killed by SIGKILL)\n+ guest ‘{p}g’: it had ended\n"
     );
     assert_eq!(host.ok(&format!("wire diff {file}")), line);
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
@@ -144,7 +144,7 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     // One that was removed by hand is missing, and one that ended as it should is done.
     host.ok(&format!("destroy {p}g"));
     assert_eq!(states(), format!("w:{p}g=missing\n"));
-    let line = format!("+ guest ‘{p}g’, which was missing\n");
+    let line = format!("+ guest ‘{p}g’: it was missing\n");
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
     let done = host.file(
         "done.toml",
@@ -217,18 +217,18 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     };
     murder(&host, "g", "crashed");
     let killed = "the guest's process was killed by SIGKILL";
-    let stays = "it is not restarted, as it has no ‘restart’";
+    let stays = "it is not restarted: it has no ‘restart’";
     says(&host, &format!("weir: guest ‘{p}g’: {killed}: "), stays);
     murder(&host, "r", "running");
     says(
         &host,
         &format!("weir: guest ‘{p}r’: {killed}: "),
-        "it is restarted in 0.1 s",
+        "it restarts in 0.1 s",
     );
     let switch = host.switch_pid();
     kill("-KILL", switch);
     let place = format!("weir: the switch: its process {switch} was killed by signal 9: process ");
-    says(&host, &place, "takes its place");
+    says(&host, &place, "replaces it");
     // What is removed by command is no news; what ended while no node ran is.
     let lines = host.said.lock().unwrap().len();
     host.ok(&format!("wire apply {file}"));

@@ -13,15 +13,15 @@ const DATA_NAME: &str = "<data>";
 ///
 /// The file is one of ToIPSummaryDump's, or written by hand: a line `!data` names the fields, and
 /// each line that does not start with `!` or `#` gives their values for one packet, `-` where one
-/// is not known. Records of a binary dump are read too. What no field says is zero, but for the
-/// IP header: version 4, TTL 100, the length that the fields make, TCP if nothing else is said.
-/// Packets are as short as they can be: what is missing of their length is in the extra length
-/// annotation. Their network header is marked, and their destination annotation set.
+/// is not known. Records of a binary dump are read too. Fields that are not given are zero, except
+/// in the IP header: version 4, TTL 100, the length that follows from the fields, and protocol TCP.
+/// Packets are as short as possible: the rest of their length is in the extra length annotation.
+/// Their network header is marked, and their destination annotation set.
 ///
-/// A line `!proto PROTOCOL` gives the packets after it another protocol,
-/// `!flowid SOURCE SPORT DESTINATION DPORT [PROTOCOL]` addresses and ports, which are exchanged for
-/// packets painted 1, and `!aggregate NUMBER` an aggregate annotation. What cannot be made sense
-/// of is said once, with the file's name and the line.
+/// A line `!proto PROTOCOL` gives the packets after it another protocol, `!flowid SOURCE SPORT
+/// DESTINATION DPORT [PROTOCOL]` addresses and ports, which are exchanged for packets painted 1,
+/// and `!aggregate NUMBER` an aggregate annotation. The first unreadable line is reported, with the
+/// file's name and the line's number.
 ///
 /// Files that are compressed by gzip or bzip2 are read as they were before.
 ///
@@ -43,7 +43,7 @@ pub struct FromIPSummaryDump {
     replay: Replay,
     #[flatten]
     defaults: Defaults,
-    /// How likely a packet is taken.
+    /// The probability that a packet is taken.
     #[arg(read, handler = "sampling_prob", default_text = "1")]
     sample: Sample,
     /// The fields, until a line `!data` names them; up to 1024.

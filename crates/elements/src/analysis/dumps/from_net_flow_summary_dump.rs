@@ -19,13 +19,12 @@ const UDP_HEADER: usize = 8;
 /// address; 3 and 4, numbers of the interfaces it came in and went out by; 5 and 6, its packets and
 /// bytes; 7 and 8, when it began and ended, in seconds since 1970; 9 and 10, source and destination
 /// port; 12, its TCP flags; 13, the IP protocol; 14, the type of service. Empty lines, and lines
-/// that start with `!` or `#`, are passed over; so are lines that make no sense, of which the first
-/// is told of.
+/// that start with `!` or `#`, are skipped, as are unreadable lines, the first with a message.
 ///
 /// Packets have an IP header with its length, a TCP or UDP header, and no checksums. Their
 /// timestamp is the flow's end, their first timestamp annotation its beginning; the extra packets
-/// and extra length annotations say how many packets and bytes the flow had besides. Their network
-/// header is marked. Files that are compressed by gzip or bzip2 are read as they were before.
+/// and extra length annotations count the flow's other packets and bytes. Their network header is
+/// marked. Files that are compressed by gzip or bzip2 are read as they were before.
 ///
 /// # Example
 /// ```click
@@ -43,8 +42,8 @@ pub struct FromNetFlowSummaryDump {
     filename: String,
     #[flatten]
     replay: Replay,
-    /// Which interface's number becomes the paint: `input`, `output`, or `both`, four bits of each.
-    /// Numbers that are too large become the largest.
+    /// The interface whose number becomes the paint: `input`, `output`, or `both`, four bits of
+    /// each. Numbers that are too large become the largest.
     #[arg(
         name = "LINK",
         with = WordArg,

@@ -16,16 +16,16 @@ pub struct Replay {
     /// Whether it reads.
     #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
     pub active: bool,
-    /// Whether what the file does not say is zero, as it is in any case.
+    /// Accepted, without effect: fields that the file does not give are always zero.
     #[arg(default = true)]
     zero: bool,
-    /// Whether packets keep the distances in time that they had.
+    /// Whether packets leave at the intervals of their timestamps.
     #[arg]
     timing: bool,
-    /// Whether a line that stands for several packets makes that many.
+    /// Whether a line for several packets makes that number of packets.
     #[arg]
     multipacket: bool,
-    /// How likely a packet is taken.
+    /// The probability that a packet is taken.
     pub sample: Sample,
     /// Read, and not yet sent.
     pending: Option<Packet>,
@@ -42,7 +42,7 @@ pub struct Replay {
 
 #[handlers]
 impl Replay {
-    /// What the packets begin with, for ToDump's USE_ENCAP_FROM: `IP`.
+    /// The link type of the packets, for ToDump's USE_ENCAP_FROM: `IP`.
     #[read]
     fn encap(&self) -> &'static str {
         "IP"

@@ -19,14 +19,14 @@ const LINGER: u64 = 250_000_000;
 
 /// Writes a summary dump for each flow.
 ///
-/// Flows are told by the aggregate annotation, and directions by the paint: AggregateIPFlows sets
-/// both. A file has the flow's addresses and ports in a line `!flowid`, and for each packet its time,
-/// direction and payload length, for TCP also flags, sequence and acknowledgement numbers. Times and
-/// numbers count from the flow's first ones, which lines `!firsttime` and `!firstseq` tell; the
+/// The aggregate annotation is the flow, and the paint the direction: AggregateIPFlows sets both. A
+/// file has the flow's addresses and ports in a line `!flowid`, and for each packet its time,
+/// direction and payload length, for TCP also flags, sequence and acknowledgement numbers. Times
+/// and numbers count from the flow's first ones, which lines `!firsttime` and `!firstseq` tell; the
 /// first packet's time is 0.000000001. ICMP errors of the flow become remarks. FromIPSummaryDump
 /// reads such files.
 ///
-/// Files' names come from a pattern, in which these stand for something of the flow's first packet:
+/// The names of the files come from a pattern with these parts, from the flow's first packet:
 ///
 /// - `%n`, `%x`, `%X`: the aggregate, in decimal or hexadecimal; with `.0` to `.3` in between
 ///   (`%.0n`) one of its bytes, with `.4` and `.5` its upper and lower half.
@@ -34,8 +34,9 @@ const LINGER: u64 = 250_000_000;
 /// - `%S`, `%D`: source and destination port.
 /// - `%p`: `T` for TCP, `U` for UDP. `%%`: a percent sign.
 ///
-/// A width may stand behind the percent sign, and a 0 in front of it to fill up with zeros: `%06n`.
-/// Folders are made. Up to 262144 flows are written at a time; packets of more are not.
+/// A width may follow the percent sign, and a 0 before the width pads with zeros: `%06n`. Missing
+/// folders are made. Up to 262144 flows are written at a time; packets of further flows are not
+/// written.
 ///
 /// # Example
 /// ```click

@@ -8,8 +8,8 @@ use crate::userlevel::puller::Puller;
 /// Writes a line about each packet to a file: an IP summary dump.
 ///
 /// A line has the fields that `FIELDS` names, in that order, with `-` where the packet does not
-/// have one. The first lines, which start with `!`, say what the file is and name the fields;
-/// FromIPSummaryDump reads such files.
+/// have one. The first lines start with `!`; they give the file's type and fields.
+/// FromIPSummaryDump reads these files.
 ///
 /// | field | what it is |
 /// | --- | --- |
@@ -73,10 +73,10 @@ pub struct ToIPSummaryDump {
     /// As FIELDS.
     #[arg(with = args::Any, kind = "words")]
     data: String,
-    /// Whether the header says on which host and when it began.
+    /// Whether the header has the host and the start time.
     #[arg]
     verbose: bool,
-    /// Whether there are lines that say what the file is.
+    /// Whether the file has a header.
     #[arg(default = true)]
     header: bool,
     /// The maker of the file, for the header.
@@ -151,7 +151,7 @@ fn date(time: SystemTime) -> String {
 
 #[handlers]
 impl ToIPSummaryDump {
-    /// Writes what was held back.
+    /// Writes buffered lines.
     #[write]
     fn flush(&mut self, cx: &mut Cx<'_>) {
         self.output.flush(cx);

@@ -51,14 +51,14 @@ impl core::ops::Sub for Millis {
 /// How much a table may hold.
 #[derive(Clone, Debug, Component)]
 pub struct Limits {
-    /// Most packets that wait; 0: no limit of its own. Never more than a quarter of the packet
+    /// Most packets that wait; 0: no separate limit. Never more than a quarter of the packet
     /// buffers wait.
     #[arg(name = "CAPACITY", default = 2048)]
     pub packets: u32,
     /// Most addresses; 0: 4096. The oldest goes first.
     #[arg(name = "ENTRY_CAPACITY", default = 0)]
     pub entries: u32,
-    /// Most packets that wait for one address; 0: no limit of its own. More are dropped.
+    /// Most packets that wait for one address; 0: no separate limit. More are dropped.
     #[arg(name = "ENTRY_PACKET_CAPACITY", default = 0)]
     pub entry_packets: u32,
     /// If CAPACITY is exceeded, one part in this many of it is dropped, the packets for the oldest

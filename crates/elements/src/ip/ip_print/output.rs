@@ -11,8 +11,8 @@ pub struct Output {
     /// A file to print to instead of the console. On a host only.
     #[arg(name = "OUTFILE", with = FilenameArg, kind = "file name")]
     name: String,
-    /// The channel of the lines: the console prints the default channel, other channels are heard
-    /// by a ChatterSocket alone.
+    /// The channel of the lines. The console prints the default channel; other channels go to
+    /// ChatterSockets only.
     #[arg(with = WordArg, kind = "word", default_text = "default")]
     channel: String,
     #[cfg(feature = "host")]

@@ -14,7 +14,7 @@ const COMPLAINTS: u32 = 5;
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct RouteLookup {
-    /// The routes. A bare address is a route for it alone; `-` is no gateway.
+    /// The routes. An address without a mask is a host route; `-` is no gateway.
     #[arg(
         rest,
         name = "ADDR/MASK [GATEWAY] OUTPUT",
@@ -82,13 +82,13 @@ impl Routes {
         self.lookup.text()
     }
 
-    /// Adds a route; fails if its prefix has one.
+    /// Adds a route; fails if there is one for its prefix.
     #[write]
     fn add(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
         self.lookup.run(cx, Command::Add, route).map(drop)
     }
 
-    /// Adds a route, or replaces its prefix's.
+    /// Adds a route, or replaces the one of its prefix.
     #[write(name = "set")]
     fn replace(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
         self.lookup.run(cx, Command::Set, route).map(drop)

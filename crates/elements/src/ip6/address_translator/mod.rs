@@ -14,12 +14,12 @@ const ICMP: usize = 8;
 
 /// Replaces addresses, and perhaps ports, of IPv6 packets.
 ///
-/// Packets on their way out have their source replaced by the mapped address, and packets on their
-/// way in the mapped destination by the inner one. Mappings are fixed, or made as packets come: an
-/// address out of a list for each address, or a port of one address for each flow. Packets must
-/// start with their IPv6 header and carry TCP, UDP or ICMPv6, behind extension headers or not;
-/// checksums are brought up to date. An echo's identifier is its port. An ICMPv6 error goes where
-/// the flow of the packet goes that it quotes, and that is translated too.
+/// In outgoing packets, the source is replaced by the mapped address; in incoming packets, the
+/// mapped destination by the inner address. Mappings are static, or made for new packets: an
+/// address from a list for each address, or a port of one address for each flow. Packets must start
+/// with their IPv6 header and carry TCP, UDP or ICMPv6, with or without extension headers;
+/// checksums are updated. The identifier of an echo serves as its port. An ICMPv6 error is
+/// translated by the flow of the packet that it quotes, and the quoted packet too.
 ///
 /// Packets without a mapping are dropped, and so are all others. When all addresses or ports of a
 /// list are in use, a new mapping takes the one that has been idle longest, if it was idle for five

@@ -3,12 +3,12 @@ use super::run_script;
 use super::script_type::ScriptType;
 use crate::prelude::*;
 
-/// Runs a script that decides what happens when the router is asked to stop.
+/// Runs a script that decides what happens when the driver is stopped.
 ///
 /// It is a Script of TYPE DRIVER, with the instructions of a Script: each time an element or a
-/// handler asks the driver to stop, the script goes on behind the `pause` or `wait` where it is,
-/// and the router stops only when the script ends or says `stop`. There may be one in a router.
-/// Without instructions, the router stops when it is asked to.
+/// handler stops the driver, the script continues after its present `pause` or `wait`, and the
+/// router stops only when the script ends or reaches `stop`. A router has at most one. Without
+/// instructions, the router stops at once.
 ///
 /// # Handlers
 /// Script's: `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max`, `mod`, `rem`, `neg`, `abs`,

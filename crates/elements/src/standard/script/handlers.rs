@@ -86,21 +86,21 @@ impl ScriptMachine {
 
 #[handlers]
 impl ScriptMachine {
-    /// Goes on behind the instruction that waits, or so many of them.
+    /// Continues after the waiting instruction, or after that number of them.
     #[write]
     fn write_step(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         self.request(cx, Request::Step, "step", value, true)?;
         Ok(())
     }
 
-    /// Goes on at a label.
+    /// Continues at a label.
     #[write]
     fn write_goto(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         self.request(cx, Request::Goto, "goto", value, true)?;
         Ok(())
     }
 
-    /// Runs the script with words; the value is what it returns.
+    /// Runs the script with words; the value is its return value.
     #[read]
     fn read_run(&mut self, cx: &mut Cx<'_>, parameter: &str) -> Result<String, HandlerError> {
         self.request(cx, Request::Run, "run", parameter, false)

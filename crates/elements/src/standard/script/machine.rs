@@ -37,11 +37,10 @@ pub(super) enum Request {
 #[derive(Component)]
 #[component(handlers, dynamic)]
 pub(super) struct ScriptMachine {
-    /// When it runs. ACTIVE: as soon as the router does. PASSIVE: when `run` is called. PACKET: for
-    /// each packet; the value that it returns is the output. PROXY: when any handler of the script
-    /// is called. DRIVER: as DriverManager. SIGNAL followed by names or numbers: when the process
-    /// gets such a signal; on a host only. PACKET if there are ports and ACTIVE if not, unless
-    /// given.
+    /// When it runs. ACTIVE: when the router starts. PASSIVE: when `run` is called. PACKET: for
+    /// each packet; its return value is the output. PROXY: when any handler of the script is
+    /// called. DRIVER: as DriverManager. SIGNAL followed by names or numbers: when the process gets
+    /// such a signal; on a host only. PACKET if there are ports and ACTIVE if not, unless given.
     #[arg(name = "TYPE", with = Any,
         kind = "ACTIVE, PASSIVE, PACKET, PROXY, DRIVER or SIGNAL SIGNUM...")]
     pub type_text: String,

@@ -93,14 +93,14 @@ use run_script;
 
 /// Runs a script: reads, writes and prints handlers, waits, and stops the router.
 ///
-/// Each argument is an instruction. In the text of an instruction, `$x` stands for variable x
-/// and `$(HANDLER TEXT)` for what a read handler says, inside double quotes too. Names of
-/// handlers without an element are the script's own or the router's. Instructions that end in
-/// `q` take a layer of quotes off their text.
+/// Each argument is an instruction. In the text of an instruction, `$x` is the value of variable x
+/// and `$(HANDLER TEXT)` that of a read handler, inside double quotes too. Names of handlers
+/// without an element are the script's own or the router's. Instructions that end in `q` take a
+/// layer of quotes off their text.
 ///
 /// Variables that a script finds set:
 /// - `$args`, `$1`, `$2`, `$#`: the value that `run` was called with, its words, and their number.
-/// - `$?`: whether the last write went well: 0 if so. `$$`: the process.
+/// - `$?`: the result of the last write: 0 on success. `$$`: the process.
 /// - `$input`: the input that a packet came by. `$0`, `$write`: the handler that was called, and
 ///   whether it was written.
 ///
@@ -109,20 +109,20 @@ use run_script;
 /// - `set VAR TEXT`, `setq VAR TEXT`: sets a variable.
 /// - `init VAR TEXT`, `initq VAR TEXT`: sets it once, when the router starts.
 /// - `export VAR [TEXT]`, `exportq VAR [TEXT]`: the same; it can be read as a handler, too.
-/// - `print [>FILE | >>FILE] [TEXT | HANDLER]`, `printq`: prints text, or what a read handler
-///   says if the text starts with a letter, `_` or `@`, and a line end. `printn`, `printnq`:
-///   without. `save HANDLER FILE`, `append HANDLER FILE`: the same into a file.
+/// - `print [>FILE | >>FILE] [TEXT | HANDLER]`, `printq`: prints text, or a read handler's value if
+///   the text starts with a letter, `_` or `@`, and a line end. `printn`, `printnq`: without a line
+///   end. `save HANDLER FILE`, `append HANDLER FILE`: the same into a file.
 /// - `read HANDLER [TEXT]`, `readq`: prints a handler's name and value to the log.
 /// - `write HANDLER [TEXT]`, `writeq`: writes a handler.
-/// - `pause [COUNT]`: waits until `step` was called so often, once if not given.
+/// - `pause [COUNT]`: waits until `step` was called COUNT times, default once.
 /// - `wait TIME`: waits for a time or a step.
-/// - `label NAME`, `goto NAME [CONDITION]`, `loop`: jumps, if the condition is true. `begin`
-///   names the first instruction, `end`, `exit`, `stop` and `error` those instructions. A script
-///   that jumps 1000 times without waiting is given up.
+/// - `label NAME`, `goto NAME [CONDITION]`, `loop`: jumps, if the condition is true. `begin` names
+///   the first instruction, `end`, `exit`, `stop` and `error` those instructions. A script that
+///   jumps 1000 times without waiting is ended.
 /// - `return [TEXT]`, `returnq [TEXT]`: ends the script with a value.
-/// - `end`: ends it; a packet goes on by output 0. `exit`: ends it; a packet is dropped, and a
-///   signal no longer runs the script. `stop`: ends it and asks the driver to stop.
-///   `error [TEXT]`, `errorq [TEXT]`: ends it with an error.
+/// - `end`: ends it; a packet leaves by output 0. `exit`: ends it; a packet is dropped, and a
+///   signal no longer runs the script. `stop`: ends it and stops the driver. `error [TEXT]`,
+///   `errorq [TEXT]`: ends it with an error.
 ///
 /// # Handlers
 /// - `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max` (read with numbers), `mod`, `rem` (with

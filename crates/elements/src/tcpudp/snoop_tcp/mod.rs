@@ -15,20 +15,20 @@ const POOL_SHARE: usize = 4;
 /// After this many seconds, a connection makes room for others.
 const IDLE: u64 = 10;
 
-/// Sends TCP segments that were lost on a wireless link again, without the sender noticing.
+/// Retransmits TCP segments that were lost on a wireless link, invisibly to the sender.
 ///
-/// The element stands where the wired network ends (Balakrishnan and others, "Improving TCP/IP
-/// performance over wireless networks", 1995). It keeps a copy of what a server sends to a mobile
-/// host until the host acknowledges it. Where the host's duplicate acknowledgments say that a
-/// segment was lost, it sends the copy, and keeps the duplicates from the server, which would take
-/// them for a sign of congestion. If two copies do not help, the server learns of it. What the
-/// server itself sends again is its own affair.
+/// Place it where the wired network ends (Balakrishnan and others, "Improving TCP/IP performance
+/// over wireless networks", 1995). It keeps a copy of each segment from a server to a mobile host
+/// until the host acknowledges it. When the host's duplicate acknowledgments indicate a loss, it
+/// sends the copy and drops the duplicates, which the server would read as congestion. After two
+/// copies without success, the duplicates pass to the server. After the server itself retransmits a
+/// segment, acknowledgments for it pass unchanged.
 ///
-/// Packets must have their IP header marked; what is not TCP passes unchanged. There are no timers:
-/// a lost segment that is followed by no other is the server's to send again.
+/// Packets must have their IP header marked; packets that are not TCP pass unchanged. There are no
+/// timers: the server retransmits a lost segment that no other segment follows.
 ///
-/// The table holds 1024 connections and a quarter of the packet buffers. What finds no room
-/// is not kept, unless a connection was idle for ten seconds.
+/// The table holds 1024 connections and a quarter of the packet buffers. A segment without room is
+/// not kept, unless another connection was idle for ten seconds.
 ///
 /// # Example
 /// ```click
@@ -46,24 +46,24 @@ const IDLE: u64 = 10;
 #[inputs("packets from servers to mobile hosts", "packets from mobile hosts to servers")]
 #[outputs(
     "the packets of input 0",
-    "the packets of input 1, but for those that the servers need not know of",
-    "segments that are sent to mobile hosts again",
+    "the packets of input 1, without the suppressed acknowledgments",
+    "segments retransmitted to mobile hosts",
     "nothing"
 )]
 pub struct SnoopTCP {
-    /// How many there are.
+    /// Number of connections.
     #[handler(read = HashMap::len)]
     connections: HashMap<Key, Connection>,
-    /// Segments that are kept.
+    /// Segments in the cache.
     #[handler(read)]
     cached: usize,
     cached_max: usize,
     /// When idle connections were last looked for, in seconds.
     cleared: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     #[handler(read)]
     retransmissions: u64,
-    /// Acknowledgments kept from servers.
+    /// Acknowledgments not passed to servers.
     #[handler(read)]
     suppressed: u64,
 }

@@ -141,7 +141,7 @@ impl Capture {
         self.link
     }
 
-    /// Where in the file the next packet is, in bytes.
+    /// Offset of the next packet in the file, in bytes.
     pub fn position(&self) -> u64 {
         self.input.position()
     }

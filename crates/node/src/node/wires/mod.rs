@@ -109,7 +109,7 @@ impl Node {
                         || why.to_string(),
                         |command| {
                             format!(
-                                "somebody removed it and made another of its name: `{command} {}` first, and it is made again",
+                                "it was removed and another was made under its name: `{command} {}` first, and the wire recreates it",
                                 step.name
                             )
                         },

@@ -184,7 +184,7 @@ impl<'a> Describing<'a> {
             let most = largest.min(*STUB_MTUS.end());
             if most < largest {
                 self.notes.push(format!(
-                    "switch ‘{name}’: its MTU is {largest}, the largest that a stub can have is {most}"
+                    "switch ‘{name}’: its MTU is {largest}, and a stub's is at most {most}"
                 ));
             }
             stub.mtu = (most != MTU).then_some(most);
@@ -200,8 +200,10 @@ impl<'a> Describing<'a> {
 fn beyond(link: &SeenInterface) -> String {
     match &link.beyond {
         Some(name) => format!(
-            "its other end is in namespace ‘{name}’, which was not looked at: left out; `-n {name}` looks at that, too"
+            "its other end is in namespace ‘{name}’, which was not read: the interface is omitted; add `-n {name}` to read it"
         ),
-        None => "its other end is in a namespace that was not looked at: left out".into(),
+        None => {
+            "its other end is in a namespace that was not read: the interface is omitted".into()
+        }
     }
 }

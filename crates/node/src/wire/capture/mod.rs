@@ -17,14 +17,14 @@ pub use read::read;
 pub enum CaptureError {
     /// No such namespace.
     #[error(
-        "no network namespace ‘{0}’: ‘ip netns’ lists those there are, and a process's number stands for its own"
+        "no network namespace ‘{0}’: ‘ip netns’ lists them, and a process id names its namespace"
     )]
     NoNamespace(String),
     /// Entering a namespace takes privileges.
     #[error("no permission to enter network namespaces: run as root")]
     Permission,
     /// A system call.
-    #[error("network namespaces cannot be looked at: {0}")]
+    #[error("network namespaces cannot be read: {0}")]
     System(#[from] std::io::Error),
     /// Netlink.
     #[error("network namespace ‘{namespace}’ cannot be read: {error}")]

@@ -148,12 +148,12 @@ fn a_captured_network_becomes_switches_vnics_and_namespaces() {
         "default via 10.0.5.1"
     );
     let expected = [
-        "‘eth0’ of first: what it receives is limited to 50M; the maxbw of a VNIC holds both ways",
-        "namespace ‘first’ has a route to 10.9.0.0/16 by an interface that is not in the wire: left out",
-        "the rule 100, ‘from 10.1.0.0/16 lookup 7’ of first has no counterpart: left out",
-        "‘wg0’ of first: a wireguard interface has no counterpart there: left out",
-        "‘lo’ of first: its address 10.200.0.1/32 has no counterpart: left out",
-        "‘far’ of first: its other end is in namespace ‘third’, which was not looked at: left out; `-n third` looks at that, too",
+        "‘eth0’ of first: only the traffic that it receives is limited, to 50M; the maxbw of a VNIC holds in both directions",
+        "namespace ‘first’ has a route to 10.9.0.0/16 by an interface outside the wire: the route is omitted",
+        "the rule 100, ‘from 10.1.0.0/16 lookup 7’ of first has no counterpart and is omitted",
+        "‘wg0’ of first: a wireguard interface has no counterpart and is omitted",
+        "‘lo’ of first: its address 10.200.0.1/32 has no counterpart and is omitted",
+        "‘far’ of first: its other end is in namespace ‘third’, which was not read: the interface is omitted; add `-n third` to read it",
     ];
     assert_eq!(captured.notes, expected);
     let prefixed = describe(&network(), "seen", "copy-").wire;
@@ -214,7 +214,7 @@ fn bridges_that_a_pair_joins_become_stubs_with_a_patch() {
     assert_eq!(captured.wire.patches.len(), 1);
     assert!(captured.wire.vnics.is_empty());
     assert!(
-        captured.notes[0].contains("not looked at"),
+        captured.notes[0].contains("not read"),
         "{:?}",
         captured.notes
     );

@@ -34,7 +34,7 @@ impl Look<'_> {
             }
             if let Some(mac) = vnic.mac {
                 if mac.is_multicast() || mac.0 == [0; 6] {
-                    self.error(format!("vnic ‘{name}’: {mac} is no unicast address"));
+                    self.error(format!("vnic ‘{name}’: {mac} is not a unicast address"));
                 }
                 if let Some(other) = macs.insert((&vnic.link, mac), name) {
                     self.error(format!(
@@ -68,7 +68,7 @@ impl Look<'_> {
             }
             let interface = vnic.interface.as_deref().unwrap_or(name);
             if !is_name(interface, INTERFACE_NAME_MAX) {
-                self.error(format!("vnic ‘{name}’: ‘{interface}’ is no interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
+                self.error(format!("vnic ‘{name}’: ‘{interface}’ is not an interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
             }
             if let Some(other) = inside.insert((vnic.namespace.as_deref(), interface), name) {
                 self.error(format!(

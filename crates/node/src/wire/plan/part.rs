@@ -81,7 +81,7 @@ impl Part {
         }
     }
 
-    /// The switches without which the part cannot be: those that go take it along.
+    /// The switches that the part needs: it is removed with them.
     pub(super) fn switches<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         match self {
             Part::Patch(patch) => patch.between.iter().map(String::as_str).collect(),
@@ -93,7 +93,7 @@ impl Part {
         }
     }
 
-    /// The VNICs without which the part cannot be: those that go take it along.
+    /// The VNICs that the part needs: it is removed with them.
     pub(super) fn vnics(&self) -> Vec<&str> {
         match self {
             Part::Guest(guest) => guest.interfaces.values().map(String::as_str).collect(),

@@ -86,20 +86,20 @@ impl fmt::Display for Step {
         match &self.why {
             Why::File(fields) => show_fields(f, fields),
             Why::Drift(Drift::None) => Ok(()),
-            Why::Drift(Drift::Missing | Drift::Lost) => f.write_str(", which was missing"),
+            Why::Drift(Drift::Missing | Drift::Lost) => f.write_str(": it was missing"),
             Why::Drift(Drift::Incomplete) => match &self.to {
-                Some(Part::Vnic(_)) => f.write_str(", an address of which was missing"),
-                _ => f.write_str(", one of which was missing"),
+                Some(Part::Vnic(_)) => f.write_str(": an address was missing"),
+                _ => f.write_str(": a route was missing"),
             },
-            Why::Drift(Drift::Altered) => f.write_str(", which was changed by hand, is set again"),
+            Why::Drift(Drift::Altered) => f.write_str(": it was changed by hand"),
             Why::Drift(Drift::Ended(how)) => match &self.to {
-                None => write!(f, ", which had ended ({how})"),
-                Some(_) => f.write_str(", which had ended, is restarted"),
+                None => write!(f, ": it had ended ({how})"),
+                Some(_) => f.write_str(": it had ended"),
             },
             Why::Again => match (&self.from, &self.to) {
-                (Some(_), None) => f.write_str(", which is made again"),
-                (None, _) => f.write_str(", made again"),
-                _ => f.write_str(", set again"),
+                (Some(_), None) => f.write_str(": it is recreated"),
+                (None, _) => f.write_str(": it is recreated"),
+                _ => f.write_str(": it is set again"),
             },
         }
     }
@@ -113,7 +113,7 @@ fn show_fields(f: &mut fmt::Formatter<'_>, fields: &[Field]) -> fmt::Result {
     for (i, (name, old, new)) in fields.iter().enumerate() {
         f.write_str(if i == 0 { ": " } else { ", " })?;
         if is_long(old) || is_long(new) {
-            write!(f, "{name} is another")?;
+            write!(f, "{name} changes")?;
         } else {
             write!(f, "{name} {} → {}", shown(old), shown(new))?;
         }

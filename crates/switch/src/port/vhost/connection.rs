@@ -150,7 +150,7 @@ impl VhostLink {
             tv_nsec: 0,
         };
         if rustix::event::poll(&mut writable, Some(&now)) != Ok(1) {
-            return Err(Error::InvalidOperation("it does not read its answers"));
+            return Err(Error::InvalidOperation("it does not read its replies"));
         }
         if !self.device.has(Features::PROTOCOL_FEATURES)
             && early::enable(frontend.socket.as_fd(), &mut self.device)?

@@ -17,7 +17,7 @@ pub const SOCKET_PATH_MAX: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum VhostError {
     /// The path is taken.
-    #[error("‘{0}’ exists already, and is in use or no socket: choose another path")]
+    #[error("‘{0}’ exists, and is in use or not a socket: choose another path")]
     SocketTaken(String),
     /// The path does not fit a socket's address (unix(7)).
     #[error("‘{0}’ is too long for a socket: its path has at most {SOCKET_PATH_MAX} bytes")]

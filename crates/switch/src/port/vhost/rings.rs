@@ -96,7 +96,7 @@ pub enum Rings {
 }
 
 impl Rings {
-    /// The rings of a virtqueue with `size` entries; `None` if that is no size for it, or a part of
+    /// The rings of a virtqueue with `size` entries; `None` if that is not a size for it, or a part of
     /// it is not aligned or not wholly in one region.
     pub fn open(memory: &Memory, size: u16, at: Addresses, packed: bool) -> Option<Rings> {
         match packed {

@@ -41,7 +41,7 @@ pub struct Vxlan<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum VxlanError {
     /// The number has more than 24 bits.
-    #[error("VNI {0} is too large: {VNI_MAX} is the largest")]
+    #[error("VNI {0} is too large: the maximum is {VNI_MAX}")]
     Vni(u32),
     /// No remotes, or too many.
     #[error("a VXLAN link has 1 to {REMOTES_MAX} remotes, this has {0}")]
@@ -50,10 +50,10 @@ pub enum VxlanError {
     #[error("{0} cannot be a remote: it must be another host's own address, not a multicast one")]
     Remote(IpAddr),
     /// The same remote twice: floods would go there twice.
-    #[error("{0} is given twice: a remote is another host than the others")]
+    #[error("{0} is given twice: give each remote once")]
     Twice(IpAddr),
     /// IPv4 and IPv6 addresses in one link.
-    #[error("{0} and {1} are of two IP versions: a VXLAN link has remotes of one")]
+    #[error("{0} and {1} have different IP versions: all remotes of a VXLAN link have the same")]
     Versions(IpAddr, IpAddr),
     /// The UDP port is in use.
     #[error(
@@ -61,13 +61,13 @@ pub enum VxlanError {
     )]
     PortTaken(u16),
     /// The address is none of this host's.
-    #[error("{0} is no address of this host: `ip addr` lists them")]
+    #[error("{0} is not an address of this host: `ip addr` lists them")]
     Local(IpAddr),
     /// There is no way to a remote.
     #[error("no route to {0}: `ip route get {0}` says why")]
     NoRoute(IpAddr),
     /// The way is too narrow.
-    #[error("the way to {remote} takes packets of {path} bytes: too little for VXLAN")]
+    #[error("the path to {remote} has an MTU of {path} bytes: too small for VXLAN")]
     Narrow {
         /// Whereto.
         remote: IpAddr,
@@ -192,7 +192,7 @@ mod tests {
             vni,
             ..good.clone()
         });
-        assert_eq!(error, "VNI 16777216 is too large: 16777215 is the largest");
+        assert_eq!(error, "VNI 16777216 is too large: the maximum is 16777215");
         let remotes: &[IpAddr] = &[];
         let error = refused(Vxlan {
             remotes,
@@ -204,7 +204,7 @@ mod tests {
             remotes,
             ..good.clone()
         });
-        assert!(error.contains("two IP versions"), "{error}");
+        assert!(error.contains("different IP versions"), "{error}");
         let remotes = &[IpAddr::from([224, 0, 0, 1])];
         let error = refused(Vxlan {
             remotes,
@@ -222,7 +222,7 @@ mod tests {
             local,
             ..good.clone()
         });
-        assert!(error.contains("no address of this host"), "{error}");
+        assert!(error.contains("not an address of this host"), "{error}");
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = Some(taken.local_addr().unwrap().port());
         let error = refused(Vxlan { port, ..good });

@@ -94,7 +94,7 @@ impl HostBackend for XdpLink {
         let links = XdpLink::of_queues(files.collect(), &umem, watch, program, mtu);
         links.map_err(|error| {
             format!(
-                "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach it by AF_PACKET (mode packet)"
+                "cannot map the rings of ‘{name}’: {error}; this needs Linux 6.4 or later, and unused sockets: attach it by AF_PACKET (mode packet)"
             )
         })
     }

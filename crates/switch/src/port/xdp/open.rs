@@ -17,7 +17,7 @@ use crate::sys::{self, packet, xdp};
 pub enum XdpError {
     /// Its frames are longer than AF_XDP's buffers.
     #[error(
-        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach it by AF_PACKET (mode packet)"
+        "an MTU of {mtu} is too large for AF_XDP on ‘{name}’, whose maximum is 3822: lower it, or attach it by AF_PACKET (mode packet)"
     )]
     TooLong {
         /// The interface.
@@ -27,7 +27,7 @@ pub enum XdpError {
     },
     /// It has more queues than sockets are opened for.
     #[error(
-        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach it by AF_PACKET (mode packet)"
+        "‘{name}’ has {queues} receive queues, and AF_XDP takes at most {QUEUES_MAX}: `ethtool -L {name} combined {QUEUES_MAX}`, or attach it by AF_PACKET (mode packet)"
     )]
     Queues {
         /// The interface.
@@ -37,12 +37,12 @@ pub enum XdpError {
     },
     /// Someone else's XDP program is there.
     #[error(
-        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
+        "‘{0}’ has another XDP program: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
     )]
     ForeignProgram(String),
     /// Someone else's AF_XDP socket is there.
     #[error(
-        "a queue of ‘{0}’ has an AF_XDP socket already: end the program that has it, or attach it by AF_PACKET (mode packet)"
+        "a queue of ‘{0}’ already has an AF_XDP socket: end the program that owns it, or attach it by AF_PACKET (mode packet)"
     )]
     QueueTaken(String),
     /// The memory may not be locked.

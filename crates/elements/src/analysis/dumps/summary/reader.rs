@@ -40,7 +40,7 @@ pub enum Next {
 /// What packets are made like, beside what the file says.
 #[derive(Clone, Copy, Debug, Component)]
 pub struct Defaults {
-    /// The IP protocol of packets whose line does not say.
+    /// The IP protocol of packets without a protocol field.
     #[arg(name = "PROTO", default = IpProtocol::TCP.0, default_text = "6")]
     pub protocol: u8,
     /// Whether to set the checksums of IP, TCP, UDP and ICMP, and make packets as long as their IP

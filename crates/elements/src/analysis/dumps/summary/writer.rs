@@ -82,11 +82,11 @@ impl Selection {
 pub struct Writer {
     /// What is written of them.
     pub selection: Selection,
-    /// Whether a packet that stands for several makes a line for each, up to 2^20; not with the
+    /// Whether a packet that counts as several makes a line for each, up to 2^20; not with the
     /// field `count`.
     #[arg]
     pub multipacket: bool,
-    /// Whether a line `!bad REASON` stands before that of a packet with a bad header.
+    /// Whether a line `!bad REASON` precedes the line of a packet with a bad header.
     #[arg]
     pub bad_packets: bool,
     /// Whether a packet shorter than its IP length is bad.

@@ -21,11 +21,11 @@ impl Describing<'_> {
                         metric: route.metric,
                     }),
                     (Some(vnic), None) => self.notes.push(format!(
-                        "the host has a route to {} by ‘{vnic}’, which the wire does not set: add it by ‘ip route’",
+                        "the host has a route to {} by ‘{vnic}’, which the wire does not set: add it with ‘ip route’",
                         route.to
                     )),
                     (None, Some(name)) => self.notes.push(format!(
-                        "namespace ‘{name}’ has a route to {} by an interface that is not in the wire: left out",
+                        "namespace ‘{name}’ has a route to {} by an interface outside the wire: the route is omitted",
                         route.to
                     )),
                     (None, None) => {}
@@ -65,7 +65,7 @@ impl Describing<'_> {
                         self.note(
                             at,
                             link,
-                            &format!("{queueing} has no counterpart: left out"),
+                            &format!("{queueing} has no counterpart and is omitted"),
                         );
                     }
                 }
@@ -78,8 +78,9 @@ impl Describing<'_> {
             }
             for policy in &namespace.policies {
                 let called = namespace.called();
-                self.notes
-                    .push(format!("{policy} of {called} has no counterpart: left out"));
+                self.notes.push(format!(
+                    "{policy} of {called} has no counterpart and is omitted"
+                ));
             }
             for link in &namespace.interfaces {
                 if namespace.name.is_some() {
@@ -94,7 +95,7 @@ impl Describing<'_> {
                 // Of ports, their bridges told; of what is down, there is nothing to tell.
                 let known = link.master.is_some() || self.vnics.contains_key(&(at, link.index));
                 if !known && (link.up || !link.addresses.is_empty()) {
-                    let text = format!("a {kind} interface has no counterpart there: left out");
+                    let text = format!("a {kind} interface has no counterpart and is omitted");
                     self.note(at, link, &text);
                 }
             }
@@ -106,7 +107,7 @@ impl Describing<'_> {
         match link.kind {
             InterfaceKind::Loopback => {
                 for address in &link.addresses {
-                    let text = format!("its address {address} has no counterpart: left out");
+                    let text = format!("its address {address} has no counterpart and is omitted");
                     self.note(at, link, &text);
                 }
             }

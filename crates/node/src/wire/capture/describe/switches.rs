@@ -48,7 +48,7 @@ impl Describing<'_> {
         {
             properties.aging = aging.max(1);
             if spanning_tree {
-                self.note(at, bridge, "it runs the spanning tree protocol, which a stub does not: see that the wire has no rings");
+                self.note(at, bridge, "it runs the spanning tree protocol, which a stub does not: make sure that the wire has no cycle");
             }
         }
         let ports = self.seen[at]
@@ -65,7 +65,7 @@ impl Describing<'_> {
                 };
                 self.wire.links.insert(name.clone(), link);
                 if at != 0 {
-                    self.note(at, nic, "it is not in the namespace of the host: move it there before the wire is applied");
+                    self.note(at, nic, "it is in another namespace than the host's: move it to the host's before you apply the wire");
                 }
             }
             None => {
@@ -85,7 +85,7 @@ impl Describing<'_> {
             };
             self.wire.links.insert(other.clone(), link);
             if at != 0 {
-                self.note(at, nic, "it is not in the namespace of the host: move it there before the wire is applied");
+                self.note(at, nic, "it is in another namespace than the host's: move it to the host's before you apply the wire");
             }
             let patch = Patch {
                 between: [name.clone(), other],
@@ -115,7 +115,7 @@ impl Describing<'_> {
             if !port.tagged.is_empty() {
                 let tagged: Vec<_> = port.tagged.iter().map(u16::to_string).collect();
                 let text = format!(
-                    "it takes VLANs {} with their tags; a VNIC takes all or one",
+                    "it accepts the tagged VLANs {}; a VNIC accepts all VLANs or one",
                     tagged.join(", ")
                 );
                 self.note(at, port, &text);
@@ -147,11 +147,15 @@ impl Describing<'_> {
                 None => self.ends(other, peer, switch, properties),
             },
             (InterfaceKind::Tap, _) => {
-                self.note(at, port, "it is some program's TAP: the VNIC is one of the host with its name, for the program to open");
+                self.note(at, port, "it is a program's TAP device: the VNIC is on the host under the same name, for the program to open");
                 self.vnic(at, port, switch, properties);
             }
             (kind, _) if is_nic(kind) => {}
-            _ => self.note(at, port, "such an interface has no counterpart: left out"),
+            _ => self.note(
+                at,
+                port,
+                "an interface of this kind has no counterpart and is omitted",
+            ),
         }
     }
 
@@ -164,7 +168,7 @@ impl Describing<'_> {
             self.note(
                 at,
                 link,
-                "its delay is longer than a VNIC's can be: left out",
+                "its delay exceeds a VNIC's maximum and is omitted",
             );
         }
         PortProperties {
@@ -207,7 +211,7 @@ impl Describing<'_> {
                 if let (Some(only), None) | (None, Some(only)) = (properties.maxbw, rate) {
                     let way = if rate.is_some() { "sends" } else { "receives" };
                     let text = format!(
-                        "what it {way} is limited to {only}; the maxbw of a VNIC holds both ways"
+                        "only the traffic that it {way} is limited, to {only}; the maxbw of a VNIC holds in both directions"
                     );
                     self.note(at, link, &text);
                 }

@@ -48,8 +48,7 @@ pub(super) fn shape(
             match htb(&options, &own.collect::<Vec<_>>()) {
                 Some(rate) => shaping.rate = Some(rate),
                 None => {
-                    let text =
-                        "its queueing discipline ‘htb’, by which not all traffic is of one class,";
+                    let text = "its queueing discipline ‘htb’ with several classes";
                     link.queueing.push(text.into());
                 }
             }

@@ -74,7 +74,7 @@ struct First {
 unsafe impl Send for Packed {}
 
 impl Packed {
-    /// The ring of a virtqueue with `size` entries; `None` if that is no size, or a part of it is
+    /// The ring of a virtqueue with `size` entries; `None` if that is not a size, or a part of it is
     /// not aligned or not wholly in one region.
     pub fn open(memory: &Memory, size: u16, at: Addresses) -> Option<Packed> {
         if size == 0 || size > SIZE_MAX {
