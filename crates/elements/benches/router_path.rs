@@ -5,12 +5,12 @@
 //!
 //! Packets of 60 bytes from memory, one core, batches of 64.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use click::{Diagnostics, Options};
-use nix::time::{ClockId, clock_gettime};
 use packet::Pool;
 use router::{Embedding, Router, Runtime, Settings, Status, Steady};
+use rustix::time::{ClockId, clock_gettime};
 
 const PACKETS: u64 = 20_000_000;
 const ROUNDS: usize = 5;
@@ -47,8 +47,8 @@ impl Embedding for Clock {
 
 /// CPU time of this thread so far: other programs on the machine count less than on a clock.
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
-    Duration::from(time).as_secs_f64()
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Seconds that a router of `path` behind a source takes.

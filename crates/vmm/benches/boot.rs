@@ -1,6 +1,5 @@
-//! How long a guest takes to "running", and how much memory it takes then: from `spawn`, and from `start` in a
-//! process that was made ready before, as a host does that keeps some; and how long its process takes to end.
-//! Prints JSON.
+//! A guest's time to "running", and its memory then: from `spawn`, and from `start` in a pre-forked process; and
+//! the time that its process takes to end. Prints JSON.
 //!
 //! `cargo bench -p vmm --bench boot -- [rounds]`
 
@@ -105,7 +104,7 @@ struct Sample {
 }
 
 /// Starts a guest with two interfaces of 64 slots, as the demonstration has.
-fn boot(template: &Template, isolation: Isolation, ahead: bool, linger: Duration) -> Sample {
+fn boot(template: &Template, isolation: Isolation, pre_forked: bool, linger: Duration) -> Sample {
     let geometry = Geometry::new(64, 2).expect("a geometry");
     let data = memfd_create("bench-data", MemfdFlags::CLOEXEC).expect("a memory file");
     ftruncate(&data, geometry.bytes() as u64).expect("room");
@@ -141,8 +140,8 @@ fn boot(template: &Template, isolation: Isolation, ahead: bool, linger: Duration
     });
     spec.switch_doorbell = Some(bells[0].as_fd());
     spec.control_doorbell = Some(bells[1].as_fd());
-    let prepared = ahead.then(|| template.prepare(&spec.shape()).expect("a process"));
-    if ahead {
+    let prepared = pre_forked.then(|| template.prepare(&spec.shape()).expect("a process"));
+    if pre_forked {
         std::thread::sleep(Duration::from_millis(4));
     }
     let before = Instant::now();

@@ -153,13 +153,13 @@ fn check(condition: bool, otherwise: impl Into<String>) -> Outcome {
     }
 }
 
-fn bell() -> OwnedFd {
+fn doorbell() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd")
 }
 
-fn rings(bell: &OwnedFd) -> u64 {
+fn rings(doorbell: &OwnedFd) -> u64 {
     let mut count = [0; 8];
-    rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    rustix::io::read(doorbell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
 fn boots_and_halts(isolation: Isolation) -> Outcome {
@@ -176,20 +176,20 @@ fn boots_and_halts(isolation: Isolation) -> Outcome {
 }
 
 fn console_arrives(isolation: Isolation) -> Outcome {
-    let bell = bell();
+    let doorbell = doorbell();
     let control = Control::new()?;
     control.set_sleeps(true);
     let mut spec = GuestSpec::new("talker", 1, &control);
     spec.isolation = isolation;
     spec.config = b"nothing";
-    spec.control_doorbell = Some(bell.as_fd());
+    spec.control_doorbell = Some(doorbell.as_fd());
     let guest = Template::new(HOSTILE)?.spawn(&spec)?;
     let mut run = Run {
         control,
         guest,
         console: Vec::new(),
     };
-    until(|| Ok(rings(&bell) > 0))?;
+    until(|| Ok(rings(&doorbell) > 0))?;
     run.await_state(State::Running)?;
     run.control.read_console(&mut run.console)?;
     let text = String::from_utf8_lossy(&run.console).into_owned();
@@ -278,7 +278,7 @@ fn request_starts(isolation: Isolation) -> Outcome {
 }
 
 fn many_sleeps(isolation: Isolation) -> Outcome {
-    let bell = bell();
+    let doorbell = doorbell();
     let mut run = Run::start_with(HOSTILE, isolation, "storm 2000", |_| {})?;
     run.await_state(State::Running)?;
     drop(run);
@@ -287,7 +287,7 @@ fn many_sleeps(isolation: Isolation) -> Outcome {
     let mut spec = GuestSpec::new("storm", 1, &control);
     spec.isolation = isolation;
     spec.config = b"storm 500";
-    spec.switch_doorbell = Some(bell.as_fd());
+    spec.switch_doorbell = Some(doorbell.as_fd());
     let guest = Template::new(HOSTILE)?.spawn(&spec)?;
     let mut run = Run {
         control,
@@ -295,7 +295,7 @@ fn many_sleeps(isolation: Isolation) -> Outcome {
         console: Vec::new(),
     };
     run.await_state(State::Running)?;
-    let count = rings(&bell);
+    let count = rings(&doorbell);
     check(count == 500, format!("the doorbell rang {count} times"))
 }
 

@@ -3,11 +3,12 @@
 use core::fmt;
 use std::fs;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CloneFlags, setns};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::testing::*;
 
@@ -55,7 +56,7 @@ pub struct Namespace(String);
 impl Namespace {
     /// A namespace for `test` with nothing in it but a loopback that is down.
     pub fn new(test: &str) -> Namespace {
-        let root = nix::unistd::geteuid().is_root();
+        let root = rustix::process::geteuid().is_root();
         assert!(root, "needs root: makes network namespaces");
         let namespace = Namespace(format!("weir-{test}-{}", std::process::id()));
         run(&format!("netns add {namespace}", namespace = namespace.0));
@@ -85,7 +86,8 @@ impl Namespace {
     pub fn within(&self, test: impl FnOnce() + Send) {
         let file = File::open(format!("/run/netns/{}", self.0)).expect("the namespace is there");
         let entered = move || {
-            setns(file, CloneFlags::CLONE_NEWNET).expect("the namespace can be entered");
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("the namespace can be entered");
             test();
         };
         std::thread::scope(|scope| {

@@ -1,6 +1,5 @@
 use super::*;
 use proptest::prelude::*;
-use std::vec;
 
 /// RFC 1071's definition, word by word.
 fn naive(bytes: &[u8]) -> u16 {

@@ -207,7 +207,7 @@ fn numbers_are_checked(isolation: Isolation) -> Outcome {
 struct Wired {
     run: Run,
     region: Region,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
     to: [Producer; 2],
     from: [Consumer; 2],
 }
@@ -234,13 +234,13 @@ impl Wired {
             .map(|(name, n)| Interface::new(name, [2, 0, 0, 0, 0, n], 1500).expect("a name"));
         // SAFETY: mapped for good; nobody else uses it yet.
         let region = unsafe { Region::format(base, geometry, &interfaces) }?;
-        let bell = bell();
+        let doorbell = doorbell();
         let control = Control::new()?;
         let mut spec = GuestSpec::new("wired", 1, &control);
         spec.isolation = isolation;
         spec.cpus = 2;
         spec.config = config.as_bytes();
-        spec.switch_doorbell = Some(bell.as_fd());
+        spec.switch_doorbell = Some(doorbell.as_fd());
         spec.data = Some(vmm::DataFile {
             file: file.as_fd(),
             length,
@@ -263,7 +263,7 @@ impl Wired {
         Ok(Wired {
             run,
             region,
-            bell,
+            doorbell,
             to,
             from,
         })
@@ -417,9 +417,9 @@ fn woken_by_ring(isolation: Isolation) -> Outcome {
         let way = round % 2;
         // A switch that sleeps is rung.
         wired.from[1 - way].set_sleeps(true);
-        let _ = rings(&wired.bell);
+        let _ = rings(&wired.doorbell);
         wired.send(way, 7, 1)?;
-        until(|| Ok(rings(&wired.bell) > 0))?;
+        until(|| Ok(rings(&wired.doorbell) > 0))?;
         wired.from[1 - way].set_sleeps(false);
         let mut came = Vec::new();
         wired.take(1 - way, &mut came)?;

@@ -69,7 +69,7 @@ impl Instance {
         };
         let switch_doorbell = event("make a doorbell for the switch")?;
         let doorbell = event("make a doorbell for the guest")?;
-        // Made ready while the links are.
+        // Pre-forked before the links are opened.
         let prepared = template.prepare(&Shape {
             isolation: plan.isolation,
             cpus: plan.cpus,
@@ -194,7 +194,7 @@ impl Instance {
         let _ = rustix::io::read(&self.doorbell, &mut [0; 8]);
     }
 
-    /// Time from the order to start the guest, in a process made ready before, to its main loop.
+    /// Time from the guest's start in a pre-forked process to its main loop.
     pub fn boot(&self) -> Duration {
         self.boot
     }
