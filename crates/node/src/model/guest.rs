@@ -222,14 +222,6 @@ impl Spec for Guest {
     const PATH: &'static str = "guests";
     const NOUN: &'static str = "guest";
     const CALLED: [&'static str; 2] = ["a guest", "guests"];
-    const VERBS: &'static [Verb] = &[
-        Verb::List,
-        Verb::Show,
-        Verb::Create,
-        Verb::Put,
-        Verb::Patch,
-        Verb::Delete,
-    ];
 
     fn note(verb: Verb) -> &'static str {
         match verb {
@@ -374,6 +366,22 @@ impl Leaving {
         Leaving {
             name: guest.id.to_string(),
             run: guest.run.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_written_with_binary_units() {
+        for text in ["4M", "2049K", "1G", "65537"] {
+            assert_eq!(String::from(text.parse::<Memory>().unwrap()), text);
+        }
+        assert_eq!("2MiB".parse::<Memory>().unwrap(), Memory(2 << 20));
+        for wrong in ["", "M", "4X", "-1", "99999999999G"] {
+            assert!(wrong.parse::<Memory>().is_err(), "{wrong}");
         }
     }
 }

@@ -291,22 +291,11 @@ pub struct LinkStatus {
     pub vnics: usize,
 }
 
-/// What the API does with links and stubs.
-pub(super) const SEGMENT_VERBS: &[Verb] = &[
-    Verb::List,
-    Verb::Show,
-    Verb::Create,
-    Verb::Put,
-    Verb::Patch,
-    Verb::Delete,
-];
-
 impl Spec for Link {
     type Status = LinkStatus;
     const PATH: &'static str = "links";
     const NOUN: &'static str = "link";
     const CALLED: [&'static str; 2] = ["a link", "links"];
-    const VERBS: &'static [Verb] = SEGMENT_VERBS;
 
     fn note(verb: Verb) -> &'static str {
         match verb {

@@ -48,7 +48,14 @@ pub trait Spec:
     /// The resource in sentences, with its article, and several of them.
     const CALLED: [&'static str; 2];
     /// What can be done with it.
-    const VERBS: &'static [Verb];
+    const VERBS: &'static [Verb] = &[
+        Verb::List,
+        Verb::Show,
+        Verb::Create,
+        Verb::Put,
+        Verb::Patch,
+        Verb::Delete,
+    ];
     /// What a reader of the API should know of a verb.
     fn note(_verb: Verb) -> &'static str {
         ""

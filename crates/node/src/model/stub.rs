@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use switch::properties::{Bandwidth, DomainProperties, LookupKind};
 use utoipa::ToSchema;
 
-use super::link::{LinkStatus, SEGMENT_VERBS, State};
+use super::link::{LinkStatus, State};
 use super::object::{Object, Spec, Verb};
 use crate::error::{Fault, Result};
 
@@ -84,7 +84,6 @@ impl Spec for Stub {
     const PATH: &'static str = "stubs";
     const NOUN: &'static str = "stub";
     const CALLED: [&'static str; 2] = ["a stub", "stubs"];
-    const VERBS: &'static [Verb] = SEGMENT_VERBS;
 
     fn note(verb: Verb) -> &'static str {
         match verb {

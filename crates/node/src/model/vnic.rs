@@ -154,14 +154,6 @@ impl Spec for Vnic {
     const PATH: &'static str = "vnics";
     const NOUN: &'static str = "vnic";
     const CALLED: [&'static str; 2] = ["a VNIC", "VNICs"];
-    const VERBS: &'static [Verb] = &[
-        Verb::List,
-        Verb::Show,
-        Verb::Create,
-        Verb::Put,
-        Verb::Patch,
-        Verb::Delete,
-    ];
 
     fn note(verb: Verb) -> &'static str {
         match verb {

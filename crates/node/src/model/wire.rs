@@ -334,3 +334,42 @@ impl Forwarding {
         Forwarding { ipv4: on, ipv6: on }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_those_of_ip_route() {
+        for text in [
+            "default via 10.0.0.1",
+            "10.1.0.0/16 via 10.0.0.1 dev eth0",
+            "fd00::/8 dev x",
+            "default via fe80::1 dev x",
+            "10.1.0.0/16 via 10.0.0.1 dev eth0 metric 7",
+            "10.1.0.0/16 via 10.0.0.1 metric 7",
+        ] {
+            assert_eq!(text.parse::<Route>().unwrap().to_string(), text);
+        }
+        assert_eq!(
+            "10.1.2.3 dev x".parse::<Route>().unwrap().to_string(),
+            "10.1.2.3/32 dev x"
+        );
+        assert_eq!(
+            "::/0 dev x".parse::<Route>().unwrap().to_string(),
+            "::/0 dev x"
+        );
+        for wrong in [
+            "",
+            "default",
+            "10.0.0.0/33 dev x",
+            "10.0.0.0/8 via fd00::1",
+            "default via 1.1.1.1 via 1.1.1.1",
+            "default dev",
+            "default dev x metric",
+            "default dev x metric high",
+        ] {
+            assert!(wrong.parse::<Route>().is_err(), "{wrong}");
+        }
+    }
+}

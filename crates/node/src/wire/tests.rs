@@ -3,7 +3,7 @@ use std::path::Path;
 use super::check::check;
 use super::file::FileError;
 use super::plan::{Drift, Step, plan};
-use crate::model::{Memory, Route, Wire};
+use crate::model::Wire;
 
 const TWO_SUBNETS: &str = r#"
 wire = "two-subnets"
@@ -342,51 +342,6 @@ fn steps_come_in_an_order_in_which_they_can_be_taken() {
         ]
     );
     assert!(lines(&old, &old).is_empty());
-}
-
-#[test]
-fn routes_are_those_of_ip_route() {
-    for text in [
-        "default via 10.0.0.1",
-        "10.1.0.0/16 via 10.0.0.1 dev eth0",
-        "fd00::/8 dev x",
-        "default via fe80::1 dev x",
-        "10.1.0.0/16 via 10.0.0.1 dev eth0 metric 7",
-        "10.1.0.0/16 via 10.0.0.1 metric 7",
-    ] {
-        assert_eq!(text.parse::<Route>().unwrap().to_string(), text);
-    }
-    assert_eq!(
-        "10.1.2.3 dev x".parse::<Route>().unwrap().to_string(),
-        "10.1.2.3/32 dev x"
-    );
-    assert_eq!(
-        "::/0 dev x".parse::<Route>().unwrap().to_string(),
-        "::/0 dev x"
-    );
-    for wrong in [
-        "",
-        "default",
-        "10.0.0.0/33 dev x",
-        "10.0.0.0/8 via fd00::1",
-        "default via 1.1.1.1 via 1.1.1.1",
-        "default dev",
-        "default dev x metric",
-        "default dev x metric high",
-    ] {
-        assert!(wrong.parse::<Route>().is_err(), "{wrong}");
-    }
-}
-
-#[test]
-fn memory_is_written_with_binary_units() {
-    for text in ["4M", "2049K", "1G", "65537"] {
-        assert_eq!(String::from(text.parse::<Memory>().unwrap()), text);
-    }
-    assert_eq!("2MiB".parse::<Memory>().unwrap(), Memory(2 << 20));
-    for wrong in ["", "M", "4X", "-1", "99999999999G"] {
-        assert!(wrong.parse::<Memory>().is_err(), "{wrong}");
-    }
 }
 
 #[test]
