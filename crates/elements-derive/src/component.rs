@@ -5,6 +5,8 @@ use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
 use crate::attributes::{Access, ElementAttributes, HandlerAttributes, Task, doc, find, value};
+use crate::delegation::{Delegate, delegation};
+use crate::methods::ends_in;
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -22,6 +24,8 @@ enum Role {
     Handler(Box<HandlerAttributes>, Access),
     /// With the method to call when one of the component's handlers was written.
     Flatten(Option<Ident>),
+    /// With methods of `Element` and those to call instead.
+    Delegate(Vec<(Ident, Ident)>),
 }
 
 #[derive(Default)]
@@ -90,7 +94,11 @@ impl<'f> FieldDeclaration<'f> {
             declared.init = Some(attribute.parse_args()?);
         }
         if let Some(attribute) = find(&field.attrs, "flatten") {
-            declared.role = Role::Flatten(flattened_then(attribute)?);
+            let then = methods(attribute)?.pop();
+            declared.role = Role::Flatten(then.map(|(_, method)| method));
+        }
+        if let Some(attribute) = find(&field.attrs, "delegate") {
+            declared.role = Role::Delegate(methods(attribute)?);
         }
         if let Some(attribute) = find(&field.attrs, "arg") {
             let mut argument = Argument::read(attribute)?;
@@ -114,11 +122,34 @@ impl<'f> FieldDeclaration<'f> {
         Ok(declared)
     }
 
+    /// Whether the field's type is a component that does the element's work.
+    pub fn delegate(&self) -> Option<Delegate<'_>> {
+        let field = self.ident;
+        match &self.role {
+            Role::Delegate(instead) => Some(Delegate { field, instead }),
+            _ => None,
+        }
+    }
+
+    /// Whether the field's type is a component, and what to call when its handlers are written.
+    fn component(&self) -> Option<Option<&Ident>> {
+        match &self.role {
+            Role::Flatten(then) => Some(then.as_ref()),
+            Role::Delegate(_) => Some(None),
+            _ => None,
+        }
+    }
+
     /// `NAME: WHAT IT BEGINS WITH`.
     fn initial(&self) -> TokenStream {
         let ident = self.ident;
         match &self.init {
             Some(init) => quote!(#ident: #init),
+            // The addresses have no default of their own.
+            None if ends_in(self.ty, "Ipv4Addr") || ends_in(self.ty, "Ipv6Addr") => {
+                let ty = self.ty;
+                quote!(#ident: <#ty>::UNSPECIFIED)
+            }
             None => quote!(#ident: ::core::default::Default::default()),
         }
     }
@@ -127,7 +158,7 @@ impl<'f> FieldDeclaration<'f> {
     fn read_step(&self) -> Option<TokenStream> {
         let ident = self.ident;
         match &self.role {
-            Role::Flatten(_) => Some(quote! {
+            Role::Flatten(_) | Role::Delegate(_) => Some(quote! {
                 let read = ::router::Component::arguments(#ident, read);
             }),
             Role::Argument(argument) => Some(argument.read_step(ident, self.ty)),
@@ -155,7 +186,7 @@ impl<'f> FieldDeclaration<'f> {
     }
 
     fn listed(&self) -> Option<TokenStream> {
-        if let Role::Flatten(_) = self.role {
+        if self.component().is_some() {
             let ident = self.ident;
             return Some(quote!(::router::Component::list_handlers(&self.#ident, list);));
         }
@@ -221,7 +252,7 @@ impl<'f> FieldDeclaration<'f> {
     }
 
     fn documentation(&self) -> TokenStream {
-        if let Role::Flatten(_) = self.role {
+        if self.component().is_some() {
             let ty = self.ty;
             return quote!(<#ty as ::router::Component>::document(page););
         }
@@ -388,19 +419,16 @@ fn element_of(ty: &Type) -> &Type {
     ty
 }
 
-/// `METHOD` in `#[flatten(then = METHOD)]`.
-fn flattened_then(attribute: &syn::Attribute) -> Result<Option<Ident>> {
-    let mut then = None;
+/// `#[attribute(NAME = METHOD, …)]`.
+fn methods(attribute: &syn::Attribute) -> Result<Vec<(Ident, Ident)>> {
+    let mut methods = Vec::new();
     if !matches!(attribute.meta, syn::Meta::Path(_)) {
         attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("then") {
-                return Err(meta.error("expected `then = METHOD`"));
-            }
-            then = Some(value(&meta)?);
+            methods.push((meta.path.require_ident()?.clone(), value(&meta)?));
             Ok(())
         })?;
     }
-    Ok(then)
+    Ok(methods)
 }
 
 fn parser(attributes: &HandlerAttributes, ty: &Type) -> TokenStream {
@@ -422,7 +450,8 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     component(input, &attributes, &fields(input)?)
 }
 
-/// `Component`, `Default`, and `Methods` if no block does.
+/// `Component`, `Default`, `Element` if another component does its work, and `Methods` if no block
+/// does.
 pub fn component(
     input: &DeriveInput,
     attributes: &ElementAttributes,
@@ -448,10 +477,9 @@ pub fn component(
         .filter_map(FieldDeclaration::write_arm)
         .collect();
     let docs = fields.iter().map(FieldDeclaration::documentation);
-    let flattened = fields.iter().filter_map(|field| match &field.role {
-        Role::Flatten(then) => Some((field.ident, then)),
-        _ => None,
-    });
+    let flattened = fields
+        .iter()
+        .filter_map(|field| Some((field.ident, field.component()?)));
     let flattened: Vec<_> = flattened.collect();
 
     let task = attributes.task.as_ref().map(Task::listed);
@@ -527,9 +555,13 @@ pub fn component(
             }
         }
     });
+    let delegate = fields.iter().find_map(FieldDeclaration::delegate);
+    let element = delegate.map(|delegate| delegation(input, &delegate));
+    let element = element.transpose()?;
     Ok(quote! {
         #default
         #declared_once
+        #element
 
         impl #impl_generics ::router::Component for #name #ty_generics #where_clause {
             fn arguments<'a, 'n, 't>(

@@ -5,96 +5,26 @@ use quote::quote;
 use syn::{DeriveInput, Result};
 
 use crate::attributes::{ElementAttributes, doc, texts};
-use crate::component::{component, fields};
+use crate::component::{FieldDeclaration, component, fields};
+use crate::delegation::Delegate;
 
-/// Writes `Class` and `Declared`, and what [`component`] writes.
+/// Writes `Class`, and what [`component`] writes.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = ElementAttributes::read(&input.attrs, "element")?;
     let fields = fields(input)?;
     let component = component(input, &attributes, &fields)?;
-    let class = class(input, &attributes)?;
-    let (name, live) = (&input.ident, attributes.live);
-    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
-
-    let states = fields
-        .iter()
-        .filter(|field| field.state)
-        .map(|field| field.ident);
-    let states: Vec<_> = states.collect();
-    let take_over = attributes
-        .take_over
-        .then(|| quote!(self.take_over(cx, old);));
-    let take_state = (attributes.take_over || !states.is_empty()).then(|| {
-        quote! {
-            fn take_state(
-                &mut self,
-                cx: &mut ::router::Cx<'_>,
-                old: &mut dyn ::router::Element,
-            ) {
-                let _ = &cx;
-                let old: &mut dyn ::core::any::Any = old;
-                if let ::core::option::Option::Some(old) = old.downcast_mut::<Self>() {
-                    #(self.#states = ::core::mem::take(&mut old.#states);)*
-                    #take_over
-                }
-            }
-        }
-    });
-    let live = live.then(|| {
-        quote! {
-            fn can_live_reconfigure(&self) -> bool {
-                true
-            }
-        }
-    });
-    let complete = if attributes.raw {
-        quote!(consume)
-    } else {
-        quote!(complete)
-    };
+    let class = class(input, &attributes, &fields)?;
     Ok(quote! {
         #component
         #class
-
-        impl #impl_generics ::router::Declared for #name #ty_generics #where_clause {
-            fn configure(
-                &mut self,
-                cx: &mut ::router::Cx<'_>,
-                args: &mut ::router::args::Args<'_>,
-            ) -> ::core::result::Result<(), ::router::args::Failed> {
-                ::router::Component::arguments(self, args.read()).#complete()?;
-                ::router::Element::configured(self, cx, args)
-            }
-
-            #live
-            #take_state
-
-            fn handlers(&self, list: &mut ::router::HandlerList) {
-                ::router::Component::list_handlers(self, list);
-            }
-
-            fn read(
-                &mut self,
-                cx: &mut ::router::Cx<'_>,
-                name: &str,
-                parameter: &str,
-            ) -> ::core::result::Result<::router::Text, ::router::HandlerError> {
-                ::router::Component::read_handler(self, cx, name, parameter)
-            }
-
-            fn write(
-                &mut self,
-                cx: &mut ::router::Cx<'_>,
-                name: &str,
-                value: &str,
-            ) -> ::core::result::Result<(), ::router::HandlerError> {
-                ::router::Component::write_handler(self, cx, name, value)
-            }
-        }
     })
 }
 
-fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStream> {
+fn class(
+    input: &DeriveInput,
+    attributes: &ElementAttributes,
+    fields: &[FieldDeclaration<'_>],
+) -> Result<TokenStream> {
     let ElementAttributes {
         is_a,
         alias,
@@ -102,6 +32,7 @@ fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStr
         per_thread,
         segments,
         live,
+        raw,
         ..
     } = attributes;
     let ident = &input.ident;
@@ -124,11 +55,44 @@ fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStr
         Some(phase) => quote!(#phase),
         None => quote!(::router::phase::DEFAULT),
     };
-    let capabilities = if provides.is_empty() {
-        quote!(&[])
-    } else {
-        quote!(::router::provides!(#ident #ty_generics: #(#provides),*))
-    };
+    let states = fields
+        .iter()
+        .filter(|field| field.state)
+        .map(|field| field.ident);
+    let states: Vec<_> = states.collect();
+    // The element's work is its own, or a component's.
+    let worker = fields.iter().find_map(FieldDeclaration::delegate);
+    let worker = worker.map(|Delegate { field, .. }| quote!(.#field));
+    let take_over = attributes
+        .take_over
+        .then(|| quote!((*self) #worker.take_over(cx, &mut (*old) #worker);));
+    let take_state = (attributes.take_over || !states.is_empty()).then(|| {
+        quote! {
+            fn take_state(&mut self, cx: &mut ::router::Cx<'_>, old: &mut Self) {
+                let _ = &cx;
+                #(self.#states = ::core::mem::take(&mut old.#states);)*
+                #take_over
+            }
+        }
+    });
+    let capabilities = provides.iter().map(|capability| {
+        quote! {
+            ::router::Capability::new::<dyn #capability>(&::router::Provided {
+                view: |element| {
+                    let element: &dyn ::core::any::Any = element;
+                    let element = element.downcast_ref::<Self>()?;
+                    ::core::option::Option::Some(&(*element) #worker)
+                },
+                work: |element| {
+                    let element: &mut dyn ::core::any::Any = element;
+                    let element = element.downcast_mut::<Self>()?;
+                    ::core::option::Option::Some(&mut (*element) #worker)
+                },
+            })
+        }
+    });
+    let deprecated = attributes.deprecated.as_ref().map(syn::LitStr::value);
+    let deprecated = deprecated.unwrap_or_default();
     let text = doc(&input.attrs);
     let (inputs, outputs) = (
         texts(&input.attrs, "inputs")?,
@@ -145,7 +109,12 @@ fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStr
             const ALIASES: &'static [&'static str] = &[#(#alias),*];
             const PER_THREAD: bool = #per_thread;
             const SEGMENTS: bool = #segments;
-            const CAPABILITIES: &'static [::router::Capability] = #capabilities;
+            const LIVE: bool = #live;
+            const RAW: bool = #raw;
+            const DEPRECATED: &'static str = #deprecated;
+            const CAPABILITIES: &'static [::router::Capability] = &[#(#capabilities),*];
+
+            #take_state
 
             fn document(page: &mut ::router::Page) {
                 page.name = #name;

@@ -1,7 +1,7 @@
 //! Makes structs elements: everything about an element but what it does is declared on its struct.
 //!
-//! `#[derive(Element)]` reads the struct's attributes and writes `Class`, `Declared`, `Component`
-//! and `Default`. What is written by hand is `impl Element`: what the element does with packets.
+//! `#[derive(Element)]` reads the struct's attributes and writes `Class`, `Component` and
+//! `Default`. What is written by hand is `impl Element`: what the element does with packets.
 //!
 //! # On the struct: `#[element(…)]`
 //! - `ports = "1/1-2"`, `processing = "a/ah"`, `flow = "x/y"`: Click's codes; `a/a` and `x/x`
@@ -17,6 +17,7 @@
 //! - `alias("…")`: other names of the class.
 //! - `is_a("…")`: other class names that it may stand for.
 //! - `phase = …`, `per_thread`: see `Class`.
+//! - `deprecated = "…"`: what to use instead; each use warns.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.
 //! - `raw`: the arguments that no field takes are a language of the element's own, or depend on
 //!   those before them; they are left in `args`, and `configured` reads them.
@@ -41,10 +42,15 @@
 //!   error, the field gets its former value back.
 //! - `#[handler(read)]`: a field that is a handler only; `name = "…"`, `read = PATH`, `write`,
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
-//! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.
+//! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default, or as an
+//!   unspecified address.
 //! - `#[state]`: the value that the element of the same name had, after a hotswap.
 //! - `#[flatten]`: a `Component`, whose arguments and handlers are the element's own; with
 //!   `then = METHOD`, `self.METHOD(cx)` is called after one of its handlers is written.
+//! - `#[delegate]`: the same, of a `Component` that implements `Element` and the capabilities that
+//!   the element provides: it does the element's work, and no `impl Element` is written. With
+//!   `configured = METHOD`, the struct's METHOD is called in place of the component's
+//!   `configured`; so for the other methods of `Element`.
 //!
 //! # On a method, in an `impl` block marked `#[handlers]`
 //! - `#[read]`: a handler; the method returns a value that is `Shown`, or a `Result`. `#[write]`:
@@ -59,6 +65,7 @@
 
 mod attributes;
 mod component;
+mod delegation;
 mod element;
 mod methods;
 
@@ -68,7 +75,7 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 /// Makes a struct an element class; see the crate's page.
 #[proc_macro_derive(
     Element,
-    attributes(element, inputs, outputs, arg, handler, init, state, flatten)
+    attributes(element, inputs, outputs, arg, handler, init, state, flatten, delegate)
 )]
 pub fn derive_element(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -78,7 +85,10 @@ pub fn derive_element(input: TokenStream) -> TokenStream {
 }
 
 /// Makes a struct one whose arguments and handlers elements have in common; see the crate's page.
-#[proc_macro_derive(Component, attributes(component, arg, handler, init, state, flatten))]
+#[proc_macro_derive(
+    Component,
+    attributes(component, arg, handler, init, state, flatten, delegate)
+)]
 pub fn derive_component(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     component::derive(&input)

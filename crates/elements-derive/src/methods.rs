@@ -189,6 +189,7 @@ impl Handler {
     }
 }
 
-fn ends_in(ty: &Type, name: &str) -> bool {
+/// Whether `ty` is called `name`.
+pub fn ends_in(ty: &Type, name: &str) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == name))
 }

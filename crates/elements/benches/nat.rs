@@ -11,28 +11,24 @@ use std::time::{Duration, Instant};
 
 use click::{Diagnostics, Options};
 use packet::Pool;
-use router::args::{Args, Failed};
+use router::args::Failed;
 use router::{
-    Class, ClassEntry, Cx, Declared, Element, Embedding, Ran, Router, Runtime, Settings, Status,
-    Steady, TaskId,
+    ClassEntry, Cx, Element, Embedding, Ran, Router, Runtime, Settings, Status, Steady, TaskId,
 };
 
 const BATCH: usize = 64;
 
 /// Sends packets of `FLOWS` flows, `LIMIT` in all, then stops the router.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h")]
 struct Flows {
+    #[arg(mandatory)]
     flows: u32,
+    #[arg(mandatory)]
     limit: u64,
     sent: u64,
     order: Vec<u32>,
     task: Option<TaskId>,
-}
-
-impl Class for Flows {
-    const NAME: &'static str = "Flows";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
 }
 
 /// A UDP packet over IPv4 of 22 bytes; its IP checksum is filled in for source 0.0.0.0.
@@ -50,14 +46,6 @@ const TEMPLATE: [u8; 50] = {
     packet[27] = 0x34;
     packet
 };
-
-impl Declared for Flows {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory("FLOWS", &mut self.flows)
-            .mandatory("LIMIT", &mut self.limit)
-            .complete()
-    }
-}
 
 impl Element for Flows {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {

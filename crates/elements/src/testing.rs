@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use click::{Diagnostics, Limits, Options};
 
 pub(crate) use crate::prelude::*;
+#[cfg(all(test, feature = "host"))]
+pub(crate) use crate::userlevel::testing::*;
+#[cfg(test)]
+pub(crate) use proptest::prelude::*;
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
 pub const START: i64 = 1_000_000_000_000_000_000;

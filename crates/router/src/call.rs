@@ -1,13 +1,9 @@
 //! Calls of handlers, as arguments name them: `ELEMENT.HANDLER [VALUE]`.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use crate::engine::element::Element;
+use crate::engine::element::Component;
 use crate::engine::{Cx, SelfWrites};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList};
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// A handler that exists, and what to call it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,14 +100,14 @@ impl Call {
     pub fn write_recording(
         &self,
         cx: &mut Cx<'_>,
-        own: &dyn Element,
+        own: &dyn Component,
     ) -> (Result<(), HandlerError>, Vec<(String, String)>) {
         if self.element == Some(cx.id()) {
             let own = (self.handler.clone(), self.value.clone());
             return (Ok(()), alloc::vec![own]);
         }
         let mut list = HandlerList::default();
-        own.handlers(&mut list);
+        own.list_handlers(&mut list);
         let self_writes = SelfWrites {
             element: cx.id(),
             handlers: list.specs,

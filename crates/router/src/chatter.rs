@@ -1,10 +1,7 @@
 //! Listeners: elements that get the messages of others, besides the program around the router.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
+use crate::prelude::*;
 use crate::scheduler::task::TaskId;
-use crate::topology::ElementId;
 
 /// The channel of messages whose element names no other.
 pub const DEFAULT_CHANNEL: &str = "default";

@@ -1,12 +1,9 @@
 //! Classification that the optimizer can fuse: what an element that only classifies declares, and
 //! the decision tree of several in a row.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 
-use packet::Batch;
+use crate::prelude::*;
 
 /// The rules of an element that only classifies: packets leave unchanged, each by an output that
 /// depends on nothing but the packet.

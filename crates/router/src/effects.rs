@@ -1,10 +1,9 @@
 //! What an element declares about packets, for the optimizer.
 
-use alloc::sync::Arc;
-
 use packet::{Edit, Facts};
 
 use crate::classify::Classify;
+use crate::prelude::*;
 
 /// What an element does to packets. The element's handlers may change it, and nothing else.
 #[derive(Clone, Default)]

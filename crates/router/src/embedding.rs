@@ -1,13 +1,12 @@
 //! The program around the engine: time, a console, devices.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::sync::atomic::AtomicU32;
 
-use packet::{Batch, Pool};
+use packet::Pool;
 
 use crate::args::NameDatabase;
 use crate::handler::{HandlerError, HandlerList};
+use crate::prelude::*;
 
 /// A moment of the steady clock, in nanoseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

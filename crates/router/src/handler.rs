@@ -1,8 +1,8 @@
 //! Handlers: named values of an element that users read and write while packets flow.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
-use alloc::vec::Vec;
+
+use crate::prelude::*;
 
 /// What a handler can do and how it is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[macro_use]
 extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
@@ -24,6 +25,7 @@ mod engine;
 mod handler;
 pub mod llrpc;
 mod optimizer;
+mod prelude;
 mod random;
 mod router;
 mod runtime;
@@ -38,10 +40,10 @@ pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
-    ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
+    ArgumentDoc, Capability, Class, ClassEntry, Component, Descriptors, DriverHook, DynElement,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
-    Notifier, Outcome, Page, Provided, PulledThrough, Reading, Shown, Storage, Verdict, filter,
-    outcome, parse_value, parse_words, phase, reading, shown, write_argument,
+    Outcome, Page, Provided, PulledThrough, Reading, Shown, Storage, Verdict, filter, outcome,
+    parse_value, parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
 pub type Text = alloc::string::String;
@@ -58,7 +60,7 @@ pub use random::Random;
 pub use router::{Kept, Refused, Router, Status};
 pub use runtime::{DeviceId, Runtime};
 pub use scheduler::Watch;
-pub use scheduler::signal::{Notice, Search, Signal, SignalId};
+pub use scheduler::signal::{Notice, Signal, SignalId};
 pub use scheduler::task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use scheduler::timer::TimerId;
 pub use settings::{Settings, THREADS_MAX};

@@ -1,7 +1,7 @@
 //! Random numbers for elements that drop, choose or make up: xoshiro256** (Blackman and Vigna,
 //! 2018), fast and good, and not for secrets.
 
-use alloc::boxed::Box;
+use crate::prelude::*;
 
 /// A random number generator.
 #[derive(Clone, Debug)]

@@ -1,25 +1,20 @@
 //! A router: a configuration that runs.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use crate::args;
 use crate::embedding::Steady;
-use crate::engine::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
+use crate::engine::element::{ClassEntry, Descriptors, DriverHook, DynElement, Llrpcs};
 use crate::engine::graph::{ElementInfo, Graph};
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
 use crate::engine::{Cx, Engine};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
 use crate::llrpc::Llrpc;
+use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Watch;
 use crate::settings::Settings;
 use crate::threads::quiesce::{Member, ThreadGroup, Waker};
-use crate::topology::ElementId;
 use click::{Context, Diagnostics, FlatGraph, Severity};
 
 /// What [`Router::run`] ended with.
@@ -197,7 +192,7 @@ impl Router {
             diagnostics.error_here("Router could not be initialized!");
             return Err(Refused(Box::new(runtime)));
         };
-        let elements = classes.iter().map(|class| Some(class.make())).collect();
+        let elements = classes.iter().map(|class| class.make()).collect();
         let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
         let mut engine = Engine::new(elements, graph, library.clone(), runtime, settings);
         engine.random = Random::new(engine.runtime.embedding.seed());
@@ -422,7 +417,7 @@ impl Router {
     pub fn with<R>(
         &mut self,
         id: ElementId,
-        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+        work: impl FnOnce(&mut dyn DynElement, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         self.engine.whole(|engine| engine.with_delivery(id, work))
     }

@@ -1,12 +1,9 @@
 //! What outlives a router when another replaces it: the embedding, the packet pool, open devices.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use packet::{Batch, Pool};
+use packet::Pool;
 
 use crate::embedding::{Device, Embedding, Side, Steady};
+use crate::prelude::*;
 
 /// What outlives a router when another replaces it.
 pub struct Runtime {

@@ -4,9 +4,8 @@
 //! own and those of all compounds around it. A definition further out replaces those further in
 //! (Click manual, ScheduleInfo).
 
-use alloc::vec::Vec;
-
 use crate::args::{Kind, NameDatabase, Value};
+use crate::prelude::*;
 use crate::scheduler::task::TICKETS;
 
 /// The kind of name that ScheduleInfo defines; the number is the parameter in fixed point.

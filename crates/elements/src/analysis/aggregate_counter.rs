@@ -167,7 +167,7 @@ impl AggregateCounter {
                 let (result, writes) = call.write_recording(cx, self);
                 let mut failed = result.err();
                 for (name, value) in writes {
-                    failed = self.write(cx, &name, &value).err().or(failed);
+                    failed = self.write_handler(cx, &name, &value).err().or(failed);
                 }
                 if let Some(HandlerError::Failed(error)) = failed {
                     cx.chatter(error);

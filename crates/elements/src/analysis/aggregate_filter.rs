@@ -160,8 +160,6 @@ impl Element for AggregateFilter {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::{AggregateFilter, DROP, Range};
     use crate::testing::*;
 

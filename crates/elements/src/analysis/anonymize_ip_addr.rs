@@ -232,8 +232,6 @@ impl Element for AnonymizeIPAddr {
 #[cfg(test)]
 mod tests {
 use alloc::vec::Vec;
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn anonymizer(args: &str) -> Rig {

@@ -106,7 +106,7 @@ impl TimeFilter {
                 cx.chatter(error);
             }
             for (name, value) in writes {
-                if let Err(HandlerError::Failed(error)) = self.write(cx, &name, &value) {
+                if let Err(HandlerError::Failed(error)) = self.write_handler(cx, &name, &value) {
                     cx.chatter(error);
                 }
             }

@@ -23,7 +23,7 @@ const BUFFER_MAX: i32 = 1 << 16;
 /// # See also
 /// FromDump, RoundRobinSched
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", provides(Notifier))]
+#[element(ports = "-/1", processing = "l")]
 pub struct TimeSortedSched {
     /// Stop the driver when no input has a packet, nor will have one soon.
     #[arg]
@@ -146,15 +146,6 @@ impl TimeSortedSched {
     }
 }
 
-impl Notifier for TimeSortedSched {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.nonempty) {
-            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
-            _ => Search::Pass,
-        }
-    }
-}
-
 impl Element for TimeSortedSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.buffer < 1 {
@@ -163,8 +154,7 @@ impl Element for TimeSortedSched {
         if self.buffer > BUFFER_MAX {
             return Err(args.fail(format_args!("BUFFER must be at most {BUFFER_MAX}")));
         }
-        self.nonempty
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty = Some(cx.relay_signal(Notice::Empty, true));
         Ok(())
     }
 

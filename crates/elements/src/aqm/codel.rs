@@ -220,7 +220,7 @@ mod tests {
         let drops = |args: &str| {
             let mut rig = Rig::new(&format!("Idle -> Queue -> c :: CoDel({args}) -> Puller;"));
             let id = rig.router.find("c").unwrap();
-            let work = |element: &mut dyn Element, _: &mut Cx<'_>| {
+            let work = |element: &mut dyn DynElement, _: &mut Cx<'_>| {
                 let element: &mut dyn Any = element;
                 let law = &mut element.downcast_mut::<CoDel>().unwrap().law;
                 let times = (0..1_000).map(|now| now * MILLISECOND as i64);

@@ -14,8 +14,6 @@ pub(super) fn insertion_sort<T, K: Ord>(things: &mut [T], key: impl Fn(&T) -> K)
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     proptest! {

@@ -23,14 +23,12 @@ const INTERVAL: u64 = 10_000_000_000;
 pub struct ARPFaker {
     /// The IP address that the reply goes to.
     #[arg(mandatory, name = "DSTIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     target: Ipv4Addr,
     /// Its Ethernet address.
     #[arg(mandatory, name = "DSTETH")]
     target_hardware: EtherAddress,
     /// The IP address that the reply announces.
     #[arg(mandatory, name = "SRCIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     sender: Ipv4Addr,
     /// Its Ethernet address.
     #[arg(mandatory, name = "SRCETH")]

@@ -61,7 +61,6 @@ pub struct ARPQuerier {
     given_broadcast: Option<Ipv4Addr>,
     /// The router's own address.
     #[handler(read, write, name = "ipaddr", error = "expected IP address")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     ip: Ipv4Addr,
     /// The local broadcast address.
     #[handler(read, write, error = "expected IP address")]
@@ -401,7 +400,7 @@ impl Element for ARPQuerier {
 fn read_addresses(args: &mut Args<'_>) -> Result<(Ipv4Prefix, EtherAddress), Failed> {
     let (mut prefix, mut ether) = (Ipv4Prefix::ANY, EtherAddress::ZERO);
     let both = args.raw().first().filter(|_| args.raw().len() == 1).cloned();
-    let read = args.mandatory_positional_with("IP", IpPrefixArg::OR_ADDRESS, &mut prefix);
+    let read = args.read().mandatory_positional_with("IP", IpPrefixArg::OR_ADDRESS, &mut prefix);
     match both {
         None => read.mandatory_positional("ETH", &mut ether).complete()?,
         Some(name) => {

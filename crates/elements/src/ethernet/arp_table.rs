@@ -63,7 +63,7 @@ pub(super) fn schedule(cx: &mut Cx<'_>, timer: TimerId, timeout: Millis, again: 
 pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let (mut ip, mut ether) = (Ipv4Addr::UNSPECIFIED, EtherAddress::BROADCAST);
     router::parse_words(cx, value, |args| {
-        args.mandatory_positional("IP", &mut ip)
+        args.read().mandatory_positional("IP", &mut ip)
             .mandatory_positional("ETH", &mut ether)
             .complete()
     })?;
@@ -76,7 +76,7 @@ pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<
 pub(super) fn delete(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let mut ip = Ipv4Addr::UNSPECIFIED;
     router::parse_words(cx, value, |args| {
-        args.mandatory_positional("IP", &mut ip).complete()
+        args.read().mandatory_positional("IP", &mut ip).complete()
     })?;
     let now = Millis::at(cx.steady());
     table.insert(cx.pool(), ip, EtherAddress::BROADCAST, now);

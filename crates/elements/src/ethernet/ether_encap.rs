@@ -21,11 +21,9 @@ pub struct EtherEncap {
     ethertype: u16,
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config, then = make_header)]
-    #[init(EtherAddress::ZERO)]
     source: EtherAddress,
     /// The destination address.
     #[arg(mandatory, name = "DST", read, write, config, then = make_header)]
-    #[init(EtherAddress::ZERO)]
     destination: EtherAddress,
     /// The header on the wire.
     header: [u8; 14],

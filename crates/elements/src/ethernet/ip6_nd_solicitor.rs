@@ -46,7 +46,6 @@ const CLEARING: u64 = 15_000_000_000;
 pub struct IP6NDSolicitor {
     /// The source address of solicitations.
     #[arg(mandatory)]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     ip: Ipv6Addr,
     /// Its Ethernet address.
     #[arg(mandatory, name = "ETH")]

@@ -1,7 +1,5 @@
 //! What holds for every element of the group, and its neighbours in ip and icmp.
 
-use proptest::prelude::*;
-
 use crate::testing::*;
 
 /// Elements that take any packet, each with arguments that make it do its work.

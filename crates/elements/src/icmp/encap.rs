@@ -21,7 +21,6 @@ pub struct Encap {
         error = "syntax error",
         then = make_template
     )]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// The destination of the packets.
     #[arg(
@@ -34,7 +33,6 @@ pub struct Encap {
         error = "syntax error",
         then = make_template
     )]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
     /// The ICMP identifier, if messages of the type have one.
     #[arg(name = "IDENTIFIER", default = 0)]

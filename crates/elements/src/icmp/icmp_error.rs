@@ -26,7 +26,6 @@ use crate::prelude::*;
 pub struct ICMPError {
     /// The source of the errors.
     #[arg(mandatory, name = "SRC", read, write, error = "expected IP address")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// `unreachable` (3), `sourcequench` (4), `redirect` (5), `timeexceeded` (11) or
     /// `parameterproblem` (12). A redirect's gateway is the packet's destination address

@@ -35,8 +35,6 @@ impl Element for ICMPPingEncap {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn rig(arguments: &str) -> Rig {

@@ -40,7 +40,6 @@ pub struct ICMPPingSource {
         error = "syntax error",
         then = go_on
     )]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// The destination of the requests.
     #[arg(
@@ -52,7 +51,6 @@ pub struct ICMPPingSource {
         error = "syntax error",
         then = go_on
     )]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
     /// Time between two requests of a push output, a millisecond at least.
     #[arg(

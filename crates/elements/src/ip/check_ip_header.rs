@@ -25,39 +25,19 @@ pub struct CheckIPHeader {
     /// Whether to check the checksum.
     #[arg(default = true)]
     checksum: bool,
-    #[flatten]
+    #[delegate(configured = set_checksum)]
     check: Check,
 }
 
-impl Element for CheckIPHeader {
-    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.check.configured(self.checksum);
+impl CheckIPHeader {
+    fn set_checksum(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.check.set_checksum(self.checksum);
         Ok(())
-    }
-
-    #[inline]
-    fn effects(&self) -> Effects {
-        Effects {
-            edit: self.check.edit(),
-            ..Effects::default()
-        }
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.check.batch(cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.check.batch(cx, batch);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> k :: CheckIPHeader(DETAILS true) -> c :: Collect;

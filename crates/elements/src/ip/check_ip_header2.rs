@@ -17,32 +17,14 @@ pub struct CheckIPHeader2 {
     /// Whether to check the checksum.
     #[arg(default = false)]
     checksum: bool,
-    #[flatten]
+    #[delegate(configured = set_checksum)]
     check: Check,
 }
 
-impl Element for CheckIPHeader2 {
-    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.check.configured(self.checksum);
+impl CheckIPHeader2 {
+    fn set_checksum(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.check.set_checksum(self.checksum);
         Ok(())
-    }
-
-    #[inline]
-    fn effects(&self) -> Effects {
-        Effects {
-            edit: self.check.edit(),
-            ..Effects::default()
-        }
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.check.batch(cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.check.batch(cx, batch);
     }
 }
 

@@ -21,7 +21,6 @@ use crate::prelude::*;
 pub struct FixIPSrc {
     /// The interface's address.
     #[arg(mandatory, name = "IPADDR")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
 }
 

@@ -111,7 +111,7 @@ impl Check {
     }
 
     /// Completes the arguments.
-    pub(super) fn configured(&mut self, checksum: bool) {
+    pub(super) fn set_checksum(&mut self, checksum: bool) {
         self.checksum = checksum;
         (self.bad_sources, self.good_destinations) = self.sources.resolve(None);
     }
@@ -195,15 +195,9 @@ impl Check {
         Ok(())
     }
 
-    /// What is done to packets with usual headers, if none has a bad source.
-    pub(super) fn edit(&self) -> Option<Edit> {
-        let edit = Edit::check_ip(self.offset as usize, self.checksum);
-        edit.filter(|_| self.bad_sources.is_empty())
-    }
-
     /// Marks the headers of a batch. Wrong ones leave.
     #[inline(always)]
-    pub(super) fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let seen = if self.bad_sources.is_empty() {
             self.mark_all::<false>(batch)
         } else {
@@ -286,6 +280,26 @@ impl Check {
         let packets = packet.stands_for() as u64;
         self.drops += packets;
         self.counts[reason as usize] += packets;
+    }
+}
+
+impl Element for Check {
+    fn effects(&self) -> Effects {
+        let edit = Edit::check_ip(self.offset as usize, self.checksum);
+        Effects {
+            edit: edit.filter(|_| self.bad_sources.is_empty()),
+            ..Effects::default()
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.batch(cx, batch);
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.batch(cx, batch);
     }
 }
 

@@ -23,7 +23,6 @@ pub struct IPEncap {
     protocol: i32,
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config, calm, then = make_template)]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// The destination address; with `DST_ANNO`, packets' destination address annotation says it.
     #[arg(mandatory, name = "DST", with = Any, kind = "IP address or DST_ANNO")]

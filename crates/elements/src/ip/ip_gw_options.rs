@@ -27,7 +27,6 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 pub struct IPGWOptions {
     /// The address of the interface.
     #[arg(mandatory, name = "MYADDR")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
     /// The router's other addresses, for timestamp options that name the routers.
     #[arg(positional, name = "OTHERADDRS")]

@@ -34,7 +34,6 @@ pub struct IPOutputCombo {
     color: u8,
     /// The interface's address.
     #[arg(mandatory, name = "IPADDR")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
     /// Longest packet.
     #[arg(mandatory)]

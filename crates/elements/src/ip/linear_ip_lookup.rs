@@ -1,4 +1,4 @@
-use super::route_table::{Order, Routes, lookup_methods};
+use super::route_table::{Order, Routes};
 use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix.
@@ -21,13 +21,9 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct LinearIPLookup {
-    #[flatten]
+    #[delegate]
     #[init(Routes::new(Order::Lowest, Some("LinearIPLookup")))]
     routes: Routes,
-}
-
-impl Element for LinearIPLookup {
-    lookup_methods!();
 }
 
 #[cfg(test)]

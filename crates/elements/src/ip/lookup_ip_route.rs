@@ -1,4 +1,4 @@
-use super::route_table::{FixedRoutes, Order, lookup_methods};
+use super::route_table::{FixedRoutes, Order};
 use crate::prelude::*;
 
 /// An old name of StaticIPLookup.
@@ -14,13 +14,9 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct LookupIPRoute {
-    #[flatten]
+    #[delegate]
     #[init(FixedRoutes::new(Order::Lowest, Some("LinearIPLookup")))]
     routes: FixedRoutes,
-}
-
-impl Element for LookupIPRoute {
-    lookup_methods!();
 }
 
 #[cfg(test)]

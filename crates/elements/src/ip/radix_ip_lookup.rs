@@ -1,4 +1,4 @@
-use super::route_table::{FlushableRoutes, Order, lookup_methods};
+use super::route_table::{FlushableRoutes, Order};
 use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix, with tables of any size.
@@ -25,13 +25,9 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct RadixIPLookup {
-    #[flatten]
+    #[delegate]
     #[init(FlushableRoutes::new(Order::Latest, Some("IPRouteTable")))]
     routes: FlushableRoutes,
-}
-
-impl Element for RadixIPLookup {
-    lookup_methods!();
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::route_table::{FlushableRoutes, Order, lookup_methods};
+use super::route_table::{FlushableRoutes, Order};
 use crate::prelude::*;
 
 /// Looks up IP routes in ranges of addresses; packets without a route are dropped silently.
@@ -17,13 +17,9 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct RangeIPLookup {
-    #[flatten]
+    #[delegate]
     #[init(FlushableRoutes::new(Order::Latest, None))]
     routes: FlushableRoutes,
-}
-
-impl Element for RangeIPLookup {
-    lookup_methods!();
 }
 
 #[cfg(test)]

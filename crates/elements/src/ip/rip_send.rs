@@ -31,11 +31,9 @@ const RESPONSE: usize = 24;
 pub struct RIPSend {
     /// The packets' source address.
     #[arg(mandatory, name = "SRC")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// The packets' destination address.
     #[arg(mandatory, name = "DST")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
     /// The route's destination.
     #[arg(mandatory)]

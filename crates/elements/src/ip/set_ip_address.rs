@@ -15,7 +15,6 @@ use crate::prelude::*;
 pub struct SetIPAddress {
     /// The address.
     #[arg(mandatory, name = "IPADDR", handler = "addr", read, write, error = "expected IP address")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
     /// The annotation to set.
     #[arg(default = AnnoOf::new(DST_IP), default_text = "DST_IP")]

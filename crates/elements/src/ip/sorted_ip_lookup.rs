@@ -1,4 +1,4 @@
-use super::route_table::{Order, Routes, lookup_methods};
+use super::route_table::{Order, Routes};
 use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix; kept for old configurations.
@@ -13,16 +13,13 @@ use crate::prelude::*;
 /// # See also
 /// RadixIPLookup, LinearIPLookup
 #[derive(Element)]
-#[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
+#[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments,
+    deprecated = "use LinearIPLookup or RadixIPLookup instead")]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct SortedIPLookup {
-    #[flatten]
+    #[delegate]
     #[init(Routes::new(Order::Lowest, Some("SortedIPLookup")))]
     routes: Routes,
-}
-
-impl Element for SortedIPLookup {
-    lookup_methods!("SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead");
 }
 
 #[cfg(test)]

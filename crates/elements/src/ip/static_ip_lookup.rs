@@ -1,4 +1,4 @@
-use super::route_table::{FixedRoutes, Order, lookup_methods};
+use super::route_table::{FixedRoutes, Order};
 use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix, in a table that does not change.
@@ -19,13 +19,9 @@ use crate::prelude::*;
 #[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct StaticIPLookup {
-    #[flatten]
+    #[delegate]
     #[init(FixedRoutes::new(Order::Lowest, Some("LinearIPLookup")))]
     routes: FixedRoutes,
-}
-
-impl Element for StaticIPLookup {
-    lookup_methods!();
 }
 
 #[cfg(test)]

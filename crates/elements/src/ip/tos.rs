@@ -19,8 +19,6 @@ pub(crate) fn check_code_point(dscp: u32) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn packet(tos: u8, ident: u16) -> Vec<u8> {

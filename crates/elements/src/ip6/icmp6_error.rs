@@ -33,7 +33,6 @@ const REDIRECTED_HEADER: u8 = 4;
 pub struct ICMP6Error {
     /// The errors' source address.
     #[arg(mandatory, name = "SRC")]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     source: Ipv6Addr,
     /// 1 unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137 redirect. A
     /// redirect's target is the packet's destination address annotation.

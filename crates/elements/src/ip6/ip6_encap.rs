@@ -23,7 +23,6 @@ pub struct IP6Encap {
     protocol: i32,
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config, calm)]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     source: Ipv6Addr,
     /// The destination address; with `DST_ANNO`, packets' destination address annotation says it.
     #[arg(mandatory, name = "DST", with = Any, kind = "IPv6 address or DST_ANNO")]

@@ -211,8 +211,6 @@ impl Element for IP6Fragmenter {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::ip6::{addr, packet};
     use crate::testing::*;
 

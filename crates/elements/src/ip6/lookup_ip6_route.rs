@@ -93,7 +93,7 @@ impl LookupIP6Route {
         let (mut gateway, mut port) = (Ipv6Addr::UNSPECIFIED, 0i32);
         let has_gateway = config::split_space(text).len() != 2;
         router::parse_words(cx, text, |args| {
-            let read = args.mandatory_positional_with(
+            let read = args.read().mandatory_positional_with(
                 "PREFIX",
                 Ip6PrefixArg::OR_ADDRESS,
                 &mut prefix,
@@ -119,7 +119,7 @@ impl LookupIP6Route {
             context.parse_with(Ip6PrefixArg::OR_ADDRESS, text).map(Some)
         };
         router::parse_words(cx, text, |args| {
-            args.mandatory_positional_with("PREFIX", parser, &mut prefix)
+            args.read().mandatory_positional_with("PREFIX", parser, &mut prefix)
                 .complete()
         })?;
         if let Some(prefix) = prefix {

@@ -15,7 +15,6 @@ use crate::prelude::*;
 pub struct SetIP6Address {
     /// The address.
     #[arg(mandatory, name = "IPADDR")]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     address: Ipv6Addr,
 }
 

@@ -28,7 +28,8 @@ impl Spec {
             start: 0,
             window: 0,
         };
-        args.mandatory_positional("SPI", &mut spec.spi)
+        args.read()
+            .mandatory_positional("SPI", &mut spec.spi)
             .mandatory_positional("ENCRYPT_KEY", &mut spec.encryption_key)
             .mandatory_positional("AUTH_KEY", &mut spec.authentication_key)
             .mandatory_positional("REPLAY", &mut spec.start)

@@ -127,8 +127,6 @@ fn chain<C: BlockCipherEncrypt + BlockCipherDecrypt>(
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::ipsec::tests::hex;
     use crate::testing::*;

@@ -2,8 +2,6 @@
 
 use std::println;
 
-use proptest::prelude::*;
-
 use super::associations::AssociationOwner;
 use super::radix_ipsec_lookup::RadixIPsecLookup;
 use crate::testing::*;

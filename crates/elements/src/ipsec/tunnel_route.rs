@@ -60,7 +60,10 @@ impl RouteText {
             return Spec::read(words).map(TunnelText::Own);
         }
         let mut spi = 0u32;
-        words.mandatory_positional("SPI", &mut spi).complete()?;
+        words
+            .read()
+            .mandatory_positional("SPI", &mut spi)
+            .complete()?;
         Ok(TunnelText::Elsewhere(spi))
     }
 }

@@ -47,8 +47,6 @@ impl Element for ForceIP {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     #[test]

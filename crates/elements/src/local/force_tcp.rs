@@ -84,8 +84,6 @@ impl Element for ForceTCP {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     #[test]

@@ -141,8 +141,6 @@ impl Element for Reframe {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn reframed(args: &str, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {

@@ -99,6 +99,7 @@ impl TCPConn {
         let name: String = cx.name().into();
         let mut args = Args::from_words(value, cx.name_database(), &NoElements, &name);
         let read = args
+            .read()
             .mandatory_positional("ACTION", &mut action)
             .mandatory_positional("SRC", &mut from)
             .mandatory_positional_with("SPORT", Port::TCP, &mut from_port)

@@ -45,7 +45,6 @@ pub struct WebGen {
     prefix: Ipv4Prefix,
     /// The server.
     #[arg(mandatory, name = "DST")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     server: Ipv4Addr,
     /// Connections a second, from 1 to 1000000.
     #[arg(mandatory)]

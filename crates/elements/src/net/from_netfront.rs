@@ -27,32 +27,18 @@ pub struct FromNetfront {
     /// Whether frames carry the time at which they were received.
     #[arg]
     timestamp: bool,
-    #[flatten]
+    #[delegate(configured = complete)]
     receiver: Receiver,
 }
 
-impl Receives for FromNetfront {
-    fn receives_from(&self, interface: &str) -> bool {
-        self.interface == interface
-    }
-}
-
-impl Element for FromNetfront {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl FromNetfront {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.burst == 0 {
             return Err(args.fail("BURST must be at least 1"));
         }
         self.receiver.interface.clone_from(&self.interface);
         (self.receiver.burst, self.receiver.timestamp) = (self.burst, self.timestamp);
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.receiver.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.receiver.run_task(cx)
     }
 }
 

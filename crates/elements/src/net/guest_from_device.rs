@@ -60,7 +60,7 @@ pub struct GuestFromDevice {
     /// Whether frames carry the time at which they were received.
     #[arg]
     timestamp: bool,
-    #[flatten]
+    #[delegate(configured = complete)]
     receiver: Receiver,
 }
 
@@ -79,14 +79,8 @@ impl GuestFromDevice {
     }
 }
 
-impl Receives for GuestFromDevice {
-    fn receives_from(&self, interface: &str) -> bool {
-        self.interface == interface
-    }
-}
-
-impl Element for GuestFromDevice {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl GuestFromDevice {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let ignored = [
             ("PROMISC", &self.promisc),
             ("SNAPLEN", &self.snaplen),
@@ -107,13 +101,5 @@ impl Element for GuestFromDevice {
         (self.receiver.burst, self.receiver.timestamp) = (self.burst, self.timestamp);
         self.receiver.force_ip = self.force_ip.then_some(LinkType::ETHERNET);
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.receiver.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.receiver.run_task(cx)
     }
 }

@@ -25,7 +25,7 @@ pub struct GuestToDevice {
     /// Most frames pulled each time it is scheduled.
     #[arg(default = 64)]
     burst: u32,
-    #[flatten]
+    #[delegate(configured = complete)]
     sender: Sender,
 }
 
@@ -34,13 +34,7 @@ fn word(text: &str, context: &Context<'_>) -> Result<Ignored, Invalid> {
 }
 
 impl GuestToDevice {
-    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
-        self.sender.take_over(cx, &mut old.sender);
-    }
-}
-
-impl Element for GuestToDevice {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         warn_of(args, &[("METHOD", &self.method)]);
         if self.burst == 0 {
             return Err(args.fail("bad BURST"));
@@ -48,23 +42,5 @@ impl Element for GuestToDevice {
         self.sender.interface.clone_from(&self.interface);
         self.sender.burst = self.burst;
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.sender.initialize(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.sender.cleanup(cx);
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.sender.push(cx, batch);
-        0
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.sender.run_task(cx)
     }
 }

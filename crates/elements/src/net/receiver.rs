@@ -19,7 +19,6 @@ pub struct Receiver {
     bytes: u64,
     /// The interface's Ethernet address.
     #[handler(read)]
-    #[init(EtherAddress::ZERO)]
     mac: EtherAddress,
     /// Its largest IP packet, in bytes.
     #[handler(read)]
@@ -61,7 +60,47 @@ impl Receiver {
 }
 
 impl Receiver {
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+    /// Whether packets that stand for several may go on from every element that receives from this
+    /// interface. All are configured.
+    fn segments_go_on(&self, cx: &mut Cx<'_>) -> bool {
+        let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
+        elements.all(|id| {
+            let other = cx.link::<dyn Receives>(id).and_then(|link| cx.view(link));
+            let receives = other.is_some_and(|other| other.receives_from(&self.interface));
+            (id != cx.id() && !receives) || cx.segments_go_on(id)
+        })
+    }
+
+    fn found_nothing(&mut self, cx: &mut Cx<'_>, device: DeviceId, task: TaskId) -> Ran {
+        self.left = 0;
+        self.empty_polls += 1;
+        if self.empty_polls < EMPTY_POLLS {
+            cx.schedule(task);
+        } else {
+            self.empty_polls = 0;
+            cx.await_receive(device, task);
+        }
+        Ran::Nothing
+    }
+
+    /// Counts frames, and sets what is known of each: MAC header, packet type, time.
+    #[inline]
+    fn mark(&mut self, batch: &mut Batch, now: i64) {
+        let (packets, bytes) = batch.tally();
+        self.count += packets;
+        self.bytes += bytes;
+        for packet in batch.iter_mut() {
+            packet.set_mac_header(0);
+            packet.set_packet_type(packet_type(packet, &self.mac.0));
+            if now != 0 {
+                packet.set_timestamp(now);
+            }
+        }
+    }
+}
+
+impl Element for Receiver {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Receive) else {
             let interface = &self.interface;
             return Err(cx.error(format_args!(
@@ -77,19 +116,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether packets that stand for several may go on from every element that receives from this
-    /// interface. All are configured.
-    fn segments_go_on(&self, cx: &mut Cx<'_>) -> bool {
-        let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
-        elements.all(|id| {
-            let other = cx.link::<dyn Receives>(id).and_then(|link| cx.view(link));
-            let receives = other.is_some_and(|other| other.receives_from(&self.interface));
-            (id != cx.id() && !receives) || cx.segments_go_on(id)
-        })
-    }
-
     #[inline]
-    pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let Some((device, task)) = self.opened else {
             return Ran::Nothing;
         };
@@ -127,32 +155,11 @@ impl Receiver {
         cx.schedule(task);
         Ran::Worked
     }
+}
 
-    fn found_nothing(&mut self, cx: &mut Cx<'_>, device: DeviceId, task: TaskId) -> Ran {
-        self.left = 0;
-        self.empty_polls += 1;
-        if self.empty_polls < EMPTY_POLLS {
-            cx.schedule(task);
-        } else {
-            self.empty_polls = 0;
-            cx.await_receive(device, task);
-        }
-        Ran::Nothing
-    }
-
-    /// Counts frames, and sets what is known of each: MAC header, packet type, time.
-    #[inline]
-    fn mark(&mut self, batch: &mut Batch, now: i64) {
-        let (packets, bytes) = batch.tally();
-        self.count += packets;
-        self.bytes += bytes;
-        for packet in batch.iter_mut() {
-            packet.set_mac_header(0);
-            packet.set_packet_type(packet_type(packet, &self.mac.0));
-            if now != 0 {
-                packet.set_timestamp(now);
-            }
-        }
+impl Receives for Receiver {
+    fn receives_from(&self, interface: &str) -> bool {
+        self.interface == interface
     }
 }
 

@@ -20,7 +20,6 @@ pub struct Sender {
     drops: u64,
     /// The interface's Ethernet address.
     #[handler(read)]
-    #[init(EtherAddress::ZERO)]
     mac: EtherAddress,
     /// Its largest IP packet, in bytes.
     #[handler(read)]
@@ -47,84 +46,6 @@ impl Sender {
 }
 
 impl Sender {
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(device) = cx.device(&self.interface, Side::Transmit) else {
-            let interface = &self.interface;
-            return Err(cx.error(format_args!(
-                "{interface}: no such interface; name one that the guest was given"
-            )));
-        };
-        let info = cx.device_info(device);
-        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
-        self.device = Some(device);
-        if !cx.input_is_push(0) {
-            let task = cx.task();
-            cx.schedule(task);
-            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
-        }
-        Ok(())
-    }
-
-    /// Sends what was pushed; what does not fit is dropped and counted.
-    #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let Some(device) = self.device else {
-            return;
-        };
-        self.transmit(cx, device, batch);
-        if !batch.is_empty() {
-            self.drops += batch.tally().0;
-            cx.pool().recycle(batch);
-        }
-    }
-
-    /// Pulls as much as there is room for, and sends it.
-    #[inline]
-    pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
-        let (Some(device), Some((task, _))) = (self.device, &self.pull) else {
-            return Ran::Nothing;
-        };
-        let task = *task;
-        let mut batch = match self.held.take() {
-            Some(batch) => batch,
-            None => cx.batch(),
-        };
-        if self.left == 0 {
-            self.left = self.burst;
-        }
-        let mut most = batch.len();
-        if batch.is_empty() {
-            let room = cx.device_info(device).room();
-            if room == 0 {
-                cx.done(batch);
-                self.left = 0;
-                cx.await_room(device, task);
-                return Ran::Nothing;
-            }
-            most = room.min(self.left as usize).min(cx.limit());
-            cx.pull(0, &mut batch, most);
-        }
-        let pulled = batch.len();
-        self.transmit(cx, device, &mut batch);
-        if !batch.is_empty() {
-            let sent = pulled - batch.len();
-            self.held = Some(batch);
-            self.left = 0;
-            cx.await_room(device, task);
-            return Ran::worked(sent > 0);
-        }
-        cx.done(batch);
-        self.left = self.left.saturating_sub(pulled as u32);
-        if pulled == most && self.left > 0 {
-            return Ran::More;
-        }
-        self.left = 0;
-        if pulled == most || self.may_pull(cx) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
-    }
-
     /// Whether the notifiers upstream say that there may be something to pull.
     fn may_pull(&self, cx: &Cx<'_>) -> bool {
         matches!(&self.pull, Some((_, signal)) if cx.is_active(signal))
@@ -168,14 +89,93 @@ impl Sender {
         if self.pull.is_some() {
             self.held = Some(held);
         } else {
-            self.push(cx, &mut held);
+            self.push(cx, 0, &mut held);
             cx.done(held);
         }
     }
+}
 
-    pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
+impl Element for Sender {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let Some(device) = cx.device(&self.interface, Side::Transmit) else {
+            let interface = &self.interface;
+            return Err(cx.error(format_args!(
+                "{interface}: no such interface; name one that the guest was given"
+            )));
+        };
+        let info = cx.device_info(device);
+        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
+        self.device = Some(device);
+        if !cx.input_is_push(0) {
+            let task = cx.task();
+            cx.schedule(task);
+            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(batch) = self.held.take() {
             cx.done(batch);
         }
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let Some(device) = self.device else {
+            return 0;
+        };
+        self.transmit(cx, device, batch);
+        if !batch.is_empty() {
+            self.drops += batch.tally().0;
+            cx.pool().recycle(batch);
+        }
+        0
+    }
+
+    #[inline]
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let (Some(device), Some((task, _))) = (self.device, &self.pull) else {
+            return Ran::Nothing;
+        };
+        let task = *task;
+        let mut batch = match self.held.take() {
+            Some(batch) => batch,
+            None => cx.batch(),
+        };
+        if self.left == 0 {
+            self.left = self.burst;
+        }
+        let mut most = batch.len();
+        if batch.is_empty() {
+            let room = cx.device_info(device).room();
+            if room == 0 {
+                cx.done(batch);
+                self.left = 0;
+                cx.await_room(device, task);
+                return Ran::Nothing;
+            }
+            most = room.min(self.left as usize).min(cx.limit());
+            cx.pull(0, &mut batch, most);
+        }
+        let pulled = batch.len();
+        self.transmit(cx, device, &mut batch);
+        if !batch.is_empty() {
+            let sent = pulled - batch.len();
+            self.held = Some(batch);
+            self.left = 0;
+            cx.await_room(device, task);
+            return Ran::worked(sent > 0);
+        }
+        cx.done(batch);
+        self.left = self.left.saturating_sub(pulled as u32);
+        if pulled == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        if pulled == most || self.may_pull(cx) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
     }
 }

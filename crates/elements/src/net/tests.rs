@@ -1,10 +1,8 @@
 //! Packets that stand for several, through routers.
 
+use crate::testing::*;
 use packet::checksum::pseudo_header_v6;
 use packet::segmenter::Segmenter;
-use proptest::prelude::*;
-
-use crate::testing::*;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// What makes of an IP packet a frame that goes out.

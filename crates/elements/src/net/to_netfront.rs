@@ -23,42 +23,18 @@ pub struct ToNetfront {
     /// Most frames pulled each time it is scheduled.
     #[arg(positional, default = 64)]
     burst: u32,
-    #[flatten]
+    #[delegate(configured = complete)]
     sender: Sender,
 }
 
 impl ToNetfront {
-    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
-        self.sender.take_over(cx, &mut old.sender);
-    }
-}
-
-impl Element for ToNetfront {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.burst == 0 {
             return Err(args.fail("BURST must be at least 1"));
         }
         self.sender.interface.clone_from(&self.interface);
         self.sender.burst = self.burst;
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.sender.initialize(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.sender.cleanup(cx);
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.sender.push(cx, batch);
-        0
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.sender.run_task(cx)
     }
 }
 

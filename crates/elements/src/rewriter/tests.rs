@@ -1,7 +1,5 @@
 //! Rewriters at work: whole elements, packet by packet, in simulated time.
 
-use proptest::prelude::*;
-
 use crate::testing::*;
 
 /// A rewriter `rw` with two inputs and outputs around `config`, and its packets checked.

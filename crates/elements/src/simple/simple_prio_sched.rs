@@ -18,18 +18,14 @@ use crate::standard::prio_sched::PrioSched;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "l", segments)]
 pub struct SimplePrioSched {
+    #[delegate(initialize = ask_always)]
     sched: PrioSched,
 }
 
-impl Element for SimplePrioSched {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+impl SimplePrioSched {
+    fn ask_always(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.sched.ask_always(cx);
         Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        self.sched.pull(cx, port, batch, most);
     }
 }
 

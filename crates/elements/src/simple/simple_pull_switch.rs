@@ -18,26 +18,9 @@ use crate::standard::chosen_input::ChosenInput;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "l", segments, live, provides(Llrpcs))]
 pub struct SimplePullSwitch {
-    #[flatten]
+    #[delegate]
+    #[init(ChosenInput::silent())]
     chosen: ChosenInput,
-}
-
-impl Llrpcs for SimplePullSwitch {
-    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
-        self.chosen.llrpc(cx, call, data)
-    }
-}
-
-impl Element for SimplePullSwitch {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.chosen.choose(cx);
-        Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.chosen.pull(cx, batch, most);
-    }
 }
 
 #[cfg(test)]

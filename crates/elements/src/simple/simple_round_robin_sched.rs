@@ -19,18 +19,14 @@ use crate::standard::round_robin_sched::RoundRobinSched;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "l", segments, alias("SimpleRRSched"))]
 pub struct SimpleRoundRobinSched {
+    #[delegate(initialize = ask_always)]
     sched: RoundRobinSched,
 }
 
-impl Element for SimpleRoundRobinSched {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+impl SimpleRoundRobinSched {
+    fn ask_always(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.sched.ask_always(cx);
         Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        self.sched.pull(cx, port, batch, most);
     }
 }
 

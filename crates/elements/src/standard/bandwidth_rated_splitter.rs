@@ -19,27 +19,16 @@ use crate::prelude::*;
 #[element(ports = "1/1-2", processing = "h", live)]
 #[outputs("packets within the bandwidth", "the others")]
 pub struct BandwidthRatedSplitter {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     bucket: RateBucket<true>,
     /// The bucket holds that number of bytes; not together with BURST_DURATION.
     #[arg]
     burst_bytes: Option<u32>,
 }
 
-impl Element for BandwidthRatedSplitter {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.bucket.configured(args, self.burst_bytes)
-    }
-
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.bucket.started = true;
-        Ok(())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.bucket.split(cx, batch);
-        0
+impl BandwidthRatedSplitter {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.bucket.set_burst(args, self.burst_bytes)
     }
 }
 

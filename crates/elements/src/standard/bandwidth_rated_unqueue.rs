@@ -17,29 +17,16 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l/h", live)]
 pub struct BandwidthRatedUnqueue {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     rated: RatedPull<true>,
     /// The bucket holds that number of bytes; not together with BURST_DURATION.
     #[arg]
     burst_bytes: Option<u32>,
 }
 
-impl Element for BandwidthRatedUnqueue {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.rated.bucket.configured(args, self.burst_bytes)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.rated.initialize(cx);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        self.rated.run_task(cx, task)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.rated.wake(cx);
+impl BandwidthRatedUnqueue {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.rated.bucket.set_burst(args, self.burst_bytes)
     }
 }
 

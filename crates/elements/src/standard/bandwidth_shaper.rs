@@ -16,20 +16,8 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l", live, segments)]
 pub struct BandwidthShaper {
-    #[flatten]
+    #[delegate]
     shape: RateShape<true>,
-}
-
-impl Element for BandwidthShaper {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.shape.set_rate(cx);
-        Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        self.shape.pull(cx, port, batch, most);
-    }
 }
 
 #[cfg(test)]

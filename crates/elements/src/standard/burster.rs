@@ -15,33 +15,16 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l/h", is_a("TimedUnqueue"))]
 pub struct Burster {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     timed: TimedPull,
     /// Most packets at a time.
     #[arg(positional, default = 8)]
     burst: i32,
 }
 
-impl Element for Burster {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if self.burst > 0 {
-            Ok(())
-        } else {
-            Err(args.fail("bad BURST"))
-        }
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timed.initialize(cx);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.timed.run_task(cx, self.burst.unsigned_abs())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.timed.run_timer(cx);
+impl Burster {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.timed.set_burst(args, self.burst)
     }
 }
 

@@ -11,6 +11,9 @@ pub(crate) struct ChosenInput {
     input: i32,
     chosen: Option<usize>,
     signal: Option<SignalId>,
+    /// Whether it has a notifier.
+    #[init(true)]
+    notifies: bool,
     inputs: Vec<Signal>,
 }
 
@@ -38,31 +41,18 @@ impl ChosenInput {
 }
 
 impl ChosenInput {
+    /// A choice without a notifier.
+    pub fn silent() -> ChosenInput {
+        ChosenInput {
+            notifies: false,
+            ..ChosenInput::default()
+        }
+    }
+
     /// Chooses the input that was configured.
-    pub fn choose(&mut self, cx: &Cx<'_>) {
+    fn choose(&mut self, cx: &Cx<'_>) {
         let input = usize::try_from(self.input).ok();
         self.chosen = input.filter(|input| *input < cx.inputs());
-    }
-
-    /// Chooses the input that was configured, and makes the notifier.
-    pub fn choose_and_notify(&mut self, cx: &mut Cx<'_>) {
-        self.choose(cx);
-        let active = self.may_give(cx);
-        let signal = *self
-            .signal
-            .get_or_insert_with(|| cx.signal(Notice::Empty, active));
-        cx.set_signal(signal, active);
-    }
-
-    /// Finds the notifiers of the inputs.
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        // An input that has something wakes the puller; if it is not the chosen one, the next pull
-        // puts it to sleep again.
-        if let Some(signal) = self.signal {
-            let inputs = 0..cx.inputs();
-            self.inputs = inputs.map(|i| cx.lead_upstream(i, signal)).collect();
-        }
-        Ok(())
     }
 
     /// Whether there may be something to be pulled.
@@ -82,31 +72,10 @@ impl ChosenInput {
             }
         }
     }
+}
 
-    #[inline]
-    pub fn pull(&self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        if let Some(input) = self.chosen {
-            cx.pull(input, batch, most);
-        }
-        if let Some(signal) = self.signal {
-            let active = !batch.is_empty() || self.may_give(cx);
-            cx.set_signal(signal, active);
-        }
-    }
-
-    pub fn notifier(&self, notice: Notice) -> Search {
-        match (notice, self.signal) {
-            (Notice::Empty, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
-    }
-
-    pub fn llrpc(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: Llrpc,
-        data: &mut [u8],
-    ) -> Result<(), HandlerError> {
+impl Llrpcs for ChosenInput {
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         match call {
             Llrpc::GET_SWITCH => llrpc::set_word(data, self.switch() as u32),
             Llrpc::SET_SWITCH => {
@@ -114,6 +83,40 @@ impl ChosenInput {
                 Ok(())
             }
             _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for ChosenInput {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.choose(cx);
+        if self.notifies {
+            let active = self.may_give(cx);
+            let signal = cx.signal(Notice::Empty, active);
+            self.signal = Some(signal);
+            cx.set_signal(signal, active);
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        // An input that has something wakes the puller; if it is not the chosen one, the next pull
+        // puts it to sleep again.
+        if let Some(signal) = self.signal {
+            let inputs = 0..cx.inputs();
+            self.inputs = inputs.map(|i| cx.lead_upstream(i, signal)).collect();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        if let Some(input) = self.chosen {
+            cx.pull(input, batch, most);
+        }
+        if let Some(signal) = self.signal {
+            let active = !batch.is_empty() || self.may_give(cx);
+            cx.set_signal(signal, active);
         }
     }
 }

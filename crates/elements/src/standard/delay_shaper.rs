@@ -15,7 +15,7 @@ use crate::prelude::*;
 /// # See also
 /// DelayUnqueue, LinkUnqueue, Shaper, BandwidthShaper, SetTimestamp
 #[derive(Element)]
-#[element(ports = "1/1", processing = "l", segments, provides(Notifier))]
+#[element(ports = "1/1", processing = "l", segments)]
 pub struct DelayShaper {
     /// The delay. A packet that waits keeps its own when the delay changes.
     #[arg(mandatory, read = interval, write, calm, error = "delay must be a timestamp")]
@@ -34,19 +34,9 @@ impl DelayShaper {
     }
 }
 
-impl Notifier for DelayShaper {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.signal) {
-            (Notice::Empty, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
-    }
-}
-
 impl Element for DelayShaper {
     fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.signal
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.signal = Some(cx.signal(Notice::Empty, true));
         Ok(())
     }
 

@@ -75,8 +75,6 @@ impl Element for DelayUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const MS: u64 = 1_000_000;

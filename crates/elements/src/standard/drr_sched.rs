@@ -19,7 +19,7 @@ use crate::prelude::*;
 /// # See also
 /// RoundRobinSched, StrideSched, PrioSched
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", provides(Notifier))]
+#[element(ports = "-/1", processing = "l")]
 pub struct DRRSched {
     /// Bytes added to an input's deficit at each turn. If it is at least the length of the longest
     /// packet, every pull finds a packet if there is one.
@@ -70,22 +70,12 @@ impl DRRSched {
     }
 }
 
-impl Notifier for DRRSched {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.signal) {
-            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
-            _ => Search::Pass,
-        }
-    }
-}
-
 impl Element for DRRSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.quantum < 1 {
             return Err(args.fail("bad QUANTUM"));
         }
-        self.signal
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.signal = Some(cx.relay_signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -128,8 +118,6 @@ impl Element for DRRSched {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn rig(quantum: u32, inputs: usize) -> Rig {

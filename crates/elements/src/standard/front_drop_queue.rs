@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, and drops the oldest when it is full.
@@ -19,16 +19,15 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage),
+    provides(Storage),
     is_a("SimpleQueue", "NotifierQueue")
 )]
 #[outputs("packets stored", "packets dropped to make room")]
 pub struct FrontDropQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::Oldest, Sleep::Late, false))]
     storage: QueueStorage,
 }
-
-queue!(FrontDropQueue, Oldest, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {

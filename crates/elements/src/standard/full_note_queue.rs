@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep, TestedQueue};
 use crate::prelude::*;
 
 /// Stores packets first in, first out: another name of Queue.
@@ -17,16 +17,15 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage, TestedQueue),
+    provides(Storage, TestedQueue),
     is_a("SimpleQueue", "NotifierQueue", "Queue")
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct FullNoteQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Late, true))]
     storage: QueueStorage,
 }
-
-queue!(FullNoteQueue, New, sleep: Late, nonfull: true);
 
 #[cfg(test)]
 mod tests {

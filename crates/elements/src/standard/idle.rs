@@ -15,16 +15,15 @@ use crate::prelude::*;
 /// # See also
 /// Discard, Null
 #[derive(Element)]
-#[element(ports = "-/-", flow = "x/y", segments, provides(Notifier))]
+#[element(ports = "-/-", flow = "x/y", segments)]
 pub struct Idle;
 
-impl Notifier for Idle {
-    fn notifier(&self, _notice: Notice, _port: usize) -> Search {
-        Search::Never
-    }
-}
-
 impl Element for Idle {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        cx.never_notifies();
+        Ok(())
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         cx.pool().recycle(batch);
         0

@@ -11,7 +11,7 @@ use crate::prelude::*;
 /// # See also
 /// RatedSource, TimedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers, provides(Notifier))]
+#[element(ports = "0/1", processing = "a", handlers)]
 pub struct InfiniteSource {
     #[flatten]
     payload: SourceData,
@@ -43,12 +43,6 @@ impl InfiniteSource {
         self.make_template();
         self.pace.wake(cx);
         Ok(())
-    }
-}
-
-impl Notifier for InfiniteSource {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 }
 

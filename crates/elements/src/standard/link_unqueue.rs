@@ -199,8 +199,6 @@ impl Element for LinkUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const MS: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, or last in, first out.
@@ -21,7 +21,7 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage),
+    provides(Storage),
     is_a("SimpleQueue", "NotifierQueue")
 )]
 #[inputs(
@@ -30,11 +30,10 @@ use crate::prelude::*;
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MixedQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Late, false))]
     storage: QueueStorage,
 }
-
-queue!(MixedQueue, New, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {

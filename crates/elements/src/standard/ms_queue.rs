@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep, TestedQueue};
 use crate::prelude::*;
 
 /// Stores packets first in, first out: an old name of ThreadSafeQueue.
@@ -17,23 +17,22 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage, TestedQueue),
+    provides(Storage, TestedQueue),
     is_a(
         "SimpleQueue",
         "NotifierQueue",
         "FullNoteQueue",
         "Queue",
         "ThreadSafeQueue"
-    )
+    ),
+    deprecated = "use ThreadSafeQueue instead"
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MSQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Late, true))]
     storage: QueueStorage,
 }
-
-queue!(MSQueue, New, sleep: Late, nonfull: true,
-    warning: "MSQueue is deprecated, use ThreadSafeQueue instead");
 
 #[cfg(test)]
 mod tests {

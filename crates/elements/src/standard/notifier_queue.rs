@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, with an empty notifier.
@@ -19,16 +19,15 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage),
+    provides(Storage),
     is_a("SimpleQueue")
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct NotifierQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Late, false))]
     storage: QueueStorage,
 }
-
-queue!(NotifierQueue, New, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {

@@ -21,40 +21,12 @@ use crate::prelude::*;
     processing = "l",
     segments,
     live,
-    provides(Notifier, Llrpcs),
+    provides(Llrpcs),
     is_a("SimplePullSwitch")
 )]
 pub struct PullSwitch {
-    #[flatten]
+    #[delegate]
     chosen: ChosenInput,
-}
-
-impl Llrpcs for PullSwitch {
-    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
-        self.chosen.llrpc(cx, call, data)
-    }
-}
-
-impl Notifier for PullSwitch {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.chosen.notifier(notice)
-    }
-}
-
-impl Element for PullSwitch {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.chosen.choose_and_notify(cx);
-        Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.chosen.initialize(cx)
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.chosen.pull(cx, batch, most);
-    }
 }
 
 #[cfg(test)]

@@ -32,15 +32,6 @@ pub(crate) enum Sleep {
     AtOnce,
 }
 
-/// How a queue differs from others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Discipline {
-    pub overflow: Overflow,
-    pub sleep: Sleep,
-    /// Whether a notifier says when it is full.
-    pub nonfull: bool,
-}
-
 /// Packets of a queue, up to its capacity.
 #[derive(Component)]
 #[component(handlers)]
@@ -56,8 +47,12 @@ pub(crate) struct QueueStorage {
     drops: u64,
     packets: Fifo,
     sleepiness: u32,
+    #[init(Overflow::New)]
+    overflow: Overflow,
     #[init(Sleep::Never)]
     sleep: Sleep,
+    /// Whether a notifier says when it is full.
+    tells_full: bool,
     nonempty: Option<SignalId>,
     nonfull: Option<SignalId>,
 }
@@ -88,23 +83,14 @@ impl QueueStorage {
 }
 
 impl QueueStorage {
-    /// Allocates memory for the capacity, and makes the notifiers that are wanted.
-    pub fn configured(
-        &mut self,
-        cx: &mut Cx<'_>,
-        args: &Args<'_>,
-        discipline: Discipline,
-    ) -> Result<(), Failed> {
-        self.sleep = discipline.sleep;
-        if self.sleep != Sleep::Never {
-            self.nonempty
-                .get_or_insert_with(|| cx.signal(Notice::Empty, false));
+    /// A queue's storage; `tells_full` if a notifier says when it is full.
+    pub fn new(overflow: Overflow, sleep: Sleep, tells_full: bool) -> QueueStorage {
+        QueueStorage {
+            overflow,
+            sleep,
+            tells_full,
+            ..QueueStorage::default()
         }
-        if discipline.nonfull {
-            self.nonfull
-                .get_or_insert_with(|| cx.signal(Notice::Full, true));
-        }
-        self.fit(cx).map_err(|e| args.fail(e))
     }
 
     /// Allocates memory for the capacity. If more packets are stored than fit, the last are dropped.
@@ -138,13 +124,13 @@ impl QueueStorage {
     }
 
     /// Packets that it has room for.
-    pub fn room(&self) -> usize {
+    pub fn free(&self) -> usize {
         self.capacity().saturating_sub(self.packets.len())
     }
 
     fn tell_nonfull(&self, cx: &mut Cx<'_>) {
         if let Some(signal) = self.nonfull {
-            cx.set_signal(signal, self.room() > 0);
+            cx.set_signal(signal, self.free() > 0);
         }
     }
 
@@ -155,30 +141,30 @@ impl QueueStorage {
         if let (Some(signal), false) = (self.nonempty, self.packets.is_empty()) {
             cx.set_signal(signal, true);
         }
-        if self.room() == 0 {
+        if self.free() == 0 {
             self.tell_nonfull(cx);
         }
     }
 
     /// Takes in a batch behind what is stored.
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
+    fn push_back(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         cx.prefetcher().step(batch.len());
-        if batch.len() <= self.room() {
+        if batch.len() <= self.free() {
             // Memory for the capacity was allocated when it was set.
             self.packets.append(batch);
         } else {
-            self.push_overflowing(cx, batch, overflow);
+            self.push_overflowing(cx, batch);
         }
         self.arrived(cx);
     }
 
     #[cold]
-    fn push_overflowing(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
+    fn push_overflowing(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.drain() {
-            if self.room() > 0 {
+            if self.free() > 0 {
                 self.put_back(cx, packet);
-            } else if overflow == Overflow::New {
+            } else if self.overflow == Overflow::New {
                 self.drop(cx, packet);
             } else {
                 let oldest = self.packets.pop_front();
@@ -219,14 +205,14 @@ impl QueueStorage {
 
     /// Takes in a batch before what is stored: the last packet of it leaves first. Where there is
     /// no room, the packets at the end go.
-    pub fn push_front(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push_front(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.drain() {
-            if self.room() == 0
+            if self.free() == 0
                 && let Some(last) = self.packets.pop_back()
             {
                 self.drop(cx, last);
             }
-            if self.room() == 0 {
+            if self.free() == 0 {
                 self.drop(cx, packet);
             } else {
                 self.put_front(cx, packet);
@@ -256,49 +242,18 @@ impl QueueStorage {
         cx.emit(1, packet);
     }
 
-    #[inline]
-    pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        let was_full = self.room() == 0;
-        let n = self.packets.take(batch, most);
-        if self.packets.len() > NEAR {
-            // The packets that are pulled next have been here for a while, and are far by now.
-            cx.prefetcher().announce(self.packets.iter().take(n));
-        }
-        if was_full {
-            self.tell_nonfull(cx);
-        }
-        if self.sleep == Sleep::AtOnce {
-            self.tell_empty(cx);
-        } else if n > 0 {
-            self.sleepiness = 0;
-        } else if self.sleepiness < SLEEPINESS {
-            self.sleepiness += 1;
-        } else if let Some(signal) = self.nonempty {
-            cx.set_signal(signal, false);
-        }
-    }
-
     fn tell_empty(&self, cx: &mut Cx<'_>) {
         if let (Some(signal), true) = (self.nonempty, self.packets.is_empty()) {
             cx.set_signal(signal, false);
         }
     }
 
-    pub fn notifier(&self, notice: Notice, port: usize) -> Search {
-        let signal = match notice {
-            Notice::Empty if port == 0 => self.nonempty,
-            Notice::Full => self.nonfull,
-            Notice::Empty => None,
-        };
-        signal.map_or(Search::Pass, Search::Stop)
-    }
-
     /// Takes over what `old` stores, as far as there is room: the oldest packets, or the youngest
     /// if those are kept when there is none.
-    pub fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut QueueStorage, overflow: Overflow) {
+    pub fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut QueueStorage) {
         let old_length = old.packets.len();
         let lost = old_length.saturating_sub(self.capacity());
-        if overflow == Overflow::Oldest {
+        if self.overflow == Overflow::Oldest {
             for _ in 0..lost {
                 old.packets
                     .pop_front()
@@ -337,84 +292,62 @@ impl Interface for dyn TestedQueue {
     const NAME: &'static str = "Queue";
 }
 
-/// The work of a queue element, which differs by its [`Discipline`] only.
-macro_rules! queue {
-    (
-        $name:ident, $overflow:ident, sleep: $sleep:ident, nonfull: $nonfull:literal
-        $(, warning: $warning:literal)?
-    ) => {
-        impl $name {
-            const DISCIPLINE: $crate::standard::queue_storage::Discipline =
-                $crate::standard::queue_storage::Discipline {
-                    overflow: $crate::standard::queue_storage::Overflow::$overflow,
-                    sleep: $crate::standard::queue_storage::Sleep::$sleep,
-                    nonfull: $nonfull,
-                };
-
-            fn take_over(&mut self, cx: &mut router::Cx<'_>, old: &mut Self) {
-                let overflow = Self::DISCIPLINE.overflow;
-                self.storage.take_over(cx, &mut old.storage, overflow);
-            }
-        }
-
-        impl router::Storage for $name {
-            fn stored(&self) -> usize {
-                self.storage.len()
-            }
-
-            fn room(&self) -> Option<usize> {
-                Some(self.storage.room())
-            }
-        }
-
-        impl $crate::standard::queue_storage::TestedQueue for $name {
-            fn storage(&mut self) -> &mut $crate::standard::queue_storage::QueueStorage {
-                &mut self.storage
-            }
-        }
-
-        impl router::Notifier for $name {
-            fn notifier(&self, notice: router::Notice, port: usize) -> router::Search {
-                self.storage.notifier(notice, port)
-            }
-        }
-
-        impl router::Element for $name {
-            fn configured(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                $(args.warning($warning);)?
-                self.storage.configured(cx, args, Self::DISCIPLINE)
-            }
-
-            #[inline]
-            fn push(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                port: usize,
-                batch: &mut packet::Batch,
-            ) -> usize {
-                if port == 0 {
-                    self.storage.push(cx, batch, Self::DISCIPLINE.overflow);
-                } else {
-                    self.storage.push_front(cx, batch);
-                }
-                0
-            }
-
-            #[inline]
-            fn pull(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _port: usize,
-                batch: &mut packet::Batch,
-                most: usize,
-            ) {
-                self.storage.pull(cx, batch, most);
-            }
-        }
-    };
+impl TestedQueue for QueueStorage {
+    fn storage(&mut self) -> &mut QueueStorage {
+        self
+    }
 }
-pub(crate) use queue;
+
+impl Storage for QueueStorage {
+    fn stored(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn room(&self) -> Option<usize> {
+        Some(self.free())
+    }
+}
+
+impl Element for QueueStorage {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.sleep != Sleep::Never {
+            self.nonempty = Some(cx.signal(Notice::Empty, false));
+        }
+        if self.tells_full {
+            self.nonfull = Some(cx.signal(Notice::Full, true));
+        }
+        self.fit(cx).map_err(|e| args.fail(e))
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if port == 0 {
+            self.push_back(cx, batch);
+        } else {
+            self.push_front(cx, batch);
+        }
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let was_full = self.free() == 0;
+        let n = self.packets.take(batch, most);
+        if self.packets.len() > NEAR {
+            // The packets that are pulled next have been here for a while, and are far by now.
+            cx.prefetcher().announce(self.packets.iter().take(n));
+        }
+        if was_full {
+            self.tell_nonfull(cx);
+        }
+        if self.sleep == Sleep::AtOnce {
+            self.tell_empty(cx);
+        } else if n > 0 {
+            self.sleepiness = 0;
+        } else if self.sleepiness < SLEEPINESS {
+            self.sleepiness += 1;
+        } else if let Some(signal) = self.nonempty {
+            cx.set_signal(signal, false);
+        }
+    }
+}

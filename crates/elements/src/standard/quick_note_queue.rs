@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, with an empty notifier that acts at once.
@@ -20,16 +20,15 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage),
+    provides(Storage),
     is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue")
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct QuickNoteQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::AtOnce, true))]
     storage: QueueStorage,
 }
-
-queue!(QuickNoteQueue, New, sleep: AtOnce, nonfull: true);
 
 #[cfg(test)]
 mod tests {

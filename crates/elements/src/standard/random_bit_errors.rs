@@ -156,8 +156,6 @@ impl Element for RandomBitErrors {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::testing::*;
 

@@ -115,8 +115,6 @@ impl Element for RandomSample {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     /// Packets that pass and do not, of 10000, pulled or pushed.

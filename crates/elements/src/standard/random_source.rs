@@ -11,7 +11,7 @@ use crate::prelude::*;
 /// # See also
 /// InfiniteSource, RatedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers, provides(Notifier))]
+#[element(ports = "0/1", processing = "a", handlers)]
 pub struct RandomSource {
     /// Length of each packet, 0 to 65535 bytes.
     #[arg(mandatory, read)]
@@ -51,12 +51,6 @@ impl RandomSource {
         let length = length.filter(|length| is_length(*length));
         self.length = length.ok_or("length must be an integer from 0 to 65535")?;
         Ok(())
-    }
-}
-
-impl Notifier for RandomSource {
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 }
 

@@ -56,7 +56,7 @@ impl<const BYTES: bool> RateBucket<BYTES> {
     const NEEDED: u64 = if BYTES { LONGEST } else { 1 };
 
     /// Sets up what was configured. `size` is the argument BURST_SIZE, or BURST_BYTES.
-    pub fn configured(&mut self, args: &Args<'_>, size: Option<u32>) -> Result<(), Failed> {
+    pub fn set_burst(&mut self, args: &Args<'_>, size: Option<u32>) -> Result<(), Failed> {
         if self.burst_duration.is_some() && size.is_some() {
             let keyword = if BYTES { "BURST_BYTES" } else { "BURST_SIZE" };
             let both = format_args!("cannot specify both BURST_DURATION and {keyword}");
@@ -125,9 +125,21 @@ impl<const BYTES: bool> RateBucket<BYTES> {
             .take(if BYTES { packet.len() as u64 } else { 1 });
     }
 
-    /// Leaves packets in the batch as far as they may pass, and sends the others to output 1.
+    /// When the next packet may pass, if ever.
+    pub fn ready(&self) -> Option<Steady> {
+        self.tokens.ready(Self::NEEDED)
+    }
+}
+
+/// Splits what is pushed by the rate.
+impl<const BYTES: bool> Element for RateBucket<BYTES> {
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.started = true;
+        Ok(())
+    }
+
     #[inline]
-    pub fn split(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.fill(cx.steady());
         batch.filter(
             &mut (self, cx),
@@ -140,10 +152,6 @@ impl<const BYTES: bool> RateBucket<BYTES> {
             },
             |(_, cx), packet, ()| cx.emit(1, packet),
         );
-    }
-
-    /// When the next packet may pass, if ever.
-    pub fn ready(&self) -> Option<Steady> {
-        self.tokens.ready(Self::NEEDED)
+        0
     }
 }

@@ -35,14 +35,6 @@ impl<const BYTES: bool> RatedPull<BYTES> {
 }
 
 impl<const BYTES: bool> RatedPull<BYTES> {
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
-        let task = cx.task();
-        cx.schedule(task);
-        self.signal = cx.upstream_signal(0, Some(task));
-        (self.bucket.task, self.timer) = (Some(task), Some(cx.timer()));
-        self.bucket.started = true;
-    }
-
     /// Pulls what the bucket allows; returns whether it allowed anything.
     fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> bool {
         let mut any = false;
@@ -68,7 +60,25 @@ impl<const BYTES: bool> RatedPull<BYTES> {
         all
     }
 
-    pub fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+    /// Schedules the task.
+    fn wake(&mut self, cx: &mut Cx<'_>) {
+        if let Some(task) = self.bucket.task {
+            cx.schedule(task);
+        }
+    }
+}
+
+impl<const BYTES: bool> Element for RatedPull<BYTES> {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.bucket.task, self.timer) = (Some(task), Some(cx.timer()));
+        self.bucket.started = true;
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         self.runs += 1;
         if !self.active {
             return Ran::Nothing;
@@ -97,10 +107,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
         Ran::worked(pulled > 0)
     }
 
-    /// Schedules the task.
-    pub fn wake(&mut self, cx: &mut Cx<'_>) {
-        if let Some(task) = self.bucket.task {
-            cx.schedule(task);
-        }
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.wake(cx);
     }
 }

@@ -197,8 +197,6 @@ impl Element for RatedSource {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;

@@ -19,34 +19,21 @@ use crate::prelude::*;
 #[element(ports = "1/1-2", processing = "h", live)]
 #[outputs("packets within the rate", "the others")]
 pub struct RatedSplitter {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     bucket: RateBucket<false>,
     /// The bucket holds that number of packets; not together with BURST_DURATION.
     #[arg]
     burst_size: Option<u32>,
 }
 
-impl Element for RatedSplitter {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.bucket.configured(args, self.burst_size)
-    }
-
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.bucket.started = true;
-        Ok(())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.bucket.split(cx, batch);
-        0
+impl RatedSplitter {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.bucket.set_burst(args, self.burst_size)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;

@@ -18,36 +18,21 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l/h", live)]
 pub struct RatedUnqueue {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     rated: RatedPull<false>,
     /// The bucket holds that number of packets; not together with BURST_DURATION.
     #[arg]
     burst_size: Option<u32>,
 }
 
-impl Element for RatedUnqueue {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.rated.bucket.configured(args, self.burst_size)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.rated.initialize(cx);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        self.rated.run_task(cx, task)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.rated.wake(cx);
+impl RatedUnqueue {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.rated.bucket.set_burst(args, self.burst_size)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;

@@ -43,8 +43,6 @@ impl Element for Resize {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     proptest! {

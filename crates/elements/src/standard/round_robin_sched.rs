@@ -96,8 +96,6 @@ impl Element for RoundRobinSched {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     fn rig(class: &str, inputs: usize) -> Rig {

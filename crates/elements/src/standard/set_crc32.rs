@@ -34,8 +34,6 @@ impl Element for SetCRC32 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     /// The sum bit by bit.

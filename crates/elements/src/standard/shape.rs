@@ -31,26 +31,8 @@ impl<const BYTES: bool> RateShape<BYTES> {
 
 impl<const BYTES: bool> RateShape<BYTES> {
     /// Takes the rate that was configured.
-    pub fn set_rate(&mut self, cx: &mut Cx<'_>) {
+    fn set_rate(&mut self, cx: &mut Cx<'_>) {
         self.gaps.set_rate(self.rate.0, cx.steady());
-    }
-
-    /// Pulls for `port`: packets within the rate for output 0, others for output 1.
-    #[inline]
-    pub fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        let allowed = self.gaps.allowed(cx.steady());
-        if port == 1 {
-            if allowed == 0 {
-                cx.pull(0, batch, most);
-            }
-        } else if !BYTES {
-            if allowed > 0 {
-                cx.pull(0, batch, (most as u64).min(allowed) as usize);
-                self.gaps.count(batch.len() as u64);
-            }
-        } else {
-            self.pull_bytes(cx, batch, most, allowed);
-        }
     }
 
     /// Pulls one packet after the other while less than `allowed` bytes were pulled.
@@ -67,5 +49,29 @@ impl<const BYTES: bool> RateShape<BYTES> {
             }
         }
         self.gaps.count(bytes);
+    }
+}
+
+impl<const BYTES: bool> Element for RateShape<BYTES> {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.set_rate(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        let allowed = self.gaps.allowed(cx.steady());
+        if port == 1 {
+            if allowed == 0 {
+                cx.pull(0, batch, most);
+            }
+        } else if !BYTES {
+            if allowed > 0 {
+                cx.pull(0, batch, (most as u64).min(allowed) as usize);
+                self.gaps.count(batch.len() as u64);
+            }
+        } else {
+            self.pull_bytes(cx, batch, most, allowed);
+        }
     }
 }

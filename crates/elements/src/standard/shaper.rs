@@ -17,26 +17,12 @@ use crate::prelude::*;
 #[element(ports = "1/1-2", processing = "l", live)]
 #[outputs("packets within the rate", "packets that can be pulled while output 0 gives none")]
 pub struct Shaper {
-    #[flatten]
+    #[delegate]
     shape: RateShape<false>,
-}
-
-impl Element for Shaper {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.shape.set_rate(cx);
-        Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        self.shape.pull(cx, port, batch, most);
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;

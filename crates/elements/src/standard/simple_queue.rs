@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, without notifiers.
@@ -20,15 +20,14 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage)
+    provides(Storage)
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct SimpleQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Never, false))]
     storage: QueueStorage,
 }
-
-queue!(SimpleQueue, New, sleep: Never, nonfull: false);
 
 #[cfg(test)]
 mod tests {

@@ -124,8 +124,7 @@ impl SourcePace {
         if self.stop && !self.end_call.is_empty() {
             return Err(args.fail("END_CALL and STOP are mutually exclusive"));
         }
-        self.nonempty
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty = Some(cx.signal(Notice::Empty, true));
         Ok(())
     }
 
@@ -216,13 +215,6 @@ impl SourcePace {
         }
         if let Some(signal) = self.nonempty {
             cx.set_signal(signal, false);
-        }
-    }
-
-    pub fn notifier(&self, notice: Notice) -> Search {
-        match (notice, self.nonempty) {
-            (Notice::Empty, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
         }
     }
 

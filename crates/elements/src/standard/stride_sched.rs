@@ -69,8 +69,6 @@ impl Element for StrideSched {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     #[test]

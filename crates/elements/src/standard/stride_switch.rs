@@ -44,8 +44,6 @@ impl Element for StrideSwitch {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     proptest! {

@@ -1,4 +1,4 @@
-use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use super::queue_storage::{Overflow, QueueStorage, Sleep, TestedQueue};
 use crate::prelude::*;
 
 /// Stores packets first in, first out, between threads: another name of Queue.
@@ -22,16 +22,15 @@ use crate::prelude::*;
     segments,
     live,
     take_over,
-    provides(Notifier, Storage, TestedQueue),
+    provides(Storage, TestedQueue),
     is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue")
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct ThreadSafeQueue {
-    #[flatten]
+    #[delegate]
+    #[init(QueueStorage::new(Overflow::New, Sleep::Late, true))]
     storage: QueueStorage,
 }
-
-queue!(ThreadSafeQueue, New, sleep: Late, nonfull: true);
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ pub(super) struct TimedPull {
     /// Time between bursts.
     #[arg(mandatory)]
     interval: Timestamp,
+    burst: u32,
     /// Packets left of the burst under way; 0 between bursts.
     left: u32,
     /// When the last burst was due; none after there was nothing to pull.
@@ -21,15 +22,27 @@ pub(super) struct TimedPull {
 }
 
 impl TimedPull {
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
+    /// Takes most packets at a time, as the argument BURST says it.
+    pub fn set_burst(&mut self, args: &Args<'_>, burst: i32) -> Result<(), Failed> {
+        self.burst = burst.unsigned_abs();
+        if burst > 0 {
+            Ok(())
+        } else {
+            Err(args.fail("bad BURST"))
+        }
+    }
+}
+
+impl Element for TimedPull {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         cx.schedule(task);
         self.signal = cx.upstream_signal(0, Some(task));
         (self.task, self.timer) = (Some(task), Some(cx.timer()));
+        Ok(())
     }
 
-    /// Pulls `burst` packets at most, and pushes them on.
-    pub fn run_task(&mut self, cx: &mut Cx<'_>, burst: u32) -> Ran {
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let Some(timer) = self.timer else {
             return Ran::Nothing;
         };
@@ -38,14 +51,14 @@ impl TimedPull {
             if cx.expires(timer).is_some() {
                 return Ran::Nothing;
             }
-            self.left = burst;
+            self.left = self.burst;
         }
         let most = cx.limit().min(self.left as usize);
         let mut batch = cx.batch();
         cx.pull(0, &mut batch, most);
         let pulled = batch.len();
         cx.push(0, batch);
-        if pulled == 0 && self.left == burst && !cx.is_active(&self.signal) {
+        if pulled == 0 && self.left == self.burst && !cx.is_active(&self.signal) {
             (self.left, self.due) = (0, None);
             return Ran::Nothing;
         }
@@ -62,7 +75,7 @@ impl TimedPull {
         Ran::Worked
     }
 
-    pub fn run_timer(&self, cx: &mut Cx<'_>) {
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
         if let Some(task) = self.task {
             cx.schedule(task);
         }

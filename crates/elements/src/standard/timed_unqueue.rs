@@ -17,40 +17,21 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", processing = "l/h")]
 pub struct TimedUnqueue {
-    #[flatten]
+    #[delegate(configured = set_burst)]
     timed: TimedPull,
     /// Most packets at a time.
     #[arg(positional, default = 1)]
     burst: i32,
 }
 
-impl Element for TimedUnqueue {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if self.burst > 0 {
-            Ok(())
-        } else {
-            Err(args.fail("bad BURST"))
-        }
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timed.initialize(cx);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.timed.run_task(cx, self.burst.unsigned_abs())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.timed.run_timer(cx);
+impl TimedUnqueue {
+    fn set_burst(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.timed.set_burst(args, self.burst)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const MS: u64 = 1_000_000;

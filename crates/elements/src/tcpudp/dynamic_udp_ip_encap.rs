@@ -20,14 +20,12 @@ use crate::prelude::*;
 pub struct DynamicUDPIPEncap {
     /// The source address.
     #[arg(mandatory, name = "SRC")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
     /// The first packets' source port.
     #[arg(mandatory, name = "SPORT")]
     source_port: UdpPort,
     /// The destination address.
     #[arg(mandatory, name = "DST")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
     /// The first packets' destination port.
     #[arg(mandatory, name = "DPORT")]

@@ -17,19 +17,15 @@ pub struct Shape {
     pub length: u32,
     /// The source Ethernet address.
     #[arg(mandatory, name = "SRCETH")]
-    #[init(EtherAddress::ZERO)]
     from_ether: EtherAddress,
     /// The source address.
     #[arg(mandatory, name = "SRCIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     from: Ipv4Addr,
     /// The destination Ethernet address.
     #[arg(mandatory, name = "DSTETH")]
-    #[init(EtherAddress::ZERO)]
     to_ether: EtherAddress,
     /// The destination address.
     #[arg(mandatory, name = "DSTIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     to: Ipv4Addr,
     /// Number of flows at a time; 1048576 at most.
     #[arg(mandatory)]

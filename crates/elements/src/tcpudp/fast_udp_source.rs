@@ -28,22 +28,18 @@ pub struct FastUDPSource {
     length: u32,
     /// The source Ethernet address.
     #[arg(mandatory, name = "SRCETH")]
-    #[init(EtherAddress::ZERO)]
     from_ether: EtherAddress,
     /// The source address.
     #[arg(mandatory, name = "SRCIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     from: Ipv4Addr,
     /// The source port.
     #[arg(mandatory, name = "SPORT")]
     from_port: UdpPort,
     /// The destination Ethernet address.
     #[arg(mandatory, name = "DSTETH")]
-    #[init(EtherAddress::ZERO)]
     to_ether: EtherAddress,
     /// The destination address.
     #[arg(mandatory, name = "DSTIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     to: Ipv4Addr,
     /// The destination port.
     #[arg(mandatory, name = "DPORT")]

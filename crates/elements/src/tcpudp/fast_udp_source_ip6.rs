@@ -30,22 +30,18 @@ pub struct FastUDPSourceIP6 {
     length: u32,
     /// The source Ethernet address.
     #[arg(mandatory, name = "SRCETH")]
-    #[init(EtherAddress::ZERO)]
     from_ether: EtherAddress,
     /// The source address.
     #[arg(mandatory, name = "SRCIP6")]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     from: Ipv6Addr,
     /// The source port.
     #[arg(mandatory, name = "SPORT")]
     from_port: UdpPort,
     /// The destination Ethernet address.
     #[arg(mandatory, name = "DSTETH")]
-    #[init(EtherAddress::ZERO)]
     to_ether: EtherAddress,
     /// The destination address.
     #[arg(mandatory, name = "DSTIP6")]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     to: Ipv6Addr,
     /// The destination port.
     #[arg(mandatory, name = "DPORT")]

@@ -214,8 +214,6 @@ impl Element for StatelessTCPResponder {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 54321);

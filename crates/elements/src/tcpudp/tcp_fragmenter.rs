@@ -147,8 +147,6 @@ impl Element for TCPFragmenter {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use crate::testing::*;
 
     const A: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 5);

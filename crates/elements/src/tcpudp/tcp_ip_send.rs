@@ -83,7 +83,7 @@ impl TCPIPSend {
         let (mut source, mut destination) = (nobody, nobody);
         let (mut numbers, mut flags, mut count, mut stop) = ((0, 0), 0, 1, false);
         router::parse_words(cx, value, |args| {
-            args.mandatory_positional("SRC", &mut source.0)
+            args.read().mandatory_positional("SRC", &mut source.0)
                 .mandatory_positional_with("SPORT", Port::TCP, &mut source.1)
                 .mandatory_positional("DST", &mut destination.0)
                 .mandatory_positional_with("DPORT", Port::TCP, &mut destination.1)

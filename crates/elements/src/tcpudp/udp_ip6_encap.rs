@@ -23,7 +23,6 @@ const HEADERS: usize = 48;
 pub struct UDPIP6Encap {
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config)]
-    #[init(Ipv6Addr::UNSPECIFIED)]
     source: Ipv6Addr,
     /// The source port.
     #[arg(mandatory, name = "SPORT", with = Port::UDP, kind = "port", read, write, config)]

@@ -23,7 +23,6 @@ const HEADERS: usize = 28;
 pub struct UDPIPEncap {
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config)]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     pub(super) source: Ipv4Addr,
     /// The source port.
     #[arg(mandatory, name = "SPORT", with = Port::UDP, kind = "port", read, write, config)]

@@ -1,5 +1,5 @@
 use crate::prelude::*;
-use crate::standard::queue_storage::{Overflow, QueueStorage, TestedQueue};
+use crate::standard::queue_storage::{QueueStorage, TestedQueue};
 
 /// Tests a queue, including the removal of packets from its middle, when the router starts.
 ///
@@ -60,11 +60,11 @@ impl QueueYankTest {
                 cx.kill(packet);
             }
         }
-        storage.push(cx, &mut batch, Overflow::New);
+        storage.push(cx, 0, &mut batch);
         let is_wanted = |packet: &Packet| packet.data().iter().any(|b| wanted.as_bytes().contains(b));
         let yanked = storage.yank(cx, most, is_wanted);
         let yanked = letters(cx, yanked.into_iter());
-        storage.pull(cx, &mut batch, LETTERS.len());
+        storage.pull(cx, 0, &mut batch, LETTERS.len());
         let rest: Vec<Packet> = batch.drain().collect();
         let rest = letters(cx, rest.into_iter());
         if (yanked.as_str(), rest.as_str(), storage.len()) == (out, stay, 0) {
@@ -87,7 +87,7 @@ impl Element for QueueYankTest {
         let tested = self.queue.and_then(|queue| {
             cx.reach(queue, |queue, cx| {
                 let storage = queue.storage();
-                if storage.len() > 0 || storage.room() < LETTERS.len() {
+                if storage.len() > 0 || storage.free() < LETTERS.len() {
                     return Err("the queue is to be empty, and to hold five packets".into());
                 }
                 TESTS.into_iter().try_for_each(|test| Self::test(cx, storage, test))

@@ -4,10 +4,8 @@ use std::sync::{Condvar, Mutex};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use click::{Diagnostics, Options};
-use proptest::prelude::*;
-
 use crate::testing::*;
+use click::{Diagnostics, Options};
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
 #[derive(Element)]

@@ -223,7 +223,7 @@ impl Element for ChatterSocket {
         match self.kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let mut port = TcpPort(0);
-                args.mandatory_positional("PORT", &mut port).complete()?;
+                args.read().mandatory_positional("PORT", &mut port).complete()?;
                 self.place = Place::Tcp(port.0);
             }
             "UNIX" => self.place = Place::Unix(unix_path(args)?),
@@ -283,7 +283,6 @@ mod tests {
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
 
-    use super::super::testing::{TempFile, run_until};
     use crate::testing::*;
 
     fn connect(socket: &TempFile) -> UnixStream {

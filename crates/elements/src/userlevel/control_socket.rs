@@ -303,7 +303,7 @@ impl Element for ControlSocket {
         self.place = match self.kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let mut port = String::new();
-                args.mandatory_positional_with("PORT", WordArg, &mut port)
+                args.read().mandatory_positional_with("PORT", WordArg, &mut port)
                     .complete()?;
                 let Some((port, more)) = parse_port(&port, cx) else {
                     return Err(args.fail("PORT requires TCP port"));
@@ -314,7 +314,7 @@ impl Element for ControlSocket {
             "UNIX" => Place::Unix(unix_path(args)?),
             "SOCKET" => {
                 let mut fd: i32 = -1;
-                args.mandatory_positional("FD", &mut fd).complete()?;
+                args.read().mandatory_positional("FD", &mut fd).complete()?;
                 Place::Descriptor(fd)
             }
             _ => return Err(args.fail(format!("unknown socket type ‘{}’", self.kind))),
@@ -384,7 +384,6 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::os::unix::net::UnixStream;
 
-    use super::super::testing::{TempFile, run_until};
     use crate::testing::*;
 
     /// Sends `commands`, and takes what is answered until it ends in `end`.

@@ -26,7 +26,7 @@ use times::Times;
 /// # See also
 /// ToDump, FromDevice
 #[derive(Element)]
-#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over, provides(Notifier))]
+#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over)]
 #[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
     /// The file; `-` is the standard input.
@@ -194,7 +194,7 @@ impl FromDump {
             End::Inactive => self.active = false,
             End::Call(call) if call.element == Some(cx.id()) => {
                 // The element itself is at work.
-                if let Err(HandlerError::Failed(error)) = self.write(cx, &call.handler, &call.value)
+                if let Err(HandlerError::Failed(error)) = self.write_handler(cx, &call.handler, &call.value)
                 {
                     cx.chatter(error);
                 }
@@ -287,15 +287,6 @@ impl FromDump {
     }
 }
 
-impl Notifier for FromDump {
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        match (notice, port, self.nonempty) {
-            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
-    }
-}
-
 impl Element for FromDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sample.check(args);
@@ -324,8 +315,7 @@ impl Element for FromDump {
             _ => End::Nothing,
         };
         self.push = cx.output_is_push(0);
-        self.nonempty
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty = Some(cx.signal(Notice::Empty, true));
         Ok(())
     }
 

@@ -186,7 +186,6 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     const CONFIG: &str = "f :: FromHost(fake0, 192.0.2.1/24, ETHER 2:0:0:0:0:1, GATEWAY 192.0.2.2)

@@ -1,25 +1,34 @@
 use super::raw_socket::RawSocket;
-use super::transport::one_way;
+use crate::prelude::*;
 
-one_way! {
-    /// Receives IP packets from a raw socket: an old name of a RawSocket without input, with the
-    /// same arguments.
-    ///
-    /// # Example
-    /// ```click
-    /// FromRawSocket(UDP, 53) -> IPPrint -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// RawSocket, ToRawSocket
-    FromRawSocket, "0/1", "/h", RawSocket
+/// Receives IP packets from a raw socket: an old name of a RawSocket without input, with the
+/// same arguments.
+///
+/// # Example
+/// ```click
+/// FromRawSocket(UDP, 53) -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// RawSocket, ToRawSocket
+#[derive(Element)]
+#[element(
+    ports = "0/1",
+    processing = "/h",
+    flow = "x/y",
+    raw,
+    provides(Descriptors),
+    deprecated = "use RawSocket instead"
+)]
+pub struct FromRawSocket {
+    #[delegate]
+    socket: RawSocket,
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     #[test]

@@ -1,25 +1,34 @@
 use super::socket::Socket;
-use super::transport::one_way;
+use crate::prelude::*;
 
-one_way! {
-    /// Receives packets from a socket: an old name of a Socket without input, with the same
-    /// arguments.
-    ///
-    /// # Example
-    /// ```click
-    /// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Socket, ToSocket
-    FromSocket, "0/1", "/h", Socket
+/// Receives packets from a socket: an old name of a Socket without input, with the same
+/// arguments.
+///
+/// # Example
+/// ```click
+/// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
+/// ```
+///
+/// # See also
+/// Socket, ToSocket
+#[derive(Element)]
+#[element(
+    ports = "0/1",
+    processing = "/h",
+    flow = "x/y",
+    raw,
+    provides(Descriptors),
+    deprecated = "use Socket instead"
+)]
+pub struct FromSocket {
+    #[delegate]
+    socket: Socket,
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixDatagram;
 
-    use super::super::testing::{TempFile, run_until};
     use crate::testing::*;
 
     #[test]

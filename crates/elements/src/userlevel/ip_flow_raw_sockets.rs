@@ -290,7 +290,6 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> f :: IPFlowRawSockets -> c :: Collect;";

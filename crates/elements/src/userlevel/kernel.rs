@@ -62,7 +62,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Checks the arguments of an element of `class`.
-    pub fn configured(
+    pub fn complete(
         &mut self,
         args: &mut Args<'_>,
         class: &'static str,
@@ -98,41 +98,6 @@ impl Kernel {
         self.inlet.headroom = self.headroom;
         self.inlet.snaplen = self.mtu + if self.tap { 18 } else { 4 };
         Ok(())
-    }
-
-    /// Opens the interface.
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let device = HostDevice::open(self.tap, &self.name).map_err(|error| cx.error(error))?;
-        let setup = Setup {
-            address: Some(self.address),
-            gateway: self.gateway,
-            ether: self.ether,
-            mtu: (self.mtu != MTU).then_some(self.mtu as u16),
-        };
-        device.set_up(&setup).map_err(|error| cx.error(error))?;
-        cx.watch(device.fd(), true, false);
-        self.name = device.name().to_string();
-        self.device = Some(device);
-        self.outlet.initialize(cx);
-        Ok(())
-    }
-
-    /// Closes the interface.
-    pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.outlet.clear(cx);
-        if let Some(device) = self.device.take() {
-            cx.watch(device.fd(), false, false);
-        }
-    }
-
-    /// Receives what the interface has.
-    pub fn selected(&mut self, cx: &mut Cx<'_>) {
-        self.selected_calls += 1;
-        for _ in 0..self.burst {
-            if !self.receive(cx) {
-                break;
-            }
-        }
     }
 
     /// Receives one packet; false if none is there.
@@ -214,17 +179,41 @@ impl Kernel {
             }
         }
     }
+}
 
-    /// Sends packets that were pushed.
-    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+impl Element for Kernel {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let device = HostDevice::open(self.tap, &self.name).map_err(|error| cx.error(error))?;
+        let setup = Setup {
+            address: Some(self.address),
+            gateway: self.gateway,
+            ether: self.ether,
+            mtu: (self.mtu != MTU).then_some(self.mtu as u16),
+        };
+        device.set_up(&setup).map_err(|error| cx.error(error))?;
+        cx.watch(device.fd(), true, false);
+        self.name = device.name().to_string();
+        self.device = Some(device);
+        self.outlet.initialize(cx);
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.outlet.clear(cx);
+        if let Some(device) = self.device.take() {
+            cx.watch(device.fd(), false, false);
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         for packet in batch.drain() {
             self.send(cx, &packet);
             cx.kill(packet);
         }
+        0
     }
 
-    /// Sends packets that can be pulled.
-    pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let mut outlet = core::mem::take(&mut self.outlet);
         let ran = outlet.run(cx, |cx, packet| {
             self.send(cx, packet);
@@ -235,52 +224,13 @@ impl Kernel {
     }
 }
 
-/// Implements a class around a [`Kernel`] called `kernel`, and a `tap`.
-macro_rules! kernel {
-    ($name:ident) => {
-        impl router::Descriptors for $name {
-            fn selected(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _fd: std::os::fd::RawFd,
-                _readable: bool,
-                _writable: bool,
-            ) {
-                self.kernel.selected(cx);
+impl Descriptors for Kernel {
+    fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
+        self.selected_calls += 1;
+        for _ in 0..self.burst {
+            if !self.receive(cx) {
+                break;
             }
         }
-
-        impl router::Element for $name {
-            fn configured(
-                &mut self,
-                _cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                self.kernel.configured(args, stringify!($name), self.tap)
-            }
-
-            fn initialize(&mut self, cx: &mut router::Cx<'_>) -> Result<(), router::args::Failed> {
-                self.kernel.initialize(cx)
-            }
-
-            fn cleanup(&mut self, cx: &mut router::Cx<'_>) {
-                self.kernel.cleanup(cx);
-            }
-
-            fn push(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _port: usize,
-                batch: &mut packet::Batch,
-            ) -> usize {
-                self.kernel.push(cx, batch);
-                0
-            }
-
-            fn run_task(&mut self, cx: &mut router::Cx<'_>, _task: router::TaskId) -> router::Ran {
-                self.kernel.run_task(cx)
-            }
-        }
-    };
+    }
 }
-pub(super) use kernel;

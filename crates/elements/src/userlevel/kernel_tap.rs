@@ -1,4 +1,4 @@
-use super::kernel::{Kernel, kernel};
+use super::kernel::Kernel;
 use crate::prelude::*;
 
 /// Exchanges Ethernet frames with the host by a TAP interface.
@@ -31,8 +31,12 @@ pub struct KernelTap {
     /// If false, it is a TUN interface, as KernelTun's.
     #[arg(default = true)]
     tap: bool,
-    #[flatten]
+    #[delegate(configured = complete)]
     kernel: Kernel,
 }
 
-kernel!(KernelTap);
+impl KernelTap {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.kernel.complete(args, "KernelTap", self.tap)
+    }
+}

@@ -1,4 +1,4 @@
-use super::kernel::{Kernel, kernel};
+use super::kernel::Kernel;
 use crate::prelude::*;
 
 /// Exchanges IP packets with the host by a TUN interface.
@@ -30,11 +30,15 @@ pub struct KernelTun {
     /// Whether it is a TAP interface, as KernelTap's.
     #[arg]
     tap: bool,
-    #[flatten]
+    #[delegate(configured = complete)]
     kernel: Kernel,
 }
 
-kernel!(KernelTun);
+impl KernelTun {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.kernel.complete(args, "KernelTun", self.tap)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -42,7 +46,6 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     fn within(test: &str, work: impl FnOnce(&Namespace) + Send) {

@@ -65,7 +65,8 @@ impl Listener {
 /// The argument FILENAME, which is the last.
 pub fn unix_path(args: &mut Args<'_>) -> Result<String, Failed> {
     let mut path = String::new();
-    args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
+    args.read()
+        .mandatory_positional_with("FILENAME", FilenameArg, &mut path)
         .complete()?;
     if path.len() >= SUN_PATH {
         return Err(args.fail("filename too long"));

@@ -50,7 +50,6 @@ nix::setsockopt_impl!(
 pub struct McastSocket {
     /// The group.
     #[arg(mandatory, name = "MCASTIP")]
-    #[init(Ipv4Addr::UNSPECIFIED)]
     group_address: Ipv4Addr,
     /// The group's port.
     #[arg(mandatory, name = "MCASTPORT")]
@@ -277,7 +276,6 @@ impl Element for McastSocket {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> m :: McastSocket(233.252.0.0, 4321, 127.0.0.1)

@@ -230,7 +230,6 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     #[test]

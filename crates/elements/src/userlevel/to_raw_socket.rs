@@ -1,26 +1,35 @@
 use super::raw_socket::RawSocket;
-use super::transport::one_way;
+use crate::prelude::*;
 
-one_way! {
-    /// Sends IP packets over a raw socket: an old name of a RawSocket without output, with the same
-    /// arguments.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource(RATE 1) -> UDPIPEncap(127.0.0.1, 1234, 127.0.0.1, 1234) -> Queue
-    ///     -> ToRawSocket(UDP);
-    /// ```
-    ///
-    /// # See also
-    /// RawSocket, FromRawSocket
-    ToRawSocket, "1/0", "l", RawSocket
+/// Sends IP packets over a raw socket: an old name of a RawSocket without output, with the same
+/// arguments.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1) -> UDPIPEncap(127.0.0.1, 1234, 127.0.0.1, 1234) -> Queue
+///     -> ToRawSocket(UDP);
+/// ```
+///
+/// # See also
+/// RawSocket, FromRawSocket
+#[derive(Element)]
+#[element(
+    ports = "1/0",
+    processing = "l",
+    flow = "x/y",
+    raw,
+    provides(Descriptors),
+    deprecated = "use RawSocket instead"
+)]
+pub struct ToRawSocket {
+    #[delegate]
+    socket: RawSocket,
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::testing::{Namespace, run_until};
     use crate::testing::*;
 
     #[test]

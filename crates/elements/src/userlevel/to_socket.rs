@@ -1,25 +1,34 @@
 use super::socket::Socket;
-use super::transport::one_way;
+use crate::prelude::*;
 
-one_way! {
-    /// Sends packets over a socket: an old name of a Socket without output, with the same
-    /// arguments.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource("hello", RATE 1) -> Queue -> ToSocket(UDP, 127.0.0.1, 12345);
-    /// ```
-    ///
-    /// # See also
-    /// Socket, FromSocket
-    ToSocket, "1/0", "l", Socket
+/// Sends packets over a socket: an old name of a Socket without output, with the same
+/// arguments.
+///
+/// # Example
+/// ```click
+/// RatedSource("hello", RATE 1) -> Queue -> ToSocket(UDP, 127.0.0.1, 12345);
+/// ```
+///
+/// # See also
+/// Socket, FromSocket
+#[derive(Element)]
+#[element(
+    ports = "1/0",
+    processing = "l",
+    flow = "x/y",
+    raw,
+    provides(Descriptors),
+    deprecated = "use Socket instead"
+)]
+pub struct ToSocket {
+    #[delegate]
+    socket: Socket,
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixDatagram;
 
-    use super::super::testing::{TempFile, run_until};
     use crate::testing::*;
 
     #[test]

@@ -1,11 +1,10 @@
 //! What names in an argument refer to.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::net::Ipv4Addr;
 
 use super::{Argument, EtherAddress, Invalid, Ipv4Prefix, Kind, NameDatabase, Parser};
+use crate::prelude::*;
 
 /// Where an argument stands: which names, which elements, seen from which one.
 #[derive(Clone, Copy)]

@@ -1,10 +1,8 @@
 //! Decimal numbers with a fraction, held as integers: fixed point in bits or
 //! in decimal digits.
 
-use alloc::format;
-use alloc::vec::Vec;
-
 use super::{Context, Invalid, Parser, unparse};
+use crate::prelude::*;
 
 /// A decimal number as written: sign, digits, and where the point is.
 pub(super) struct Decimal {
@@ -222,7 +220,6 @@ fn signed(negative: bool, magnitude: Result<u32, TooLarge>) -> Result<i32, i32> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::{String, ToString};
 
     fn fixed(bits: u32, text: &str) -> Result<u32, String> {
         let parsed = FixedPoint { bits }.parse(text, &Context::blank());

@@ -1,9 +1,7 @@
 //! References to elements and their handlers.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::{Argument, Context, Invalid, Parser};
+use crate::prelude::*;
 
 /// An element of the router.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -139,7 +137,6 @@ impl core::fmt::Display for HandlerCall {
 mod tests {
     use super::*;
     use crate::args::{Elements, NameDatabase};
-    use alloc::string::ToString;
 
     struct TestElements;
     const NAMES: [&str; 4] = ["x", "a/x", "a/b/y", "q"];

@@ -19,7 +19,7 @@ impl Argument for EtherAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use crate::prelude::*;
 
     #[test]
     fn literals() {

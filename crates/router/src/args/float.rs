@@ -1,7 +1,5 @@
 //! Floating-point numbers, as C's `strtod` reads them.
 
-use alloc::format;
-
 use super::{Argument, Context, Invalid};
 
 /// Decimal (`1.5e3`) or hexadecimal (`0x1.8p3`), `inf` and `nan`.
@@ -87,7 +85,7 @@ fn scale_by_power_of_two(mut value: f64, exponent: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use crate::prelude::*;
 
     #[test]
     fn reads_what_strtod_reads() {

@@ -1,7 +1,5 @@
 //! Integers: `10`, `-5`, `0x1F`, `017`, `0b101`, `1_000_000`.
 
-use alloc::format;
-
 use super::{Argument, Context, Invalid, Parser};
 
 /// The integer types that arguments can have.

@@ -1,10 +1,10 @@
 //! IPv4 addresses, prefixes and lists of addresses.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv4Addr;
 
 use super::{Argument, Context, Int, Invalid, Parser};
+use crate::prelude::*;
 
 /// `10.0.0.1`, or the name of an address.
 impl Argument for Ipv4Addr {
@@ -168,7 +168,6 @@ fn prefix_with_slash(text: &str, context: &Context<'_>) -> Option<Ipv4Prefix> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn addresses() {

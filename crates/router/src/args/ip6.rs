@@ -1,11 +1,10 @@
 //! IPv6 addresses and prefixes.
 
-use alloc::format;
-use alloc::vec::Vec;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Argument, Context, Int, Invalid, Parser, unparse};
+use crate::prelude::*;
 
 /// `2001:db8::1`, `::ffff:10.0.0.1`, or the name of an address. The last 32
 /// bits may also be the name of an IPv4 address.
@@ -129,7 +128,6 @@ fn prefix_length(text: &str, context: &Context<'_>) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::args::{Kind, NameDatabase, NoElements, Value};
-    use alloc::string::ToString;
 
     #[test]
     fn addresses_and_names_in_them() {

@@ -7,7 +7,8 @@
 //! struct Shaper { rate: Bandwidth, burst: u32 }
 //! impl Shaper {
 //!     fn configure(&mut self, args: &mut Args) -> Result<(), Failed> {
-//!         args.mandatory_positional("RATE", &mut self.rate)
+//!         args.read()
+//!             .mandatory_positional("RATE", &mut self.rate)
 //!             .keyword("BURST", &mut self.burst)
 //!             .complete()
 //!     }
@@ -51,11 +52,10 @@ mod timestamp;
 mod units;
 pub mod unparse;
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt::Display;
+
+use crate::prelude::*;
 
 pub use anno::{AnnoArg, AnnoOf, Annotation};
 pub use argument::{Argument, Invalid, Parser};
@@ -158,83 +158,6 @@ impl<'n> Args<'n> {
     /// Starts a fresh pass over the arguments that are left.
     pub fn read<'t>(&mut self) -> Read<'_, 'n, 't> {
         Read::new(self)
-    }
-
-    /// Starts a pass with an optional positional argument; see [`Read::positional`].
-    pub fn positional<'t, T: Argument + 't>(
-        &mut self,
-        keyword: &str,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().positional(keyword, slot)
-    }
-
-    /// Starts a pass with a mandatory positional argument; see
-    /// [`Read::mandatory_positional`].
-    pub fn mandatory_positional<'t, T: Argument + 't>(
-        &mut self,
-        keyword: &str,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().mandatory_positional(keyword, slot)
-    }
-
-    /// Starts a pass with an optional keyword argument; see [`Read::keyword`].
-    pub fn keyword<'t, T: Argument + 't>(
-        &mut self,
-        keyword: &str,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().keyword(keyword, slot)
-    }
-
-    /// Starts a pass with a mandatory keyword argument; see [`Read::mandatory`].
-    pub fn mandatory<'t, T: Argument + 't>(
-        &mut self,
-        keyword: &str,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().mandatory(keyword, slot)
-    }
-
-    /// Starts a pass with [`Read::positional_with`].
-    pub fn positional_with<'t, T: 't>(
-        &mut self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().positional_with(keyword, parser, slot)
-    }
-
-    /// Starts a pass with [`Read::mandatory_positional_with`].
-    pub fn mandatory_positional_with<'t, T: 't>(
-        &mut self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().mandatory_positional_with(keyword, parser, slot)
-    }
-
-    /// Starts a pass with [`Read::keyword_with`].
-    pub fn keyword_with<'t, T: 't>(
-        &mut self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().keyword_with(keyword, parser, slot)
-    }
-
-    /// Starts a pass with [`Read::mandatory_with`].
-    pub fn mandatory_with<'t, T: 't>(
-        &mut self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Read<'_, 'n, 't> {
-        self.read().mandatory_with(keyword, parser, slot)
     }
 
     /// Takes no arguments at all: anything given is an error.

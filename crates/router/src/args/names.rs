@@ -1,14 +1,12 @@
 //! The name database: what AddressInfo, PortInfo and their like define, and the
 //! names everybody knows.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::context::scopes;
 use super::{Argument, Context, EtherAddress, Host, Ipv4Prefix, Ipv6Prefix, tables};
+use crate::prelude::*;
 
 /// What a name is the name of. The same name can be of several kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -75,7 +75,7 @@ impl Argument for IpProtocol {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use crate::prelude::*;
 
     #[test]
     fn ports_and_protocols() {

@@ -9,12 +9,10 @@
 //! argument taken by keyword. An empty positional argument leaves its parameter
 //! as it was.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::ops::BitOr;
 
 use super::{Args, Argument, Failed, Parser, Severity, prefixed};
+use crate::prelude::*;
 
 /// How a parameter may be given; combined with `|`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +60,14 @@ enum Use {
 /// One pass over an element's arguments.
 ///
 /// Parameters are filled when the pass ends well, with
-/// [`complete`](Self::complete), [`consume`](Self::consume) or
-/// [`execute`](Self::execute), and then all at once: an element that refuses
-/// its new arguments keeps the old ones whole.
-#[must_use = "nothing is stored before `complete`, `consume` or `execute`"]
+/// [`complete`](Self::complete) or [`consume`](Self::consume), and then all at once: an element
+/// that refuses its new arguments keeps the old ones whole.
+#[must_use = "nothing is stored before `complete` or `consume`"]
 pub struct Read<'a, 'n, 't> {
     args: &'a mut Args<'n>,
     uses: Vec<Use>,
     stores: Vec<Box<dyn FnOnce() + 't>>,
     ok: bool,
-    last_ok: bool,
 }
 
 impl<'a, 'n, 't> Read<'a, 'n, 't> {
@@ -82,7 +78,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
             args,
             stores: Vec::new(),
             ok: true,
-            last_ok: false,
         }
     }
 
@@ -99,11 +94,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
     /// An optional argument, by keyword only.
     pub fn keyword<T: Argument + 't>(self, keyword: &str, slot: &'t mut T) -> Self {
         self.arg(keyword, Flags::KEYWORD, T::parse, slot)
-    }
-
-    /// A mandatory argument, by keyword only.
-    pub fn mandatory<T: Argument + 't>(self, keyword: &str, slot: &'t mut T) -> Self {
-        self.arg(keyword, Flags::MANDATORY, T::parse, slot)
     }
 
     /// As [`positional`](Self::positional), in a given notation.
@@ -126,26 +116,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         self.arg(keyword, Flags::MANDATORY_POSITIONAL, parser, slot)
     }
 
-    /// As [`keyword`](Self::keyword), in a given notation.
-    pub fn keyword_with<T: 't>(
-        self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Self {
-        self.arg(keyword, Flags::KEYWORD, parser, slot)
-    }
-
-    /// As [`mandatory`](Self::mandatory), in a given notation.
-    pub fn mandatory_with<T: 't>(
-        self,
-        keyword: &str,
-        parser: impl Parser<T>,
-        slot: &'t mut T,
-    ) -> Self {
-        self.arg(keyword, Flags::MANDATORY, parser, slot)
-    }
-
     /// Any argument: the general form of the methods above.
     pub fn arg<T: 't>(
         mut self,
@@ -162,24 +132,8 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         self
     }
 
-    /// An optional keyword argument that is set to `default` when not given,
-    /// whatever it was before.
-    pub fn keyword_or<T: Argument + 't>(self, keyword: &str, slot: &'t mut T, default: T) -> Self {
-        self.arg_or(keyword, Flags::KEYWORD, T::parse, slot, default)
-    }
-
-    /// An optional positional argument that is set to `default` when not given,
-    /// whatever it was before.
-    pub fn positional_or<T: Argument + 't>(
-        self,
-        keyword: &str,
-        slot: &'t mut T,
-        default: T,
-    ) -> Self {
-        self.arg_or(keyword, Flags::POSITIONAL, T::parse, slot, default)
-    }
-
-    /// The general form of [`keyword_or`](Self::keyword_or).
+    /// As [`arg`](Self::arg); the parameter is set to `default` when not given, whatever it was
+    /// before.
     pub fn arg_or<T: 't>(
         mut self,
         keyword: &str,
@@ -242,22 +196,12 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         slot: &'t mut Vec<T>,
     ) -> Self {
         let mut flags = flags | Flags::FIRST_MATCH;
-        let (mut values, mut all_ok) = (Vec::new(), true);
+        let mut values = Vec::new();
         while let Some(text) = self.find(keyword, flags) {
-            match self.parse(keyword, &parser, &text) {
-                Some(value) => values.push(value),
-                None => all_ok = false,
-            }
+            values.extend(self.parse(keyword, &parser, &text));
             flags = Flags(flags.0 & !Flags::MANDATORY.0);
         }
-        self.last_ok = all_ok && !values.is_empty();
         self.stores.push(Box::new(move || *slot = values));
-        self
-    }
-
-    /// Whether the argument read last was given, and well.
-    pub fn given(self, given: &mut bool) -> Self {
-        *given = self.last_ok;
         self
     }
 
@@ -300,7 +244,7 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
     }
 
     /// Ends the pass, leaving all the arguments in the [`Args`].
-    pub fn execute(self) -> Result<(), Failed> {
+    fn execute(self) -> Result<(), Failed> {
         if !self.ok {
             return Err(Failed);
         }
@@ -313,7 +257,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
 
     /// The text for a parameter. None if there is none, or an empty one.
     fn find(&mut self, keyword: &str, flags: Flags) -> Option<String> {
-        self.last_ok = true;
         let first_match = flags.has(Flags::FIRST_MATCH);
         let next = self.next_positional();
         let mut got = self.find_keyword(keyword, first_match);
@@ -340,7 +283,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
                     .error(prefixed(keyword, "required argument missing"));
                 self.ok = false;
             }
-            self.last_ok = false;
             return None;
         };
         if flags.has(Flags::DEPRECATED) {
@@ -383,7 +325,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
             Ok(value) => Some(value),
             Err(invalid) => {
                 self.args.invalid(keyword, &invalid);
-                self.last_ok = false;
                 self.ok = false;
                 None
             }

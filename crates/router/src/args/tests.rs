@@ -1,8 +1,5 @@
 //! How arguments are handed out, with the messages of Click's userlevel driver.
 
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
@@ -31,7 +28,8 @@ fn paint(config: &str) -> Result<(u8, u8), Vec<String>> {
         },
     );
     let (ok, messages) = run(config, |args| {
-        args.mandatory_positional("COLOR", &mut color)
+        args.read()
+            .mandatory_positional("COLOR", &mut color)
             .positional_with("ANNO", AnnoArg(1), &mut anno)
             .complete()
     });
@@ -84,7 +82,10 @@ fn messages_of_click() {
 fn nothing_is_stored_unless_all_is_well() {
     let (mut a, mut b) = (1u32, 2u32);
     let (ok, messages) = run("10, B x", |args| {
-        args.positional("A", &mut a).keyword("B", &mut b).complete()
+        args.read()
+            .positional("A", &mut a)
+            .keyword("B", &mut b)
+            .complete()
     });
     assert_eq!((ok, a, b), (false, 1, 2));
     assert_eq!(messages, ["B: invalid number"]);
@@ -92,19 +93,18 @@ fn nothing_is_stored_unless_all_is_well() {
 
 #[test]
 fn optional_repeated_and_remaining_arguments() {
-    let (mut limit, mut given): (Option<u32>, bool) = (None, true);
+    let mut limit: Option<u32> = None;
     let (mut ports, mut rest): (Vec<u16>, Vec<String>) = (vec![9], Vec::new());
     let mut burst = 7u32;
     let (ok, _) = run("PORT 1, foo bar, PORT 2, \"x\"", |args| {
         args.read()
             .all("PORT", &mut ports)
             .keyword("LIMIT", &mut limit)
-            .given(&mut given)
-            .keyword_or("BURST", &mut burst, 5)
+            .arg_or("BURST", Flags::KEYWORD, u32::parse, &mut burst, 5)
             .rest(&mut rest)
             .complete()
     });
-    assert!(ok && !given);
+    assert!(ok);
     assert_eq!((limit, ports, burst), (None, vec![1, 2], 5));
     assert_eq!(rest, ["foo bar", "\"x\""]);
 }
@@ -114,7 +114,10 @@ fn consuming_leaves_the_rest() {
     let mut names = NameDatabase::new();
     let mut args = Args::from_config("5, A 1, x y", &mut names, &NoElements, "e");
     let (mut first, mut a) = (0u8, 0u8);
-    let consumed = args.positional("FIRST", &mut first).keyword("A", &mut a);
+    let consumed = args
+        .read()
+        .positional("FIRST", &mut first)
+        .keyword("A", &mut a);
     assert_eq!(consumed.consume(), Ok(()));
     assert_eq!((first, a), (5, 1));
     assert_eq!(args.raw(), ["x y"]);
@@ -259,7 +262,8 @@ fn an_argument_alone_needs_no_keyword() {
     let read = |config: &str| {
         let (mut offset, mut verbose) = (7, false);
         let (_, messages) = run(config, |args| {
-            args.keyword("VERBOSE", &mut verbose)
+            args.read()
+                .keyword("VERBOSE", &mut verbose)
                 .alone_or("OFFSET", Flags::KEYWORD, i32::parse, &mut offset, 0)
                 .complete()
         });

@@ -1,9 +1,7 @@
 //! Texts: raw, quoted, words, keywords, file names.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::{Argument, Context, Invalid, Parser};
+use crate::prelude::*;
 
 /// One string, unquoted. Bytes that are not UTF-8 become U+FFFD: an element
 /// that takes binary data takes `Vec<u8>`.
@@ -92,7 +90,6 @@ impl Parser<String> for FilenameArg {
 mod tests {
     use super::*;
     use crate::args::{EtherAddress, Host, Ipv4Prefix, NameDatabase, NoElements};
-    use alloc::boxed::Box;
     use core::net::Ipv4Addr;
 
     struct Home;

@@ -63,7 +63,7 @@ impl Parser<Timestamp> for TimestampArg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use crate::prelude::*;
 
     #[test]
     fn parsed_and_printed() {

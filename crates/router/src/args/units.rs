@@ -182,7 +182,7 @@ impl Argument for Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use crate::prelude::*;
 
     #[test]
     fn seconds_round_to_their_digits() {

@@ -1,8 +1,5 @@
 //! Configuring elements, before the router runs and while it does.
 
-use alloc::format;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::cell::RefCell;
 use core::fmt::Write;
@@ -11,7 +8,7 @@ use super::graph::Graph;
 use super::{Cx, Engine};
 use crate::args::{Args, Elements, Message, Severity};
 use crate::handler::HandlerError;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 impl Engine {
     /// Configures an element again while packets flow.

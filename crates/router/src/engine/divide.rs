@@ -1,12 +1,9 @@
 //! Dividing a router among threads, and making it one again.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::{Cx, Engine};
+use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::{Devices, Runtime};
 use crate::scheduler::signal::Notice;
@@ -16,7 +13,7 @@ use crate::threads::Partition;
 use crate::threads::assignment::{Assigned, Constraints, Placement};
 use crate::threads::quiesce::ThreadGroup;
 use crate::threads::ring::{RingReceiver, RingSender, ring};
-use crate::topology::{Connection, ElementId};
+use crate::topology::Connection;
 use crate::walk::edges::Edge;
 use crate::walk::numbers::{EdgeId, Target};
 
@@ -47,7 +44,8 @@ impl Engine {
         };
         let (graph, library) = (Arc::clone(&self.graph), self.library.clone());
         let elements = graph.elements.iter();
-        let elements = elements.map(|info| info.class.per_thread.then(|| info.class.make()));
+        let elements =
+            elements.map(|info| info.class.per_thread.then(|| info.class.make()).flatten());
         let mut other = Engine::new(
             elements.collect(),
             graph.clone(),

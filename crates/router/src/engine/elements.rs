@@ -1,13 +1,10 @@
 //! The elements of an engine, each in its slot unless it is at work.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::element::Element;
-use crate::topology::ElementId;
+use super::element::DynElement;
+use crate::prelude::*;
 
 /// The element at work, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +31,7 @@ impl Current {
 
 /// The elements of an engine.
 pub(crate) struct ElementTable {
-    slots: Vec<Option<Box<dyn Element>>>,
+    slots: Vec<Option<Box<dyn DynElement>>>,
     /// Configurations that were changed while the router runs.
     configs: Vec<Option<String>>,
     current: Current,
@@ -44,7 +41,7 @@ pub(crate) struct ElementTable {
 
 impl ElementTable {
     pub fn new(
-        slots: Vec<Option<Box<dyn Element>>>,
+        slots: Vec<Option<Box<dyn DynElement>>>,
         observed: Option<&'static AtomicU32>,
     ) -> ElementTable {
         ElementTable {
@@ -62,12 +59,12 @@ impl ElementTable {
 
     /// An element; `None` if it is at work, or on another thread.
     #[inline]
-    pub fn get(&self, id: ElementId) -> Option<&dyn Element> {
+    pub fn get(&self, id: ElementId) -> Option<&dyn DynElement> {
         self.slots.get(id.index())?.as_deref()
     }
 
     /// As [`get`](Self::get).
-    pub fn get_mut(&mut self, id: ElementId) -> Option<&mut Box<dyn Element>> {
+    pub fn get_mut(&mut self, id: ElementId) -> Option<&mut Box<dyn DynElement>> {
         self.slots.get_mut(id.index())?.as_mut()
     }
 
@@ -94,21 +91,21 @@ impl ElementTable {
     /// Takes an element out of its slot to work, with the one that worked before. `None` if it is at
     /// work already, or on another thread.
     #[inline(always)]
-    pub fn lend(&mut self, id: ElementId) -> Option<(Box<dyn Element>, Current)> {
+    pub fn lend(&mut self, id: ElementId) -> Option<(Box<dyn DynElement>, Current)> {
         let element = self.slots.get_mut(id.index())?.take()?;
         Some((element, self.set_current(Current::element(id))))
     }
 
     /// Puts an element that worked back into its slot, and lets the one before go on.
     #[inline(always)]
-    pub fn give_back(&mut self, id: ElementId, element: Box<dyn Element>, outer: Current) {
+    pub fn give_back(&mut self, id: ElementId, element: Box<dyn DynElement>, outer: Current) {
         self.set_current(outer);
         self.restore(id, element);
     }
 
     /// Puts an element that worked back into its slot.
     #[inline(always)]
-    pub fn restore(&mut self, id: ElementId, element: Box<dyn Element>) {
+    pub fn restore(&mut self, id: ElementId, element: Box<dyn DynElement>) {
         // The slot is empty: there is nothing to drop.
         core::mem::forget(self.slots[id.index()].replace(element));
     }

@@ -1,8 +1,6 @@
 //! The flat graph, as the engine uses it: names, classes, ports and edges.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::any::Any;
 
 use click::{FlatGraph, Location};
@@ -10,7 +8,8 @@ use click::{FlatGraph, Location};
 use super::element::ClassEntry;
 use super::ports::flow;
 use crate::args::Elements;
-use crate::topology::{Connection, ElementId};
+use crate::prelude::*;
+use crate::topology::Connection;
 
 /// What is known of an element beside its state.
 pub struct ElementInfo {

@@ -1,13 +1,11 @@
 //! The handlers that every element and every router has.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Engine;
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+use crate::prelude::*;
 use crate::scheduler::task::NO_THREAD;
-use crate::topology::ElementId;
 
 /// What the `version` handler says: the version of the language and library that this follows.
 pub const VERSION: &str = "2.1";
@@ -53,7 +51,7 @@ impl Engine {
             if element.can_live_reconfigure() {
                 list.write("config");
             }
-            element.handlers(&mut list);
+            element.list_handlers(&mut list);
         } else if let Some(self_writes) = self.self_writes.as_ref().filter(|h| h.element == id) {
             list.specs.extend(self_writes.handlers.iter().cloned());
         }
@@ -99,7 +97,7 @@ impl Engine {
             return self.read_global(name, parameter);
         };
         let base = self.walk.height();
-        let read = self.with(id, |element, cx| element.read(cx, name, parameter));
+        let read = self.with(id, |element, cx| element.read_handler(cx, name, parameter));
         // Else an element is at work, and its caller runs the stack when it is back.
         let outermost = self.elements.is_idle();
         if outermost {
@@ -140,7 +138,7 @@ impl Engine {
         // Else an element is at work, and its caller runs the stack when it is back.
         let outermost = self.elements.is_idle();
         let written = self.with_change(id, |engine| {
-            engine.with(id, |element, cx| element.write(cx, name, value))
+            engine.with(id, |element, cx| element.write_handler(cx, name, value))
         });
         if outermost {
             self.run_stack(base);
@@ -226,7 +224,9 @@ impl Engine {
                     edge.packets = 0;
                 }
                 for id in self.elements.ids() {
-                    let _ = self.with(id, |element, cx| element.write(cx, "reset_counts", ""));
+                    let _ = self.with(id, |element, cx| {
+                        element.write_handler(cx, "reset_counts", "")
+                    });
                 }
                 Ok(())
             }

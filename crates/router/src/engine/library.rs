@@ -1,11 +1,9 @@
 //! The classes that configurations may use.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use click::{Diagnostics, Environment, FlatGraph};
 
 use super::element::ClassEntry;
+use crate::prelude::*;
 
 /// A set of element classes.
 #[derive(Clone)]

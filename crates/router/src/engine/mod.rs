@@ -22,27 +22,21 @@ mod rounds;
 mod run;
 mod segments;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use click::Severity;
-use packet::{Batch, Packet};
 
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
 use crate::handler::HandlerSpec;
 use crate::optimizer::Optimizer;
+use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Scheduler;
 use crate::settings::{Settings, THREADS_MAX};
 use crate::threads::Threads;
-use crate::topology::ElementId;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
-use element::Element;
+use element::DynElement;
 pub(crate) use elements::ElementTable;
 use graph::Graph;
 pub use handlers::VERSION;
@@ -95,7 +89,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// An engine with these elements, which may be fewer than the graph's.
     pub fn new(
-        elements: Vec<Option<Box<dyn Element>>>,
+        elements: Vec<Option<Box<dyn DynElement>>>,
         graph: Arc<Graph>,
         library: Library,
         mut runtime: Runtime,
@@ -131,7 +125,7 @@ impl Engine {
     pub fn with<R>(
         &mut self,
         id: ElementId,
-        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+        work: impl FnOnce(&mut dyn DynElement, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let (mut element, outer) = self.elements.lend(id)?;
         let result = work(element.as_mut(), &mut Cx { engine: self, id });
@@ -143,7 +137,7 @@ impl Engine {
     pub fn with_delivery<R>(
         &mut self,
         id: ElementId,
-        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+        work: impl FnOnce(&mut dyn DynElement, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let base = self.walk.height();
         let result = self.with(id, work);

@@ -1,12 +1,10 @@
 //! The engine and its optimizer: collects what elements declare, and invalidates optimizations when
 //! that changes.
 
-use alloc::vec::Vec;
-
 use super::Engine;
 use crate::effects::Effects;
 use crate::optimizer::EffectTable;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 impl Engine {
     fn effects(&self, id: ElementId) -> Option<Effects> {

@@ -1,12 +1,10 @@
 //! Ports: how many an element has, which of them push and pull, and which inputs' packets may leave
 //! by which outputs. Codes and messages are Click's.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use click::{Diagnostics, FlatGraph, Location};
 
 use super::element::ClassEntry;
+use crate::prelude::*;
 
 /// The least and most that one half of a port count code allows.
 fn range(code: &str) -> Option<(usize, usize)> {

@@ -1,16 +1,12 @@
 //! Work with the whole router: this thread stops the others, the elements of all move here, and go
 //! back afterwards.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use super::Engine;
 use super::library::Library;
+use crate::prelude::*;
 use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::threads::assignment::Assigned;
-use crate::topology::ElementId;
 
 impl Engine {
     /// Works with the whole router.

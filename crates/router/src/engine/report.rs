@@ -1,11 +1,9 @@
 //! Texts of the router's handlers about its graph and what passed through it.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Engine;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 impl Engine {
     /// Packets that each element let pass or took in, in the graph's order.

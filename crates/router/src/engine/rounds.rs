@@ -1,12 +1,7 @@
 //! A thread's rounds: bursts from other threads, and to them.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-
-use packet::Batch;
-
 use super::Engine;
+use crate::prelude::*;
 use crate::threads::ring::{BURSTS, RingSender};
 use crate::walk::Pending;
 use crate::walk::numbers::EdgeId;

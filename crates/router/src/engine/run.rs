@@ -1,15 +1,14 @@
 //! The loop of the walk: batches pushed into elements and pulled from them, tasks and timers.
 
-use alloc::boxed::Box;
-
-use packet::{BATCH, Batch};
+use packet::BATCH;
 
 use super::element::PulledThrough;
 use super::{Cx, Engine};
 use crate::embedding::Steady;
+use crate::prelude::*;
 use crate::scheduler::task::Ran;
 use crate::scheduler::timer::TimerId;
-use crate::topology::{ElementId, PortOf};
+use crate::topology::PortOf;
 use crate::walk::numbers::{EdgeId, Pushed};
 use crate::walk::{Pending, PullThrough};
 

@@ -1,11 +1,7 @@
 //! Packets that stand for several segments: which elements they may come to.
 
-use alloc::vec::Vec;
-
-use packet::{Batch, Packet};
-
 use super::Cx;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// Packets that stand for several, or whose checksum is partial.
 impl Cx<'_> {

@@ -3,12 +3,11 @@
 //! `bench/run engine`, four of fifteen elements are still called, and headers are gone over twice:
 //! in front of the lookup and behind it.
 
-use alloc::vec::Vec;
-
 use packet::{Edit, Facts};
 
 use super::EffectTable;
 use crate::effects::Effects;
+use crate::prelude::*;
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::{FusedPath, FusedPaths};
 use crate::walk::numbers::{EdgeId, Optimization};

@@ -15,7 +15,7 @@ mod tests {
     use super::super::fusion::fuse;
     use super::super::tests::{edge, graph, opaque, strips};
     use super::*;
-    use crate::topology::ElementId;
+    use crate::prelude::*;
 
     #[test]
     fn outputs_with_the_same_work_behind_them_are_merged() {

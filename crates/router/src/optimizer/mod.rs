@@ -14,12 +14,9 @@ mod merging;
 mod tests;
 mod trees;
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use crate::classify::Classify;
 use crate::effects::Effects;
-use crate::topology::ElementId;
+use crate::prelude::*;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::FusedPaths;

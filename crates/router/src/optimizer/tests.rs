@@ -1,12 +1,11 @@
 //! Graphs for the tests of passes, made of edges and declarations alone.
 
-use alloc::vec::Vec;
-
 use packet::Edit;
 
 use super::{EffectTable, Optimizer};
 use crate::effects::Effects;
-use crate::topology::{Connection, ElementId};
+use crate::prelude::*;
+use crate::topology::Connection;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
 use crate::walk::numbers::{EdgeId, Optimization};

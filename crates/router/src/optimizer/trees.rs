@@ -1,11 +1,8 @@
 //! Decision trees: elements in a row that only classify become one [tree](crate::walk::tree).
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use super::EffectTable;
 use crate::classify::{Classify, TreeBranch, TreeNode};
-use crate::topology::ElementId;
+use crate::prelude::*;
 use crate::walk::dispatch::FEW;
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::FusedPaths;
@@ -237,10 +234,7 @@ impl<'b> Builder<'b> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::boxed::Box;
     use core::sync::atomic::{AtomicUsize, Ordering};
-
-    use packet::Batch;
 
     use super::super::tests::{edge, graph, opaque};
     use super::*;

@@ -4,11 +4,9 @@ pub(crate) mod signal;
 pub(crate) mod task;
 pub(crate) mod timer;
 
-use alloc::vec::Vec;
-
 use crate::embedding::{Embedding, Side, Steady};
+use crate::prelude::*;
 use crate::runtime::{DeviceId, Devices};
-use crate::topology::ElementId;
 use signal::{SignalId, Signals};
 use task::{TaskId, Tasks};
 use timer::Timers;

@@ -8,12 +8,9 @@
 //! always active: the element has to poll.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::task::TaskId;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// Which of the two notices a search is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,21 +24,6 @@ pub enum Notice {
 /// A signal that an element owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SignalId(pub(crate) u32);
-
-/// What a search finds at an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Search {
-    /// No notifier here: the search goes on behind the element.
-    Pass,
-    /// There will never be anything from here: the search stops.
-    Never,
-    /// A signal; the search stops here.
-    Stop(SignalId),
-    /// A signal that adds to those behind the element.
-    Continue(SignalId),
-    /// A signal that stands for all behind the element; listeners are woken by those too.
-    ContinueWake(SignalId),
-}
 
 /// The signals that a search found together: active if any of them is.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +48,7 @@ struct SignalState {
     owner: ElementId,
     notice: Notice,
     active: bool,
+    relays: bool,
     listeners: Vec<TaskId>,
     /// Signals that become active when this one does.
     dependents: Vec<SignalId>,
@@ -73,23 +56,61 @@ struct SignalState {
 
 /// Every signal of a router.
 #[derive(Clone, Default)]
-pub(crate) struct Signals(Vec<SignalState>);
+pub(crate) struct Signals {
+    states: Vec<SignalState>,
+    /// Elements that never give nor take a packet.
+    idle: Vec<ElementId>,
+}
 
 impl Signals {
-    pub fn add(&mut self, owner: ElementId, notice: Notice, active: bool) -> SignalId {
-        self.0.push(SignalState {
+    /// The signal of an element for a notice; it is made, with this value, if there is none yet.
+    /// Of one that `relays`, searches find the listeners behind the element too.
+    pub fn add(
+        &mut self,
+        owner: ElementId,
+        notice: Notice,
+        active: bool,
+        relays: bool,
+    ) -> SignalId {
+        if let Some(id) = self.of(owner, notice) {
+            return id;
+        }
+        self.states.push(SignalState {
             owner,
             notice,
             active,
+            relays,
             listeners: Vec::new(),
             dependents: Vec::new(),
         });
-        SignalId(self.0.len() as u32 - 1)
+        SignalId(self.states.len() as u32 - 1)
+    }
+
+    /// The signal of an element for a notice, if it has one.
+    pub fn of(&self, owner: ElementId, notice: Notice) -> Option<SignalId> {
+        let mut states = self.states.iter();
+        let at = states.position(|state| state.owner == owner && state.notice == notice)?;
+        Some(SignalId(at as u32))
+    }
+
+    /// Whether what is behind a signal's element wakes its listeners too.
+    pub fn relays(&self, id: SignalId) -> bool {
+        self.states[id.0 as usize].relays
+    }
+
+    /// Makes an element one that never gives nor takes a packet.
+    pub fn set_idle(&mut self, element: ElementId) {
+        self.idle.push(element);
+    }
+
+    /// Whether an element never gives nor takes a packet.
+    pub fn is_idle(&self, element: ElementId) -> bool {
+        self.idle.contains(&element)
     }
 
     #[inline]
     pub fn is_active(&self, id: SignalId) -> bool {
-        self.0[id.0 as usize].active
+        self.states[id.0 as usize].active
     }
 
     #[inline]
@@ -105,7 +126,10 @@ impl Signals {
         let mut words: BTreeMap<_, (u32, u32)> = BTreeMap::new();
         for id in &signal.parts {
             // Each notice has words of its own.
-            let (before, notice) = (&self.0[..id.0 as usize], self.0[id.0 as usize].notice);
+            let (before, notice) = (
+                &self.states[..id.0 as usize],
+                self.states[id.0 as usize].notice,
+            );
             let number = before.iter().filter(|s| s.notice == notice).count() as u32;
             let name = match notice {
                 Notice::Empty => "empty",
@@ -127,7 +151,7 @@ impl Signals {
     }
 
     pub fn listen(&mut self, id: SignalId, task: TaskId) {
-        let listeners = &mut self.0[id.0 as usize].listeners;
+        let listeners = &mut self.states[id.0 as usize].listeners;
         if !listeners.contains(&task) {
             listeners.push(task);
         }
@@ -135,7 +159,7 @@ impl Signals {
 
     /// Lets `dependent` become active whenever `id` does.
     pub fn lead(&mut self, id: SignalId, dependent: SignalId) {
-        let dependents = &mut self.0[id.0 as usize].dependents;
+        let dependents = &mut self.states[id.0 as usize].dependents;
         if id != dependent && !dependents.contains(&dependent) {
             dependents.push(dependent);
         }
@@ -144,7 +168,7 @@ impl Signals {
     /// Sets a signal; returns whether it became active and has listeners or dependents.
     #[inline]
     pub fn set(&mut self, id: SignalId, active: bool) -> bool {
-        let state = &mut self.0[id.0 as usize];
+        let state = &mut self.states[id.0 as usize];
         let woken = active && !state.active;
         state.active = active;
         woken && !(state.listeners.is_empty() && state.dependents.is_empty())
@@ -152,27 +176,27 @@ impl Signals {
 
     /// The tasks that are scheduled when a signal becomes active.
     pub fn listeners(&self, id: SignalId) -> &[TaskId] {
-        &self.0[id.0 as usize].listeners
+        &self.states[id.0 as usize].listeners
     }
 
     /// The signals that become active when a signal does.
     pub fn dependents(&self, id: SignalId) -> &[SignalId] {
-        &self.0[id.0 as usize].dependents
+        &self.states[id.0 as usize].dependents
     }
 
     /// The element that owns a signal.
     pub fn owner(&self, id: SignalId) -> ElementId {
-        self.0[id.0 as usize].owner
+        self.states[id.0 as usize].owner
     }
 
     /// Every signal.
     pub fn iter(&self) -> impl Iterator<Item = SignalId> + use<> {
-        (0..self.0.len() as u32).map(SignalId)
+        (0..self.states.len() as u32).map(SignalId)
     }
 
     /// Adds the signals that only `other` knows.
     pub fn add_missing(&mut self, other: &Signals) {
-        let signals = other.0.iter().skip(self.0.len());
-        self.0.extend(signals.cloned());
+        let signals = other.states.iter().skip(self.states.len());
+        self.states.extend(signals.cloned());
     }
 }

@@ -5,9 +5,8 @@
 //! at a time, so the run queue is a deque that is kept in order.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// A task of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

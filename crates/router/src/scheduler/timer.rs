@@ -1,11 +1,10 @@
 //! Timers: moments of the steady clock at which elements run.
 
 use alloc::collections::BinaryHeap;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::embedding::Steady;
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// A timer of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,9 +8,8 @@
 //! Where several threads push to an element, the lowest runs it; the packets of the others come by
 //! [handoff rings](super::ring).
 
-use alloc::vec::Vec;
-
-use crate::topology::{Connection, ElementId, PortOf};
+use crate::prelude::*;
+use crate::topology::{Connection, PortOf};
 
 /// Where an element runs: on one thread, or with an instance on every thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

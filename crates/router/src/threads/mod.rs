@@ -10,13 +10,9 @@ pub(crate) mod assignment;
 pub(crate) mod quiesce;
 pub(crate) mod ring;
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
+use crate::prelude::*;
 use crate::runtime::DeviceId;
 use crate::scheduler::signal::SignalId;
-use crate::topology::ElementId;
 use assignment::Assigned;
 use quiesce::ThreadGroup;
 use ring::{RingReceiver, RingSender};

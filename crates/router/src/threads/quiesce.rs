@@ -10,12 +10,11 @@
 //! argument shows. Elements, tasks, timers and signals move into the caller's engine, and packets in
 //! handoff rings are delivered as far as there is room.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use spin::Mutex;
 
+use crate::prelude::*;
 use crate::runtime::Runtime;
 
 /// How a thread of a router is woken, and waits for another.
@@ -222,8 +221,6 @@ impl<E> ThreadGroup<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     struct Spin;

@@ -7,15 +7,12 @@
 //! counted (the router's `thread_drops` handler). The receiving thread is woken at the end of a round,
 //! and only if it sleeps.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 
-use packet::{Batch, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::prelude::*;
 use crate::scheduler::signal::{Signal, SignalId};
-use crate::topology::ElementId;
 use crate::walk::numbers::EdgeId;
 
 /// Capacity of a ring, in packets: that of the queue behind it, but at least the first and at most

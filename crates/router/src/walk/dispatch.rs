@@ -4,13 +4,11 @@
 //! outputs have the same effect, that is done first, to the whole batch. Packets with the same
 //! destination stay together, in order.
 
-use alloc::boxed::Box;
-
-use packet::{BATCH, Batch, Facts, Pool, first};
+use packet::{BATCH, Facts, Pool, first};
 
 use super::numbers::{EdgeId, Pushed};
 use super::{Pending, Walk};
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// Destinations up to which a small table is cleared for them.
 pub(crate) const FEW: usize = 8;

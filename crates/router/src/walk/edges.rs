@@ -1,10 +1,10 @@
 //! The edges of a walk: where each leads, the optimization that starts there, and its packet count.
 
-use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 use super::numbers::{EdgeId, Optimization, Target};
-use crate::topology::{Connection, ElementId};
+use crate::prelude::*;
+use crate::topology::Connection;
 
 /// An edge.
 #[derive(Clone, Copy, Debug)]

@@ -5,12 +5,10 @@
 //! edge behind them. The pass stops at the first packet that the plan does not cover; that packet
 //! and those behind it go from element to element. So a fused path changes nothing but time.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use packet::{Batch, Facts, Plan, Prefetcher};
+use packet::{Facts, Plan, Prefetcher};
 
 use super::edges::{Edge, Edges};
+use crate::prelude::*;
 
 use super::numbers::EdgeId;
 

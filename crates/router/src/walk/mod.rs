@@ -11,13 +11,12 @@ pub(crate) mod fused_path;
 pub(crate) mod numbers;
 pub(crate) mod tree;
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use packet::{BATCH, Batch, Packet, Pool, Prefetcher};
+use packet::{BATCH, Pool, Prefetcher};
 
-use crate::topology::{ElementId, PortOf};
+use crate::prelude::*;
+use crate::topology::PortOf;
 use edges::{Edge, Edges};
 use fused_path::FusedPaths;
 use numbers::{EdgeId, Pushed};

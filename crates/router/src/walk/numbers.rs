@@ -1,7 +1,8 @@
 //! Numbers of the walk with several meanings, each a type of its own: an edge, where it leads, the
 //! optimization that starts there, and the value that an element's `push` returns.
 
-use crate::topology::{ElementId, PortOf};
+use crate::prelude::*;
+use crate::topology::PortOf;
 
 /// An output edge, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

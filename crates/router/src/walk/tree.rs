@@ -6,16 +6,14 @@
 //! together, whichever outputs they take, and count for the edges that they would have passed. A
 //! batch with a packet that lacks bytes that a rule reads goes from element to element.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use packet::{BATCH, Batch, Facts, Pool};
+use packet::{BATCH, Facts, Pool};
 
 use super::Walk;
 use super::dispatch::{FEW, OutputSet};
 use super::edges::Edges;
 use super::numbers::EdgeId;
 use crate::classify::{DecisionTree, TreeNode};
+use crate::prelude::*;
 
 /// Batches that go from element to element after one that the tree did not cover: a vain attempt
 /// takes a fifth of the time.

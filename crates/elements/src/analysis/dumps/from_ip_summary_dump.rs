@@ -34,7 +34,7 @@ const DATA_NAME: &str = "<data>";
 /// # See also
 /// ToIPSummaryDump, FromDump
 #[derive(Element)]
-#[element(ports = "0/1", handlers, provides(Notifier))]
+#[element(ports = "0/1", handlers)]
 pub struct FromIPSummaryDump {
     /// The file; `-` is the standard input.
     #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown, calm)]
@@ -145,12 +145,6 @@ impl FromIPSummaryDump {
     }
 }
 
-impl Notifier for FromIPSummaryDump {
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        self.replay.notifier(notice, port)
-    }
-}
-
 impl Element for FromIPSummaryDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sample.check(args);
@@ -206,8 +200,7 @@ impl Element for FromIPSummaryDump {
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let reader = &mut self.reader;
-        self.replay
-            .pull(cx, batch, most, |cx| read_packet(reader, cx));
+        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
     }
 }
 

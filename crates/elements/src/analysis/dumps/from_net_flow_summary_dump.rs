@@ -35,7 +35,7 @@ const UDP_HEADER: usize = 8;
 /// # See also
 /// FromIPSummaryDump, FromDump
 #[derive(Element)]
-#[element(ports = "0/1", handlers, provides(Notifier))]
+#[element(ports = "0/1", handlers)]
 pub struct FromNetFlowSummaryDump {
     /// The file; `-` is the standard input.
     #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown, calm)]
@@ -221,12 +221,6 @@ impl FromNetFlowSummaryDump {
     }
 }
 
-impl Notifier for FromNetFlowSummaryDump {
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        self.replay.notifier(notice, port)
-    }
-}
-
 impl Element for FromNetFlowSummaryDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.link = match self.link_name.to_ascii_lowercase().as_str() {
@@ -278,15 +272,12 @@ impl Element for FromNetFlowSummaryDump {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let (file, link) = (&mut self.file, self.link);
         let name = source::shown(&self.filename);
-        self.replay
-            .pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
+        self.replay.pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::{Link, make};
     use crate::testing::*;
     use crate::userlevel::testing::TempFile;

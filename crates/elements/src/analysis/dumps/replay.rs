@@ -85,8 +85,7 @@ impl Replay {
     /// To be called when the element is configured.
     pub fn configured(&mut self, cx: &mut Cx<'_>) {
         self.push = cx.output_is_push(0);
-        self.nonempty
-            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        self.nonempty = Some(cx.signal(Notice::Empty, true));
     }
 
     /// To be called when the element is initialized.
@@ -151,14 +150,6 @@ impl Replay {
             Filled::More => self.set_signal(cx, true),
             Filled::Early => {}
             Filled::Ended => self.set_signal(cx, false),
-        }
-    }
-
-    /// The element's notifier.
-    pub fn notifier(&self, notice: Notice, port: usize) -> Search {
-        match (notice, port, self.nonempty) {
-            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
         }
     }
 }

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use crate::testing::*;
 
 const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);

@@ -32,7 +32,7 @@ pub struct RouteLookup {
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct FixedRoutes {
-    #[flatten]
+    #[delegate]
     lookup: RouteLookup,
 }
 
@@ -40,7 +40,7 @@ pub struct FixedRoutes {
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct Routes {
-    #[flatten]
+    #[delegate]
     lookup: RouteLookup,
 }
 
@@ -48,7 +48,7 @@ pub struct Routes {
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct FlushableRoutes {
-    #[flatten]
+    #[delegate]
     routes: Routes,
 }
 
@@ -65,12 +65,26 @@ impl RouteLookup {
     }
 }
 
+impl FixedRoutes {
+    pub fn new(order: Order, complains_as: Option<&'static str>) -> Self {
+        let lookup = RouteLookup::new(order, complains_as);
+        Self { lookup }
+    }
+}
+
 #[handlers]
 impl FixedRoutes {
     /// The routes, one a line.
     #[read]
     fn table(&self) -> String {
         self.lookup.text()
+    }
+}
+
+impl Routes {
+    pub fn new(order: Order, complains_as: Option<&'static str>) -> Self {
+        let lookup = RouteLookup::new(order, complains_as);
+        Self { lookup }
     }
 }
 
@@ -107,6 +121,13 @@ impl Routes {
     }
 }
 
+impl FlushableRoutes {
+    pub fn new(order: Order, complains_as: Option<&'static str>) -> Self {
+        let routes = Routes::new(order, complains_as);
+        Self { routes }
+    }
+}
+
 #[handlers]
 impl FlushableRoutes {
     /// Removes all routes.
@@ -140,83 +161,6 @@ impl RouteLookup {
             complains_as,
             complaints: 0,
         }
-    }
-
-    /// Takes the routes given as arguments.
-    pub fn configured(&mut self, outputs: usize, args: &Args<'_>) -> Result<(), Failed> {
-        self.table.clear();
-        let mut replaced = 0;
-        for (i, text) in self.routes.iter().enumerate() {
-            let i = i + 1;
-            let route = match Route::parse(text, false, &args.context()) {
-                Ok(route) => route,
-                Err(Unread::Syntax) => {
-                    args.error(format_args!(
-                        "argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"
-                    ));
-                    continue;
-                }
-                Err(Unread::BadPort) => {
-                    args.error(format_args!("argument {i} bad OUTPUT"));
-                    continue;
-                }
-            };
-            if route.port.is_none_or(|port| port as usize >= outputs) {
-                args.error(format_args!("argument {i} bad OUTPUT"));
-                continue;
-            }
-            match self.table.add(route, false) {
-                Ok(_) => {}
-                Err(Refused::Exists(_)) => replaced += 1,
-                Err(refused) => args.error(reason(refused, &route)),
-            }
-        }
-        if replaced > 0 {
-            let routes = if replaced > 1 { "routes" } else { "route" };
-            args.warning(format_args!(
-                "{replaced} {routes} replaced by later versions"
-            ));
-        }
-        args.finish()
-    }
-
-    /// Sends a batch's packets where their destination annotations say.
-    #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> usize {
-        if batch.len() == 1
-            && let [packet] = batch.as_mut_slice()
-        {
-            let hop = self.table.find(packet.dst_ip().to_bits());
-            if !hop.gateway.is_unspecified() {
-                packet.set_dst_ip(hop.gateway);
-            }
-            if hop.port == DROP && self.complaints < COMPLAINTS {
-                self.complain(cx, batch, &[DROP; BATCH]);
-            }
-            return hop.port as usize;
-        }
-        let mut found = Found::NOTHING;
-        let mut addresses = [0; BATCH];
-        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
-            *address = packet.dst_ip().to_bits();
-        }
-        self.table.find_all(&addresses, batch.len(), &mut found);
-        if found.any_gateway {
-            let kept = Facts::ALL.without(Facts::DESTINATION);
-            let packets = batch.iter_mut_keeping(kept);
-            for (packet, gateway) in packets.zip(found.gateways) {
-                if gateway != 0 {
-                    packet.set_dst_ip(gateway.to_ne_bytes().into());
-                }
-            }
-        }
-        if self.complaints < COMPLAINTS {
-            let ports = found.ports.iter().take(batch.len());
-            if ports.fold(false, |lost, port| lost | (*port == DROP)) {
-                self.complain(cx, batch, &found.ports);
-            }
-        }
-        send(cx, batch, &found.ports)
     }
 
     #[cold]
@@ -299,6 +243,85 @@ impl RouteLookup {
     }
 }
 
+impl Element for RouteLookup {
+    /// Takes the routes given as arguments.
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.table.clear();
+        let mut replaced = 0;
+        for (i, text) in self.routes.iter().enumerate() {
+            let i = i + 1;
+            let route = match Route::parse(text, false, &args.context()) {
+                Ok(route) => route,
+                Err(Unread::Syntax) => {
+                    args.error(format_args!(
+                        "argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"
+                    ));
+                    continue;
+                }
+                Err(Unread::BadPort) => {
+                    args.error(format_args!("argument {i} bad OUTPUT"));
+                    continue;
+                }
+            };
+            if route.port.is_none_or(|port| port as usize >= cx.outputs()) {
+                args.error(format_args!("argument {i} bad OUTPUT"));
+                continue;
+            }
+            match self.table.add(route, false) {
+                Ok(_) => {}
+                Err(Refused::Exists(_)) => replaced += 1,
+                Err(refused) => args.error(reason(refused, &route)),
+            }
+        }
+        if replaced > 0 {
+            let routes = if replaced > 1 { "routes" } else { "route" };
+            args.warning(format_args!(
+                "{replaced} {routes} replaced by later versions"
+            ));
+        }
+        args.finish()
+    }
+
+    /// Sends a batch's packets where their destination annotations say.
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        if batch.len() == 1
+            && let [packet] = batch.as_mut_slice()
+        {
+            let hop = self.table.find(packet.dst_ip().to_bits());
+            if !hop.gateway.is_unspecified() {
+                packet.set_dst_ip(hop.gateway);
+            }
+            if hop.port == DROP && self.complaints < COMPLAINTS {
+                self.complain(cx, batch, &[DROP; BATCH]);
+            }
+            return hop.port as usize;
+        }
+        let mut found = Found::NOTHING;
+        let mut addresses = [0; BATCH];
+        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
+            *address = packet.dst_ip().to_bits();
+        }
+        self.table.find_all(&addresses, batch.len(), &mut found);
+        if found.any_gateway {
+            let kept = Facts::ALL.without(Facts::DESTINATION);
+            let packets = batch.iter_mut_keeping(kept);
+            for (packet, gateway) in packets.zip(found.gateways) {
+                if gateway != 0 {
+                    packet.set_dst_ip(gateway.to_ne_bytes().into());
+                }
+            }
+        }
+        if self.complaints < COMPLAINTS {
+            let ports = found.ports.iter().take(batch.len());
+            if ports.fold(false, |lost, port| lost | (*port == DROP)) {
+                self.complain(cx, batch, &found.ports);
+            }
+        }
+        send(cx, batch, &found.ports)
+    }
+}
+
 /// Why a change was refused, in Click's words.
 fn reason(refused: Refused, route: &Route) -> String {
     match refused {
@@ -307,56 +330,3 @@ fn reason(refused: Refused, route: &Route) -> String {
         Refused::NoMemory => format!("no memory to store route '{route}'"),
     }
 }
-
-macro_rules! wrappers {
-    ($($name:ident($field:ident: $inner:ident);)*) => {$(
-        impl $name {
-            /// See [`RouteLookup::new`].
-            pub fn new(order: Order, complains_as: Option<&'static str>) -> $name {
-                $name { $field: $inner::new(order, complains_as) }
-            }
-
-            /// See [`RouteLookup::configured`].
-            pub fn configured(&mut self, outputs: usize, args: &Args<'_>) -> Result<(), Failed> {
-                self.$field.configured(outputs, args)
-            }
-
-            /// See [`RouteLookup::push`].
-            #[inline]
-            pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> usize {
-                self.$field.push(cx, batch)
-            }
-        }
-    )*};
-}
-
-wrappers! {
-    FixedRoutes(lookup: RouteLookup);
-    Routes(lookup: RouteLookup);
-    FlushableRoutes(routes: Routes);
-}
-
-/// The methods of an element whose field `routes` does its work. It may warn when configured.
-macro_rules! lookup_methods {
-    ($($warning:literal)?) => {
-        fn configured(
-            &mut self,
-            cx: &mut router::Cx<'_>,
-            args: &mut router::args::Args<'_>,
-        ) -> Result<(), router::args::Failed> {
-            $(args.warning($warning);)?
-            self.routes.configured(cx.outputs(), args)
-        }
-
-        #[inline]
-        fn push(
-            &mut self,
-            cx: &mut router::Cx<'_>,
-            _port: usize,
-            batch: &mut packet::Batch,
-        ) -> usize {
-            self.routes.push(cx, batch)
-        }
-    };
-}
-pub(crate) use lookup_methods;

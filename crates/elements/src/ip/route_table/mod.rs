@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 pub use hops::Hop;
-pub(super) use lookup::{FixedRoutes, FlushableRoutes, Routes, lookup_methods};
+pub(super) use lookup::{FixedRoutes, FlushableRoutes, Routes};
 pub use route::Route;
 pub use slots::Order;
 pub(crate) use slots::Slots;

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::hops::Hop;
 use super::{Found, Order, Refused, Route, RouteTable};
 use crate::testing::*;

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use crate::testing::ip6::{addr, icmp, packet, tcp, udp};
 use crate::testing::*;
 

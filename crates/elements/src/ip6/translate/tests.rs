@@ -1,8 +1,6 @@
 //! Packets are built by hand, translated, and compared with what is built by hand in the other
 //! version, whose checksums are computed the plain way.
 
-use proptest::prelude::*;
-
 use super::{to_v4, to_v6};
 use crate::testing;
 use crate::testing::ip6::{addr, icmp, packet, tcp, udp, upper_checksum};

@@ -1,5 +1,4 @@
 use super::machine::ScriptMachine;
-use super::run_script;
 use super::script_type::ScriptType;
 use crate::prelude::*;
 
@@ -27,8 +26,12 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
 pub struct DriverManager {
-    #[flatten]
+    #[delegate(configured = complete)]
     machine: ScriptMachine,
 }
 
-run_script!(DriverManager, Some(ScriptType::Driver));
+impl DriverManager {
+    fn complete(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.machine.complete(cx, args, Some(ScriptType::Driver))
+    }
+}

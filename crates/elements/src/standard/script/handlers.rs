@@ -16,7 +16,7 @@ const EVERYWHERE: &[&str] = &["name", "class", "config", "ports", "handlers"];
 
 impl ScriptMachine {
     /// Compiles the script; its type is `default` if TYPE does not say.
-    pub fn configured(
+    pub fn complete(
         &mut self,
         cx: &mut Cx<'_>,
         args: &Args<'_>,
@@ -41,30 +41,6 @@ impl ScriptMachine {
         let driver = self.script_type == ScriptType::Driver;
         self.program = ScriptProgram::compile(&self.instructions, driver, args);
         args.finish()
-    }
-
-    pub fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
-        for packet in batch.drain() {
-            match self.packet(cx, port) {
-                Some(output) => cx.emit(output, packet),
-                None => cx.kill(packet),
-            }
-        }
-    }
-
-    pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        batch.filter(
-            &mut (self, cx),
-            |(machine, cx), _| match machine.packet(cx, 0) {
-                Some(0) => None,
-                output => Some(output),
-            },
-            |(_, cx), packet, output| match output {
-                Some(output) => cx.emit(output, packet),
-                None => cx.kill(packet),
-            },
-        );
     }
 
     /// Whether a handler is listed by name.

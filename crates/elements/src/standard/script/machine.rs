@@ -69,16 +69,6 @@ pub(super) struct ScriptMachine {
 }
 
 impl ScriptMachine {
-    /// Starts the script, and takes signals if it waits for any.
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.start(cx);
-        #[cfg(feature = "host")]
-        if let ScriptType::Signal(numbers) = &self.script_type {
-            self.signals.install(cx, numbers)?;
-        }
-        Ok(())
-    }
-
     /// Sets the variables that are set once, and starts a script that starts of itself.
     fn start(&mut self, cx: &mut Cx<'_>) {
         self.timer = Some(cx.timer());
@@ -137,23 +127,25 @@ impl ScriptMachine {
     #[cfg(not(feature = "host"))]
     pub fn signals_arrived(&mut self, _cx: &mut Cx<'_>) {}
 
+    fn pull_packets(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        batch.filter(
+            &mut (self, cx),
+            |(machine, cx), _| match machine.packet(cx, 0) {
+                Some(0) => None,
+                output => Some(output),
+            },
+            |(_, cx), packet, output| match output {
+                Some(output) => cx.emit(output, packet),
+                None => cx.kill(packet),
+            },
+        );
+    }
+
     /// Goes back to the first instruction.
     fn restart(&mut self, cx: &mut Cx<'_>) {
         self.stop_waiting(cx);
         self.at = 0;
-    }
-
-    /// The driver is asked to stop: steps the script until it wants the router to go on, or ends.
-    pub fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-        for _ in 0..JUMPS {
-            let mut errors = Errors::of_driver();
-            let before = self.at;
-            self.run(cx, 1, Cause::Driver, &mut errors);
-            let ended = matches!(self.ending(), Some(Ending::Stop | Ending::Error { .. }));
-            if cx.run_count() > 0 || ended || (self.at == before && self.ending().is_some()) {
-                break;
-            }
-        }
     }
 
     /// Runs the script for a packet from input `port`; returns the output for it.
@@ -442,5 +434,67 @@ fn parse_steps(value: &str) -> Result<u32, HandlerError> {
             let steps = steps.and_then(|steps| u32::try_from(steps).ok());
             Ok(steps.ok_or("syntax error")?)
         }
+    }
+}
+
+impl Descriptors for ScriptMachine {
+    fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
+        cx.whole(|cx| self.signals_arrived(cx));
+    }
+}
+
+impl DriverHook for ScriptMachine {
+    /// Steps the script until it wants the router to go on, or ends.
+    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        for _ in 0..JUMPS {
+            let mut errors = Errors::of_driver();
+            let before = self.at;
+            self.run(cx, 1, Cause::Driver, &mut errors);
+            let ended = matches!(self.ending(), Some(Ending::Stop | Ending::Error { .. }));
+            if cx.run_count() > 0 || ended || (self.at == before && self.ending().is_some()) {
+                break;
+            }
+        }
+    }
+}
+
+impl Element for ScriptMachine {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.complete(cx, args, None)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.start(cx);
+        #[cfg(feature = "host")]
+        if let ScriptType::Signal(numbers) = &self.script_type {
+            self.signals.install(cx, numbers)?;
+        }
+        Ok(())
+    }
+
+    /// Signals that arrived before the end have their effect, even if there was no time to look
+    /// for them.
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.signals_arrived(cx);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        cx.whole(|cx| {
+            for packet in batch.drain() {
+                match self.packet(cx, port) {
+                    Some(output) => cx.emit(output, packet),
+                    None => cx.kill(packet),
+                }
+            }
+        });
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.whole(|cx| self.pull_packets(cx, batch, most));
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        cx.whole(|cx| self.timed_out(cx));
     }
 }

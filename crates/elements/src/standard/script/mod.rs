@@ -20,77 +20,6 @@ use crate::prelude::*;
 
 pub use driver_manager::DriverManager;
 
-/// The work of an element that runs a script: one whose type is `$default` if TYPE does not say.
-macro_rules! run_script {
-    ($name:ident, $default:expr) => {
-        impl router::Descriptors for $name {
-            fn selected(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _fd: i32,
-                _readable: bool,
-                _writable: bool,
-            ) {
-                cx.whole(|cx| self.machine.signals_arrived(cx));
-            }
-        }
-
-        impl router::DriverHook for $name {
-            fn driver_stopped(&mut self, cx: &mut router::Cx<'_>) {
-                self.machine.driver_stopped(cx);
-            }
-        }
-
-        impl router::Element for $name {
-            fn configured(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                self.machine.configured(cx, args, $default)
-            }
-
-            fn initialize(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-            ) -> Result<(), router::args::Failed> {
-                self.machine.initialize(cx)
-            }
-
-            /// Signals that arrived before the end have their effect, even if there was no time to
-            /// look for them.
-            fn cleanup(&mut self, cx: &mut router::Cx<'_>) {
-                self.machine.signals_arrived(cx);
-            }
-
-            fn push(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                port: usize,
-                batch: &mut packet::Batch,
-            ) -> usize {
-                cx.whole(|cx| self.machine.push(cx, port, batch));
-                0
-            }
-
-            fn pull(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _port: usize,
-                batch: &mut packet::Batch,
-                most: usize,
-            ) {
-                cx.whole(|cx| self.machine.pull(cx, batch, most));
-            }
-
-            fn run_timer(&mut self, cx: &mut router::Cx<'_>, _timer: router::TimerId) {
-                cx.whole(|cx| self.machine.timed_out(cx));
-            }
-        }
-    };
-}
-use run_script;
-
 /// Runs a script: reads, writes and prints handlers, waits, and stops the router.
 ///
 /// Each argument is an instruction. In the text of an instruction, `$x` is the value of variable x
@@ -156,11 +85,9 @@ use run_script;
 #[derive(Element)]
 #[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
 pub struct Script {
-    #[flatten]
+    #[delegate]
     machine: ScriptMachine,
 }
-
-run_script!(Script, None);
 
 #[cfg(test)]
 mod tests;

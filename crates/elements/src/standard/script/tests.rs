@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use crate::testing::*;
 
 const MS: u64 = 1_000_000;

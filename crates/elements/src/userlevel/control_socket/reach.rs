@@ -39,7 +39,7 @@ impl Target for Reach<'_, '_> {
         let mut flags = self.cx.handler(element, handler);
         if flags.is_none() && self.is_own(element) {
             let mut own = HandlerList::default();
-            self.element.handlers(&mut own);
+            self.element.list_handlers(&mut own);
             flags = own.find(handler);
         }
         let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
@@ -55,7 +55,7 @@ impl Target for Reach<'_, '_> {
     fn read(&mut self, handler: &Self::Handler, parameter: &str) -> Result<String, String> {
         let (element, name) = handler;
         if self.is_own(*element)
-            && let Ok(text) = self.element.read(self.cx, name, parameter)
+            && let Ok(text) = self.element.read_handler(self.cx, name, parameter)
         {
             return Ok(text);
         }

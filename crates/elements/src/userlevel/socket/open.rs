@@ -149,7 +149,7 @@ impl Socket {
         };
         let [mut to, mut from] = [Ipv4Addr::UNSPECIFIED; 2];
         let [mut port, mut from_port] = [0; 2];
-        args.mandatory_positional("ADDR", &mut to)
+        args.read().mandatory_positional("ADDR", &mut to)
             .mandatory_positional_with("PORT", Port(protocol.0), &mut port)
             .positional("LOCAL_ADDR", &mut from)
             .positional_with("LOCAL_PORT", Port(protocol.0), &mut from_port)
@@ -161,7 +161,7 @@ impl Socket {
 
     fn configure_files(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut remote, mut local) = (String::new(), String::new());
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
+        args.read().mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
             .positional_with("LOCAL_FILENAME", FilenameArg, &mut local)
             .complete()?;
         for (which, name) in [("remote", &remote), ("local", &local)] {

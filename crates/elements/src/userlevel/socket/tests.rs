@@ -5,7 +5,6 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
-use super::super::testing::{Namespace, TempFile, run_until};
 use crate::testing::*;
 
 fn within(test: &str, work: impl FnOnce() + Send) {

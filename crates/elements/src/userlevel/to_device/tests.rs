@@ -1,6 +1,5 @@
 //! FromDevice and ToDevice over a veth pair, in a network namespace of each test's own.
 
-use super::super::testing::{Namespace, run_until};
 use crate::testing::*;
 
 /// An Ethernet type for local experiments (IEEE 802), so that the host's own frames stay out.

@@ -1,7 +1,5 @@
 //! Messages: for the user, for other elements, and about initialization.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::Display;
 
 use click::Severity;
@@ -9,6 +7,7 @@ use click::Severity;
 use super::{Cx, Engine};
 use crate::args::Failed;
 use crate::chatter::DEFAULT_CHANNEL;
+use crate::prelude::*;
 use crate::scheduler::task::TaskId;
 
 /// Messages.

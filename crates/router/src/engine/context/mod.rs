@@ -4,21 +4,19 @@ mod messages;
 mod notifiers;
 mod others;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use packet::{Batch, Packet, Pool, Prefetcher};
+use packet::{Pool, Prefetcher};
 
 use super::graph::Graph;
 use super::{Cx, Engine};
 use crate::args;
 use crate::embedding::{Device, Side, Steady};
+use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::DeviceId;
 use crate::schedule;
 use crate::scheduler::Watch;
 use crate::scheduler::task::{TICKETS_MAX, TaskId};
 use crate::scheduler::timer::TimerId;
-use crate::topology::ElementId;
 use crate::walk::PullThrough;
 
 /// The element itself, and where it stands.
@@ -245,11 +243,6 @@ impl Cx<'_> {
     /// Takes a task off the schedule.
     pub fn unschedule(&mut self, task: TaskId) {
         self.engine.scheduler.tasks.unschedule(task);
-    }
-
-    /// Whether a task is scheduled.
-    pub fn is_scheduled(&self, task: TaskId) -> bool {
-        self.engine.scheduler.tasks.scheduled(task)
     }
 
     /// Gives a task its share: tickets from 1 to 32768, 1024 if none were given.

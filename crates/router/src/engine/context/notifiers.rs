@@ -1,21 +1,31 @@
 //! Notifiers, as an element sees them: its own signals, and the search for others'.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Cx;
-use crate::engine::element::Notifier;
 use crate::engine::ports::flow;
-use crate::scheduler::signal::{Notice, Search, Signal, SignalId};
+use crate::prelude::*;
+use crate::scheduler::signal::{Notice, Signal, SignalId};
 use crate::scheduler::task::TaskId;
-use crate::topology::ElementId;
 
 /// Notifiers.
 impl Cx<'_> {
-    /// Makes a signal that gives a notice. To be called from [`configure`](crate::Declared::configure), so that the element's
-    /// [`notifier`](crate::Element::notifier) is there when others are initialized.
+    /// The element's signal for a notice: it is made, with this value, if there is none yet. To be
+    /// called from [`configured`](crate::Element::configured), so that it is there when others are
+    /// initialized and search for it.
     pub fn signal(&mut self, notice: Notice, active: bool) -> SignalId {
-        self.engine.scheduler.signals.add(self.id, notice, active)
+        let signals = &mut self.engine.scheduler.signals;
+        signals.add(self.id, notice, active, false)
+    }
+
+    /// As [`signal`](Self::signal), of an element that stores packets of those behind it for a
+    /// while: its listeners are woken by theirs too.
+    pub fn relay_signal(&mut self, notice: Notice, active: bool) -> SignalId {
+        let signals = &mut self.engine.scheduler.signals;
+        signals.add(self.id, notice, active, true)
+    }
+
+    /// Says that the element never gives nor takes a packet: searches end at it, and find nothing.
+    pub fn never_notifies(&mut self) {
+        self.engine.scheduler.signals.set_idle(self.id);
     }
 
     /// Sets a signal, and wakes its listeners if it becomes active.
@@ -35,12 +45,6 @@ impl Cx<'_> {
     /// and a star if any is.
     pub fn describe_signal(&self, signal: &Signal) -> String {
         self.engine.scheduler.signals.describe(signal)
-    }
-
-    /// Whether one signal is active.
-    #[inline]
-    pub fn signal_is_active(&self, signal: SignalId) -> bool {
-        self.engine.scheduler.signals.is_active(signal)
     }
 
     /// The signals that say whether input `port` has packets to pull. `task` is scheduled when
@@ -91,8 +95,7 @@ impl Cx<'_> {
         (signal, found)
     }
 
-    /// Goes along the graph until notifiers stop it, and also beyond those that say
-    /// [`ContinueWake`](Search::ContinueWake) if `beyond`. Returns the signals, whether the way
+    /// Goes along the graph until notifiers stop it, and also beyond those that relay if `beyond`. Returns the signals, whether the way
     /// meets a place without notifier, and whether there is something beyond.
     fn walk_to(&self, notice: Notice, port: usize, beyond: bool) -> (Vec<SignalId>, bool, bool) {
         let graph = &self.engine.graph;
@@ -111,20 +114,13 @@ impl Cx<'_> {
             }
             seen.push(next);
             let (id, at) = next;
-            let notifier = self.link::<dyn Notifier>(id);
-            let found = match notifier.and_then(|link| self.view(link)) {
-                Some(element) => element.notifier(notice, at),
-                None => Search::Pass,
-            };
-            let (part, go_on) = match found {
-                Search::Pass => (None, true),
-                Search::Never => (None, false),
-                Search::Stop(part) => (Some(part), false),
-                Search::Continue(part) => (Some(part), true),
-                Search::ContinueWake(part) => {
-                    deeper = true;
-                    (Some(part), beyond)
-                }
+            let signals = &self.engine.scheduler.signals;
+            let part = signals.of(id, notice);
+            let relays = part.is_some_and(|part| signals.relays(part));
+            deeper |= relays;
+            let go_on = match part {
+                Some(_) => relays && beyond,
+                None => !signals.is_idle(id),
             };
             parts.extend(part.filter(|part| !parts.contains(part)));
             if !go_on {

@@ -1,16 +1,12 @@
 //! Other elements and threads, as an element sees them.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::any::Any;
-
 use super::Cx;
 use crate::args::{self, NameDatabase};
-use crate::engine::element::{Element, Llrpcs};
+use crate::engine::element::{DynElement, Llrpcs};
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
+use crate::prelude::*;
 use crate::scheduler::task::TaskId;
-use crate::topology::ElementId;
 
 /// Other elements.
 impl Cx<'_> {
@@ -40,34 +36,11 @@ impl Cx<'_> {
         &mut self.engine.names
     }
 
-    /// Whether an element is of class `E`, and not at work itself.
-    pub fn is<E: Element>(&self, id: ElementId) -> bool {
-        let Some(element) = self.engine.elements.get(id) else {
-            return false;
-        };
-        let any: &dyn Any = element;
-        any.is::<E>()
-    }
-
-    /// Works with another element of class `E`; `None` if it is of another class, or is the one
-    /// at work.
-    pub fn with<E: Element, R>(
-        &mut self,
-        id: ElementId,
-        work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
-    ) -> Option<R> {
-        self.with_element(id, |element, cx| {
-            let any: &mut dyn Any = element;
-            any.downcast_mut::<E>().map(|element| work(element, cx))
-        })
-        .flatten()
-    }
-
     /// Works with another element; `None` if it is the one at work.
     pub(crate) fn with_element<R>(
         &mut self,
         id: ElementId,
-        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+        work: impl FnOnce(&mut dyn DynElement, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         if self.engine.threads.is_elsewhere(id) {
             return self.whole(|cx| cx.with_element(id, work));
@@ -150,7 +123,7 @@ impl Cx<'_> {
     }
 
     /// Asks for a thread for an element, or with [`NO_THREAD`](crate::NO_THREAD) for none for its task.
-    /// To be called from [`configure`](crate::Declared::configure): it concerns tasks made afterwards.
+    /// To be called from [`configure`](DynElement::configure): it concerns tasks made afterwards.
     pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
         if let Some(affinity) = self.engine.threads.affinity.get_mut(id.index()) {
             *affinity = Some(thread);

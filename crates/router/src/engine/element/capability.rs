@@ -7,15 +7,12 @@
 use core::any::Any;
 use core::fmt;
 
-use packet::Batch;
-
-use super::Element;
+use super::DynElement;
 use crate::args::{Argument, Context, ElementRef, Invalid};
 use crate::engine::{Cx, Engine};
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
-use crate::scheduler::signal::{Notice, Search};
-use crate::topology::ElementId;
+use crate::prelude::*;
 
 /// A trait object that is a capability: `dyn Storage`.
 pub trait Interface: 'static {
@@ -26,9 +23,9 @@ pub trait Interface: 'static {
 /// How to see an element of some class as a `T`.
 pub struct Provided<T: ?Sized + 'static> {
     /// To look at it.
-    pub view: fn(&dyn Element) -> Option<&T>,
+    pub view: fn(&dyn DynElement) -> Option<&T>,
     /// To work with it.
-    pub work: fn(&mut dyn Element) -> Option<&mut T>,
+    pub work: fn(&mut dyn DynElement) -> Option<&mut T>,
 }
 
 /// A capability that a class declares.
@@ -61,25 +58,6 @@ impl fmt::Debug for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// The capabilities of a class: `provides!(Queue: Storage)`.
-#[macro_export]
-macro_rules! provides {
-    ($class:ty: $($capability:path),+ $(,)?) => {
-        &[$($crate::Capability::new::<dyn $capability>(&$crate::Provided {
-            view: |element| {
-                let element: &dyn core::any::Any = element;
-                let element = element.downcast_ref::<$class>();
-                element.map(|element| element as &dyn $capability)
-            },
-            work: |element| {
-                let element: &mut dyn core::any::Any = element;
-                let element = element.downcast_mut::<$class>();
-                element.map(|element| element as &mut dyn $capability)
-            },
-        })),+]
-    };
 }
 
 /// Another element, seen as a `T`: `Link<dyn Storage>`.
@@ -207,17 +185,6 @@ pub trait Storage {
 
 impl Interface for dyn Storage {
     const NAME: &'static str = "Storage";
-}
-
-/// An element at whose ports a notifier stands.
-pub trait Notifier {
-    /// The notifier at `port`: an output's when `notice` is [`Notice::Empty`], an input's when it
-    /// is [`Notice::Full`].
-    fn notifier(&self, notice: Notice, port: usize) -> Search;
-}
-
-impl Interface for dyn Notifier {
-    const NAME: &'static str = "Notifier";
 }
 
 /// An element that works on packets that are pulled through it by [`Cx::pull_through`].

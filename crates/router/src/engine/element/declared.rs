@@ -1,65 +1,61 @@
 //! What is declared of an element: its arguments and handlers.
 //!
-//! `#[derive(Element)]` writes [`Declared`] from the struct's fields and from the methods in a
+//! `#[derive(Element)]` writes [`Class`] from the struct's fields and from the methods in a
 //! `#[handlers]` block; `#[derive(Component)]` does the same for a struct whose arguments and
 //! handlers several elements have in common, and which they hold in a `#[flatten]` field.
 
 use alloc::borrow::Cow;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use core::any::Any;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use click::config;
 use packet::wire::EtherAddress;
 
-use super::Element;
 use super::manual::{HandlerDoc, Page};
+use super::{Class, Element};
 use crate::args::read::Read;
 use crate::args::{Args, Failed, NoElements, Parser, Timestamp, unparse};
 use crate::engine::Cx;
 use crate::handler::{HandlerError, HandlerList};
+use crate::prelude::*;
 
-/// What the engine asks of every element besides its work with packets.
-pub trait Declared {
+/// An element of any class, as the engine holds it.
+pub trait DynElement: Element + Component {
     /// Takes the arguments. Other elements may not be configured yet.
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let _ = cx;
-        args.none()
-    }
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed>;
 
-    /// Whether [`configure`](Declared::configure) may be called again while packets flow: then the
-    /// `config` handler can be written.
-    fn can_live_reconfigure(&self) -> bool {
-        false
-    }
+    /// Whether [`configure`](DynElement::configure) may be called again while packets flow: then
+    /// the `config` handler can be written.
+    fn can_live_reconfigure(&self) -> bool;
 
     /// Takes over the state of `old`, the element of this name and class in the router that this
     /// one replaces.
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let _ = (cx, old);
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn DynElement);
+}
+
+impl<C: Class> DynElement for C {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !C::DEPRECATED.is_empty() {
+            args.warning(format_args!("{} is deprecated, {}", C::NAME, C::DEPRECATED));
+        }
+        let read = self.arguments(args.read());
+        if C::RAW {
+            read.consume()?;
+        } else {
+            read.complete()?;
+        }
+        self.configured(cx, args)
     }
 
-    /// Lists the element's handlers, besides those every element has.
-    fn handlers(&self, list: &mut HandlerList) {
-        let _ = list;
+    fn can_live_reconfigure(&self) -> bool {
+        C::LIVE
     }
 
-    /// Reads handler `name`; `parameter` is empty unless the handler takes one.
-    fn read(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        let _ = (cx, name, parameter);
-        Err(HandlerError::Unknown)
-    }
-
-    /// Writes handler `name`.
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let _ = (cx, name, value);
-        Err(HandlerError::Unknown)
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn DynElement) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<C>() {
+            Class::take_state(self, cx, old);
+        }
     }
 }
 
@@ -88,7 +84,9 @@ pub trait Component {
     ) -> Result<(), HandlerError>;
 
     /// Adds the arguments and handlers to a manual page.
-    fn document(page: &mut Page);
+    fn document(page: &mut Page)
+    where
+        Self: Sized;
 }
 
 /// The handlers that are methods; written by `#[handlers]`.

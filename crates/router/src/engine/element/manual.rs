@@ -1,8 +1,7 @@
 //! An element class's manual page, from what is declared of the class.
 
-use alloc::vec::Vec;
-
 use crate::handler::HandlerFlags;
+use crate::prelude::*;
 
 /// An argument.
 #[derive(Clone, Copy, Debug)]

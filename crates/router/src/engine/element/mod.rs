@@ -1,27 +1,24 @@
-//! What an element is: what it does ([`Element`]), what is declared of it ([`Declared`], derived by
+//! What an element is: what it does ([`Element`]), what is declared of it ([`Class`], derived by
 //! `elements-derive`), what other elements may use it for ([`Capability`]), and its manual page.
 
 mod capability;
 mod declared;
 mod manual;
 
-use alloc::boxed::Box;
 use core::any::Any;
-
-use packet::{Batch, Packet};
 
 use crate::args::{Args, Failed};
 use crate::effects::Effects;
 use crate::engine::Cx;
+use crate::prelude::*;
 use crate::scheduler::task::{Ran, TaskId};
 use crate::scheduler::timer::TimerId;
 
 pub use capability::{
-    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Notifier, Provided,
-    PulledThrough, Storage,
+    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, PulledThrough, Storage,
 };
 pub use declared::{
-    Component, Declared, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
+    Component, DynElement, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
     outcome, parse_value, parse_words, reading, shown, write_argument,
 };
 pub use manual::{ArgumentDoc, HandlerDoc, Page};
@@ -48,7 +45,7 @@ pub enum Verdict {
 /// a batch around it is generated for each element and inlined. Elements never call each other:
 /// what an element sends on goes to the router, which walks the graph. So no element is ever
 /// entered twice, and nothing is shared.
-pub trait Element: Declared + Any + Send {
+pub trait Element: Any + Send {
     /// Checks and completes arguments that were stored in the element's fields just now. Other
     /// elements may not be configured yet. An error leaves an element that is reconfigured with the
     /// arguments it had before.
@@ -152,7 +149,7 @@ pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut
 }
 
 /// What the library knows of an element class, with Click's codes.
-pub trait Class: Element + Default {
+pub trait Class: Element + Component + Default {
     /// The name that configurations use.
     const NAME: &'static str;
     /// Numbers of input and output ports: `1/1`, `1/1-2`, `-/=`.
@@ -180,8 +177,20 @@ pub trait Class: Element + Default {
     /// is. Where an element on the way of an interface's packets does not say so, they all come
     /// whole and complete: see [`Cx::segments_go_on`].
     const SEGMENTS: bool = false;
+    /// Whether arguments may change while packets flow: then the `config` handler can be written.
+    const LIVE: bool = false;
+    /// Whether [`Element::configured`] reads the arguments that no field takes.
+    const RAW: bool = false;
+    /// What to use instead of the class, as a warning says; empty if it is not deprecated.
+    const DEPRECATED: &'static str = "";
     /// The capabilities that other elements may use.
     const CAPABILITIES: &'static [Capability] = &[];
+
+    /// Takes over the state of `old`, the element of this name in the router that this one
+    /// replaces.
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
+        let _ = (cx, old);
+    }
 
     /// Adds the class to a manual page.
     fn document(page: &mut Page) {
@@ -197,8 +206,6 @@ pub mod phase {
     pub const PRIVILEGED: i32 = 90;
     /// Most elements.
     pub const DEFAULT: i32 = 100;
-    /// Elements that refer to others' state.
-    pub const LAST: i32 = 2000;
 }
 
 /// A class as the library lists it.
@@ -225,7 +232,7 @@ pub struct ClassEntry {
     pub capabilities: &'static [Capability],
     /// Why the class cannot be used here; `None` if it can.
     pub refused: Option<&'static str>,
-    make: fn() -> Box<dyn Element>,
+    make: Option<fn() -> Box<dyn DynElement>>,
 }
 
 impl ClassEntry {
@@ -243,7 +250,7 @@ impl ClassEntry {
             segments: C::SEGMENTS,
             capabilities: C::CAPABILITIES,
             refused: None,
-            make: || Box::<C>::default(),
+            make: Some(|| Box::<C>::default()),
         }
     }
 
@@ -252,8 +259,16 @@ impl ClassEntry {
         ClassEntry {
             name,
             ports: "-/-",
+            processing: "a/a",
+            flow: "x/x",
+            phase: phase::DEFAULT,
+            is_a: &[],
+            aliases: &[],
+            per_thread: false,
+            segments: false,
+            capabilities: &[],
             refused: Some(reason),
-            ..ClassEntry::of::<RefusedElement>()
+            make: None,
         }
     }
 
@@ -268,21 +283,8 @@ impl ClassEntry {
                 .any(|capability| capability.name() == kind)
     }
 
-    /// An element of the class.
-    pub fn make(&self) -> Box<dyn Element> {
-        (self.make)()
+    /// An element of the class; `None` if it is refused.
+    pub fn make(&self) -> Option<Box<dyn DynElement>> {
+        self.make.map(|make| make())
     }
 }
-
-/// What stands for an element whose class is refused; no router ever runs one.
-#[derive(Default)]
-struct RefusedElement;
-
-impl Class for RefusedElement {
-    const NAME: &'static str = "Refused";
-    const PORTS: &'static str = "-/-";
-}
-
-impl Declared for RefusedElement {}
-
-impl Element for RefusedElement {}

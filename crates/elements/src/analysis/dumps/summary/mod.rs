@@ -68,15 +68,47 @@ pub struct Field {
     pub inject: Option<(Order, Inject)>,
 }
 
+impl Field {
+    const fn new(name: &'static str, format: Format) -> Field {
+        let (of_ip, extract, inject) = (false, None, None);
+        Field {
+            name,
+            aliases: &[],
+            format,
+            of_ip,
+            extract,
+            inject,
+        }
+    }
+
+    const fn of_ip(name: &'static str, format: Format) -> Field {
+        Field {
+            of_ip: true,
+            ..Field::new(name, format)
+        }
+    }
+
+    const fn aliases(self, aliases: &'static [&'static str]) -> Field {
+        Field { aliases, ..self }
+    }
+
+    const fn extract(self, extract: Extract) -> Field {
+        Field {
+            extract: Some(extract),
+            ..self
+        }
+    }
+
+    const fn inject(self, order: Order, inject: Inject) -> Field {
+        Field {
+            inject: Some((order, inject)),
+            ..self
+        }
+    }
+}
+
 /// What stands for a field that is not known.
-pub static UNKNOWN: Field = Field {
-    name: "none",
-    aliases: &[],
-    format: Format::Nothing,
-    of_ip: false,
-    extract: None,
-    inject: None,
-};
+pub static UNKNOWN: Field = Field::new("none", Format::Nothing);
 
 /// The names of all fields.
 pub fn field_names() -> impl Iterator<Item = &'static str> {

@@ -2,8 +2,6 @@
 
 use std::io::Cursor;
 
-use proptest::prelude::*;
-
 use super::fields::ALL;
 use super::{Defaults, Next, Reader, Selection, Writer, find, ip_options, tcp_options};
 use crate::testing::*;

@@ -8,68 +8,33 @@ use crate::analysis::dumps::summary::{Build, Field, Format, Order, Seen, Value};
 const NEEDS_FRAGMENTS: &[u8] = &[3, 4];
 
 pub static FIELDS: &[Field] = &[
-    Field {
-        name: "icmp_type",
-        aliases: &[],
-        format: Format::IcmpType { named: false },
-        of_ip: true,
-        extract: Some(|seen| seen.icmp(1).and_then(|icmp| byte(icmp, 0))),
-        inject: Some((Order::TRANSPORT, set_type)),
-    },
-    Field {
-        name: "icmp_code",
-        aliases: &[],
-        format: Format::IcmpCode { named: false },
-        of_ip: true,
-        extract: Some(|seen| seen.icmp(2).and_then(|icmp| byte(icmp, 1))),
-        inject: Some((Order::TRANSPORT.plus(1), set_code)),
-    },
-    Field {
-        name: "icmp_type_name",
-        aliases: &[],
-        format: Format::IcmpType { named: true },
-        of_ip: true,
-        extract: Some(|seen| seen.icmp(1).and_then(|icmp| byte(icmp, 0))),
-        inject: Some((Order::TRANSPORT, set_type)),
-    },
-    Field {
-        name: "icmp_code_name",
-        aliases: &[],
-        format: Format::IcmpCode { named: true },
-        of_ip: true,
-        extract: Some(|seen| seen.icmp(2).and_then(|icmp| byte(icmp, 1))),
-        inject: Some((Order::TRANSPORT.plus(1), set_code)),
-    },
-    Field {
-        name: "icmp_flowid",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| sequenced(seen, 4)),
-        inject: Some((Order::TRANSPORT.plus(2), |build, value| {
-            build.set_icmp_sequenced(4, value.number() as u16);
-        })),
-    },
-    Field {
-        name: "icmp_seq",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| sequenced(seen, 6)),
-        inject: Some((Order::TRANSPORT.plus(2), |build, value| {
-            build.set_icmp_sequenced(6, value.number() as u16);
-        })),
-    },
-    Field {
-        name: "icmp_nextmtu",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(next_mtu),
-        inject: Some((Order::TRANSPORT.plus(2), |build, value| {
-            build.set_icmp_next_mtu(value.number() as u16);
-        })),
-    },
+    Field::of_ip("icmp_type", Format::IcmpType { named: false })
+        .extract(|seen| seen.icmp(1).and_then(|icmp| byte(icmp, 0)))
+        .inject(Order::TRANSPORT, set_type),
+    Field::of_ip("icmp_code", Format::IcmpCode { named: false })
+        .extract(|seen| seen.icmp(2).and_then(|icmp| byte(icmp, 1)))
+        .inject(Order::TRANSPORT.plus(1), set_code),
+    Field::of_ip("icmp_type_name", Format::IcmpType { named: true })
+        .extract(|seen| seen.icmp(1).and_then(|icmp| byte(icmp, 0)))
+        .inject(Order::TRANSPORT, set_type),
+    Field::of_ip("icmp_code_name", Format::IcmpCode { named: true })
+        .extract(|seen| seen.icmp(2).and_then(|icmp| byte(icmp, 1)))
+        .inject(Order::TRANSPORT.plus(1), set_code),
+    Field::of_ip("icmp_flowid", Format::Number(2))
+        .extract(|seen| sequenced(seen, 4))
+        .inject(Order::TRANSPORT.plus(2), |build, value| {
+            build.set_icmp_sequenced(4, value.number() as u16)
+        }),
+    Field::of_ip("icmp_seq", Format::Number(2))
+        .extract(|seen| sequenced(seen, 6))
+        .inject(Order::TRANSPORT.plus(2), |build, value| {
+            build.set_icmp_sequenced(6, value.number() as u16)
+        }),
+    Field::of_ip("icmp_nextmtu", Format::Number(2))
+        .extract(next_mtu)
+        .inject(Order::TRANSPORT.plus(2), |build, value| {
+            build.set_icmp_next_mtu(value.number() as u16)
+        }),
 ];
 
 fn set_type(build: &mut Build<'_>, value: &Value<'_>) {

@@ -10,151 +10,78 @@ use crate::prelude::*;
 const ECN: u8 = 3;
 
 pub static FIELDS: &[Field] = &[
-    Field {
-        name: "ip_src",
-        aliases: &[],
-        format: Format::Address,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(16).and_then(|ip| number(long(ip, 12)?))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_ip(12, &(value.number() as u32).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "ip_dst",
-        aliases: &[],
-        format: Format::Address,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(20).and_then(|ip| number(long(ip, 16)?))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_ip(16, &(value.number() as u32).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "ip_tos",
-        aliases: &[],
-        format: Format::Number(1),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(2).and_then(|ip| byte(ip, 1))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_tos(0xff, value.number() as u8);
-        })),
-    },
-    Field {
-        name: "ip_dscp",
-        aliases: &[],
-        format: Format::Number(1),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? >> 2))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_tos(!ECN, (value.number() as u8) << 2);
-        })),
-    },
-    Field {
-        name: "ip_ecn",
-        aliases: &[],
-        format: Format::Ecn,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? & ECN))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_tos(ECN, value.number() as u8);
-        })),
-    },
-    Field {
-        name: "ip_ttl",
-        aliases: &[],
-        format: Format::Number(1),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(9).and_then(|ip| byte(ip, 8))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_ip(8, &[value.number() as u8]);
-        })),
-    },
-    Field {
-        name: "ip_frag",
-        aliases: &[],
-        format: Format::Fragment,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?))),
-        inject: Some((Order::NET.plus(-2), set_fragment)),
-    },
-    Field {
-        name: "ip_fragoff",
-        aliases: &[],
-        format: Format::FragmentOffset,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?))),
-        inject: Some((Order::NET.plus(-1), set_fragment)),
-    },
-    Field {
-        name: "ip_id",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(6).and_then(|ip| number(word(ip, 4)?))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_ip(4, &(value.number() as u16).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "ip_sum",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(12).and_then(|ip| number(word(ip, 10)?))),
-        inject: Some((Order::NET.plus(2), |build, value| {
-            build.set_ip(10, &(value.number() as u16).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "ip_proto",
-        aliases: &["ip_p"],
-        format: Format::Protocol,
-        of_ip: true,
-        extract: Some(|seen| seen.ip(10).and_then(|ip| byte(ip, 9))),
-        inject: Some((Order::NET, |build, value| {
-            build.set_ip(9, &[value.number() as u8]);
-        })),
-    },
-    Field {
-        name: "ip_hl",
-        aliases: &[],
-        format: Format::Number(1),
-        of_ip: true,
-        extract: Some(|seen| seen.ip(1).and_then(|ip| number((ip.first()? & 15) * 4))),
-        inject: Some((Order::NET.plus(-1), |build, value| {
-            build.set_ip_header_len(value.number());
-        })),
-    },
-    Field {
-        name: "ip_len",
-        aliases: &["length"],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(extract_len),
-        inject: Some((Order::NET.plus(1), |build, value| {
-            build.set_ip_len(value.number());
-        })),
-    },
-    Field {
-        name: "ip_capture_len",
-        aliases: &[],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(extract_capture_len),
-        // It is known to fields that are read, but says nothing of the packet.
-        inject: Some((Order::PAYLOAD.plus(2), |_, _| {})),
-    },
-    Field {
-        name: "ip_opt",
-        aliases: &[],
-        format: Format::IpOptions,
-        of_ip: true,
-        extract: Some(extract_options),
-        inject: Some((Order::NET, |build, value| {
+    Field::of_ip("ip_src", Format::Address)
+        .extract(|seen| seen.ip(16).and_then(|ip| number(long(ip, 12)?)))
+        .inject(Order::NET, |build, value| {
+            build.set_ip(12, &(value.number() as u32).to_be_bytes())
+        }),
+    Field::of_ip("ip_dst", Format::Address)
+        .extract(|seen| seen.ip(20).and_then(|ip| number(long(ip, 16)?)))
+        .inject(Order::NET, |build, value| {
+            build.set_ip(16, &(value.number() as u32).to_be_bytes())
+        }),
+    Field::of_ip("ip_tos", Format::Number(1))
+        .extract(|seen| seen.ip(2).and_then(|ip| byte(ip, 1)))
+        .inject(Order::NET, |build, value| {
+            build.set_tos(0xff, value.number() as u8)
+        }),
+    Field::of_ip("ip_dscp", Format::Number(1))
+        .extract(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? >> 2)))
+        .inject(Order::NET, |build, value| {
+            build.set_tos(!ECN, (value.number() as u8) << 2)
+        }),
+    Field::of_ip("ip_ecn", Format::Ecn)
+        .extract(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? & ECN)))
+        .inject(Order::NET, |build, value| {
+            build.set_tos(ECN, value.number() as u8)
+        }),
+    Field::of_ip("ip_ttl", Format::Number(1))
+        .extract(|seen| seen.ip(9).and_then(|ip| byte(ip, 8)))
+        .inject(Order::NET, |build, value| {
+            build.set_ip(8, &[value.number() as u8])
+        }),
+    Field::of_ip("ip_frag", Format::Fragment)
+        .extract(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?)))
+        .inject(Order::NET.plus(-2), set_fragment),
+    Field::of_ip("ip_fragoff", Format::FragmentOffset)
+        .extract(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?)))
+        .inject(Order::NET.plus(-1), set_fragment),
+    Field::of_ip("ip_id", Format::Number(2))
+        .extract(|seen| seen.ip(6).and_then(|ip| number(word(ip, 4)?)))
+        .inject(Order::NET, |build, value| {
+            build.set_ip(4, &(value.number() as u16).to_be_bytes())
+        }),
+    Field::of_ip("ip_sum", Format::Number(2))
+        .extract(|seen| seen.ip(12).and_then(|ip| number(word(ip, 10)?)))
+        .inject(Order::NET.plus(2), |build, value| {
+            build.set_ip(10, &(value.number() as u16).to_be_bytes())
+        }),
+    Field::of_ip("ip_proto", Format::Protocol)
+        .aliases(&["ip_p"])
+        .extract(|seen| seen.ip(10).and_then(|ip| byte(ip, 9)))
+        .inject(Order::NET, |build, value| {
+            build.set_ip(9, &[value.number() as u8])
+        }),
+    Field::of_ip("ip_hl", Format::Number(1))
+        .extract(|seen| seen.ip(1).and_then(|ip| number((ip.first()? & 15) * 4)))
+        .inject(Order::NET.plus(-1), |build, value| {
+            build.set_ip_header_len(value.number())
+        }),
+    Field::of_ip("ip_len", Format::Number(4))
+        .aliases(&["length"])
+        .extract(extract_len)
+        .inject(Order::NET.plus(1), |build, value| {
+            build.set_ip_len(value.number())
+        }),
+    // It is known to fields that are read, but says nothing of the packet.
+    Field::of_ip("ip_capture_len", Format::Number(4))
+        .extract(extract_capture_len)
+        .inject(Order::PAYLOAD.plus(2), |_, _| {}),
+    Field::of_ip("ip_opt", Format::IpOptions)
+        .extract(extract_options)
+        .inject(Order::NET, |build, value| {
             build.set_ip_options(value.bytes())
-        })),
-    },
+        }),
 ];
 
 fn set_fragment(build: &mut Build<'_>, value: &Value<'_>) {

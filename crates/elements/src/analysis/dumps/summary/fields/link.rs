@@ -4,36 +4,24 @@ use super::{number, word};
 use crate::analysis::dumps::summary::{Build, Field, Format, Order, Seen, Value};
 
 pub static FIELDS: &[Field] = &[
-    Field {
-        name: "eth_src",
-        aliases: &["ether_src"],
-        format: Format::Ether,
-        of_ip: false,
-        extract: Some(|seen| address(seen, 6)),
-        inject: Some((Order::LINK, |build, value| {
+    Field::new("eth_src", Format::Ether)
+        .aliases(&["ether_src"])
+        .extract(|seen| address(seen, 6))
+        .inject(Order::LINK, |build, value| {
             set_address(build, value, Build::set_ether_source);
-        })),
-    },
-    Field {
-        name: "eth_dst",
-        aliases: &["ether_dst"],
-        format: Format::Ether,
-        of_ip: false,
-        extract: Some(|seen| address(seen, 0)),
-        inject: Some((Order::LINK, |build, value| {
+        }),
+    Field::new("eth_dst", Format::Ether)
+        .aliases(&["ether_dst"])
+        .extract(|seen| address(seen, 0))
+        .inject(Order::LINK, |build, value| {
             set_address(build, value, Build::set_ether_destination);
-        })),
-    },
-    Field {
-        name: "eth_type",
-        aliases: &["ether_type"],
-        format: Format::EtherType,
-        of_ip: false,
-        extract: Some(|seen| seen.ethernet().and_then(|header| number(word(header, 12)?))),
-        inject: Some((Order::LINK, |build, value| {
-            build.set_ether_type(value.number() as u16);
-        })),
-    },
+        }),
+    Field::new("eth_type", Format::EtherType)
+        .aliases(&["ether_type"])
+        .extract(|seen| seen.ethernet().and_then(|header| number(word(header, 12)?)))
+        .inject(Order::LINK, |build, value| {
+            build.set_ether_type(value.number() as u16)
+        }),
 ];
 
 fn address(seen: &mut Seen<'_>, at: usize) -> Option<Value<'static>> {

@@ -5,42 +5,19 @@ use crate::analysis::dumps::summary::{Field, Format, Order, Seen, Value};
 use crate::prelude::*;
 
 pub static FIELDS: &[Field] = &[
-    Field {
-        name: "payload_len",
-        aliases: &["payload_length"],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(length),
-        inject: Some((Order::PAYLOAD.plus(1), |build, value| {
-            build.set_payload_len(value.number());
-        })),
-    },
-    Field {
-        name: "payload",
-        aliases: &[],
-        format: Format::Payload,
-        of_ip: true,
-        extract: Some(payload),
-        inject: Some((Order::PAYLOAD, |build, value| {
+    Field::of_ip("payload_len", Format::Number(4))
+        .aliases(&["payload_length"])
+        .extract(length)
+        .inject(Order::PAYLOAD.plus(1), |build, value| {
+            build.set_payload_len(value.number())
+        }),
+    Field::of_ip("payload", Format::Payload)
+        .extract(payload)
+        .inject(Order::PAYLOAD, |build, value| {
             build.set_payload(value.bytes())
-        })),
-    },
-    Field {
-        name: "payload_md5",
-        aliases: &[],
-        format: Format::Md5,
-        of_ip: true,
-        extract: Some(payload),
-        inject: None,
-    },
-    Field {
-        name: "payload_md5_hex",
-        aliases: &[],
-        format: Format::Md5Hex,
-        of_ip: true,
-        extract: Some(payload),
-        inject: None,
-    },
+        }),
+    Field::of_ip("payload_md5", Format::Md5).extract(payload),
+    Field::of_ip("payload_md5_hex", Format::Md5Hex).extract(payload),
 ];
 
 fn length(seen: &mut Seen<'_>) -> Option<Value<'static>> {

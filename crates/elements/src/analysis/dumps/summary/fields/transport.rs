@@ -10,126 +10,69 @@ use crate::analysis::dumps::summary::{Field, Format, Order, Seen, Value};
 const PADDED_TIMESTAMP: [u8; 4] = [1, 1, 8, 10];
 
 pub static FIELDS: &[Field] = &[
-    Field {
-        name: "sport",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.ports(2).and_then(|header| number(word(header, 0)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_port(0, value.number() as u16);
-        })),
-    },
-    Field {
-        name: "dport",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.ports(4).and_then(|header| number(word(header, 2)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_port(2, value.number() as u16);
-        })),
-    },
-    Field {
-        name: "tcp_seq",
-        aliases: &["tcp_seqno"],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(8).and_then(|tcp| number(long(tcp, 4)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_tcp(4, &(value.number() as u32).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "tcp_ack",
-        aliases: &["tcp_ackno"],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(12).and_then(|tcp| number(long(tcp, 8)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_tcp(8, &(value.number() as u32).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "tcp_off",
-        aliases: &[],
-        format: Format::Number(1),
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(13).and_then(|tcp| number((tcp.get(12)? >> 4) * 4))),
-        inject: Some((Order::TRANSPORT.plus(-1), |build, value| {
-            build.set_tcp_header_len(value.number());
-        })),
-    },
-    Field {
-        name: "tcp_flags",
-        aliases: &[],
-        format: Format::TcpFlags,
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(14).and_then(|tcp| number(word(tcp, 12)? & 0xfff))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_tcp_flags(value.number() as u16);
-        })),
-    },
-    Field {
-        name: "tcp_window",
-        aliases: &["tcp_win"],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(16).and_then(|tcp| number(word(tcp, 14)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_tcp(14, &(value.number() as u16).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "tcp_urp",
-        aliases: &[],
-        format: Format::Number(2),
-        of_ip: true,
-        extract: Some(|seen| seen.tcp(20).and_then(|tcp| number(word(tcp, 18)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_tcp(18, &(value.number() as u16).to_be_bytes());
-        })),
-    },
-    Field {
-        name: "tcp_opt",
-        aliases: &[],
-        format: Format::TcpOptions(Which::All),
-        of_ip: true,
-        extract: Some(options),
-        inject: Some((Order::TRANSPORT.plus(3), |build, value| {
-            build.set_tcp_options(value.bytes());
-        })),
-    },
-    Field {
-        name: "tcp_ntopt",
-        aliases: &[],
-        format: Format::TcpOptions(Which::NoTimestamp),
-        of_ip: true,
-        extract: Some(options_but_timestamp),
-        inject: Some((Order::TRANSPORT.plus(2), |build, value| {
-            build.set_tcp_options(value.bytes());
-        })),
-    },
-    Field {
-        name: "tcp_sack",
-        aliases: &[],
-        format: Format::TcpOptions(Which::Sack),
-        of_ip: true,
-        extract: Some(options_but_timestamp),
-        inject: Some((Order::TRANSPORT.plus(1), |build, value| {
-            build.set_tcp_options(value.bytes());
-        })),
-    },
-    Field {
-        name: "udp_len",
-        aliases: &[],
-        format: Format::Number(4),
-        of_ip: true,
-        extract: Some(|seen| seen.udp(6).and_then(|udp| number(word(udp, 4)?))),
-        inject: Some((Order::TRANSPORT, |build, value| {
-            build.set_udp_len(value.number() as u16);
-        })),
-    },
+    Field::of_ip("sport", Format::Number(2))
+        .extract(|seen| seen.ports(2).and_then(|header| number(word(header, 0)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_port(0, value.number() as u16)
+        }),
+    Field::of_ip("dport", Format::Number(2))
+        .extract(|seen| seen.ports(4).and_then(|header| number(word(header, 2)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_port(2, value.number() as u16)
+        }),
+    Field::of_ip("tcp_seq", Format::Number(4))
+        .aliases(&["tcp_seqno"])
+        .extract(|seen| seen.tcp(8).and_then(|tcp| number(long(tcp, 4)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_tcp(4, &(value.number() as u32).to_be_bytes())
+        }),
+    Field::of_ip("tcp_ack", Format::Number(4))
+        .aliases(&["tcp_ackno"])
+        .extract(|seen| seen.tcp(12).and_then(|tcp| number(long(tcp, 8)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_tcp(8, &(value.number() as u32).to_be_bytes())
+        }),
+    Field::of_ip("tcp_off", Format::Number(1))
+        .extract(|seen| seen.tcp(13).and_then(|tcp| number((tcp.get(12)? >> 4) * 4)))
+        .inject(Order::TRANSPORT.plus(-1), |build, value| {
+            build.set_tcp_header_len(value.number())
+        }),
+    Field::of_ip("tcp_flags", Format::TcpFlags)
+        .extract(|seen| seen.tcp(14).and_then(|tcp| number(word(tcp, 12)? & 0xfff)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_tcp_flags(value.number() as u16)
+        }),
+    Field::of_ip("tcp_window", Format::Number(2))
+        .aliases(&["tcp_win"])
+        .extract(|seen| seen.tcp(16).and_then(|tcp| number(word(tcp, 14)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_tcp(14, &(value.number() as u16).to_be_bytes())
+        }),
+    Field::of_ip("tcp_urp", Format::Number(2))
+        .extract(|seen| seen.tcp(20).and_then(|tcp| number(word(tcp, 18)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_tcp(18, &(value.number() as u16).to_be_bytes())
+        }),
+    Field::of_ip("tcp_opt", Format::TcpOptions(Which::All))
+        .extract(options)
+        .inject(Order::TRANSPORT.plus(3), |build, value| {
+            build.set_tcp_options(value.bytes())
+        }),
+    Field::of_ip("tcp_ntopt", Format::TcpOptions(Which::NoTimestamp))
+        .extract(options_but_timestamp)
+        .inject(Order::TRANSPORT.plus(2), |build, value| {
+            build.set_tcp_options(value.bytes())
+        }),
+    Field::of_ip("tcp_sack", Format::TcpOptions(Which::Sack))
+        .extract(options_but_timestamp)
+        .inject(Order::TRANSPORT.plus(1), |build, value| {
+            build.set_tcp_options(value.bytes())
+        }),
+    Field::of_ip("udp_len", Format::Number(4))
+        .extract(|seen| seen.udp(6).and_then(|udp| number(word(udp, 4)?)))
+        .inject(Order::TRANSPORT, |build, value| {
+            build.set_udp_len(value.number() as u16)
+        }),
 ];
 
 fn options<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
