@@ -30,6 +30,7 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
+mod aggregates;
 pub mod analysis;
 pub mod app;
 pub mod aqm;

@@ -1,6 +1,6 @@
 use hashbrown::HashSet;
 
-use super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::aggregates::{AggregateListener, NotifierArgument};
 use crate::prelude::*;
 
 /// Most aggregates that are remembered.

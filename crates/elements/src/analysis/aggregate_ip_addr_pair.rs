@@ -1,6 +1,6 @@
 use hashbrown::HashMap;
 
-use super::aggregate_events::{AggregateNotifier, Listeners};
+use crate::aggregates::{AggregateNotifier, Listeners};
 use crate::prelude::*;
 
 /// Most pairs that are known.

@@ -1,6 +1,6 @@
 use hashbrown::HashMap;
 
-use super::aggregate_events::{AggregateNotifier, Listeners};
+use crate::aggregates::{AggregateNotifier, Listeners};
 use crate::prelude::*;
 use flows::{Flow, Header, Hosts, Key, OVER};
 use held::Held;

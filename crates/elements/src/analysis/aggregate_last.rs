@@ -1,6 +1,6 @@
 use hashbrown::HashMap;
 
-use super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::aggregates::{AggregateListener, NotifierArgument};
 use crate::prelude::*;
 
 /// Most packets that are kept.

@@ -1,6 +1,5 @@
 //! Click's analysis group: traces and their aggregates.
 
-pub(crate) mod aggregate_events;
 #[cfg(feature = "host")]
 pub mod dumps;
 mod ip_field;

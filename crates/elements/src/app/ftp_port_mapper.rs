@@ -1,6 +1,6 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Connections, Rewriter};
-use crate::rewriter::headers;
+use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
 
 /// Lets FTP clients behind a rewriter use active transfers.
@@ -207,7 +207,7 @@ fn replace(packet: &mut Packet, command: &Command, text: &[u8]) -> Option<u32> {
     let lengths = Delta::of_u16(total, new_total);
     headers::update_ip_sum(lengths, ip);
     let delta = Delta::of_sums(before.0, Sum::of(segment)) + lengths;
-    headers::update_sum(delta, segment, 16);
+    checksums::update_sum(delta, segment, 16);
     Some(by)
 }
 

@@ -4,9 +4,9 @@
 //! range of a wider field may become several (`port 1000-2000` is three).
 
 use super::fields::Fields;
+use super::hit::Hit;
 use super::insertion_sort::insertion_sort;
 use super::intervals::ByteSet;
-use super::program::Hit;
 use super::terms::Term;
 use crate::prelude::*;
 

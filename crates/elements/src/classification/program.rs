@@ -8,6 +8,7 @@ use super::diagnostic::{Compiled, Diagnostics};
 use super::expression::Expression;
 use super::fields::Fields;
 use super::headers::{Headers, View};
+use super::hit::{DROP, EXACT, Hit};
 use super::products::Products;
 use super::rules::Rules;
 use super::sample::SamplePacket;
@@ -23,21 +24,6 @@ const MEMORY_LIMIT: usize = 4 << 20;
 
 /// The most memory of class rows, in bytes: half of a core's second-level cache.
 const ROWS_LIMIT: usize = 1 << 20;
-
-/// The outcome of a term.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hit {
-    /// The output, [`DROP`] to drop.
-    pub(super) output: u32,
-    /// The rule to check the packet with first; [`EXACT`] if the term decides
-    /// alone.
-    pub(super) verify: u32,
-}
-
-pub(super) const DROP: u32 = NO_OUTPUT;
-/// The output of dropped packets in [`Program::classify_batch`].
-pub const NO_OUTPUT: u32 = u32::MAX;
-pub(super) const EXACT: u32 = u32::MAX;
 
 /// A compiled set of rules.
 ///
@@ -196,7 +182,7 @@ impl Program {
     }
 
     /// Classifies the packets of a batch, at most 64. Returns the outputs of
-    /// the packets ([`NO_OUTPUT`] for dropped ones), each with a bit for each
+    /// the packets ([`NO_OUTPUT`](super::NO_OUTPUT) for dropped ones), each with a bit for each
     /// of its packets, the lowest for the first. Every packet is in one set.
     #[inline]
     pub fn classify_batch<'p>(

@@ -11,8 +11,9 @@
 use super::columns::{Batch, Columns};
 use super::fields::Fields;
 use super::headers::View;
+use super::hit::DROP;
 use super::instruction::Layout;
-use super::program::{DROP, Patterns, first_bits, ranges_limit};
+use super::program::{Patterns, first_bits, ranges_limit};
 use super::vectors::{Scratch, Vectors};
 use super::views::{DataView, IpView};
 use crate::prelude::*;

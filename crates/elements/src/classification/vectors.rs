@@ -11,8 +11,8 @@
 use super::columns::{Batch, Columns};
 use super::fields::{Fields, Presence};
 use super::headers::Headers;
+use super::hit::{EXACT, Hit};
 use super::intervals::Set;
-use super::program::{EXACT, Hit};
 use super::terms::Term;
 use super::wide_tables::Truncated;
 use crate::prelude::*;

@@ -21,9 +21,9 @@
 
 use super::fields::{Fields, MAX_BYTES, Presence};
 use super::headers::{Area, Headers};
+use super::hit::Hit;
 use super::insertion_sort::insertion_sort;
 use super::products::Products;
-use super::program::Hit;
 use crate::prelude::*;
 
 /// Words read together.

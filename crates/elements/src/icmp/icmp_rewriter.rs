@@ -4,7 +4,7 @@ use crate::filters::dispatch::{self, DROP};
 use crate::prelude::*;
 use crate::rewriter::base::{Rewriter, Translation};
 use crate::rewriter::flow::Direction;
-use crate::rewriter::headers;
+use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
 
 /// Rewrites ICMP errors about packets that a rewriter has rewritten.
@@ -182,7 +182,7 @@ impl Inner {
         .reverse();
         let mut has_ports = false;
         match protocol {
-            IpProtocol::TCP | IpProtocol::UDP | headers::DCCP => {
+            IpProtocol::TCP | IpProtocol::UDP | checksums::DCCP => {
                 if let Some(whole) = headers::key(ip, transport) {
                     key = whole.reverse();
                     has_ports = true;
@@ -231,10 +231,10 @@ impl Inner {
                 *ports = key.ports.to_be_bytes();
             }
             let delta = addresses + Delta::of_u32(old.ports, key.ports);
-            headers::update_transport(delta, self.protocol, transport);
+            checksums::update_transport(delta, self.protocol, transport);
         }
         let delta = Delta::of_sums(before, Sum::of(packet));
-        headers::update_sum(delta, header, 2);
+        checksums::update_sum(delta, header, 2);
     }
 }
 

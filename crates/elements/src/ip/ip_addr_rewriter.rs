@@ -1,9 +1,10 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::headers;
+use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{Identity, Scheme};
+use crate::rewriter::path::Scheme;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
@@ -111,10 +112,10 @@ impl Scheme for Sources {
         headers::update_ip_sum(flow.ip_delta(direction), ip);
         if partial {
             let delta = flow.ip_delta(direction);
-            headers::update_partial(delta, headers::protocol(ip), transport);
+            checksums::update_partial(delta, headers::protocol(ip), transport);
         } else if headers::is_first(ip) {
             let delta = flow.transport_delta(direction);
-            headers::update_transport(delta, headers::protocol(ip), transport);
+            checksums::update_transport(delta, headers::protocol(ip), transport);
         }
         if direction == Direction::Reply {
             annotations.set(flow, direction, packet);

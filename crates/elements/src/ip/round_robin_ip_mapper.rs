@@ -48,8 +48,8 @@ impl Element for RoundRobinIPMapper {
 }
 
 impl Mapper for RoundRobinIPMapper {
-    fn patterns(&self) -> &[Input] {
-        &self.inputs
+    fn outputs(&self) -> Vec<[u16; 2]> {
+        self.inputs.iter().map(|input| input.outputs).collect()
     }
 
     fn map(

@@ -110,8 +110,8 @@ impl SourceIPHashMapper {
 }
 
 impl Mapper for SourceIPHashMapper {
-    fn patterns(&self) -> &[Input] {
-        &self.inputs
+    fn outputs(&self) -> Vec<[u16; 2]> {
+        self.inputs.iter().map(|input| input.outputs).collect()
     }
 
     fn map(

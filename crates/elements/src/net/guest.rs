@@ -1,8 +1,12 @@
 //! The host's element classes as a guest sees them: devices under Click's names, and a reason for
 //! each class that cannot be there.
 
-use super::guest_from_device::GuestFromDevice;
-use super::guest_to_device::GuestToDevice;
+mod guest_from_device;
+mod guest_to_device;
+
+use guest_from_device::GuestFromDevice;
+use guest_to_device::GuestToDevice;
+
 use crate::prelude::*;
 
 const FILES: &str = "works on files: it exists in `weir click`, not in a guest";

@@ -3,8 +3,6 @@
 use crate::prelude::*;
 
 mod guest;
-mod guest_from_device;
-mod guest_to_device;
 mod receiver;
 mod sender;
 

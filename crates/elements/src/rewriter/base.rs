@@ -4,7 +4,7 @@ use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
 use super::key::FlowKey;
 use super::mapper;
-use super::path::Scratch;
+use super::scratch::Scratch;
 use super::set::{FlowSet, Tally};
 use super::table::{Kind, SECOND, Table, Timeouts};
 use crate::prelude::*;

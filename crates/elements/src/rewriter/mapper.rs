@@ -1,13 +1,12 @@
 //! Elements that decide how rewriters rewrite.
 
-use super::input::Input;
 use super::key::FlowKey;
 use crate::prelude::*;
 
 /// An element that an input of a rewriter may name instead of a pattern.
 pub trait Mapper {
-    /// The patterns that it chooses from.
-    fn patterns(&self) -> &[Input];
+    /// The outputs, forward and back, of each pattern that it chooses from.
+    fn outputs(&self) -> Vec<[u16; 2]>;
 
     /// What the packets of `key` become, and the outputs by which they leave, forward and back.
     /// `taken` says whether replies to what they would become go to another flow.
@@ -25,10 +24,9 @@ impl Interface for dyn Mapper {
 
 /// Checks that a rewriter with this many outputs has those that the patterns of `mapper` name.
 pub fn check(cx: &mut Cx<'_>, mapper: Link<dyn Mapper>, outputs: usize) -> Result<(), String> {
-    let most = |input: &Input| input.outputs.iter().copied().max();
-    let missing = |input: &Input| most(input).map(usize::from) >= Some(outputs);
+    let missing = |used: [u16; 2]| used.iter().any(|output| usize::from(*output) >= outputs);
     let wrong = cx.reach(mapper, |mapper, cx| {
-        let number = mapper.patterns().iter().position(missing)?;
+        let number = mapper.outputs().into_iter().position(missing)?;
         let name = cx.declaration();
         Some(format!(
             "output port out of range in {name} pattern {number}"

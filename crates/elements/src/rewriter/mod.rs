@@ -11,6 +11,7 @@
 //! - [`base`]: the part that the elements share, with its handlers.
 
 pub mod base;
+pub mod checksums;
 pub mod deadlines;
 pub mod flow;
 mod handlers;
@@ -21,6 +22,7 @@ pub mod key;
 pub mod mapper;
 pub mod path;
 pub mod pattern;
+pub mod scratch;
 pub mod sequence;
 pub mod set;
 pub mod table;

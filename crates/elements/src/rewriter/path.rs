@@ -14,33 +14,11 @@ use super::input::{Action, Input};
 use super::key::FlowKey;
 use super::mapper::Mapper;
 use super::pattern::Pattern;
+use super::scratch::{Identity, Scratch};
 use super::sequence::Sequences;
 use super::set::{FlowSet, NewFlow};
 use crate::filters::dispatch::{self, DROP};
 use crate::prelude::*;
-
-/// What a packet is to a rewriter.
-#[derive(Clone, Copy, Debug)]
-pub struct Identity {
-    /// Its flow's key.
-    pub key: FlowKey,
-    /// The table to look in, among the element's; [`NO_TABLE`]: it is not to be rewritten.
-    pub table: u16,
-    /// IP protocol, where the flow keeps it; else 0.
-    pub protocol: u8,
-}
-
-impl Identity {
-    /// A packet that is not to be rewritten.
-    pub const NONE: Identity = Identity {
-        key: FlowKey {
-            addresses: 0,
-            ports: 0,
-        },
-        table: NO_TABLE,
-        protocol: 0,
-    };
-}
 
 /// How a class of rewriter reads and writes packets.
 pub trait Scheme {
@@ -92,23 +70,6 @@ pub trait Scheme {
         annotations: Annotations,
         packet: &mut Packet,
     );
-}
-
-/// Room for what is known of a batch's packets between the rounds.
-pub struct Scratch {
-    identities: [Identity; BATCH],
-    hashes: [u64; BATCH],
-    guesses: [Entry; BATCH],
-}
-
-impl Default for Scratch {
-    fn default() -> Scratch {
-        Scratch {
-            identities: [Identity::NONE; BATCH],
-            hashes: [0; BATCH],
-            guesses: [Entry::NONE; BATCH],
-        }
-    }
 }
 
 /// A rewriter's parts, as the rounds need them.

@@ -4,8 +4,8 @@
 //! change by as much, and so do the acknowledgments that come back, selective ones (RFC 2018)
 //! included.
 
+use super::checksums::update_sum;
 use super::flow::Direction;
-use super::headers::update_sum;
 use crate::prelude::*;
 
 /// Most changes that are remembered for one direction of a connection. With one more, the oldest is

@@ -5,7 +5,8 @@ use crate::rewriter::base::{Base, Connections, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{Identity, Scheme};
+use crate::rewriter::path::Scheme;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 

@@ -1,9 +1,11 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation, nanoseconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::headers::{self, DCCP};
+use crate::rewriter::checksums::DCCP;
+use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{Identity, Scheme};
+use crate::rewriter::path::Scheme;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};

@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, recvfrom};
 use super::packet_socket::attach_filter;
 use super::raw_socket::{open_raw, send_raw};
 use super::transport::{Inlet, Outlet, Sent};
-use crate::analysis::aggregate_events::{self, AggregateListener, AggregateNotifier};
+use crate::aggregates::{self, AggregateListener, AggregateNotifier};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 
@@ -242,7 +242,7 @@ impl Element for IPFlowRawSockets {
         cx.schedule_after(timer, SWEEP);
         self.timer = Some(timer);
         if let Some(notifier) = self.notifier {
-            aggregate_events::listen(cx, notifier);
+            aggregates::listen(cx, notifier);
         }
         Ok(())
     }

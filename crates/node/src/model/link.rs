@@ -11,7 +11,6 @@ use switch::properties::{DomainProperties, PortProperties, Vlan};
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use super::stub::Stub;
 use crate::error::{Fault, Result};
 
 /// What a link is.
@@ -350,14 +349,6 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// The specification, if it is a stub.
-    pub fn stub(&self) -> Stub {
-        Stub {
-            mtu: Some(self.mtu),
-            properties: self.spec.properties.clone(),
-        }
-    }
-
     /// Largest IP packet that it carries for a port, in bytes: in a tunnel, a VLAN's tag takes its
     /// place from the packet.
     pub fn carries(&self, vlan: Option<Vlan>) -> u16 {

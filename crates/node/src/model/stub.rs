@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use switch::properties::{Bandwidth, DomainProperties, LookupKind};
 use utoipa::ToSchema;
 
-use super::link::{LinkStatus, State};
+use super::link::{LinkRecord, LinkStatus, State};
 use super::object::{Object, Spec, Verb};
 use crate::error::{Fault, Result};
 
@@ -67,6 +67,15 @@ impl From<Stub> for StubFields {
             aging: (is.aging != default.aging).then_some(is.aging),
             mac_limit: (is.mac_limit != default.mac_limit).then_some(is.mac_limit),
             speed: is.speed,
+        }
+    }
+}
+
+impl From<&LinkRecord> for Stub {
+    fn from(record: &LinkRecord) -> Stub {
+        Stub {
+            mtu: Some(record.mtu),
+            properties: record.spec.properties.clone(),
         }
     }
 }

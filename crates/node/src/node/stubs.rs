@@ -14,7 +14,7 @@ impl Resource for Stub {
         links.retain(|link| link.class == Class::Stub);
         let object = |link: LinkRecord| Object {
             status: node.link_status(&link),
-            spec: link.stub(),
+            spec: (&link).into(),
             name: link.name,
         };
         Ok(links.into_iter().map(object).collect())
@@ -27,7 +27,7 @@ impl Resource for Stub {
         }
         Ok(Object {
             status: node.link_status(&link),
-            spec: link.stub(),
+            spec: (&link).into(),
             name: link.name,
         })
     }

@@ -8,7 +8,6 @@ pub mod capture;
 pub mod check;
 pub mod file;
 pub mod plan;
-mod sequence;
 
 #[cfg(test)]
 mod tests;

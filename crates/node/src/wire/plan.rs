@@ -2,15 +2,16 @@
 //! `weir wire diff` prints is this list, which `apply` carries out.
 
 mod part;
+mod sequence;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sequence::sequence;
 use crate::model::Wire;
 use part::{Key, Parts, STUB, VNIC, parts};
+use sequence::sequence;
 use step::fields;
 
 pub use part::{Part, patches};

@@ -3,7 +3,7 @@ use std::io::Write;
 
 use hashbrown::HashMap;
 
-use super::super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::aggregates::{AggregateListener, NotifierArgument};
 use crate::prelude::*;
 use crate::userlevel::os_error;
 use crate::userlevel::puller::Puller;

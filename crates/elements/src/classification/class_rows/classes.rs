@@ -1,6 +1,6 @@
 //! The classes of a field's values.
 
-use super::super::program::Hit;
+use super::super::hit::Hit;
 use super::super::terms::Term;
 use crate::prelude::*;
 

@@ -5,7 +5,7 @@ use core::str::Chars;
 
 use click::config;
 
-use super::calculate::Words;
+use super::words::Words;
 use crate::prelude::*;
 
 /// Widths and precisions beyond this are cut to it: a script may not fill the memory.

@@ -7,6 +7,7 @@ use crate::prelude::*;
 use super::output;
 use super::program::ScriptProgram;
 use super::script_type::ScriptType;
+use super::words::Words;
 
 const READ: HandlerFlags = HandlerFlags::READ;
 const WRITE: HandlerFlags = HandlerFlags::WRITE;
@@ -92,7 +93,7 @@ impl ScriptMachine {
     /// The variable of a name.
     #[read]
     fn get(&mut self, parameter: &str) -> Result<String, String> {
-        let mut words = calculate::Words(parameter);
+        let mut words = Words(parameter);
         let variable = words.next();
         if !words.0.is_empty() {
             return Err("too many arguments".to_string());
@@ -111,7 +112,7 @@ impl ScriptMachine {
     /// Takes the first word off a variable, `args` if there is no name.
     #[read]
     fn shift(&mut self, parameter: &str) -> Result<String, String> {
-        let mut words = calculate::Words(parameter);
+        let mut words = Words(parameter);
         let variable = match words.next() {
             "" => "args",
             variable => variable,
@@ -120,7 +121,7 @@ impl ScriptMachine {
             return Err("too many arguments".to_string());
         }
         let slot = self.variable_mut(variable, false)?;
-        let mut words = calculate::Words(slot);
+        let mut words = Words(slot);
         let first = words.next().to_string();
         *slot = words.0.to_string();
         Ok(first)

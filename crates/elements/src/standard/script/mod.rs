@@ -14,6 +14,8 @@ mod script_type;
 #[cfg(feature = "host")]
 mod signal;
 
+mod words;
+
 use machine::ScriptMachine;
 
 use crate::prelude::*;

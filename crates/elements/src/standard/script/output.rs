@@ -77,7 +77,7 @@ pub(super) mod host {
     use router::args::{Argument, FilenameArg};
     use rustix::process::{Pid, Signal, kill_process};
 
-    use super::super::calculate::Words;
+    use super::super::words::Words;
     use super::super::signal;
 
     /// Names of the handlers that [`read`] answers.

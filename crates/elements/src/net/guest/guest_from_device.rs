@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 
-use super::guest::{Ignored, given, warn_of};
-use super::receiver::{Receiver, Receives};
+use super::super::receiver::{Receiver, Receives};
+use super::{Ignored, given, warn_of};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 

@@ -1,5 +1,5 @@
-use super::guest::{Ignored, warn_of};
-use super::sender::Sender;
+use super::super::sender::Sender;
+use super::{Ignored, warn_of};
 use crate::prelude::*;
 
 /// ToNetfront under the name and with the arguments of the host's ToDevice.

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use switch::lookup::Mac;
 
-use super::plan::{Part, Step};
+use super::part::Part;
+use super::step::Step;
 use crate::model::output;
 
 /// What a step gives to those behind it, or has to have from those before it.
