@@ -102,30 +102,6 @@ fn each_test_that_the_specification_names_is_there() {
     }
 }
 
-/// Appends the Rust sources below a folder to a text.
-fn read_sources(folder: &Path, text: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            read_sources(&path, text);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            text.push_str(&std::fs::read_to_string(path).unwrap());
-        }
-    }
-}
-
-#[test]
-fn each_test_that_the_specification_names_exists() {
-    let root = folder().join("..");
-    let specification = std::fs::read_to_string(root.join("docs/specification.md")).unwrap();
-    let mut code = std::fs::read_to_string(root.join("fuzz/Cargo.toml")).unwrap();
-    read_sources(&root.join("crates"), &mut code);
-    let is_name = |name: &&str| name.contains('_') && !name.contains(['/', ' ', ':', '.']);
-    let names = specification.split('`').skip(1).step_by(2).filter(is_name);
-    let missing: Vec<_> = names.filter(|name| !code.contains(name)).collect();
-    assert_eq!(missing, Vec::<&str>::new());
-}
-
 // Those that end by themselves.
 
 /// What an example prints, in simulated time.
