@@ -396,7 +396,7 @@ fn memory_too_small(isolation: Isolation) -> Outcome {
     });
     let sentence = started.err().map(|e| e.to_string()).unwrap_or_default();
     check(
-        sentence.starts_with("memory too small: 100 KiB were given to guest test"),
+        sentence.starts_with("memory too small: guest test has 100 KiB"),
         sentence,
     )
 }
