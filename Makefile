@@ -23,6 +23,8 @@ test: setup lint ## Run all tests (as root: they make network namespaces and gue
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
+	@# Modules that a macro declares are not found by cargo.
+	rustfmt --edition 2024 --check $$(find crates/elements/src -name '*.rs')
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
 bench: setup peers ## Measure; results go to bench/results

@@ -14,12 +14,20 @@ use place::Place;
 
 fuzz_target!(|data: &[u8]| {
     let mut place = Place::new();
-    place.honest.announce(feature::VERSION_1 | feature::MRG_RXBUF);
+    place
+        .honest
+        .announce(feature::VERSION_1 | feature::MRG_RXBUF);
     // The read end of an answer is never waited for.
-    place.hostile.stream.set_nonblocking(true).expect("non-blocking");
+    place
+        .hostile
+        .stream
+        .set_nonblocking(true)
+        .expect("non-blocking");
     let mut input = Input(data);
     if input.byte() & 1 == 0 {
-        place.hostile.announce(feature::VERSION_1 | u64::from(input.byte()) << 28 & feature::EVENT_IDX);
+        place
+            .hostile
+            .announce(feature::VERSION_1 | u64::from(input.byte()) << 28 & feature::EVENT_IDX);
     }
     place.round();
     while !input.0.is_empty() {
@@ -69,7 +77,9 @@ fn say(frontend: &Frontend, input: &mut Input<'_>) {
         _ => 9,
     };
     let words = usize::from(input.byte()) % 20;
-    let mut body: Vec<u8> = (0..words).flat_map(|_| input.word().to_le_bytes()).collect();
+    let mut body: Vec<u8> = (0..words)
+        .flat_map(|_| input.word().to_le_bytes())
+        .collect();
     body.truncate(body.len().saturating_sub(match input.byte() {
         n @ 1..=7 => n.into(),
         _ => 0,

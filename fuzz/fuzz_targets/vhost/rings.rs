@@ -31,7 +31,9 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let mut place = Place::new();
-    place.honest.announce(feature::VERSION_1 | feature::MRG_RXBUF);
+    place
+        .honest
+        .announce(feature::VERSION_1 | feature::MRG_RXBUF);
     place.hostile.announce(features);
     place.round();
     let [mut room, mut transmit] = place.honest.drivers();
@@ -57,7 +59,20 @@ fuzz_target!(|data: &[u8]| {
             }
         }
         transmit.send(
-            [choice >> 7, choice >> 6 & 1, 54, 0, 100, 0, 34, 0, 16, 0, 0, 0],
+            [
+                choice >> 7,
+                choice >> 6 & 1,
+                54,
+                0,
+                100,
+                0,
+                34,
+                0,
+                16,
+                0,
+                0,
+                0,
+            ],
             &frame(usize::from(choice) * 40),
             &[HEADER, 1],
         );
@@ -112,7 +127,10 @@ fn offer_packed(driver: &Driver, entries: &[u8], rest: &[u8; 18]) {
             ring.offer((head % 20).into());
         }
     }
-    driver.write(available_at(driver.queue), &[rest[15], rest[14], rest[17], 0]);
+    driver.write(
+        available_at(driver.queue),
+        &[rest[15], rest[14], rest[17], 0],
+    );
 }
 
 /// Writes into the ring at any place, for any lap.
@@ -127,7 +145,13 @@ fn fill_packed(driver: &Driver, entries: &[u8], rest: &[u8; 18]) {
             16..24 => first.after(PACKED_SIZE).after(i).available(),
             n => u16::from(n & 1) << 7 | u16::from(n & 2) << 14,
         };
-        ring.write(first.after(i).slot, address, len, entry[7].into(), flags | lap);
+        ring.write(
+            first.after(i).slot,
+            address,
+            len,
+            entry[7].into(),
+            flags | lap,
+        );
     }
 }
 
@@ -135,9 +159,7 @@ fn fill_packed(driver: &Driver, entries: &[u8], rest: &[u8; 18]) {
 fn frame(payload: usize) -> Vec<u8> {
     let mut frame = vec![0; 54 + payload];
     let total = (40 + payload) as u16;
-    frame[..16].copy_from_slice(&[
-        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0,
-    ]);
+    frame[..16].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0]);
     frame[16..18].copy_from_slice(&total.to_be_bytes());
     frame[23] = 6;
     frame[46] = 0x50;

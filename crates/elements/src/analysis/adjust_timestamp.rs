@@ -36,10 +36,18 @@ pub struct AdjustTimestamp {
 impl Element for AdjustTimestamp {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let now = if self.first { packet.anno_u64(FIRST_TIMESTAMP) as i64 } else { packet.timestamp() };
+        let now = if self.first {
+            packet.anno_u64(FIRST_TIMESTAMP) as i64
+        } else {
+            packet.timestamp()
+        };
         if now != 0 || self.all {
             let adjusted = now.saturating_add(self.time.0);
-            if self.first { packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64) } else { packet.set_timestamp(adjusted) }
+            if self.first {
+                packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64)
+            } else {
+                packet.set_timestamp(adjusted)
+            }
         }
         Verdict::Forward
     }

@@ -139,14 +139,22 @@ impl AggregateCounter {
     #[inline]
     fn amount(&self, packet: &Packet) -> u32 {
         if !self.bytes {
-            let extra = if self.multipacket { packet.anno(EXTRA_PACKETS) } else { 0 };
+            let extra = if self.multipacket {
+                packet.anno(EXTRA_PACKETS)
+            } else {
+                0
+            };
             return extra.saturating_add(1);
         }
         let length = match packet.network_header() {
             Some(ip) if self.ip_bytes => ip.len(),
             _ => packet.len(),
         };
-        let extra = if self.extra_length { packet.anno(EXTRA_LENGTH) } else { 0 };
+        let extra = if self.extra_length {
+            packet.anno(EXTRA_LENGTH)
+        } else {
+            0
+        };
         extra.saturating_add(length as u32)
     }
 
@@ -181,7 +189,11 @@ impl AggregateCounter {
         let mut counts: Vec<(u32, u32)> = self.counts.iter().map(|(a, n)| (*a, *n)).collect();
         counts.retain(|(_, count)| *count > 0);
         counts.sort_unstable();
-        let end = if self.banner.is_empty() || self.banner.ends_with('\n') { "" } else { "\n" };
+        let end = if self.banner.is_empty() || self.banner.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
         let order = match format {
             Format::Binary if cfg!(target_endian = "big") => "!packed_be\n",
             Format::Binary => "!packed_le\n",
@@ -189,8 +201,7 @@ impl AggregateCounter {
             Format::Text | Format::Share => "",
         };
         let (banner, aggregates) = (&self.banner, self.aggregates);
-        let mut text =
-            format!("!IPAggregate 1.0\n{banner}{end}!num_nonzero {aggregates}\n{order}");
+        let mut text = format!("!IPAggregate 1.0\n{banner}{end}!num_nonzero {aggregates}\n{order}");
         if format == Format::Binary {
             let mut file = text.into_bytes();
             for (aggregate, count) in counts {
@@ -225,7 +236,8 @@ impl AggregateCounter {
         #[cfg(feature = "host")]
         {
             let written = std::fs::write(&name, file);
-            written.map_err(|error| format!("{name}: {}", crate::userlevel::os_error(&error)).into())
+            written
+                .map_err(|error| format!("{name}: {}", crate::userlevel::os_error(&error)).into())
         }
         #[cfg(not(feature = "host"))]
         Err(format!("{name}: a guest has no files; write to - instead").into())

@@ -75,7 +75,9 @@ impl AggregateFilter {
 
     #[inline]
     fn output(&self, aggregate: u32) -> u32 {
-        let after = self.ranges.partition_point(|range| range.first <= aggregate);
+        let after = self
+            .ranges
+            .partition_point(|range| range.first <= aggregate);
         let range = after.checked_sub(1).and_then(|at| self.ranges.get(at));
         match range {
             Some(range) if aggregate <= range.last => range.output,
@@ -179,7 +181,10 @@ mod tests {
         }
         let mut aggregates = |name| {
             let packets = rig.collected(name);
-            packets.iter().map(|p| p.anno(AGGREGATE)).collect::<Vec<_>>()
+            packets
+                .iter()
+                .map(|p| p.anno(AGGREGATE))
+                .collect::<Vec<_>>()
         };
         assert_eq!(aggregates("c"), [10]);
         assert_eq!(aggregates("d"), [4, 5, 7, 9, u32::MAX]);

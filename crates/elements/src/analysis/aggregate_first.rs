@@ -47,7 +47,11 @@ impl Element for AggregateFirst {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let aggregate = packet.anno(AGGREGATE);
         let has_room = self.seen.len() < AGGREGATES_MAX && self.seen.try_reserve(1).is_ok();
-        if has_room && self.seen.insert(aggregate) { Verdict::Forward } else { Verdict::To(1) }
+        if has_room && self.seen.insert(aggregate) {
+            Verdict::Forward
+        } else {
+            Verdict::To(1)
+        }
     }
 }
 
@@ -57,13 +61,17 @@ mod tests {
 
     #[test]
     fn first_packets_pass() {
-        let mut rig = Rig::new("i :: Inject -> f :: AggregateFirst -> c :: Collect; f[1] -> d :: Collect;");
+        let mut rig =
+            Rig::new("i :: Inject -> f :: AggregateFirst -> c :: Collect; f[1] -> d :: Collect;");
         for (n, aggregate) in [5, 6, 5, 0, 6, u32::MAX].into_iter().enumerate() {
-            rig.push_with("i", &[n as u8], |packet| packet.set_anno(AGGREGATE, aggregate));
+            rig.push_with("i", &[n as u8], |packet| {
+                packet.set_anno(AGGREGATE, aggregate)
+            });
         }
         assert_eq!(rig.data("c").concat(), [0, 1, 3, 5]);
         assert_eq!(rig.data("d").concat(), [2, 4]);
-        let errors = Rig::errors("Idle -> d :: Discard; Idle -> AggregateFirst(NOTIFIER d) -> Discard;");
+        let errors =
+            Rig::errors("Idle -> d :: Discard; Idle -> AggregateFirst(NOTIFIER d) -> Discard;");
         assert!(errors.contains("d is not an AggregateNotifier"), "{errors}");
     }
 
@@ -73,13 +81,19 @@ mod tests {
             let config = "i :: Inject -> MarkIPHeader -> a :: AggregateIPAddrPair
                 -> f :: AggregateFirst(NOTIFIER a) -> c :: Collect; f[1] -> d :: Collect;";
             let mut rig = Rig::with_batch(config, batch);
-            let packet = crate::testing::udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), b"");
+            let packet =
+                crate::testing::udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), b"");
             rig.push("i", &packet);
             rig.push("i", &packet);
             rig.write("a.clear", "");
             rig.run();
             rig.push("i", &packet);
-            let of = |packets: Vec<packet::Packet>| packets.iter().map(|p| p.anno(AGGREGATE)).collect::<Vec<_>>();
+            let of = |packets: Vec<packet::Packet>| {
+                packets
+                    .iter()
+                    .map(|p| p.anno(AGGREGATE))
+                    .collect::<Vec<_>>()
+            };
             assert_eq!(of(rig.collected("c")), [1, 2]);
             assert_eq!(of(rig.collected("d")), [1]);
         }

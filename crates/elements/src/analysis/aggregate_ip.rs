@@ -143,12 +143,18 @@ impl Element for AggregateIP {
 
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = self.header(packet).and_then(|header| header.get(self.offset..));
+        let header = self
+            .header(packet)
+            .and_then(|header| header.get(self.offset..));
         let Some(word) = header.and_then(|header| header.first_chunk()) else {
             return Verdict::To(1);
         };
         let value = (u32::from_be_bytes(*word) >> self.shift) & self.mask;
-        let above = if self.incremental { packet.anno(AGGREGATE) << self.field.length } else { 0 };
+        let above = if self.incremental {
+            packet.anno(AGGREGATE) << self.field.length
+        } else {
+            0
+        };
         packet.set_anno(AGGREGATE, above.wrapping_add(value));
         Verdict::Forward
     }
@@ -160,7 +166,9 @@ mod tests {
 
     /// The annotation of a packet, if it has the field.
     fn aggregate(field: &str, packet: &[u8]) -> Option<u32> {
-        let mut rig = Rig::new(&format!("i :: Inject -> MarkIPHeader -> AggregateIP({field}) -> c :: Collect;"));
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> MarkIPHeader -> AggregateIP({field}) -> c :: Collect;"
+        ));
         rig.push_with("i", packet, |packet| packet.set_anno(AGGREGATE, 3));
         rig.collected("c").first().map(|p| p.anno(AGGREGATE))
     }
@@ -178,7 +186,11 @@ mod tests {
             ("ip{96-103}", Some(1), Some(1)),
             ("ip{96:8}", Some(1), Some(1)),
             ("ip dst", Some(0x0506_0708), Some(0x0506_0708)),
-            ("ip src/16, UNSHIFT_IP_ADDR true", Some(0x0102_0000), Some(0x0102_0000)),
+            (
+                "ip src/16, UNSHIFT_IP_ADDR true",
+                Some(0x0102_0000),
+                Some(0x0102_0000),
+            ),
             ("ip dst & 0xff, INCREMENTAL true", Some(0x308), Some(0x308)),
             ("ip proto", Some(17), Some(6)),
             ("ip vers", Some(4), Some(4)),
@@ -206,14 +218,20 @@ mod tests {
 
     #[test]
     fn handlers_show_the_field() {
-        let shown: Vec<_> = ["ip src/8", "tcp[13] & 2", "udp[20:3]", "ip proto 47{3}", "transp[0]"]
-            .into_iter()
-            .map(|field| {
-                let mut rig = Rig::new(&format!("Idle -> a :: AggregateIP({field}) -> Discard;"));
-                let read = ["header", "bit_offset", "bit_length", "field"];
-                read.map(|name| rig.read(&format!("a.{name}"))).join(" ")
-            })
-            .collect();
+        let shown: Vec<_> = [
+            "ip src/8",
+            "tcp[13] & 2",
+            "udp[20:3]",
+            "ip proto 47{3}",
+            "transp[0]",
+        ]
+        .into_iter()
+        .map(|field| {
+            let mut rig = Rig::new(&format!("Idle -> a :: AggregateIP({field}) -> Discard;"));
+            let read = ["header", "bit_offset", "bit_length", "field"];
+            read.map(|name| rig.read(&format!("a.{name}"))).join(" ")
+        })
+        .collect();
         assert_eq!(
             shown,
             [
@@ -237,7 +255,10 @@ mod tests {
             ("ip src x", "garbage after field specification"),
             ("ip[3:2]", "does not fit within a single word"),
             ("ip[0:5]", "does not fit within a single word"),
-            ("ip src, INCREMENTAL true", "incompatible with field length 32"),
+            (
+                "ip src, INCREMENTAL true",
+                "incompatible with field length 32",
+            ),
             ("ip[4294967295]", "bad offset or length"),
         ] {
             let errors = Rig::errors(&format!("Idle -> AggregateIP({field}) -> Discard;"));

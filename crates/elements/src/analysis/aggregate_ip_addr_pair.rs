@@ -24,8 +24,16 @@ const PER_SECOND: i64 = 1_000_000_000;
 /// # See also
 /// AggregateIPFlows, AggregateCounter, AggregateIP
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", handlers, provides(AggregateNotifier))]
-#[outputs("packets with a number", "packets without a network header mark, or of too many pairs")]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    handlers,
+    provides(AggregateNotifier)
+)]
+#[outputs(
+    "packets with a number",
+    "packets without a network header mark, or of too many pairs"
+)]
 pub struct AggregateIPAddrPair {
     /// How long, by packets' timestamps, a pair is known without a packet; after that it gets
     /// another number. 0: for ever.
@@ -83,7 +91,9 @@ impl AggregateIPAddrPair {
     fn warn(&mut self, cx: &mut Cx<'_>) {
         if !core::mem::replace(&mut self.warned, true) {
             let name = alloc::string::String::from(cx.name());
-            cx.chatter(format_args!("{name}: warning: packet received without timestamp"));
+            cx.chatter(format_args!(
+                "{name}: warning: packet received without timestamp"
+            ));
         }
     }
 }
@@ -131,7 +141,9 @@ impl Element for AggregateIPAddrPair {
 
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet.network_header().and_then(|ip| ip.first_chunk::<20>());
+        let header = packet
+            .network_header()
+            .and_then(|ip| ip.first_chunk::<20>());
         let Some(&[.., a, b, c, d, e, f, g, h]) = header else {
             return Verdict::To(1);
         };
@@ -155,8 +167,7 @@ impl Element for AggregateIPAddrPair {
             self.pairs.remove(&key);
             known = None;
         }
-        if known.is_none()
-            && (self.pairs.len() >= PAIRS_MAX || self.pairs.try_reserve(1).is_err())
+        if known.is_none() && (self.pairs.len() >= PAIRS_MAX || self.pairs.try_reserve(1).is_err())
         {
             return Verdict::To(1);
         }
@@ -202,7 +213,10 @@ mod tests {
 
     fn numbers(rig: &mut Rig) -> Vec<(u32, u8)> {
         let packets = rig.collected("c");
-        packets.iter().map(|p| (p.anno(AGGREGATE), p.paint())).collect()
+        packets
+            .iter()
+            .map(|p| (p.anno(AGGREGATE), p.paint()))
+            .collect()
     }
 
     #[test]
@@ -221,7 +235,9 @@ mod tests {
         rig.push("i", &reply);
         assert_eq!(numbers(&mut rig), [(5, 1)]);
         reply.truncate(19);
-        let mut rig = Rig::new("i :: Inject -> a :: AggregateIPAddrPair -> c :: Collect; a[1] -> d :: Collect;");
+        let mut rig = Rig::new(
+            "i :: Inject -> a :: AggregateIPAddrPair -> c :: Collect; a[1] -> d :: Collect;",
+        );
         rig.push("i", &reply);
         assert_eq!(rig.collected("d").len(), 1);
     }
@@ -237,6 +253,9 @@ mod tests {
         push(&mut rig, 1, 2, 0);
         let numbers: Vec<u32> = numbers(&mut rig).iter().map(|n| n.0).collect();
         assert_eq!(numbers, [1, 1, 1, 2, 2, 3, 4]);
-        assert_eq!(rig.printed(), ["a: warning: packet received without timestamp"]);
+        assert_eq!(
+            rig.printed(),
+            ["a: warning: packet received without timestamp"]
+        );
     }
 }

@@ -43,7 +43,12 @@ const QUOTED: u8 = 2;
 /// # See also
 /// AggregateIP, AggregateIPAddrPair, AggregateCounter, ToIPFlowDumps, DriverManager
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", handlers, provides(AggregateNotifier))]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    handlers,
+    provides(AggregateNotifier)
+)]
 #[outputs("packets with a number", "packets of other protocols or without ports")]
 pub struct AggregateIPFlows {
     /// Seconds after which a TCP flow without packets is forgotten.
@@ -161,7 +166,14 @@ impl AggregateIPFlows {
     }
 
     /// The flow of a packet, which is made if need be. `None` if there is no room.
-    fn find(&mut self, cx: &mut Cx<'_>, header: &Header, key: Key, reverse: bool, time: i64) -> Option<Flow> {
+    fn find(
+        &mut self,
+        cx: &mut Cx<'_>,
+        header: &Header,
+        key: Key,
+        reverse: bool,
+        time: i64,
+    ) -> Option<Flow> {
         if let Some(flow) = self.flows.get(&key).copied() {
             let age = seconds(time) - seconds(flow.last);
             let is_syn = !header.is_quoted && header.flags.is_some_and(|flags| flags & SYN != 0);
@@ -237,7 +249,11 @@ impl AggregateIPFlows {
             let room = cx.pool().own() / BUFFERS_PART;
             if self.held_packets >= room {
                 // What is known may go, though out of order.
-                return if key.is_some() { Fate::Known } else { Fate::Unknown };
+                return if key.is_some() {
+                    Fate::Known
+                } else {
+                    Fate::Unknown
+                };
             }
             let Some(packet) = packet.take() else {
                 return Fate::Held;
@@ -303,7 +319,9 @@ impl AggregateIPFlows {
     fn warn(&mut self, cx: &mut Cx<'_>) {
         if !core::mem::replace(&mut self.warned, true) {
             let name = String::from(cx.name());
-            cx.chatter(format_args!("{name}: warning: packet received without timestamp"));
+            cx.chatter(format_args!(
+                "{name}: warning: packet received without timestamp"
+            ));
         }
     }
 }
@@ -336,7 +354,9 @@ impl Element for AggregateIPFlows {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.trace_name.is_empty() {
-            let file = self.source().map(|source| cx.read_handler(Some(source), "filename", ""));
+            let file = self
+                .source()
+                .map(|source| cx.read_handler(Some(source), "filename", ""));
             let file = file.and_then(Result::ok).unwrap_or_default();
             let trace = Trace::create(cx, &self.trace_name, file.trim());
             self.trace = Some(trace.map_err(|error| cx.error(error))?);

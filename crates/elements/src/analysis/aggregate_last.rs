@@ -27,7 +27,12 @@ const BUFFERS_PART: usize = 4;
 /// # See also
 /// AggregateFirst, AggregateIP, AggregateIPFlows, AggregateFilter
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h", handlers, provides(AggregateListener))]
+#[element(
+    ports = "1/1-2",
+    processing = "h",
+    handlers,
+    provides(AggregateListener)
+)]
 #[outputs("the last packet of each aggregate", "all other packets")]
 pub struct AggregateLast {
     #[flatten]
@@ -48,7 +53,8 @@ impl AggregateLast {
         if self.leaving.is_empty() {
             let mut all: Vec<(u32, Packet)> = self.kept.drain().collect();
             all.sort_by_key(|(aggregate, _)| core::cmp::Reverse(*aggregate));
-            self.leaving.extend(all.into_iter().map(|(_, packet)| packet));
+            self.leaving
+                .extend(all.into_iter().map(|(_, packet)| packet));
         }
         for _ in 0..most {
             let Some(packet) = self.leaving.pop() else {
@@ -89,9 +95,17 @@ impl AggregateLast {
 /// Adds what `before` stands for to `packet`.
 fn add_up(packet: &mut Packet, before: &Packet) {
     let packets = packet.anno(EXTRA_PACKETS).saturating_add(1);
-    let length = packet.anno(EXTRA_LENGTH).saturating_add(before.len() as u32);
-    packet.set_anno(EXTRA_PACKETS, packets.saturating_add(before.anno(EXTRA_PACKETS)));
-    packet.set_anno(EXTRA_LENGTH, length.saturating_add(before.anno(EXTRA_LENGTH)));
+    let length = packet
+        .anno(EXTRA_LENGTH)
+        .saturating_add(before.len() as u32);
+    packet.set_anno(
+        EXTRA_PACKETS,
+        packets.saturating_add(before.anno(EXTRA_PACKETS)),
+    );
+    packet.set_anno(
+        EXTRA_LENGTH,
+        length.saturating_add(before.anno(EXTRA_LENGTH)),
+    );
     packet.set_anno_u64(FIRST_TIMESTAMP, before.anno_u64(FIRST_TIMESTAMP));
 }
 
@@ -165,7 +179,11 @@ impl Element for AggregateLast {
             return Ran::Nothing;
         }
         let most = cx.limit();
-        if self.send_leaving(cx, most) { Ran::More } else { Ran::Worked }
+        if self.send_leaving(cx, most) {
+            Ran::More
+        } else {
+            Ran::Worked
+        }
     }
 }
 
@@ -188,7 +206,10 @@ mod tests {
             push(&mut rig, number, aggregate);
         }
         assert_eq!(rig.data("c").len(), 0);
-        assert_eq!(rig.data("d").iter().map(|d| d[0]).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            rig.data("d").iter().map(|d| d[0]).collect::<Vec<_>>(),
+            [1, 3]
+        );
         rig.write("l.clear", "");
         assert_eq!(rig.run(), router::Status::Stopped);
         let packets = rig.collected("c");
@@ -196,7 +217,12 @@ mod tests {
             .iter()
             .map(|p| {
                 let first = p.anno_u64(FIRST_TIMESTAMP);
-                (p.data()[0], p.anno(EXTRA_PACKETS), p.anno(EXTRA_LENGTH), first)
+                (
+                    p.data()[0],
+                    p.anno(EXTRA_PACKETS),
+                    p.anno(EXTRA_LENGTH),
+                    first,
+                )
             })
             .collect();
         assert_eq!(totals, [(2, 0, 0, 2), (4, 2, 20, 1)]);

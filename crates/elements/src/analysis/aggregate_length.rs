@@ -14,7 +14,10 @@ use crate::prelude::*;
 /// AggregateIP, AggregatePaint, AggregateCounter
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah")]
-#[outputs("packets with their length", "with IP, packets without a network header mark")]
+#[outputs(
+    "packets with their length",
+    "with IP, packets without a network header mark"
+)]
 pub struct AggregateLength {
     /// Whether the length is counted from the IP header.
     #[arg]
@@ -47,7 +50,9 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> AggregateLength -> c :: Collect;");
         rig.push_with("i", &[0; 70], |packet| packet.set_anno(EXTRA_LENGTH, 30));
         assert_eq!(rig.collected("c")[0].anno(AGGREGATE), 100);
-        let mut rig = Rig::new("i :: Inject -> a :: AggregateLength(IP true) -> c :: Collect; a[1] -> d :: Collect;");
+        let mut rig = Rig::new(
+            "i :: Inject -> a :: AggregateLength(IP true) -> c :: Collect; a[1] -> d :: Collect;",
+        );
         rig.push_with("i", &[0; 70], |packet| packet.set_network_header(14, 20));
         rig.push("i", &[0; 70]);
         assert_eq!(rig.collected("c")[0].anno(AGGREGATE), 56);

@@ -32,7 +32,11 @@ impl Element for AggregatePaint {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let paint = u32::from(packet.paint()) & ((1 << self.bits) - 1);
-        let above = if self.incremental { packet.anno(AGGREGATE) << self.bits } else { 0 };
+        let above = if self.incremental {
+            packet.anno(AGGREGATE) << self.bits
+        } else {
+            0
+        };
         packet.set_anno(AGGREGATE, above | paint);
         Verdict::Forward
     }
@@ -45,7 +49,9 @@ mod tests {
     #[test]
     fn the_paint_becomes_the_aggregate() {
         for (args, aggregate) in [("", 0xa5), ("4", 5), ("4, INCREMENTAL true", 0x15)] {
-            let mut rig = Rig::new(&format!("i :: Inject -> AggregatePaint({args}) -> c :: Collect;"));
+            let mut rig = Rig::new(&format!(
+                "i :: Inject -> AggregatePaint({args}) -> c :: Collect;"
+            ));
             rig.push_with("i", &[0], |packet| {
                 packet.set_paint(0xa5);
                 packet.set_anno(AGGREGATE, 1);

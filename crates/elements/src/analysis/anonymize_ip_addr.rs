@@ -28,7 +28,10 @@ const QUOTED: usize = 8;
 /// EraseIPPayload
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", provides(Llrpcs))]
-#[outputs("packets with other addresses", "packets without an IPv4 header at the network header mark")]
+#[outputs(
+    "packets with other addresses",
+    "packets without an IPv4 header at the network header mark"
+)]
 pub struct AnonymizeIPAddr {
     /// How many classes of addresses are kept: 1, whether an address is of class A; 2, A or B; and
     /// so on up to 32. 99 means 32.
@@ -85,7 +88,8 @@ impl AnonymizeIPAddr {
             if left == 0 {
                 return self.split(cx, at, address);
             }
-            let parts = (self.nodes.get(left)?.input ^ self.nodes.get(right)?.input).leading_zeros();
+            let parts =
+                (self.nodes.get(left)?.input ^ self.nodes.get(right)?.input).leading_zeros();
             if differs < parts {
                 return self.split(cx, at, address);
             }
@@ -231,8 +235,8 @@ impl Element for AnonymizeIPAddr {
 
 #[cfg(test)]
 mod tests {
-use alloc::vec::Vec;
     use crate::testing::*;
+    use alloc::vec::Vec;
 
     fn anonymizer(args: &str) -> Rig {
         Rig::new(&format!(
@@ -290,7 +294,13 @@ use alloc::vec::Vec;
             assert_eq!(map(&mut rig, address) >> 24, address >> 24);
         }
         let mut rig = anonymizer("CLASS 3");
-        for address in [0x0a00_0001u32, 0x8001_0203, 0xc001_0203, 0xe001_0203, 0xf001_0203] {
+        for address in [
+            0x0a00_0001u32,
+            0x8001_0203,
+            0xc001_0203,
+            0xe001_0203,
+            0xf001_0203,
+        ] {
             let ones = |address: u32| address.leading_ones().min(3);
             assert_eq!(ones(map(&mut rig, address)), ones(address));
         }

@@ -66,7 +66,10 @@ mod tests {
         }
         let erased = rig.data("c");
         assert_eq!(erased.len(), 4);
-        assert_eq!(erased[0], [&segment[..36], &[0, 0], &segment[38..40], &[0; 9]].concat());
+        assert_eq!(
+            erased[0],
+            [&segment[..36], &[0, 0], &segment[38..40], &[0; 9]].concat()
+        );
         assert_eq!(erased[1], [&datagram[..26], &[0; 11]].concat());
         assert_eq!(erased[2], echo);
         assert_eq!(erased[3], segment[..30]);

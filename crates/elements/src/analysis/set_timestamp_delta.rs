@@ -114,7 +114,11 @@ mod tests {
 
     #[test]
     fn timestamps_become_differences() {
-        let rig = |kind| Rig::new(&format!("i :: Inject -> d :: SetTimestampDelta({kind}) -> c :: Collect;"));
+        let rig = |kind| {
+            Rig::new(&format!(
+                "i :: Inject -> d :: SetTimestampDelta({kind}) -> c :: Collect;"
+            ))
+        };
         let mut range = rig("");
         assert_eq!(deltas(&mut range, &[0, 10, 25, 7, 0]), [0, 0, 15, -3, 0]);
         assert_eq!(range.read("d.first"), "0.000000010\n");

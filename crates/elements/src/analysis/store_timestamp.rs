@@ -66,7 +66,9 @@ mod tests {
     #[test]
     fn timestamps_are_stored_where_they_are_wanted() {
         let stored = |args: &str, data: &[u8]| {
-            let mut rig = Rig::new(&format!("i :: Inject -> StoreTimestamp({args}) -> c :: Collect;"));
+            let mut rig = Rig::new(&format!(
+                "i :: Inject -> StoreTimestamp({args}) -> c :: Collect;"
+            ));
             rig.push_with("i", data, |packet| packet.set_timestamp(0x0102_0304));
             rig.data("c").concat()
         };
@@ -76,7 +78,10 @@ mod tests {
         assert_eq!(stored("3", &[9; 2]), [&[9, 9, 0][..], &time].concat());
         for args in ["", "1, TAIL true", "-1"] {
             let errors = Rig::errors(&format!("Idle -> StoreTimestamp({args}) -> Discard;"));
-            assert!(errors.contains("supply exactly one of 'OFFSET' and 'TAIL'"), "{errors}");
+            assert!(
+                errors.contains("supply exactly one of 'OFFSET' and 'TAIL'"),
+                "{errors}"
+            );
         }
     }
 }

@@ -225,7 +225,11 @@ impl Element for TimeFilter {
         if time >= self.last && self.call_waits {
             self.call_end(cx, time);
         }
-        if time < self.last { Verdict::Forward } else { Verdict::To(1) }
+        if time < self.last {
+            Verdict::Forward
+        } else {
+            Verdict::To(1)
+        }
     }
 }
 
@@ -265,10 +269,17 @@ mod tests {
             ("END 7", &[5, 6]),
         ] {
             let (yes, no) = passed(&mut filter(args), &[5, 6, 7, 8, 9]);
-            assert_eq!((yes.as_slice(), no.len()), (inside, 5 - inside.len()), "{args}");
+            assert_eq!(
+                (yes.as_slice(), no.len()),
+                (inside, 5 - inside.len()),
+                "{args}"
+            );
         }
         let start = START / SECOND;
-        let (yes, _) = passed(&mut filter("START_DELAY 1, END_DELAY 3"), &[start, start + 1, start + 3]);
+        let (yes, _) = passed(
+            &mut filter("START_DELAY 1, END_DELAY 3"),
+            &[start, start + 1, start + 3],
+        );
         assert_eq!(yes, [start + 1]);
     }
 
@@ -298,7 +309,10 @@ mod tests {
         assert_eq!(rig.read("t.interval"), "2.000000");
         rig.write("t.interval", "3");
         rig.write("t.start", "5");
-        assert_eq!((rig.read("t.start"), rig.read("t.end")), ("5.000000".into(), "9.000000".into()));
+        assert_eq!(
+            (rig.read("t.start"), rig.read("t.end")),
+            ("5.000000".into(), "9.000000".into())
+        );
         rig.write("t.end", "7");
         assert_eq!(rig.read("t.interval"), "2.000000");
         assert!(rig.try_write("t.end", "x").is_err());

@@ -66,10 +66,13 @@ mod tests {
 
     #[test]
     fn the_range_holds_all_timestamps() {
-        let mut rig = Rig::new("i :: Inject -> r :: TimeRange -> s :: TimeRange(SIMPLE true) -> Discard;");
+        let mut rig =
+            Rig::new("i :: Inject -> r :: TimeRange -> s :: TimeRange(SIMPLE true) -> Discard;");
         assert_eq!(rig.read("r.range"), "0.000000 0.000000");
         for seconds in [3, 9, 2, 4] {
-            rig.push_with("i", &[0], |packet| packet.set_timestamp(seconds * 1_000_000_000));
+            rig.push_with("i", &[0], |packet| {
+                packet.set_timestamp(seconds * 1_000_000_000)
+            });
         }
         assert_eq!(rig.read("r.range"), "2.000000 9.000000");
         assert_eq!(rig.read("r.interval"), "7.000000");

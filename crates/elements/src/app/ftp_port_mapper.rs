@@ -1,7 +1,7 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Connections, Rewriter};
-use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
+use crate::rewriter::{checksums, headers};
 
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
@@ -45,7 +45,9 @@ pub struct FTPPortMapper {
 
 impl Element for FTPPortMapper {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let inputs = self.data_rewriter.map(|link| cx.graph().info(link.id()).inputs.len());
+        let inputs = self
+            .data_rewriter
+            .map(|link| cx.graph().info(link.id()).inputs.len());
         if inputs.is_none_or(|inputs| self.data_rewriter_input >= inputs) {
             return Err(args.fail("DATA_REWRITER_INPUT out of range"));
         }
@@ -250,7 +252,10 @@ mod tests {
 
     /// What the client's data become: sequence and acknowledgment number, and text.
     fn sends(rig: &mut Rig, seq: u32, ack: u32, text: &str) -> (u32, u32, String) {
-        rig.push("i", &segment(CLIENT, SERVER, (seq, ack), &[], text.as_bytes()));
+        rig.push(
+            "i",
+            &segment(CLIENT, SERVER, (seq, ack), &[], text.as_bytes()),
+        );
         seen(rig, OUTSIDE, SERVER)
     }
 
@@ -294,9 +299,16 @@ mod tests {
             assert_eq!(rig.read("rw.size"), "3");
             let table = rig.read(&format!(
                 "rw.{}",
-                if class == "TCPRewriter" { "table" } else { "tcp_table" }
+                if class == "TCPRewriter" {
+                    "table"
+                } else {
+                    "tcp_table"
+                }
             ));
-            assert!(table.contains("=> (1.0.0.1, 1024, 2.0.0.2, 21) seq -24 [*0 0]"), "{table}");
+            assert!(
+                table.contains("=> (1.0.0.1, 1024, 2.0.0.2, 21) seq -24 [*0 0]"),
+                "{table}"
+            );
             // The server connects from its port 20.
             let data = tcp((SERVER.0, 20), (OUTSIDE.0, 1025), 2, &[]);
             rig.push("i", &data);
@@ -342,8 +354,14 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (arguments, message) in [
-            ("u, rw, 0", "CONTROL_REWRITER: element type mismatch, expected TCPRewriter"),
-            ("rw, d, 0", "DATA_REWRITER: element type mismatch, expected IPRewriterBase"),
+            (
+                "u, rw, 0",
+                "CONTROL_REWRITER: element type mismatch, expected TCPRewriter",
+            ),
+            (
+                "rw, d, 0",
+                "DATA_REWRITER: element type mismatch, expected IPRewriterBase",
+            ),
             ("rw, u, 1", "DATA_REWRITER_INPUT out of range"),
         ] {
             let errors = Rig::errors(&format!(

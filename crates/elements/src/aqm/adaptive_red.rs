@@ -28,7 +28,15 @@ const HALF: u32 = 0x8000;
 /// # See also
 /// RED, CoDel, PI, Queue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", is_a("RED"), segments, live, handlers, take_over)]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    is_a("RED"),
+    segments,
+    live,
+    handlers,
+    take_over
+)]
 #[outputs("packets that are not marked", "marked packets")]
 pub struct AdaptiveRED {
     /// The target of the average length, at least 10.
@@ -143,10 +151,16 @@ mod tests {
     #[test]
     fn thresholds_follow_the_target() {
         let mut rig = Rig::new("Inject -> r :: AdaptiveRED(40, 0.02) -> q :: Queue -> Puller;");
-        assert_eq!((rig.read("r.min_thresh"), rig.read("r.max_thresh")), ("20".into(), "60".into()));
+        assert_eq!(
+            (rig.read("r.min_thresh"), rig.read("r.max_thresh")),
+            ("20".into(), "60".into())
+        );
         assert_eq!(rig.read("r.config"), "40, 0.02, QUEUES q, STABILITY 4");
         let mut rig = Rig::new("Inject -> r :: AdaptiveRED(1, 0.02) -> q :: Queue -> Puller;");
-        assert_eq!((rig.read("r.min_thresh"), rig.read("r.max_thresh")), ("5".into(), "15".into()));
+        assert_eq!(
+            (rig.read("r.min_thresh"), rig.read("r.max_thresh")),
+            ("5".into(), "15".into())
+        );
         let errors = Rig::errors("Inject -> AdaptiveRED(60000, 0.5) -> Queue -> Puller;");
         assert!(errors.contains("MAX_THRESH must be <= 65535"), "{errors}");
     }

@@ -186,7 +186,10 @@ mod tests {
             rig.pause(MILLISECOND);
             now += MILLISECOND;
         }
-        assert_eq!(rig.outstanding() as u64, rig.read("q.length").parse::<u64>().unwrap());
+        assert_eq!(
+            rig.outstanding() as u64,
+            rig.read("q.length").parse::<u64>().unwrap()
+        );
         delays.sort_unstable();
         (delays, drops)
     }

@@ -29,7 +29,14 @@ fn show_real(value: &f64) -> String {
 /// # See also
 /// RED, CoDel, Queue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers, take_over)]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    segments,
+    live,
+    handlers,
+    take_over
+)]
 #[outputs("packets not chosen", "packets chosen")]
 pub struct PI {
     /// Seconds between observations, at least 0.001.
@@ -105,7 +112,9 @@ impl PI {
             return Err(format!("‘target_q’ too large (max {TARGET_MAX})"));
         }
         if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.w) {
-            return Err(format!("w must be between {INTERVAL_MIN} and {INTERVAL_MAX}"));
+            return Err(format!(
+                "w must be between {INTERVAL_MIN} and {INTERVAL_MAX}"
+            ));
         }
         for (name, value) in [("a", self.a), ("b", self.b)] {
             if !(0.0..=1e9).contains(&value) {
@@ -226,7 +235,10 @@ mod tests {
              -> q :: Queue(1000) -> RatedUnqueue(3000) -> Discard;",
         );
         rig.advance(5 * SECOND);
-        assert_eq!((rig.read("p.drops"), rig.read("p.p")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("p.drops"), rig.read("p.p")),
+            ("0".into(), "0".into())
+        );
     }
 
     #[test]
@@ -247,11 +259,18 @@ mod tests {
 
     #[test]
     fn handlers_show_and_change_the_arguments() {
-        let mut rig = Rig::new("Inject -> p :: PI(0.01, 0.5, 0.25, QREF 7) -> q :: Queue -> Puller;");
-        assert_eq!(rig.read("p.config"), "0.01, 0.5, 0.25, 7, QUEUES q, STABILITY 4");
+        let mut rig =
+            Rig::new("Inject -> p :: PI(0.01, 0.5, 0.25, QREF 7) -> q :: Queue -> Puller;");
+        assert_eq!(
+            rig.read("p.config"),
+            "0.01, 0.5, 0.25, 7, QUEUES q, STABILITY 4"
+        );
         rig.write("p.target", "9");
         rig.write("p.a", "0.75");
-        assert_eq!((rig.read("p.target"), rig.read("p.a")), ("9".into(), "0.75".into()));
+        assert_eq!(
+            (rig.read("p.target"), rig.read("p.a")),
+            ("9".into(), "0.75".into())
+        );
         for wrong in ["-1", "nan", "1e300"] {
             assert!(rig.try_write("p.w", wrong).is_err());
         }
@@ -266,7 +285,10 @@ mod tests {
             ("1, 1, nan, 5", "b must be positive"),
             ("1, 1, 1, 70000", "'target_q' too large (max 65535)"),
             ("1, 1, 1", "TARGET: required argument missing"),
-            ("1, 1, 1, 5, STABILITY 0", "STABILITY parameter must be between 1 and 16"),
+            (
+                "1, 1, 1, 5, STABILITY 0",
+                "STABILITY parameter must be between 1 and 16",
+            ),
         ] {
             let errors = Rig::errors(&format!("Inject -> PI({args}) -> Queue -> Puller;"));
             assert!(errors.contains(error), "{errors}");

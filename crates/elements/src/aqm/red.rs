@@ -17,7 +17,14 @@ use crate::prelude::*;
 /// # See also
 /// AdaptiveRED, CoDel, PI, Queue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers, take_over)]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    segments,
+    live,
+    handlers,
+    take_over
+)]
 #[outputs("packets that are not marked", "marked packets")]
 pub struct RED {
     /// Up to this average length no packet is marked.
@@ -173,18 +180,21 @@ mod tests {
 
     #[test]
     fn within_a_batch_the_packets_before_count() {
-        let mut rig = Rig::new(
-            "i :: Inject -> r :: RED(3, 3, 1, STABILITY 0) -> q :: Queue(100) -> Puller;",
-        );
+        let mut rig =
+            Rig::new("i :: Inject -> r :: RED(3, 3, 1, STABILITY 0) -> q :: Queue(100) -> Puller;");
         let batch: alloc::vec::Vec<_> = (0..50).map(|n| alloc::vec![n]).collect();
         rig.push_all("i", &batch);
         // Up to an average of 3 all pass: the fourth is the last that finds 3 or fewer.
-        assert_eq!((rig.read("q.length"), rig.read("r.drops")), ("4".into(), "46".into()));
+        assert_eq!(
+            (rig.read("q.length"), rig.read("r.drops")),
+            ("4".into(), "46".into())
+        );
     }
 
     #[test]
     fn the_average_decays_while_the_queue_is_empty() {
-        let mut rig = Rig::new("i :: Inject -> r :: RED(100, 200, 0.5) -> q :: Queue -> p :: Puller;");
+        let mut rig =
+            Rig::new("i :: Inject -> r :: RED(100, 200, 0.5) -> q :: Queue -> p :: Puller;");
         for _ in 0..100 {
             rig.push("i", &[0]);
         }
@@ -216,7 +226,10 @@ mod tests {
         );
         rig.write("r.min_thresh", "7");
         rig.write("r.max_p", "0.25");
-        assert_eq!((rig.read("r.min_thresh"), rig.read("r.max_p")), ("7".into(), "0.25".into()));
+        assert_eq!(
+            (rig.read("r.min_thresh"), rig.read("r.max_p")),
+            ("7".into(), "0.25".into())
+        );
         assert!(rig.try_write("r.max_thresh", "6").is_err());
         assert_eq!(rig.read("r.max_thresh"), "50");
         rig.write("r.config", "1, 2, 0.5");
@@ -241,7 +254,10 @@ mod tests {
             ("1, 70000, 0.5", "MAX_THRESH must be <= 65535"),
             ("3, 2, 0.5", "MIN_THRESH must be <= MAX_THRESH"),
             ("1, 2, 1.5", "MAX_P must be between 0 and 1"),
-            ("1, 2, 0.5, STABILITY 17", "STABILITY must be between 0 and 16"),
+            (
+                "1, 2, 0.5, STABILITY 17",
+                "STABILITY must be between 0 and 16",
+            ),
             ("1, 2, 0.5, QUEUES zork", "no element named 'zork'"),
         ] {
             let errors = Rig::errors(&format!("Inject -> RED({args}) -> Queue -> Puller;"));

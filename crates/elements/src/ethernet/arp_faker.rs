@@ -86,6 +86,9 @@ mod tests {
     #[test]
     fn all_arguments_are_needed() {
         let errors = Rig::errors("ARPFaker(1.0.0.1, 1:1:1:1:1:1) -> Collect;");
-        assert!(errors.contains("SRCETH: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("SRCETH: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -96,7 +96,10 @@ fn write_arp(line: &mut String, arp: &[u8]) -> core::fmt::Result {
         }
         ArpOperation::REVERSE_REPLY => write!(line, "rarp reply {target_hardware} at {target}")?,
         ArpOperation::INVERSE_REQUEST => {
-            write!(line, "invarp who-is {target_hardware} tell {sender_hardware}")?;
+            write!(
+                line,
+                "invarp who-is {target_hardware} tell {sender_hardware}"
+            )?;
         }
         ArpOperation::INVERSE_REPLY => write!(line, "invarp reply {target_hardware} at {target}")?,
         ArpOperation(other) => write!(line, "arp-#{other}")?,
@@ -177,11 +180,23 @@ mod tests {
         const HARDWARE: &str = "02-02-02-02-02-02";
         for (packet, expected) in [
             (arp(1, [0; 6]), "arp who-has 1.0.0.1 tell 2.0.0.2"),
-            (arp(1, [1; 6]), "arp who-has 1.0.0.1 (01-01-01-01-01-01) tell 2.0.0.2"),
-            (arp(2, [1; 6]), &format!("arp reply 2.0.0.2 is-at {HARDWARE}")),
-            (arp(3, [1; 6]), &format!("rarp who-is 01-01-01-01-01-01 tell {HARDWARE}")),
+            (
+                arp(1, [1; 6]),
+                "arp who-has 1.0.0.1 (01-01-01-01-01-01) tell 2.0.0.2",
+            ),
+            (
+                arp(2, [1; 6]),
+                &format!("arp reply 2.0.0.2 is-at {HARDWARE}"),
+            ),
+            (
+                arp(3, [1; 6]),
+                &format!("rarp who-is 01-01-01-01-01-01 tell {HARDWARE}"),
+            ),
             (arp(4, [1; 6]), "rarp reply 01-01-01-01-01-01 at 1.0.0.1"),
-            (arp(8, [1; 6]), &format!("invarp who-is 01-01-01-01-01-01 tell {HARDWARE}")),
+            (
+                arp(8, [1; 6]),
+                &format!("invarp who-is 01-01-01-01-01-01 tell {HARDWARE}"),
+            ),
             (arp(9, [1; 6]), "invarp reply 01-01-01-01-01-01 at 1.0.0.1"),
             (arp(7, [1; 6]), "arp-#7"),
             (arp(1, [1; 6])[..7].to_vec(), "truncated-arp (7)"),
@@ -213,7 +228,9 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> p :: ARPPrint -> c :: Collect;");
         rig.push("i", &arp(1, [0; 6]));
         rig.write("p.active", "false");
-        rig.push_with("i", &arp(1, [0; 6]), |packet| packet.set_network_header(0, 28));
+        rig.push_with("i", &arp(1, [0; 6]), |packet| {
+            packet.set_network_header(0, 28)
+        });
         assert_eq!(rig.read("p.active"), "false");
         assert!(rig.printed().is_empty());
         assert_eq!(rig.collected("c").len(), 2);

@@ -39,8 +39,16 @@ enum Home {
 /// # See also
 /// ARPTable, ARPResponder, EtherEncap, AddressInfo
 #[derive(Element)]
-#[element(ports = "2/1-2", processing = "h/h", flow = "xy/x", segments, live, raw, handlers,
-    take_over)]
+#[element(
+    ports = "2/1-2",
+    processing = "h/h",
+    flow = "xy/x",
+    segments,
+    live,
+    raw,
+    handlers,
+    take_over
+)]
 #[inputs("IP packets", "ARP replies")]
 #[outputs("frames", "queries, which leave by output 0 if it is not connected")]
 pub struct ARPQuerier {
@@ -286,7 +294,10 @@ impl ARPQuerier {
     /// address, seconds since it was learned.
     #[read]
     fn table(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
-        self.work_for_handler(cx, |_, table, cx| Ok(table.unparse(Millis::at(cx.steady()))))
+        self.work_for_handler(
+            cx,
+            |_, table, cx| Ok(table.unparse(Millis::at(cx.steady()))),
+        )
     }
 
     /// Packets dropped and queries sent, in words.
@@ -294,7 +305,9 @@ impl ARPQuerier {
     fn stats(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
         self.work_for_handler(cx, |querier, table, _| {
             let (drops, queries) = (querier.drops + table.drops(), querier.queries);
-            Ok(format!("{drops} packets killed\n{queries} ARP queries sent\n"))
+            Ok(format!(
+                "{drops} packets killed\n{queries} ARP queries sent\n"
+            ))
         })
     }
 
@@ -399,8 +412,14 @@ impl Element for ARPQuerier {
 /// The arguments `IP` and `ETH`, or one name for both.
 fn read_addresses(args: &mut Args<'_>) -> Result<(Ipv4Prefix, EtherAddress), Failed> {
     let (mut prefix, mut ether) = (Ipv4Prefix::ANY, EtherAddress::ZERO);
-    let both = args.raw().first().filter(|_| args.raw().len() == 1).cloned();
-    let read = args.read().mandatory_positional_with("IP", IpPrefixArg::OR_ADDRESS, &mut prefix);
+    let both = args
+        .raw()
+        .first()
+        .filter(|_| args.raw().len() == 1)
+        .cloned();
+    let read = args
+        .read()
+        .mandatory_positional_with("IP", IpPrefixArg::OR_ADDRESS, &mut prefix);
     match both {
         None => read.mandatory_positional("ETH", &mut ether).complete()?,
         Some(name) => {

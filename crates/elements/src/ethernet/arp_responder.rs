@@ -35,7 +35,10 @@ struct Entry {
 /// ARPQuerier, AddressInfo
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments, live, raw, handlers)]
-#[outputs("replies", "packets that are not answered, which are dropped without it")]
+#[outputs(
+    "replies",
+    "packets that are not answered, which are dropped without it"
+)]
 pub struct ARPResponder {
     /// A prefix stands before the prefixes that contain it.
     entries: Vec<Entry>,
@@ -120,7 +123,10 @@ pub(super) fn write_arp(packet: &mut Packet, destination: EtherAddress, message:
     };
     packet.set_packet_type(packet::PacketType::Host);
     packet.set_mac_header(0);
-    packet.set_network_header(EthernetFrame::<&[u8]>::HEADER_LEN, ArpPacket::<&[u8]>::HEADER_LEN);
+    packet.set_network_header(
+        EthernetFrame::<&[u8]>::HEADER_LEN,
+        ArpPacket::<&[u8]>::HEADER_LEN,
+    );
     let mut frame = EthernetFrame::new_unchecked(packet.data_mut());
     header.emit(&mut frame);
     message.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
@@ -161,7 +167,8 @@ impl ARPResponder {
     fn remove(&mut self, prefix: Ipv4Prefix) -> Result<(), String> {
         let prefix = normal(prefix);
         let at = self.entries.iter().position(|e| e.prefix == prefix);
-        self.entries.remove(at.ok_or_else(|| format!("{prefix} not found"))?);
+        self.entries
+            .remove(at.ok_or_else(|| format!("{prefix} not found"))?);
         Ok(())
     }
 }
@@ -199,7 +206,12 @@ impl Element for ARPResponder {
 mod tests {
     use crate::testing::*;
 
-    fn arp(to: [u8; 6], operation: u8, from: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
+    fn arp(
+        to: [u8; 6],
+        operation: u8,
+        from: ([u8; 6], [u8; 4]),
+        target: ([u8; 6], [u8; 4]),
+    ) -> Vec<u8> {
         [
             &to[..],
             &from.0,
@@ -247,14 +259,20 @@ mod tests {
         let reply = arp([1; 6], 2, ([7; 6], [1, 0, 0, 1]), ([1; 6], [1, 0, 0, 1]));
         let mut ip = request([1, 0, 0, 1]);
         ip[13] = 0;
-        let others = [request([1, 0, 0, 2]), reply, ip, request([1, 0, 0, 1])[..41].to_vec()];
+        let others = [
+            request([1, 0, 0, 2]),
+            reply,
+            ip,
+            request([1, 0, 0, 1])[..41].to_vec(),
+        ];
         rig.push_all("i", &others);
         assert_eq!(rig.data("other"), others);
     }
 
     #[test]
     fn the_longest_prefix_counts() {
-        let entries = "0/0 0:0:0:0:0:1, 1.0.0.0/8 0:0:0:0:0:2, 1.0.0.9 0:0:0:0:0:3, 2/8 0:0:0:0:0:4";
+        let entries =
+            "0/0 0:0:0:0:0:1, 1.0.0.0/8 0:0:0:0:0:2, 1.0.0.9 0:0:0:0:0:3, 2/8 0:0:0:0:0:4";
         let mut rig = rig(entries);
         let table = "1.0.0.9/32 00-00-00-00-00-03\n1.0.0.0/8 00-00-00-00-00-02\n\
             2.0.0.0/8 00-00-00-00-00-04\n0.0.0.0/0 00-00-00-00-00-01\n";
@@ -285,8 +303,14 @@ mod tests {
     fn wrong_entries_are_refused() {
         for (args, error) in [
             ("1.0.0.1", "argument 0: missing ETH"),
-            ("1.1.1.1 1:1:1:1:1:1, 1:1:1:1:1:1", "argument 1: missing IP/MASK"),
-            ("1.1.1.1 1:1:1:1:1:1 1:1:1:1:1:2", "argument 0: more than one ETH"),
+            (
+                "1.1.1.1 1:1:1:1:1:1, 1:1:1:1:1:1",
+                "argument 1: missing IP/MASK",
+            ),
+            (
+                "1.1.1.1 1:1:1:1:1:1 1:1:1:1:1:2",
+                "argument 0: more than one ETH",
+            ),
             ("1.1.1.1 zork", "argument 0: expected IP/MASK ETH"),
         ] {
             let errors = Rig::errors(&format!("Inject -> ARPResponder({args}) -> Collect;"));
@@ -294,9 +318,13 @@ mod tests {
         }
         let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 1.0.0.1 1:1:1:1:1:2");
         let warning = rig.printed().concat();
-        assert!(warning.contains("warning: multiple entries for 1.0.0.1/32"), "{warning}");
+        assert!(
+            warning.contains("warning: multiple entries for 1.0.0.1/32"),
+            "{warning}"
+        );
         rig.write("r.config", "2.0.0.2 1:1:1:1:1:1, 2.0.0.2 1:1:1:1:1:2");
-        let lines = "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";
+        let lines =
+            "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";
         assert_eq!(rig.printed(), [lines]);
     }
 }

@@ -63,7 +63,8 @@ pub(super) fn schedule(cx: &mut Cx<'_>, timer: TimerId, timeout: Millis, again: 
 pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let (mut ip, mut ether) = (Ipv4Addr::UNSPECIFIED, EtherAddress::BROADCAST);
     router::parse_words(cx, value, |args| {
-        args.read().mandatory_positional("IP", &mut ip)
+        args.read()
+            .mandatory_positional("IP", &mut ip)
             .mandatory_positional("ETH", &mut ether)
             .complete()
     })?;
@@ -188,7 +189,10 @@ mod tests {
         let table = "1.0.0.1 0 02-01-00-00-01-0F 0.110000\n1.0.0.2 0 FF-FF-FF-FF-FF-FF 0.000000\n";
         assert_eq!(rig.read("t.table"), table);
         assert_eq!(rig.read("t.count"), "2");
-        assert_eq!((rig.read("t.length"), rig.read("t.drops")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("t.length"), rig.read("t.drops")),
+            ("0".into(), "0".into())
+        );
         let error = rig.try_write("t.insert", "1.0.0.2").unwrap_err();
         assert_eq!(error, "ETH: required argument missing".into());
     }

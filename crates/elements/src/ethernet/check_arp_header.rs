@@ -36,7 +36,10 @@ const FIXED: usize = 8;
 /// ARPPrint, ARPQuerier, ARPResponder, ARPFaker
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments, handlers)]
-#[outputs("packets with a right header", "wrong packets, which are dropped without it")]
+#[outputs(
+    "packets with a right header",
+    "wrong packets, which are dropped without it"
+)]
 pub struct CheckARPHeader {
     /// Bytes from the packet's start to the ARP header.
     #[arg(positional, default = 0)]
@@ -119,7 +122,10 @@ mod tests {
     fn arp(hardware: u16, hardware_len: u8, protocol: u16, protocol_len: u8) -> Vec<u8> {
         let mut bytes = [hardware.to_be_bytes(), protocol.to_be_bytes()].concat();
         bytes.extend([hardware_len, protocol_len, 0, 1]);
-        bytes.resize(8 + 2 * usize::from(hardware_len) + 2 * usize::from(protocol_len), 7);
+        bytes.resize(
+            8 + 2 * usize::from(hardware_len) + 2 * usize::from(protocol_len),
+            7,
+        );
         bytes
     }
 
@@ -133,7 +139,11 @@ mod tests {
     #[test]
     fn right_headers_are_marked() {
         let mut rig = rig("2");
-        for packet in [arp(1, 6, 0x0800, 4), arp(1, 6, 0x86dd, 16), arp(7, 1, 0x1234, 9)] {
+        for packet in [
+            arp(1, 6, 0x0800, 4),
+            arp(1, 6, 0x86dd, 16),
+            arp(7, 1, 0x1234, 9),
+        ] {
             rig.push("i", &[&[0, 0][..], &packet].concat());
             let packets = rig.collected("c");
             assert_eq!(packets[0].network_offset(), Some(2));

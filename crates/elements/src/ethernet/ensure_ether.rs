@@ -40,9 +40,8 @@ fn is_ip(bytes: &[u8]) -> bool {
 
 impl Element for EnsureEther {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let ethertype = u16::try_from(self.ethertype).map_err(|_| {
-            args.fail("argument 1 (Ethernet encapsulation type) must be <= 0xFFFF")
-        })?;
+        let ethertype = u16::try_from(self.ethertype)
+            .map_err(|_| args.fail("argument 1 (Ethernet encapsulation type) must be <= 0xFFFF"))?;
         let header = EthernetHeader {
             destination: self.destination,
             source: self.source,

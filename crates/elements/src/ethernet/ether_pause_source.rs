@@ -145,14 +145,18 @@ mod tests {
 
     #[test]
     fn frames_come_at_every_interval() {
-        let config = "s :: EtherPauseSource(1:1:1:1:1:1, 258, INTERVAL 20ms, LIMIT 3) -> c :: Collect;";
+        let config =
+            "s :: EtherPauseSource(1:1:1:1:1:1, 258, INTERVAL 20ms, LIMIT 3) -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.advance(19 * MS);
         assert!(rig.data("c").is_empty());
         rig.advance(22 * MS);
         assert_eq!(rig.data("c"), [&frame(OTHER_END, [1, 2])[..]; 2]);
         rig.advance(100 * MS);
-        assert_eq!((rig.collected("c").len(), rig.read("s.count")), (1, "3".into()));
+        assert_eq!(
+            (rig.collected("c").len(), rig.read("s.count")),
+            (1, "3".into())
+        );
         rig.write("s.reset_counts", "");
         rig.advance(100 * MS);
         assert_eq!(rig.collected("c").len(), 3);
@@ -160,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_pull_output_gives_as_many_as_are_asked_for() {
-        let config = "s :: EtherPauseSource(1:1:1:1:1:1, 1, DST 2:2:2:2:2:2, LIMIT 5) -> p :: Puller;";
+        let config =
+            "s :: EtherPauseSource(1:1:1:1:1:1, 1, DST 2:2:2:2:2:2, LIMIT 5) -> p :: Puller;";
         let mut rig = Rig::new(config);
         rig.write("s.pausetime", "0xffff");
         let packets = rig.pull("p", 3);
@@ -179,9 +184,15 @@ mod tests {
     fn wrong_values_are_refused() {
         let mut rig = Rig::new("s :: EtherPauseSource(1:1:1:1:1:1, 1) -> Discard;");
         for handler in ["s.src", "s.pausetime", "s.limit", "s.active"] {
-            assert_eq!(rig.try_write(handler, "65536x"), Err("type mismatch".into()));
+            assert_eq!(
+                rig.try_write(handler, "65536x"),
+                Err("type mismatch".into())
+            );
         }
         let errors = Rig::errors("EtherPauseSource(1:1:1:1:1:1) -> Discard;");
-        assert!(errors.contains("PAUSETIME: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("PAUSETIME: required argument missing"),
+            "{errors}"
+        );
     }
 }

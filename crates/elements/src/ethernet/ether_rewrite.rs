@@ -51,7 +51,8 @@ impl Element for EtherRewrite {
 mod tests {
     use crate::testing::*;
 
-    const CONFIG: &str = "i :: Inject -> e :: EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> c :: Collect;";
+    const CONFIG: &str =
+        "i :: Inject -> e :: EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> c :: Collect;";
 
     #[test]
     fn addresses_are_set_and_the_type_stays() {

@@ -44,7 +44,13 @@ impl EtherVLANEncap {
         };
         self.untagged = header.to_bytes();
         let ethertype = EtherType::VLAN;
-        self.tagged[..14].copy_from_slice(&EthernetHeader { ethertype, ..header }.to_bytes());
+        self.tagged[..14].copy_from_slice(
+            &EthernetHeader {
+                ethertype,
+                ..header
+            }
+            .to_bytes(),
+        );
         self.tagged[16..].copy_from_slice(&self.ethertype.to_be_bytes());
     }
 
@@ -60,7 +66,10 @@ impl EtherVLANEncap {
     #[read(calm)]
     fn config(&self) -> String {
         let (ethertype, tagging) = (EtherType(self.ethertype), self.tagging.config());
-        format!("{ethertype}, {}, {}, {tagging}", self.source, self.destination)
+        format!(
+            "{ethertype}, {}, {}, {tagging}",
+            self.source, self.destination
+        )
     }
 }
 
@@ -113,12 +122,18 @@ mod tests {
     fn handlers_change_the_tag_and_the_configuration() {
         let mut rig = rig(&format!("{HEADER}, 5, 3)"));
         assert_eq!(rig.read("e.vlan_tci"), "24581");
-        assert_eq!((rig.read("e.vlan_id"), rig.read("e.vlan_pcp")), ("5".into(), "3".into()));
+        assert_eq!(
+            (rig.read("e.vlan_id"), rig.read("e.vlan_pcp")),
+            ("5".into(), "3".into())
+        );
         rig.write("e.vlan_id", "6");
         rig.write("e.src", "9:9:9:9:9:9");
         rig.write("e.ethertype", "0x86dd");
         let source = "09-09-09-09-09-09, 02-02-02-02-02-02";
-        assert_eq!(rig.read("e.config"), format!("0x86dd, {source}, VLAN_ID 6, VLAN_PCP 3"));
+        assert_eq!(
+            rig.read("e.config"),
+            format!("0x86dd, {source}, VLAN_ID 6, VLAN_PCP 3")
+        );
         rig.push("i", &[]);
         let mut frame = tagged(0x8100, 0x6006)[..18].to_vec();
         frame[6..12].fill(9);
@@ -127,7 +142,10 @@ mod tests {
         rig.write("e.vlan_tci", "ANNO");
         rig.write("e.native_vlan", "-1");
         assert_eq!(rig.read("e.vlan_id"), "");
-        assert_eq!(rig.read("e.config"), format!("0x86dd, {source}, ANNO, NATIVE_VLAN -1"));
+        assert_eq!(
+            rig.read("e.config"),
+            format!("0x86dd, {source}, ANNO, NATIVE_VLAN -1")
+        );
         let config = rig.read("e.config");
         rig.write("e.config", &config);
         assert_eq!(rig.read("e.config"), config);

@@ -14,7 +14,10 @@ use crate::prelude::*;
 /// StoreEtherAddress, SetEtherAddress
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", live)]
-#[outputs("packets with their annotation", "packets that do not have the address")]
+#[outputs(
+    "packets with their annotation",
+    "packets that do not have the address"
+)]
 pub struct GetEtherAddress {
     /// The six-byte annotation to set.
     #[arg(mandatory)]

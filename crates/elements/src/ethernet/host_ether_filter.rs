@@ -33,7 +33,10 @@ pub struct HostEtherFilter {
 impl Element for HostEtherFilter {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet.data().get(self.offset as usize..).unwrap_or_default();
+        let header = packet
+            .data()
+            .get(self.offset as usize..)
+            .unwrap_or_default();
         let Ok(frame) = EthernetFrame::new_checked(header) else {
             return Verdict::To(1);
         };
@@ -51,7 +54,11 @@ impl Element for HostEtherFilter {
             (PacketType::OtherHost, self.drop_other)
         };
         packet.set_packet_type(kind);
-        if drop { Verdict::To(1) } else { Verdict::Forward }
+        if drop {
+            Verdict::To(1)
+        } else {
+            Verdict::Forward
+        }
     }
 }
 
@@ -81,7 +88,11 @@ mod tests {
         let frames = [ME, [255; 6], GROUP, OTHER].map(|to| ether(to, OTHER, 0x0800, &[]));
         rig.push_all("i", &frames);
         rig.push("i", &[2; 13]);
-        let kept = [PacketType::Host, PacketType::Broadcast, PacketType::Multicast];
+        let kept = [
+            PacketType::Host,
+            PacketType::Broadcast,
+            PacketType::Multicast,
+        ];
         assert_eq!(types(&mut rig, "c"), kept);
         let other = [PacketType::OtherHost, PacketType::Host]; // The short one keeps its own.
         assert_eq!(types(&mut rig, "other"), other);

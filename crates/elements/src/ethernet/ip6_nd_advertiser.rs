@@ -124,7 +124,9 @@ mod tests {
     use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
-        Rig::new(&format!("i :: Inject -> IP6NDAdvertiser({args}) -> c :: Collect;"))
+        Rig::new(&format!(
+            "i :: Inject -> IP6NDAdvertiser({args}) -> c :: Collect;"
+        ))
     }
 
     /// A message in its frame; `head` is type, code and flags.
@@ -145,7 +147,13 @@ mod tests {
     fn solicitation(target: &str) -> Vec<u8> {
         let ends = ([7; 6], [0x33, 0x33, 0xff, 0, 0, 1]);
         let option = [1, 1, 7, 7, 7, 7, 7, 7];
-        message(ends, ("fe80::7", "ff02::1:ff00:1"), (135, 0), target, &option)
+        message(
+            ends,
+            ("fe80::7", "ff02::1:ff00:1"),
+            (135, 0),
+            target,
+            &option,
+        )
     }
 
     #[test]
@@ -154,8 +162,13 @@ mod tests {
         for (target, mac) in [("2001:db8::1", 2), ("fe80::1", 2), ("2001:db8::2", 1)] {
             rig.push("i", &solicitation(target));
             let option = [2, 1, mac, mac, mac, mac, mac, mac];
-            let expected =
-                message(([mac; 6], [7; 6]), (target, "fe80::7"), (136, 0xc0), target, &option);
+            let expected = message(
+                ([mac; 6], [7; 6]),
+                (target, "fe80::7"),
+                (136, 0xc0),
+                target,
+                &option,
+            );
             assert_eq!(rig.data("c"), [expected]);
         }
         rig.push("i", &solicitation("fe80::2"));
@@ -167,11 +180,22 @@ mod tests {
     fn a_host_without_an_address_is_told_with_all_others() {
         let mut rig = rig("fe80::1 2:2:2:2:2:2");
         let group = [0x33, 0x33, 0, 0, 0, 1];
-        let asked = message(([7; 6], group), ("::", "ff02::1:ff00:1"), (135, 0), "fe80::1", &[]);
+        let asked = message(
+            ([7; 6], group),
+            ("::", "ff02::1:ff00:1"),
+            (135, 0),
+            "fe80::1",
+            &[],
+        );
         rig.push("i", &asked);
         let option = [2, 1, 2, 2, 2, 2, 2, 2];
-        let expected =
-            message(([2; 6], group), ("fe80::1", "ff02::1"), (136, 0x80), "fe80::1", &option);
+        let expected = message(
+            ([2; 6], group),
+            ("fe80::1", "ff02::1"),
+            (136, 0x80),
+            "fe80::1",
+            &option,
+        );
         assert_eq!(rig.data("c"), [expected]);
     }
 
@@ -179,7 +203,15 @@ mod tests {
     fn other_packets_are_dropped() {
         let mut rig = rig("::/0 2:2:2:2:2:2");
         let good = solicitation("fe80::1");
-        for (at, value) in [(12, 8), (14, 0x40), (20, 17), (21, 254), (54, 136), (55, 1), (57, 1)] {
+        for (at, value) in [
+            (12, 8),
+            (14, 0x40),
+            (20, 17),
+            (21, 254),
+            (54, 136),
+            (55, 1),
+            (57, 1),
+        ] {
             let mut wrong = good.clone();
             wrong[at] = value;
             rig.push("i", &wrong);
@@ -193,8 +225,14 @@ mod tests {
     #[test]
     fn wrong_entries_are_refused() {
         for (args, error) in [
-            ("::1 1:1:1:1:1:1 2:2:2:2:2:2", "argument 0 has more than one Ethernet address"),
-            ("::1 1:1:1:1:1:1, zork", "argument 1 should be `IP6/MASK ETHADDR'"),
+            (
+                "::1 1:1:1:1:1:1 2:2:2:2:2:2",
+                "argument 0 has more than one Ethernet address",
+            ),
+            (
+                "::1 1:1:1:1:1:1, zork",
+                "argument 1 should be `IP6/MASK ETHADDR'",
+            ),
             ("1:1:1:1:1:1", "argument 0 had no IP6 address and masks"),
             ("::1", "argument 0 had no Ethernet address"),
         ] {

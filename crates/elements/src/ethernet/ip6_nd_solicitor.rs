@@ -40,9 +40,19 @@ const CLEARING: u64 = 15_000_000_000;
 /// # See also
 /// IP6NDAdvertiser, LookupIP6Route, ARPQuerier
 #[derive(Element)]
-#[element(ports = "2/1-2", processing = "h/h", flow = "xy/x", segments, handlers, take_over)]
+#[element(
+    ports = "2/1-2",
+    processing = "h/h",
+    flow = "xy/x",
+    segments,
+    handlers,
+    take_over
+)]
 #[inputs("IPv6 packets", "neighbor advertisements")]
-#[outputs("frames", "solicitations, which leave by output 0 if it is not connected")]
+#[outputs(
+    "frames",
+    "solicitations, which leave by output 0 if it is not connected"
+)]
 pub struct IP6NDSolicitor {
     /// The source address of solicitations.
     #[arg(mandatory)]
@@ -124,8 +134,7 @@ impl Work<'_, '_> {
             return;
         };
         let target = message.target;
-        if message.icmp_type != Icmpv6Type::NEIGHBOR_ADVERTISEMENT || !self.table.contains(target)
-        {
+        if message.icmp_type != Icmpv6Type::NEIGHBOR_ADVERTISEMENT || !self.table.contains(target) {
             return;
         }
         let known = self.table.lookup(target, self.now, Millis(0));
@@ -321,7 +330,10 @@ mod tests {
         far[21] = 254;
         let mut damaged = answer("fe80::9", 2);
         damaged[60] ^= 1;
-        rig.push_all("answers", &[answer("fe80::8", 2), far, damaged, answer("fe80::9", 3)]);
+        rig.push_all(
+            "answers",
+            &[answer("fe80::8", 2), far, damaged, answer("fe80::9", 3)],
+        );
         assert!(rig.data("c").is_empty());
         rig.push("answers", &answer("fe80::9", 2));
         let frame = ether([2; 6], [1; 6], 0x86dd, &to("fe80::9"));

@@ -39,10 +39,16 @@ mod tests {
         let config = "i :: Inject -> s :: SetEtherAddress(1:2:3:4:5:6, 8) -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.push("i", &[]);
-        assert_eq!(rig.collected("c")[0].annotations()[7..15], [0, 1, 2, 3, 4, 5, 6, 0]);
+        assert_eq!(
+            rig.collected("c")[0].annotations()[7..15],
+            [0, 1, 2, 3, 4, 5, 6, 0]
+        );
         rig.write("s.addr", "0:0:0:0:0:9");
         assert_eq!(rig.read("s.addr"), "00-00-00-00-00-09");
         let errors = Rig::errors("Inject -> SetEtherAddress(1:1:1:1:1:1) -> Collect;");
-        assert!(errors.contains("ANNO: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("ANNO: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -92,7 +92,10 @@ mod tests {
     fn contradictions_are_refused() {
         for (arguments, error) in [
             ("OFFSET src", "must specify exactly one of ADDR/ANNO"),
-            ("1:1:1:1:1:1, 0, ANNO 0", "must specify exactly one of ADDR/ANNO"),
+            (
+                "1:1:1:1:1:1, 0, ANNO 0",
+                "must specify exactly one of ADDR/ANNO",
+            ),
             ("1:1:1:1:1:1, zork", "type mismatch: bad OFFSET"),
         ] {
             let config = format!("Inject -> StoreEtherAddress({arguments}) -> Collect;");

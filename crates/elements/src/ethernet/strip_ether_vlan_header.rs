@@ -14,7 +14,13 @@ use crate::prelude::*;
 /// # See also
 /// EtherVLANEncap, VLANDecap, Strip
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "a/ah", segments, live, alias("StripEtherVlanHeader"))]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    segments,
+    live,
+    alias("StripEtherVlanHeader")
+)]
 #[outputs("packets", "frames without a tag, if there is no native VLAN")]
 pub struct StripEtherVLANHeader {
     /// The VLAN of frames without a tag, at most 4095; if negative, these are dropped.

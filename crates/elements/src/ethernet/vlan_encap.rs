@@ -147,7 +147,10 @@ pub(super) mod tests {
         let mut rig = rig("VLANEncap(5)");
         rig.write("e.vlan_pcp", "1");
         rig.write("e.ethertype", "0x88a8");
-        assert_eq!(rig.read("e.config"), "VLAN_ID 5, VLAN_PCP 1, ETHERTYPE 0x88a8");
+        assert_eq!(
+            rig.read("e.config"),
+            "VLAN_ID 5, VLAN_PCP 1, ETHERTYPE 0x88a8"
+        );
         let error = rig.try_write("e.vlan_id", "4096").unwrap_err();
         assert_eq!(error, "VLAN_ID: out of range, bound 4095".into());
     }

@@ -73,6 +73,9 @@ mod tests {
     #[test]
     fn a_label_is_needed() {
         let errors = Rig::errors("Inject -> DebugBridge -> Collect;");
-        assert!(errors.contains("LABEL: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("LABEL: required argument missing"),
+            "{errors}"
+        );
     }
 }

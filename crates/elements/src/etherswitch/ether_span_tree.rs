@@ -99,7 +99,9 @@ fn time(
     most: u32,
 ) -> Result<Ticks, Failed> {
     if !(least * 1000..=most * 1000).contains(&milliseconds) {
-        return Err(args.fail(format!("{keyword} must be between {least} and {most} seconds")));
+        return Err(args.fail(format!(
+            "{keyword} must be between {least} and {most} seconds"
+        )));
     }
     Ok(Ticks::of(u64::from(milliseconds) * 1_000_000))
 }
@@ -269,7 +271,8 @@ impl EtherSpanTree {
 /// The `msgs` handler.
 fn messages(bridge: &Bridge) -> String {
     let times = bridge.times;
-    let [max_age, hello, delay] = [times.max_age, times.hello, times.forward_delay].map(|t| t.0 / 256);
+    let [max_age, hello, delay] =
+        [times.max_age, times.hello, times.forward_delay].map(|t| t.0 / 256);
     let change = if bridge.topology_change { "TC" } else { "tc" };
     let mut text = String::new();
     let mut line = |id: u64, port: u16, cost: u32, root: u64| {
@@ -279,8 +282,19 @@ fn messages(bridge: &Bridge) -> String {
         );
     };
     for port in bridge.ports() {
-        let Port { designated_bridge, designated_port, designated_cost, designated_root, .. } = port;
-        line(designated_bridge.0, *designated_port, *designated_cost, designated_root.0);
+        let Port {
+            designated_bridge,
+            designated_port,
+            designated_cost,
+            designated_root,
+            ..
+        } = port;
+        line(
+            designated_bridge.0,
+            *designated_port,
+            *designated_cost,
+            designated_root.0,
+        );
     }
     line(bridge.id().0, 0, bridge.root_cost, bridge.root.0);
     text

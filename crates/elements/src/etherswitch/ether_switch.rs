@@ -18,7 +18,13 @@ use crate::prelude::*;
 /// # See also
 /// ListenEtherSwitch, EtherSpanTree, Hub
 #[derive(Element)]
-#[element(ports = "2-/=", processing = "h", flow = "#/[^#]", segments, provides(Aging))]
+#[element(
+    ports = "2-/=",
+    processing = "h",
+    flow = "#/[^#]",
+    segments,
+    provides(Aging)
+)]
 pub struct EtherSwitch {
     #[flatten]
     learning: Learning,
@@ -81,7 +87,10 @@ pub(super) mod tests {
     /// Outputs and numbers of the packets that left, in order.
     pub fn left(rig: &mut Rig) -> Vec<(u8, u8)> {
         let packets = rig.collected("q");
-        packets.iter().map(|packet| (packet.paint(), packet.data()[14])).collect()
+        packets
+            .iter()
+            .map(|packet| (packet.paint(), packet.data()[14]))
+            .collect()
     }
 
     #[test]
@@ -113,7 +122,11 @@ pub(super) mod tests {
         let frames = [(4, 1), (6, 2), (8, 3), (4, 4), (2, 5), (6, 6)];
         rig.push_all("i0", &frames.map(|(to, n)| frame(to, 2, n)));
         let mut out = left(&mut rig);
-        let to_1: Vec<u8> = out.iter().filter(|(p, _)| *p == 1).map(|(_, n)| *n).collect();
+        let to_1: Vec<u8> = out
+            .iter()
+            .filter(|(p, _)| *p == 1)
+            .map(|(_, n)| *n)
+            .collect();
         assert_eq!(to_1.len(), 3);
         assert!(to_1.iter().position(|n| *n == 1) < to_1.iter().position(|n| *n == 4));
         out.sort_unstable();

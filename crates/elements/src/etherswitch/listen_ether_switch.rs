@@ -16,7 +16,13 @@ use crate::prelude::*;
 /// # See also
 /// EtherSwitch, EtherSpanTree
 #[derive(Element)]
-#[element(ports = "-/=+", processing = "h", flow = "#/[^#]", is_a("EtherSwitch"), provides(Aging))]
+#[element(
+    ports = "-/=+",
+    processing = "h",
+    flow = "#/[^#]",
+    is_a("EtherSwitch"),
+    provides(Aging)
+)]
 pub struct ListenEtherSwitch {
     #[flatten]
     learning: Learning,

@@ -64,7 +64,15 @@ mod tests {
         let config = "i :: Inject -> MarkIPHeader -> k :: CheckICMPHeader(DETAILS true)
             -> c :: Collect; k[1] -> bad :: Collect;";
         let mut rig = Rig::new(config);
-        let right = [(8, 0), (0, 5), (3, 28), (11, 30), (13, 12), (15, 0), (99, 1)];
+        let right = [
+            (8, 0),
+            (0, 5),
+            (3, 28),
+            (11, 30),
+            (13, 12),
+            (15, 0),
+            (99, 1),
+        ];
         let right = right.map(|(kind, payload)| message(kind, payload));
         rig.push_all("i", &right);
         assert_eq!(rig.data("c"), right);

@@ -62,7 +62,10 @@ mod tests {
             ("echo-reply", &[0, 0, 0, 0, 0, 9, 0, 1]),
             ("unreachable, needfrag", &[3, 4, 0, 0, 0, 0, 0, 0]),
             ("5, toshost", &[5, 3, 0, 0, 0, 0, 0, 0]),
-            ("timestamp", &[13, 0, 0, 0, 0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (
+                "timestamp",
+                &[13, 0, 0, 0, 0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ),
         ] {
             let mut rig = Rig::new(&format!(
                 "i :: Inject -> ICMPIPEncap(1.0.0.1, 2.0.0.2, {arguments}, IDENTIFIER 9) -> c :: Collect;"

@@ -4,8 +4,8 @@ use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and identifiers of pings: ICMP echo requests and replies.
@@ -35,7 +35,13 @@ use crate::rewriter::sequence::Sequences;
 /// # See also
 /// IPRewriter, ICMPRewriter, ICMPPingResponder
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct ICMPPingRewriter {
@@ -166,7 +172,11 @@ impl Rewriter for ICMPPingRewriter {
         }
         let ports = ports(key.source_port(), false);
         let (flow, direction) = self.base.lookup(cx, 0, FlowKey { ports, ..key })?;
-        Some(Translation::new(&flow, direction, flow.rewritten(direction)))
+        Some(Translation::new(
+            &flow,
+            direction,
+            flow.rewritten(direction),
+        ))
     }
 }
 

@@ -103,8 +103,13 @@ impl ICMPPingSource {
 
     /// The next request, in a packet of its own.
     fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let mut packet = cx.pool().packet(packet::HEADROOM, HEADERS + self.data.len())?;
-        packet.data_mut().get_mut(HEADERS..)?.copy_from_slice(&self.data);
+        let mut packet = cx
+            .pool()
+            .packet(packet::HEADROOM, HEADERS + self.data.len())?;
+        packet
+            .data_mut()
+            .get_mut(HEADERS..)?
+            .copy_from_slice(&self.data);
         self.fill(cx, &mut packet);
         Some(packet)
     }
@@ -161,7 +166,8 @@ impl ICMPPingSource {
             return false;
         }
         let replies = self.replies.as_mut();
-        let time = replies.and_then(|replies| replies.received(icmp.sequence(), packet.timestamp()));
+        let time =
+            replies.and_then(|replies| replies.received(icmp.sequence(), packet.timestamp()));
         if let Some(time) = time.filter(|_| self.verbose) {
             let length = usize::from(ip.total_len()).saturating_sub(ip.header_len() + 8);
             let (name, source, ttl) = (cx.declaration(), ip.source(), ip.ttl());
@@ -284,7 +290,11 @@ impl Element for ICMPPingSource {
         // From when it was due, so that delays do not add up, unless that is long past.
         let (due, now) = (self.due.after(self.interval()), cx.steady());
         let late = due.after(ARREARS_MAX) < now;
-        self.due = if late { now.after(self.interval()) } else { due };
+        self.due = if late {
+            now.after(self.interval())
+        } else {
+            due
+        };
         cx.schedule_at(timer, self.due);
     }
 

@@ -4,8 +4,8 @@ use crate::filters::dispatch::{self, DROP};
 use crate::prelude::*;
 use crate::rewriter::base::{Rewriter, Translation};
 use crate::rewriter::flow::Direction;
-use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
+use crate::rewriter::{checksums, headers};
 
 /// Rewrites ICMP errors about packets that a rewriter has rewritten.
 ///

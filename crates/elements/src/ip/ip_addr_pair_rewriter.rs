@@ -1,12 +1,12 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
+use crate::rewriter::{checksums, headers};
 
 /// Rewrites source and destination addresses, a pair at a time.
 ///
@@ -36,7 +36,13 @@ use crate::rewriter::sequence::Sequences;
 /// # See also
 /// IPRewriter, IPAddrRewriter, IPRewriterPatterns
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct IPAddrPairRewriter {

@@ -1,12 +1,12 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::{checksums, headers};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
+use crate::rewriter::{checksums, headers};
 
 /// Rewrites source addresses, and the destination addresses of replies: basic network address
 /// translation.
@@ -37,7 +37,13 @@ use crate::rewriter::sequence::Sequences;
 /// # See also
 /// IPRewriter, IPAddrPairRewriter, IPRewriterPatterns
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct IPAddrRewriter {

@@ -172,7 +172,9 @@ mod tests {
     use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
-        Rig::new(&format!("i :: Inject -> e :: IPEncap({args}) -> c :: Collect;"))
+        Rig::new(&format!(
+            "i :: Inject -> e :: IPEncap({args}) -> c :: Collect;"
+        ))
     }
 
     #[test]
@@ -197,7 +199,9 @@ mod tests {
     fn the_annotation_can_be_the_destination() {
         let mut rig = rig("17, 1.0.0.1, DST_ANNO");
         assert_eq!(rig.read("e.dst"), "DST_ANNO");
-        rig.push_with("i", &[], |packet| packet.set_dst_ip(Ipv4Addr::new(9, 8, 7, 6)));
+        rig.push_with("i", &[], |packet| {
+            packet.set_dst_ip(Ipv4Addr::new(9, 8, 7, 6))
+        });
         let packet = rig.data("c").remove(0);
         assert_eq!(packet[16..20], [9, 8, 7, 6]);
         assert_eq!(checksum(&packet), 0);
@@ -236,12 +240,24 @@ mod tests {
     fn contradictions_are_refused() {
         for (args, error) in [
             ("300, 1.0.0.1, 2.0.0.2", "bad IP protocol"),
-            ("17, 1.0.0.1, zork", "DST argument should be IP address or 'DST_ANNO'"),
-            ("17, 1.0.0.1, 2.0.0.2, TOS 1, DSCP 1", "cannot set both TOS and DSCP"),
-            ("17, 1.0.0.1, 2.0.0.2, TOS 1, CE true", "cannot set both TOS and ECN bits"),
+            (
+                "17, 1.0.0.1, zork",
+                "DST argument should be IP address or 'DST_ANNO'",
+            ),
+            (
+                "17, 1.0.0.1, 2.0.0.2, TOS 1, DSCP 1",
+                "cannot set both TOS and DSCP",
+            ),
+            (
+                "17, 1.0.0.1, 2.0.0.2, TOS 1, CE true",
+                "cannot set both TOS and ECN bits",
+            ),
             ("17, 1.0.0.1, 2.0.0.2, TOS 256", "TOS too large; max 255"),
             ("17, 1.0.0.1, 2.0.0.2, DSCP 64", "DSCP too large; max 63"),
-            ("17, 1.0.0.1, 2.0.0.2, CE 1, ECT 1", "can set at most one ECN option"),
+            (
+                "17, 1.0.0.1, 2.0.0.2, CE 1, ECT 1",
+                "can set at most one ECN option",
+            ),
             ("17, 1.0.0.1, 2.0.0.2, ECT 3", "bad ECT value '3'"),
         ] {
             let errors = Rig::errors(&format!("Inject -> IPEncap({args}) -> Collect;"));

@@ -1,6 +1,6 @@
 use crate::classification::{IpView, Program, ip_filter};
-use crate::filters::dispatch::{DROP, send_sets};
 use crate::filters::compile::{RouterNames, take_compiled};
+use crate::filters::dispatch::{DROP, send_sets};
 use crate::prelude::*;
 
 /// Filters IP packets by rules like tcpdump's.

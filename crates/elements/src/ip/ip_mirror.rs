@@ -114,7 +114,9 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> IPMirror -> c :: Collect;");
         let packet = udp((A, 5), (B, 6), &[]);
         rig.push("i", &packet);
-        rig.push_with("i", &packet[..19], |packet| packet.set_network_header(0, 20));
+        rig.push_with("i", &packet[..19], |packet| {
+            packet.set_network_header(0, 20)
+        });
         assert_eq!(rig.data("c"), [packet.clone(), packet[..19].to_vec()]);
     }
 }

@@ -54,22 +54,33 @@ mod tests {
 
     /// The names that the page lists behind `title`.
     fn listed(title: &str) -> impl Iterator<Item = alloc::string::String> {
-        let page: alloc::vec::Vec<&str> =
-            PAGES.lines().map(|line| line.trim_start_matches("///").trim()).collect();
+        let page: alloc::vec::Vec<&str> = PAGES
+            .lines()
+            .map(|line| line.trim_start_matches("///").trim())
+            .collect();
         let page = page.join(" ");
         let (_, rest) = page.split_once(title).expect("the page has the list");
         let (names, _) = rest.split_once('.').expect("the list ends");
-        names.split(',').map(|name| name.trim().into()).collect::<alloc::vec::Vec<_>>().into_iter()
+        names
+            .split(',')
+            .map(|name| name.trim().into())
+            .collect::<alloc::vec::Vec<_>>()
+            .into_iter()
     }
 
     #[test]
     fn the_names_listed_are_known() {
         let context = Context::blank();
-        for name in listed("IP protocols:").filter(|n| !["payload", "tcpudp", "transp"].contains(&n.as_str())) {
+        for name in listed("IP protocols:")
+            .filter(|n| !["payload", "tcpudp", "transp"].contains(&n.as_str()))
+        {
             assert!(context.parse::<IpProtocol>(&name).is_ok(), "{name}");
         }
         for name in listed("Ports of TCP and UDP:") {
-            let (tcp, udp) = (context.parse::<TcpPort>(&name), context.parse::<UdpPort>(&name));
+            let (tcp, udp) = (
+                context.parse::<TcpPort>(&name),
+                context.parse::<UdpPort>(&name),
+            );
             assert!(tcp.is_ok() && udp.is_ok(), "{name}");
         }
         for (title, kind) in [
@@ -80,7 +91,10 @@ mod tests {
             ("Of parameterproblem:", Kind::IcmpCode(12)),
         ] {
             for name in listed(title) {
-                assert!(context.names.int(kind, &name, "").is_some(), "{title} {name}");
+                assert!(
+                    context.names.int(kind, &name, "").is_some(),
+                    "{title} {name}"
+                );
             }
         }
     }

@@ -79,7 +79,14 @@ pub struct IPPrint {
     #[arg(default = true)]
     swap: bool,
     /// Whether to print at all.
-    #[arg(default = true, read, write, checkbox, calm, error = "expected boolean")]
+    #[arg(
+        default = true,
+        read,
+        write,
+        checkbox,
+        calm,
+        error = "expected boolean"
+    )]
     active: bool,
     #[flatten]
     output: Output,

@@ -33,7 +33,10 @@ const ONE: u32 = 1 << 16;
 /// Counter, AverageCounter, AggregateCounter
 #[derive(Element)]
 #[element(ports = "1-2/1-2", handlers)]
-#[inputs("packets counted by their source", "packets counted by their destination")]
+#[inputs(
+    "packets counted by their source",
+    "packets counted by their destination"
+)]
 #[outputs("packets of input 0", "packets of input 1")]
 pub struct IPRateMonitor {
     /// The unit of the counts.
@@ -62,7 +65,11 @@ pub struct IPRateMonitor {
 
 /// Bytes that `MEMORY` allows.
 fn bytes(memory: u32) -> usize {
-    let memory = if memory == 0 { MEMORY } else { memory.max(MEMORY_MIN) };
+    let memory = if memory == 0 {
+        MEMORY
+    } else {
+        memory.max(MEMORY_MIN)
+    };
     memory as usize * 1024
 }
 
@@ -86,8 +93,16 @@ impl IPRateMonitor {
             return;
         };
         let ip = Ipv4Packet::new_unchecked(header);
-        let address = if port == 0 { ip.source() } else { ip.destination() };
-        let amount = if self.packets { 1 } else { ip.total_len().into() };
+        let address = if port == 0 {
+            ip.source()
+        } else {
+            ip.destination()
+        };
+        let amount = if self.packets {
+            1
+        } else {
+            ip.total_len().into()
+        };
         let rates = self.tree.update(address, port, amount, count, now);
         if let Some([from, to]) = rates.filter(|_| self.annotate) {
             packet.set_anno(FWD_RATE, u32::try_from(from).unwrap_or(u32::MAX));
@@ -146,9 +161,11 @@ impl IPRateMonitor {
         let names = cx.names();
         let address: Ipv4Addr = names.parse(address).map_err(|_| "not an IP address")?;
         let level = names.parse::<usize>(level).ok().filter(|level| *level < 4);
-        let level =
-            level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
-        let seconds = names.parse::<u32>(seconds).ok().filter(|seconds| *seconds > 0);
+        let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
+        let seconds = names
+            .parse::<u32>(seconds)
+            .ok()
+            .filter(|seconds| *seconds > 0);
         let seconds =
             seconds.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
         let until = epoch(cx.steady()) + u64::from(seconds) * FREQUENCY;

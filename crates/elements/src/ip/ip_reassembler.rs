@@ -76,7 +76,9 @@ impl Partial {
         let first = self.here.partition_point(|range| range.end < place.start);
         let behind = self.here.partition_point(|range| range.start <= place.end);
         let touched = &self.here[first..behind.max(first)];
-        let start = touched.first().map_or(place.start, |r| r.start.min(place.start));
+        let start = touched
+            .first()
+            .map_or(place.start, |r| r.start.min(place.start));
         let end = touched.last().map_or(place.end, |r| r.end.max(place.end));
         let merged = core::iter::once(start..end);
         self.here.splice(first..behind.max(first), merged);

@@ -58,6 +58,10 @@ impl Element for RFC2507c {
             }
         };
         packet.clear_network_header();
-        if fits { Verdict::Forward } else { Verdict::Drop }
+        if fits {
+            Verdict::Forward
+        } else {
+            Verdict::Drop
+        }
     }
 }

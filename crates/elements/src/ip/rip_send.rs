@@ -85,7 +85,12 @@ impl RIPSend {
         udp.set_source(PORT);
         udp.set_destination(PORT);
         udp.set_length(length);
-        udp.fill_checksum(pseudo_header_v4(source, destination, IpProtocol::UDP.0, length));
+        udp.fill_checksum(pseudo_header_v4(
+            source,
+            destination,
+            IpProtocol::UDP.0,
+            length,
+        ));
         packet.set_network_header(0, IP);
         Some(packet)
     }
@@ -132,6 +137,9 @@ mod tests {
     #[test]
     fn all_arguments_are_needed() {
         let errors = Rig::errors("RIPSend(1.0.0.1, 1.0.0.255, 10.0.0.0/8) -> Discard;");
-        assert!(errors.contains("METRIC: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("METRIC: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -14,7 +14,14 @@ use crate::prelude::*;
 #[element(ports = "1/1", segments, live)]
 pub struct SetIPAddress {
     /// The address.
-    #[arg(mandatory, name = "IPADDR", handler = "addr", read, write, error = "expected IP address")]
+    #[arg(
+        mandatory,
+        name = "IPADDR",
+        handler = "addr",
+        read,
+        write,
+        error = "expected IP address"
+    )]
     address: Ipv4Addr,
     /// The annotation to set.
     #[arg(default = AnnoOf::new(DST_IP), default_text = "DST_IP")]

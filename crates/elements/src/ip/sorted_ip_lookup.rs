@@ -13,8 +13,13 @@ use crate::prelude::*;
 /// # See also
 /// RadixIPLookup, LinearIPLookup
 #[derive(Element)]
-#[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments,
-    deprecated = "use LinearIPLookup or RadixIPLookup instead")]
+#[element(
+    ports = "1/-",
+    processing = "h/h",
+    is_a("IPRouteTable"),
+    segments,
+    deprecated = "use LinearIPLookup or RadixIPLookup instead"
+)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct SortedIPLookup {
     #[delegate]
@@ -36,6 +41,9 @@ mod tests {
         assert_eq!(rig.data("a"), [[2]]);
         assert_eq!(rig.data("b"), [[1]]);
         let printed = rig.printed().concat();
-        assert!(printed.contains("SortedIPLookup is deprecated"), "{printed}");
+        assert!(
+            printed.contains("SortedIPLookup is deprecated"),
+            "{printed}"
+        );
     }
 }

@@ -59,7 +59,9 @@ fn nodes_and_seed(text: &str, context: &Context<'_>) -> Result<(usize, i32), &'s
     };
     let nodes = context.parse::<i32>(nodes).ok().filter(|nodes| *nodes > 0);
     let nodes = nodes.ok_or("number of nodes must be an integer")?;
-    let seed = context.parse(seed).map_err(|_| "hash seed must be an integer")?;
+    let seed = context
+        .parse(seed)
+        .map_err(|_| "hash seed must be an integer")?;
     Ok((nodes.unsigned_abs() as usize, seed))
 }
 
@@ -76,7 +78,9 @@ impl Element for SourceIPHashMapper {
         let parameters = nodes_and_seed(parameters, &args.context());
         let (nodes, seed) = parameters.map_err(|error| args.fail(error))?;
         if nodes.saturating_mul(patterns.len()) > NODES_MAX {
-            return Err(args.fail(format_args!("too many nodes; max {NODES_MAX} of all patterns")));
+            return Err(args.fail(format_args!(
+                "too many nodes; max {NODES_MAX} of all patterns"
+            )));
         }
         for text in patterns {
             let parsed = server(text, &args.context()).map_err(String::from);
@@ -89,7 +93,8 @@ impl Element for SourceIPHashMapper {
                     let index = self.inputs.len() as u32;
                     self.inputs.push(input);
                     let mut random = Random::new(u64::from(seed as u32) << 32 | u64::from(number));
-                    self.circle.extend((0..nodes).map(|_| (random.next_u32(), index)));
+                    self.circle
+                        .extend((0..nodes).map(|_| (random.next_u32(), index)));
                 }
                 Err(error) => args.error(error),
             }
@@ -161,7 +166,10 @@ mod tests {
         let (three, two) = (servers(&[1, 2, 3]), servers(&[1, 3]));
         for server in [1, 2, 3] {
             let share = three.iter().filter(|s| **s == server).count();
-            assert!((200..470).contains(&share), "server {server} has {share} of 1000");
+            assert!(
+                (200..470).contains(&share),
+                "server {server} has {share} of 1000"
+            );
         }
         for (before, after) in three.into_iter().zip(two) {
             assert!(before == after || before == 2);
@@ -173,13 +181,22 @@ mod tests {
         for (arguments, message) in [
             ("", "no hash seed given"),
             ("5 1", "no patterns given"),
-            ("5, - - - - 0 0 1", "requires 2 config params: numnodes seed"),
+            (
+                "5, - - - - 0 0 1",
+                "requires 2 config params: numnodes seed",
+            ),
             ("0 1, - - - - 0 0 1", "number of nodes must be an integer"),
             ("5 x, - - - - 0 0 1", "hash seed must be an integer"),
-            ("5 1, - - - - 0 0 -1, - - - - 0 0 1", "bad server ID in pattern spec"),
+            (
+                "5 1, - - - - 0 0 -1, - - - - 0 0 1",
+                "bad server ID in pattern spec",
+            ),
             ("5 1, -", "bad server ID in pattern spec"),
             ("5 1, - x - - 0 0 1", "bad source port"),
-            ("40000 1, - - - - 0 0 1, - - - - 0 0 2", "too many nodes; max 65536"),
+            (
+                "40000 1, - - - - 0 0 1, - - - - 0 0 2",
+                "too many nodes; max 65536",
+            ),
             (
                 "5 1, - - - - 0 0 1, - - - - 0 1 2",
                 "output port out of range in r :: SourceIPHashMapper pattern 1",

@@ -128,7 +128,9 @@ mod tests {
     /// What becomes of `packet` whose annotation is 1.0.0.2.
     fn stored(args: &str, packet: &[u8]) -> Vec<u8> {
         let mut rig = rig(args);
-        rig.push_with("i", packet, |packet| packet.set_dst_ip(Ipv4Addr::new(1, 0, 0, 2)));
+        rig.push_with("i", packet, |packet| {
+            packet.set_dst_ip(Ipv4Addr::new(1, 0, 0, 2))
+        });
         rig.data("c").remove(0)
     }
 
@@ -136,7 +138,10 @@ mod tests {
     fn offsets_take_the_address_as_it_is() {
         let packet = [0x99; 20];
         assert_eq!(stored("0", &packet)[..6], [1, 0, 0, 2, 0x99, 0x99]);
-        assert_eq!(stored("1.0.0.3, 16", &packet)[14..], [0x99, 0x99, 1, 0, 0, 3]);
+        assert_eq!(
+            stored("1.0.0.3, 16", &packet)[14..],
+            [0x99, 0x99, 1, 0, 0, 3]
+        );
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl Element for TruncateIPPayload {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let keep = usize::from(self.length);
         let surplus = match packet.network_header() {
-            Some(bytes) => bytes.len().saturating_sub(headers(bytes, self.transport) + keep),
+            Some(bytes) => bytes
+                .len()
+                .saturating_sub(headers(bytes, self.transport) + keep),
             None => packet.len().saturating_sub(keep),
         };
         // A header that was stripped is not there to be cut.
@@ -89,7 +91,10 @@ mod tests {
         ));
         rig.push("i", &ether([1; 6], [2; 6], 0x0800, packet));
         let packets = rig.collected("c");
-        (packets[0].data()[14..].to_vec(), packets[0].anno(EXTRA_LENGTH))
+        (
+            packets[0].data()[14..].to_vec(),
+            packets[0].anno(EXTRA_LENGTH),
+        )
     }
 
     #[test]
@@ -103,7 +108,10 @@ mod tests {
             assert_eq!(cut("", &packet), (packet[..headers].to_vec(), 9));
             assert_eq!(cut("9", &packet), (packet.clone(), 0));
             assert_eq!(cut("3, false", &packet).0, packet[..23]);
-            assert_eq!(cut("EXTRA_LENGTH false", &packet), (packet[..headers].to_vec(), 0));
+            assert_eq!(
+                cut("EXTRA_LENGTH false", &packet),
+                (packet[..headers].to_vec(), 0)
+            );
         }
     }
 

@@ -14,7 +14,10 @@ use crate::prelude::*;
 /// ICMP6Error, CheckIP6Header, DecIPTTL
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments)]
-#[outputs("packets with a hop left", "packets whose hop limit was 0 or 1, unchanged")]
+#[outputs(
+    "packets with a hop left",
+    "packets whose hop limit was 0 or 1, unchanged"
+)]
 pub struct DecIP6HLIM {
     /// Packets that had no hop left.
     #[handler(read)]

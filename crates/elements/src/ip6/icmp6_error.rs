@@ -51,8 +51,7 @@ pub struct ICMP6Error {
 fn allowed(ip: &Ipv6Packet<&[u8]>, packet_type: PacketType) -> bool {
     let source = ip.source();
     let link_group = matches!(packet_type, PacketType::Broadcast | PacketType::Multicast);
-    let single_host =
-        !source.is_multicast() && !source.is_unspecified() && !source.is_loopback();
+    let single_host = !source.is_multicast() && !source.is_unspecified() && !source.is_loopback();
     !link_group && single_host && !ip.destination().is_multicast() && !is_error(ip)
 }
 
@@ -236,7 +235,12 @@ mod tests {
             icmp(a, b, (1, 0, [0; 4]), &[]),
             icmp(a, b, (137, 0, [0; 4]), &[0; 32]),
             packet(58, a, b, &[]),
-            packet(0, a, b, &[&[58, 0, 1, 4, 0, 0, 0, 0][..], &[3, 0, 0, 0]].concat()),
+            packet(
+                0,
+                a,
+                b,
+                &[&[58, 0, 1, 4, 0, 0, 0, 0][..], &[3, 0, 0, 0]].concat(),
+            ),
             udp((addr("ff02::1"), 5), (b, 6), &[]),
             udp((addr("::"), 5), (b, 6), &[]),
             udp((addr("::1"), 5), (b, 6), &[]),
@@ -246,7 +250,9 @@ mod tests {
         let mut rig = rig(CONFIG);
         rig.push_all("i", &refused);
         for packet_type in [PacketType::Broadcast, PacketType::Multicast] {
-            rig.push_with("i", &about(&[]), |packet| packet.set_packet_type(packet_type));
+            rig.push_with("i", &about(&[]), |packet| {
+                packet.set_packet_type(packet_type)
+            });
         }
         assert!(rig.data("c").is_empty());
         rig.push("i", &icmp(a, b, (128, 0, [0; 4]), &[]));
@@ -257,7 +263,10 @@ mod tests {
     #[test]
     fn other_types_are_refused() {
         for (args, error) in [
-            ("2001:db8::1, 128, 0", "ICMP6 type 128 is not an error or redirect type"),
+            (
+                "2001:db8::1, 128, 0",
+                "ICMP6 type 128 is not an error or redirect type",
+            ),
             ("::, 3, 0", "not configured -a"),
             ("2001:db8::1, -3, 0", "not configured -a"),
         ] {

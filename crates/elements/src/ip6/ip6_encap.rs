@@ -90,7 +90,9 @@ mod tests {
     use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
-        Rig::new(&format!("i :: Inject -> e :: IP6Encap({args}) -> c :: Collect;"))
+        Rig::new(&format!(
+            "i :: Inject -> e :: IP6Encap({args}) -> c :: Collect;"
+        ))
     }
 
     #[test]
@@ -132,7 +134,10 @@ mod tests {
     fn wrong_arguments_are_refused() {
         for (args, error) in [
             ("256, ::1, ::2", "bad IP protocol"),
-            ("4, ::1, zork", "DST argument should be IP address or 'DST_ANNO'"),
+            (
+                "4, ::1, zork",
+                "DST argument should be IP address or 'DST_ANNO'",
+            ),
             ("4, ::1, ::2, HLIM 256", "HLIM: out of range"),
             ("4, ::1", "DST: required argument missing"),
         ] {

@@ -112,8 +112,8 @@ impl Plan {
     ) -> Option<Packet> {
         let header = packet.network_header()?;
         let (kept, payload) = (header.get(..self.kept)?, header.get(piece.clone())?);
-        let more = piece.end < self.payload.end
-            || self.fragment.is_some_and(|fragment| fragment.more);
+        let more =
+            piece.end < self.payload.end || self.fragment.is_some_and(|fragment| fragment.more);
         let offset = self.base() + piece.start - self.payload.start;
         let length = self.kept + FRAGMENT + payload.len();
         let mut fragment = cx.pool().packet(HEADROOM, length)?;

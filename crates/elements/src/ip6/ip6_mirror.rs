@@ -61,11 +61,14 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> CheckIP6Header -> IP6Mirror -> c :: Collect;");
         let (a, b) = (addr("2001:db8::a"), addr("2001:db8::b"));
         let echo = (128, 0, [0, 1, 0, 2]);
-        rig.push_all("i", &[
-            udp((a, 5), (b, 6), &[1]),
-            tcp((a, 5), (b, 6), 2, &[]),
-            icmp(a, b, echo, &[3]),
-        ]);
+        rig.push_all(
+            "i",
+            &[
+                udp((a, 5), (b, 6), &[1]),
+                tcp((a, 5), (b, 6), 2, &[]),
+                icmp(a, b, echo, &[3]),
+            ],
+        );
         let turned = [
             udp((b, 6), (a, 5), &[1]),
             tcp((b, 6), (a, 5), 2, &[]),

@@ -84,7 +84,10 @@ mod tests {
     fn printed(args: &str, payload: &[u8]) -> alloc::vec::Vec<alloc::string::String> {
         let config = format!("i :: Inject -> MarkIP6Header -> IP6Print({args}) -> Discard;");
         let mut rig = Rig::new(&config);
-        rig.push("i", &packet(17, addr("2001:db8::1"), addr("::1.2.3.4"), payload));
+        rig.push(
+            "i",
+            &packet(17, addr("2001:db8::1"), addr("::1.2.3.4"), payload),
+        );
         rig.printed()
     }
 

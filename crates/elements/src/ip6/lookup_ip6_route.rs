@@ -33,7 +33,11 @@ use crate::prelude::*;
 pub struct LookupIP6Route {
     /// The routes. `::` as the gateway means none. A later route of the same prefix replaces an
     /// earlier one.
-    #[arg(rest, name = "ADDR/MASK [GATEWAY] OUTPUT", kind = "any number of routes")]
+    #[arg(
+        rest,
+        name = "ADDR/MASK [GATEWAY] OUTPUT",
+        kind = "any number of routes"
+    )]
     routes: Vec<String>,
     table: RouteTable,
 }
@@ -105,7 +109,9 @@ impl LookupIP6Route {
             };
             read.mandatory_positional("PORT", &mut port).complete()
         })?;
-        let port = usize::try_from(port).ok().filter(|port| *port < cx.outputs());
+        let port = usize::try_from(port)
+            .ok()
+            .filter(|port| *port < cx.outputs());
         let port = port.ok_or("output port out of range")? as u32;
         let added = self.table.add(prefix, Hop { gateway, port });
         added.map_err(|Full| NO_ROOM.into())
@@ -119,7 +125,8 @@ impl LookupIP6Route {
             context.parse_with(Ip6PrefixArg::OR_ADDRESS, text).map(Some)
         };
         router::parse_words(cx, text, |args| {
-            args.read().mandatory_positional_with("PREFIX", parser, &mut prefix)
+            args.read()
+                .mandatory_positional_with("PREFIX", parser, &mut prefix)
                 .complete()
         })?;
         if let Some(prefix) = prefix {
@@ -202,9 +209,16 @@ mod tests {
     fn packets_leave_by_the_longest_prefix_and_take_its_gateway() {
         let mut rig = rig("2001:db8::/32 1, 2001:db8::1/128 0, fe80::/10 ::0 0, \
             2001:db8:5::/48 fe80::5 0");
-        let [c0, c1] = route(&mut rig, &[
-            "2001:db8::1", "2001:db8::2", "2001:db8:5::9", "fe80::7", "9::9",
-        ]);
+        let [c0, c1] = route(
+            &mut rig,
+            &[
+                "2001:db8::1",
+                "2001:db8::2",
+                "2001:db8:5::9",
+                "fe80::7",
+                "9::9",
+            ],
+        );
         assert_eq!(c0, ["2001:db8::1", "fe80::5", "fe80::7"]);
         assert_eq!(c1, ["2001:db8::2"]);
         assert_eq!(rig.outstanding(), 0);
@@ -230,7 +244,11 @@ mod tests {
             ("add", "zork 1", "PREFIX"),
             ("add", "::/0", "GATEWAY: required argument missing"),
             ("remove", "", "PREFIX: required argument missing"),
-            ("ctrl", "set ::/0 1", "bad command, should be `add' or `remove'"),
+            (
+                "ctrl",
+                "set ::/0 1",
+                "bad command, should be `add' or `remove'",
+            ),
         ] {
             let got = rig.try_write(&format!("rt.{handler}"), value).unwrap_err();
             assert!(format!("{got:?}").contains(error), "{got:?}");
@@ -240,7 +258,10 @@ mod tests {
     #[test]
     fn wrong_routes_are_refused() {
         let errors = Rig::errors("Inject -> LookupIP6Route(::/0 0, zork 1) -> Collect;");
-        assert!(errors.contains("argument 2 should be DADDR/MASK [GW] OUTPUT"), "{errors}");
+        assert!(
+            errors.contains("argument 2 should be DADDR/MASK [GW] OUTPUT"),
+            "{errors}"
+        );
         let errors = Rig::errors("Inject -> LookupIP6Route(::/0 1) -> Collect;");
         assert!(errors.contains("need 2 or more output ports"), "{errors}");
         let mut rig = Rig::new("Inject -> LookupIP6Route -> Collect;");

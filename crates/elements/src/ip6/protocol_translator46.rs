@@ -62,7 +62,13 @@ mod tests {
         assert_eq!(six[0].dst_ip6(), b6);
         let four = rig.collected("back");
         assert_eq!(four[0].data()[20..], udp((a, 5), (b, 6), &[1])[20..]);
-        assert_eq!((four[0].dst_ip(), four[0].transport_offset()), (b, Some(20)));
-        assert_eq!((rig.read("p46.drops"), rig.read("p64.drops")), ("1".into(), "0".into()));
+        assert_eq!(
+            (four[0].dst_ip(), four[0].transport_offset()),
+            (b, Some(20))
+        );
+        assert_eq!(
+            (rig.read("p46.drops"), rig.read("p64.drops")),
+            ("1".into(), "0".into())
+        );
     }
 }

@@ -57,9 +57,8 @@ mod tests {
 
     #[test]
     fn the_code_point_alone_changes() {
-        let mut rig = Rig::new(
-            "i :: Inject -> MarkIP6Header -> d :: SetIP6DSCP(46) -> c :: Collect;",
-        );
+        let mut rig =
+            Rig::new("i :: Inject -> MarkIP6Header -> d :: SetIP6DSCP(46) -> c :: Collect;");
         let mut before = packet(59, addr("::1"), addr("::2"), &[]);
         before[..4].copy_from_slice(&[0x6f, 0xfa, 0xbc, 0xde]);
         rig.push("i", &before);
@@ -68,7 +67,10 @@ mod tests {
         after[..2].copy_from_slice(&[0x6b, 0xba]);
         assert_eq!(rig.data("c"), [after]);
         rig.write("d.dscp", "0");
-        assert_eq!((rig.read("d.dscp"), rig.read("d.config")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("d.dscp"), rig.read("d.config")),
+            ("0".into(), "0".into())
+        );
         rig.push("i", &before);
         assert_eq!(rig.data("c")[0][..2], [0x60, 0x3a]);
     }
@@ -80,6 +82,9 @@ mod tests {
         assert_eq!(error, "diffserv code point out of range".into());
         assert_eq!(rig.read("d.dscp"), "63");
         let errors = Rig::errors("Inject -> SetIP6DSCP(64) -> Collect;");
-        assert!(errors.contains("diffserv code point out of range"), "{errors}");
+        assert!(
+            errors.contains("diffserv code point out of range"),
+            "{errors}"
+        );
     }
 }

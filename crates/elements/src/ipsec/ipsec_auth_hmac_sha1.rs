@@ -21,7 +21,10 @@ use crate::prelude::*;
 /// IPsecAES, IPsecESPUnencap, RadixIPsecLookup
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah")]
-#[outputs("packets with a tag, or authentic ones", "packets that are not authentic")]
+#[outputs(
+    "packets with a tag, or authentic ones",
+    "packets that are not authentic"
+)]
 pub struct IPsecAuthHMACSHA1 {
     #[flatten]
     authenticator: Authenticator,

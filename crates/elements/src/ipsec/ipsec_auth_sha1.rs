@@ -17,7 +17,10 @@ use crate::prelude::*;
 /// IPsecAuthHMACSHA1
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah")]
-#[outputs("packets with a tag, or authentic ones", "packets that are not authentic")]
+#[outputs(
+    "packets with a tag, or authentic ones",
+    "packets that are not authentic"
+)]
 pub struct IPsecAuthSHA1 {
     #[flatten]
     authenticator: Authenticator,

@@ -39,7 +39,8 @@ impl IPsecDES {
         let length = self.cipher.length(payload)?;
         let payload = payload.get_mut(..length)?;
         let des = association.des();
-        des.chain(self.cipher.direction(), vector.first_chunk()?, payload).then_some(())
+        des.chain(self.cipher.direction(), vector.first_chunk()?, payload)
+            .then_some(())
     }
 }
 

@@ -53,13 +53,7 @@ impl IPsecESPEncap {
     }
 
     /// Adds room, padding and header; `None` if there is no room.
-    fn wrap(
-        &self,
-        packet: &mut Packet,
-        spi: u32,
-        number: u32,
-        vector: &[u8; 16],
-    ) -> Option<()> {
+    fn wrap(&self, packet: &mut Packet, spi: u32, number: u32, vector: &[u8; 16]) -> Option<()> {
         let next_header = self.next_header(packet);
         let trailer = trailer(packet.len(), self.block.bytes());
         if !packet.push(self.block.header()) || !packet.put(trailer) {

@@ -167,7 +167,11 @@ impl RadixIPsecLookup {
             return Err(expected.into());
         }
         if to_remove {
-            return self.routes.remove(&route).map(Undo::Add).map_err(Into::into);
+            return self
+                .routes
+                .remove(&route)
+                .map(Undo::Add)
+                .map_err(Into::into);
         }
         let mut words = Args::from_words(&route.rest, cx.name_database(), &NoElements, "");
         let spec = route.tunnel(&mut words, self.elsewhere.is_some());
@@ -322,10 +326,14 @@ impl Element for RadixIPsecLookup {
             let i = i + 1;
             let route = RouteText::read(text, false, &args.context());
             let fits = |route: &RouteText| {
-                route.port().is_some_and(|port| (port as usize) < cx.outputs())
+                route
+                    .port()
+                    .is_some_and(|port| (port as usize) < cx.outputs())
             };
             let Some(route) = route.filter(fits) else {
-                args.error(format_args!("argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"));
+                args.error(format_args!(
+                    "argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"
+                ));
                 continue;
             };
             let mut words = Args::from_words(&route.rest, args.names(), &NoElements, &element);

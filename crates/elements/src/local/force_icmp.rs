@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         let errors = Rig::errors("Idle -> ForceICMP(300, 0) -> Discard;");
-        assert!(errors.contains("ICMP type") || errors.contains("TYPE"), "{errors}");
+        assert!(
+            errors.contains("ICMP type") || errors.contains("TYPE"),
+            "{errors}"
+        );
         let errors = Rig::errors("Idle -> ForceICMP(3, zork) -> Discard;");
         assert!(errors.contains("argument 2 takes ICMP code"), "{errors}");
     }

@@ -54,9 +54,14 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> ForceIP -> c :: Collect;");
         let packets = std::vec![std::vec![0xff; 40]; 10];
         rig.push_all("i", &packets);
-        let fragments: std::vec::Vec<bool> =
-            rig.data("c").iter().map(|data| data[6..8] != [0, 0]).collect();
-        let expected = [false, true, false, false, false, false, false, false, false, true];
+        let fragments: std::vec::Vec<bool> = rig
+            .data("c")
+            .iter()
+            .map(|data| data[6..8] != [0, 0])
+            .collect();
+        let expected = [
+            false, true, false, false, false, false, false, false, false, true,
+        ];
         assert_eq!(fragments, expected);
         rig.push("i", &[1; 19]);
         assert!(rig.data("c").is_empty());

@@ -64,7 +64,12 @@ impl ForceTCP {
             tcp.set_destination(port);
         }
         self.count = self.count.wrapping_add(1);
-        tcp.fill_checksum(pseudo_header_v4(source, destination, protocol, length as u16));
+        tcp.fill_checksum(pseudo_header_v4(
+            source,
+            destination,
+            protocol,
+            length as u16,
+        ));
         Some(())
     }
 }
@@ -92,7 +97,12 @@ mod tests {
             -> CheckTCPHeader -> c :: Collect;
             j :: Inject -> MarkIPHeader -> ForceTCP(RANDOM_DPORT true) -> d :: Collect;";
         let mut rig = Rig::new(config);
-        let segment = tcp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), 0, &[9; 31]);
+        let segment = tcp(
+            ([1, 0, 0, 1].into(), 1),
+            ([2, 0, 0, 2].into(), 2),
+            0,
+            &[9; 31],
+        );
         rig.push("i", &segment);
         let made = rig.data("c").remove(0);
         assert_eq!((&made[22..24], made[33]), (&[0, 81][..], 0x12));

@@ -70,7 +70,11 @@ mod tests {
             -> c :: Collect; j :: Inject -> MarkIPHeader -> ForceUDP(-1) -> CheckUDPHeader
             -> d :: Collect;";
         let mut rig = Rig::new(config);
-        let right = udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 53), &[9; 31]);
+        let right = udp(
+            ([1, 0, 0, 1].into(), 1),
+            ([2, 0, 0, 2].into(), 53),
+            &[9; 31],
+        );
         let mut wrong = right.clone();
         wrong[22..28].fill(0xee);
         rig.push("i", &wrong);

@@ -72,7 +72,9 @@ impl Reframe {
         let length = self.frame_len()?;
         if length == 0 || length > FRAME_MAX {
             let name = cx.declaration();
-            cx.chatter(format_args!("{name}: a frame of {length} bytes: the place is lost"));
+            cx.chatter(format_args!(
+                "{name}: a frame of {length} bytes: the place is lost"
+            ));
             self.waiting.clear();
             return None;
         }
@@ -81,7 +83,11 @@ impl Reframe {
             return None;
         }
         let mut packet = cx.pool().packet(packet::HEADROOM, length)?;
-        for (to, from) in packet.data_mut().iter_mut().zip(self.waiting.drain(..length)) {
+        for (to, from) in packet
+            .data_mut()
+            .iter_mut()
+            .zip(self.waiting.drain(..length))
+        {
             *to = from;
         }
         Some(packet)
@@ -144,7 +150,9 @@ mod tests {
     use crate::testing::*;
 
     fn reframed(args: &str, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let mut rig = Rig::new(&std::format!("i :: Inject -> Reframe({args}) -> c :: Collect;"));
+        let mut rig = Rig::new(&std::format!(
+            "i :: Inject -> Reframe({args}) -> c :: Collect;"
+        ));
         rig.push_all("i", pieces);
         rig.data("c")
     }
@@ -152,11 +160,20 @@ mod tests {
     #[test]
     fn fields_of_every_kind_say_the_length() {
         let two = |bytes: &[u8]| std::vec![bytes.to_vec()];
-        assert_eq!(reframed("FOFF 0, FLEN 1", &two(&[3, 9, 9, 2, 8])), [&[3, 9, 9][..], &[2, 8]]);
+        assert_eq!(
+            reframed("FOFF 0, FLEN 1", &two(&[3, 9, 9, 2, 8])),
+            [&[3, 9, 9][..], &[2, 8]]
+        );
         let stream = two(&[0, 2, 0, 0, 1, 9]);
         assert_eq!(reframed("FOFF 0, MUL 2, ADD 1", &stream), [[0, 2, 0, 0, 1]]);
-        assert_eq!(reframed("FOFF 0, ALIGN 3", &stream), [&[0, 2, 0][..], &[0, 1, 9]]);
-        assert_eq!(reframed("FLEN 0, ADD 3", &stream), [&[0, 2, 0][..], &[0, 1, 9]]);
+        assert_eq!(
+            reframed("FOFF 0, ALIGN 3", &stream),
+            [&[0, 2, 0][..], &[0, 1, 9]]
+        );
+        assert_eq!(
+            reframed("FLEN 0, ADD 3", &stream),
+            [&[0, 2, 0][..], &[0, 1, 9]]
+        );
         let native = 5u32.to_ne_bytes();
         let stream = two(&[&native[..], &[1, 2]].concat());
         assert_eq!(reframed("FOFF 0, FLEN 4, NTOH false", &stream)[0].len(), 5);
@@ -176,9 +193,15 @@ mod tests {
         rig.push("i", &[0, 0, 1, 2]);
         rig.push("i", &[0, 3, 1]);
         assert_eq!(rig.data("c"), [[0, 3, 1]]);
-        assert_eq!(rig.printed(), ["r :: Reframe: a frame of 0 bytes: the place is lost"]);
+        assert_eq!(
+            rig.printed(),
+            ["r :: Reframe: a frame of 0 bytes: the place is lost"]
+        );
         for (args, text) in [
-            ("FLEN 3", "invalid field length 3 (valid field lengths are 0, 1, 2, and 4 bytes)"),
+            (
+                "FLEN 3",
+                "invalid field length 3 (valid field lengths are 0, 1, 2, and 4 bytes)",
+            ),
             ("FLEN 0", "ADD must be at least 1"),
             ("ALIGN 0", "ALIGN must be at least 1"),
         ] {

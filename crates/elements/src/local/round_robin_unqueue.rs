@@ -36,7 +36,9 @@ impl Element for RoundRobinUnqueue {
         let task = cx.task();
         cx.schedule(task);
         let inputs = 0..cx.inputs();
-        self.signals = inputs.map(|port| cx.upstream_signal(port, Some(task))).collect();
+        self.signals = inputs
+            .map(|port| cx.upstream_signal(port, Some(task)))
+            .collect();
         Ok(())
     }
 
@@ -58,7 +60,11 @@ impl Element for RoundRobinUnqueue {
             return Ran::More;
         }
         self.left = 0;
-        self.next = if self.next + 1 < cx.inputs() { self.next + 1 } else { 0 };
+        self.next = if self.next + 1 < cx.inputs() {
+            self.next + 1
+        } else {
+            0
+        };
         if self.signals.iter().any(|signal| cx.is_active(signal)) {
             cx.schedule(task);
         }
@@ -102,6 +108,9 @@ mod tests {
     #[test]
     fn inputs_and_outputs_have_to_match() {
         let errors = Rig::errors("Idle -> RoundRobinUnqueue; ");
-        assert!(errors.contains("number of outputs must equal to number of inputs"), "{errors}");
+        assert!(
+            errors.contains("number of outputs must equal to number of inputs"),
+            "{errors}"
+        );
     }
 }

@@ -171,7 +171,10 @@ mod tests {
         assert!(rig.data("acks").is_empty());
         rig.advance(2_000_000);
         let acks = rig.data("acks");
-        assert_eq!((acks.len(), acknowledged(&acks[0]), acks[0][33]), (1, 121, 0x10));
+        assert_eq!(
+            (acks.len(), acknowledged(&acks[0]), acks[0][33]),
+            (1, 121, 0x10)
+        );
         // A segment on its way out takes the next acknowledgment along.
         rig.push("i", &segment(121, 0x10, &[7; 10]));
         rig.push("o", &segment(1, 0x10, &[1]));
@@ -183,8 +186,13 @@ mod tests {
 
     #[test]
     fn a_buffer_is_needed() {
-        let errors = Rig::errors("Idle -> [0] a :: TCPAck [0] -> Discard;
-            Idle -> [1] a [1] -> Discard; a [2] -> Discard;");
-        assert!(errors.contains("need at least 1 downstream TCPBuffer"), "{errors}");
+        let errors = Rig::errors(
+            "Idle -> [0] a :: TCPAck [0] -> Discard;
+            Idle -> [1] a [1] -> Discard; a [2] -> Discard;",
+        );
+        assert!(
+            errors.contains("need at least 1 downstream TCPBuffer"),
+            "{errors}"
+        );
     }
 }

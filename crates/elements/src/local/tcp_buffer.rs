@@ -57,7 +57,11 @@ impl Reassembly for TCPBuffer {
             }
             expected = segment.sequence.wrapping_add(segment.sequence_length());
         }
-        Some(if before(expected, from) { from } else { expected })
+        Some(if before(expected, from) {
+            from
+        } else {
+            expected
+        })
     }
 }
 

@@ -195,9 +195,15 @@ mod tests {
         rig.push("o", &segment(99, 0x10, &[8; 10]));
         assert!(rig.pull("p", 1).is_empty());
         rig.write("c.ctrl", "connect 1.0.0.1 5 2.0.0.2 80");
-        assert!(rig.try_write("c.ctrl", "connect 1.0.0.1 5 2.0.0.2 80").is_err());
+        assert!(
+            rig.try_write("c.ctrl", "connect 1.0.0.1 5 2.0.0.2 80")
+                .is_err()
+        );
         let syn = rig.data("syn").remove(0);
-        assert_eq!((&syn[12..24], syn[33]), (&[1, 0, 0, 1, 2, 0, 0, 2, 0, 5, 0, 80][..], 2));
+        assert_eq!(
+            (&syn[12..24], syn[33]),
+            (&[1, 0, 0, 1, 2, 0, 0, 2, 0, 5, 0, 80][..], 2)
+        );
         let word = |data: &[u8]| u32::from_be_bytes(*data[24..].first_chunk().unwrap());
         rig.push("i", &segment(500, 0x12, &[]));
         assert_eq!(rig.data("in").len(), 1);
@@ -220,8 +226,13 @@ mod tests {
         rig.write("c.reset", "");
         let refused = rig.try_write("c.ctrl", "dance 1.0.0.1 5");
         assert_eq!(refused, Err("action must be connect or listen".into()));
-        let errors = Rig::errors("Idle -> [0] c :: TCPConn [0] -> Discard; Idle -> [1] c [1]
-            -> Discard; c [2] -> Discard;");
-        assert!(errors.contains("need at least 1 upstream TCPDemux"), "{errors}");
+        let errors = Rig::errors(
+            "Idle -> [0] c :: TCPConn [0] -> Discard; Idle -> [1] c [1]
+            -> Discard; c [2] -> Discard;",
+        );
+        assert!(
+            errors.contains("need at least 1 upstream TCPDemux"),
+            "{errors}"
+        );
     }
 }

@@ -24,14 +24,22 @@ fn answer(segment: &Segment, cx: &mut Cx<'_>) -> Option<(TcpFlags, u32, u32)> {
     let flags = segment.flags.to_bits() & !TcpFlags::PSH.to_bits();
     if flags == TcpFlags::SYN.to_bits() {
         let own = cx.random().next_u32();
-        return Some((TcpFlags::SYN | TcpFlags::ACK, own, segment.sequence.wrapping_add(1)));
+        return Some((
+            TcpFlags::SYN | TcpFlags::ACK,
+            own,
+            segment.sequence.wrapping_add(1),
+        ));
     }
     if segment.has(TcpFlags::SYN) || segment.has(TcpFlags::RST) {
         return None;
     }
     let fin = segment.has(TcpFlags::FIN);
     let next = segment.sequence.wrapping_add(segment.sequence_length());
-    let flags = if fin { TcpFlags::FIN | TcpFlags::ACK } else { TcpFlags::ACK };
+    let flags = if fin {
+        TcpFlags::FIN | TcpFlags::ACK
+    } else {
+        TcpFlags::ACK
+    };
     (segment.payload > 0 || fin).then_some((flags, segment.acknowledgment, next))
 }
 
@@ -81,12 +89,17 @@ mod tests {
 
     /// The answer's flags, sequence and acknowledgment number to a segment 1 that acknowledges 2.
     fn reflected(flags: u8, payload: &[u8]) -> Option<(u8, u32, u32)> {
-        let mut rig = Rig::new("i :: Inject -> TCPReflector -> CheckIPHeader
-            -> CheckTCPHeader -> c :: Collect;");
+        let mut rig = Rig::new(
+            "i :: Inject -> TCPReflector -> CheckIPHeader
+            -> CheckTCPHeader -> c :: Collect;",
+        );
         rig.push("i", &[&tcp(A, B, flags, payload)[..], &[0; 6]].concat());
         assert!(rig.printed().is_empty());
         let answer = rig.data("c").pop()?;
-        assert_eq!((&answer[12..16], &answer[16..20]), (&[2, 0, 0, 2][..], &[1, 0, 0, 1][..]));
+        assert_eq!(
+            (&answer[12..16], &answer[16..20]),
+            (&[2, 0, 0, 2][..], &[1, 0, 0, 1][..])
+        );
         assert_eq!(answer[20..24], [0, 80, 0, 5]);
         let word = |at: usize| u32::from_be_bytes(*answer[at..].first_chunk().unwrap());
         Some((answer[33], word(24), word(28)))

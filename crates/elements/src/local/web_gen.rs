@@ -190,7 +190,11 @@ impl WebGen {
         if connection.closed {
             self.counts.completed += 1;
         }
-        let request = if asks { connection.request.as_bytes() } else { &[] };
+        let request = if asks {
+            connection.request.as_bytes()
+        } else {
+            &[]
+        };
         let segment = Segment {
             source: own,
             destination: (self.server, WEB),
@@ -209,7 +213,10 @@ impl WebGen {
         let mask = self.prefix.mask.to_bits();
         let random = cx.random();
         let address = random.next_u32() & !mask | self.prefix.address.to_bits() & mask;
-        let own = (Ipv4Addr::from_bits(address), 1024 + random.below(60_000) as u16);
+        let own = (
+            Ipv4Addr::from_bits(address),
+            1024 + random.below(60_000) as u16,
+        );
         if self.connections.len() >= self.limit || self.connections.contains_key(&own) {
             cx.chatter("out of available CBs");
             return false;
@@ -281,7 +288,11 @@ impl WebGen {
         }
         connection.take(segment);
         self.send(cx, own);
-        if self.connections.get(&own).is_some_and(|connection| connection.closed) {
+        if self
+            .connections
+            .get(&own)
+            .is_some_and(|connection| connection.closed)
+        {
             self.connections.remove(&own);
         }
     }
@@ -390,13 +401,22 @@ mod tests {
         let mut rig = Rig::new(config);
         rig.advance(SECOND + 2_000_000);
         let syn = rig.data("c").remove(0);
-        assert_eq!((&syn[12..14], &syn[16..20], syn[33]), (&[10, 1][..], &[2, 0, 0, 2][..], 2));
+        assert_eq!(
+            (&syn[12..14], &syn[16..20], syn[33]),
+            (&[10, 1][..], &[2, 0, 0, 2][..], 2)
+        );
         let start = word(&syn, 24).wrapping_add(1);
         rig.push("i", &answer(&syn, 500, start, 0x12, &[]));
         let request = rig.data("c").remove(0);
-        assert_eq!((word(&request, 24), word(&request, 28), request[33]), (start, 501, 0x19));
+        assert_eq!(
+            (word(&request, 24), word(&request, 28), request[33]),
+            (start, 501, 0x19)
+        );
         let text = String::from_utf8(request[40..].to_vec()).unwrap();
-        assert!(text.starts_with("GET /spec/") && text.ends_with(" HTTP/1.0\r\n\r\n"), "{text}");
+        assert!(
+            text.starts_with("GET /spec/") && text.ends_with(" HTTP/1.0\r\n\r\n"),
+            "{text}"
+        );
         let end = start.wrapping_add(text.len() as u32 + 1);
         rig.push("i", &answer(&syn, 501, end, 0x19, b"the page"));
         let last = rig.data("c").remove(0);
@@ -413,12 +433,22 @@ mod tests {
     fn segments_without_answer_are_sent_again_and_given_up() {
         let mut rig = Rig::new("i :: Inject -> WebGen(10.1.2.3, 2.0.0.2, 1) -> c :: Collect;");
         rig.advance(5 * SECOND + 100_000_000);
-        let ports: Vec<[u8; 2]> = rig.data("c").iter().map(|data| [data[20], data[21]]).collect();
+        let ports: Vec<[u8; 2]> = rig
+            .data("c")
+            .iter()
+            .map(|data| [data[20], data[21]])
+            .collect();
         assert_eq!(ports.iter().filter(|port| **port == ports[0]).count(), 5);
-        assert_eq!(rig.printed(), ["init: 5  comp:     0  tmo:     0  rst:     0"]);
+        assert_eq!(
+            rig.printed(),
+            ["init: 5  comp:     0  tmo:     0  rst:     0"]
+        );
         rig.advance(10 * SECOND);
         let printed = rig.printed();
-        assert!(printed.iter().any(|line| line.contains("tmo:     5")), "{printed:?}");
+        assert!(
+            printed.iter().any(|line| line.contains("tmo:     5")),
+            "{printed:?}"
+        );
     }
 
     #[test]
@@ -436,6 +466,9 @@ mod tests {
     #[test]
     fn rates_have_bounds() {
         let errors = Rig::errors("Idle -> WebGen(1.0.0.0/8, 2.0.0.2, 0) -> Discard;");
-        assert!(errors.contains("RATE must be from 1 to 1000000"), "{errors}");
+        assert!(
+            errors.contains("RATE must be from 1 to 1000000"),
+            "{errors}"
+        );
     }
 }

@@ -72,7 +72,10 @@ mod tests {
         );
         assert_eq!(packets[0].mac_offset(), Some(0));
         assert_eq!(packets[0].timestamp(), crate::testing::START);
-        assert_eq!((rig.read("f.count"), rig.read("f.byte_count")), ("5".into(), "243".into()));
+        assert_eq!(
+            (rig.read("f.count"), rig.read("f.byte_count")),
+            ("5".into(), "243".into())
+        );
         assert_eq!(rig.read("f.mac"), "02-00-00-00-00-01");
         rig.write("f.reset_counts", "");
         assert_eq!(rig.read("f.count"), "0");
@@ -100,7 +103,10 @@ mod tests {
         assert_eq!(rig.run(), router::Status::Idle(None));
         assert!(rig.router.arm());
         cable.arrive(&[0; 60]);
-        assert!(!rig.router.arm(), "a frame that came before the sleep keeps it awake");
+        assert!(
+            !rig.router.arm(),
+            "a frame that came before the sleep keeps it awake"
+        );
         rig.run();
         assert_eq!(rig.collected("c").len(), 1);
     }

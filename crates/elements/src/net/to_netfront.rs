@@ -52,11 +52,17 @@ mod tests {
         let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
         rig.push_all("i", &[vec![1; 60], vec![2; 60], vec![3; 60]]);
         assert_eq!(cable.sent(), [[1; 60], [2; 60]]);
-        assert_eq!((rig.read("t.count"), rig.read("t.drops")), ("2".into(), "1".into()));
+        assert_eq!(
+            (rig.read("t.count"), rig.read("t.drops")),
+            ("2".into(), "1".into())
+        );
         assert_eq!(rig.read("t.byte_count"), "120");
         assert_eq!(rig.outstanding(), 0);
         rig.write("t.reset_counts", "");
-        assert_eq!((rig.read("t.count"), rig.read("t.drops")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("t.count"), rig.read("t.drops")),
+            ("0".into(), "0".into())
+        );
     }
 
     #[test]
@@ -96,7 +102,10 @@ mod tests {
 
     #[test]
     fn frames_that_did_not_fit_outlive_a_hotswap() {
-        for new in ["i :: Inject -> q :: Queue -> t :: ToNetfront(a);", "t :: ToNetfront(a); i :: Inject -> t;"] {
+        for new in [
+            "i :: Inject -> q :: Queue -> t :: ToNetfront(a);",
+            "t :: ToNetfront(a); i :: Inject -> t;",
+        ] {
             let cable = Cable::new(MAC);
             cable.make_room(1);
             cable.promise_room(3);

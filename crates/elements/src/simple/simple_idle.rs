@@ -33,9 +33,8 @@ mod tests {
     #[test]
     fn a_puller_polls() {
         for (class, scheduled) in [("SimpleIdle", "true"), ("Idle", "false")] {
-            let config = alloc::format!(
-                "i :: Inject -> n :: {class} -> u :: Unqueue -> c :: Collect;"
-            );
+            let config =
+                alloc::format!("i :: Inject -> n :: {class} -> u :: Unqueue -> c :: Collect;");
             let mut rig = Rig::new(&config);
             rig.push("i", &[1]);
             for _ in 0..20 {

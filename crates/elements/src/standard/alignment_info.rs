@@ -112,11 +112,20 @@ mod tests {
     #[test]
     fn conflicting_statements_are_refused() {
         for (info, message) in [
-            ("AlignmentInfo(b 8);", "expected 'ELEMENTNAME CHUNK OFFSET [CHUNK OFFSET...]'"),
+            (
+                "AlignmentInfo(b 8);",
+                "expected 'ELEMENTNAME CHUNK OFFSET [CHUNK OFFSET...]'",
+            ),
             ("AlignmentInfo(b x 1);", "expected CHUNK"),
             ("AlignmentInfo(b 1 x);", "expected OFFSET"),
-            ("AlignmentInfo(b 8 2, b 8 1);", "conflicting AlignmentInfo for 'b'"),
-            ("AlignmentInfo(b 8 2); AlignmentInfo(b 8 1);", "conflicting AlignmentInfo for 'b'"),
+            (
+                "AlignmentInfo(b 8 2, b 8 1);",
+                "conflicting AlignmentInfo for 'b'",
+            ),
+            (
+                "AlignmentInfo(b 8 2); AlignmentInfo(b 8 1);",
+                "conflicting AlignmentInfo for 'b'",
+            ),
         ] {
             let errors = Rig::errors(&format!("{info} {PATH}"));
             assert!(errors.contains(message), "{errors}");

@@ -126,8 +126,14 @@ mod tests {
             ("A PAINT 2", "bad entry for 'A'"),
             ("A 1 1 1", "bad entry for 'A'"),
             ("A 1 -1", "bad entry for 'A'"),
-            ("A 16, CHECK_OVERLAP A PAINT", "annotations 'A' and 'PAINT' conflict"),
-            ("CHECK_OVERLAP DST_IP 3", "annotations 'DST_IP' and '3' conflict"),
+            (
+                "A 16, CHECK_OVERLAP A PAINT",
+                "annotations 'A' and 'PAINT' conflict",
+            ),
+            (
+                "CHECK_OVERLAP DST_IP 3",
+                "annotations 'DST_IP' and '3' conflict",
+            ),
             ("CHECK_OVERLAP NOBODY", "bad ANNO 'NOBODY'"),
         ] {
             let errors = Rig::errors(&alloc::format!("AnnotationInfo({entry});"));

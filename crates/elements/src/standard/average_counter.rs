@@ -105,8 +105,14 @@ mod tests {
             rig.push("i", &[0; 10]);
             rig.advance(SECOND / 2);
         }
-        assert_eq!((rig.read("a.count"), rig.read("a.byte_count")), ("3".into(), "30".into()));
-        assert_eq!((rig.read("a.rate"), rig.read("a.byte_rate")), ("3".into(), "30".into()));
+        assert_eq!(
+            (rig.read("a.count"), rig.read("a.byte_count")),
+            ("3".into(), "30".into())
+        );
+        assert_eq!(
+            (rig.read("a.rate"), rig.read("a.byte_rate")),
+            ("3".into(), "30".into())
+        );
         rig.write("a.reset", "");
         rig.push("i", &[0]);
         assert_eq!(rig.read("a.rate"), "1000");
@@ -119,6 +125,9 @@ mod tests {
             rig.push("i", &[0]);
             rig.advance(SECOND / 2);
         }
-        assert_eq!((rig.read("a.count"), rig.read("a.rate")), ("3".into(), "3".into()));
+        assert_eq!(
+            (rig.read("a.count"), rig.read("a.rate")),
+            ("3".into(), "3".into())
+        );
     }
 }

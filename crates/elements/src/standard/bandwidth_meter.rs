@@ -18,7 +18,10 @@ use crate::prelude::*;
 /// Meter, BandwidthRatedSplitter, BandwidthShaper
 #[derive(Element)]
 #[element(ports = "1/2-", processing = "h", segments)]
-#[outputs("packets while the rate is below the first argument", "below the second, and so on")]
+#[outputs(
+    "packets while the rate is below the first argument",
+    "below the second, and so on"
+)]
 pub struct BandwidthMeter {
     /// Bytes a second, or with a unit as in `10Mbps`; each more than the one before.
     #[arg(rest, name = "RATE", kind = "bandwidth, one or more times")]
@@ -32,7 +35,9 @@ impl Element for BandwidthMeter {
         let parse = |n, text: &str| {
             let (Bandwidth(rate), has_unit) = args.context().parse_with(BandwidthArg, text).ok()?;
             if !has_unit {
-                args.warning(format_args!("no units for bandwidth argument {n}, assuming Bps"));
+                args.warning(format_args!(
+                    "no units for bandwidth argument {n}, assuming Bps"
+                ));
             }
             Some(rate)
         };
@@ -60,9 +65,14 @@ mod tests {
     fn rates_may_have_units() {
         let config = format!("Idle -> m :: BandwidthMeter(8Mbps, 100Gbps); {THREE}");
         assert_eq!(Rig::new(&config).read("m.meters"), "1000000 12500000000");
-        let mut rig = Rig::new(&format!("Idle -> m :: BandwidthMeter(1kbps, 1000); {THREE}"));
+        let mut rig = Rig::new(&format!(
+            "Idle -> m :: BandwidthMeter(1kbps, 1000); {THREE}"
+        ));
         let printed = rig.printed().concat();
-        assert!(printed.contains("no units for bandwidth argument 2, assuming Bps"), "{printed}");
+        assert!(
+            printed.contains("no units for bandwidth argument 2, assuming Bps"),
+            "{printed}"
+        );
     }
 
     #[test]

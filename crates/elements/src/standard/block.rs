@@ -74,12 +74,21 @@ pub(super) mod tests {
     #[test]
     fn high_rates_are_blocked() {
         let mut rig = Rig::new(&["i :: Inject -> b :: Block(500); ", TWO].concat());
-        assert_eq!([0, 500, 501, u32::MAX].map(|rate| output(&mut rig, rate, 0)), [0, 0, 1, 1]);
+        assert_eq!(
+            [0, 500, 501, u32::MAX].map(|rate| output(&mut rig, rate, 0)),
+            [0, 0, 1, 1]
+        );
         rig.write("b.thresh", "0");
         assert_eq!(output(&mut rig, u32::MAX, 0), 0);
         rig.write("b.thresh", "-1");
-        assert_eq!((output(&mut rig, 0, 0), rig.read("b.thresh")), (1, "-1".into()));
-        assert_eq!(rig.try_write("b.thresh", "1, 2"), Err("expecting one integer".into()));
+        assert_eq!(
+            (output(&mut rig, 0, 0), rig.read("b.thresh")),
+            (1, "-1".into())
+        );
+        assert_eq!(
+            rig.try_write("b.thresh", "1, 2"),
+            Err("expecting one integer".into())
+        );
         assert_eq!(rig.try_write("b.thresh", "x"), Err("not an integer".into()));
     }
 }

@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn bypasses_may_stand_in_a_row_and_in_each_other() {
-        let config = "i :: Inject -> Queue -> a :: Bypass(true) -> b :: Bypass(true) -> p :: Puller;
+        let config =
+            "i :: Inject -> Queue -> a :: Bypass(true) -> b :: Bypass(true) -> p :: Puller;
             a[1] -> c :: Bypass(true) -> Paint(1) -> [1]a; c[1] -> Paint(2, ANNO 17) -> [1]c;
             b[1] -> Paint(3, ANNO 18) -> [1]b;";
         let mut rig = Rig::new(config);

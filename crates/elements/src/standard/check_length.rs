@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn long_packets_leave_elsewhere() {
-        let config = "i :: Inject -> c :: CheckLength(2); c[0] -> a :: Collect; c[1] -> b :: Collect;";
+        let config =
+            "i :: Inject -> c :: CheckLength(2); c[0] -> a :: Collect; c[1] -> b :: Collect;";
         let mut rig = Rig::new(config);
         for data in [&[1, 2][..], &[1, 2, 3], &[]] {
             rig.push("i", data);
@@ -63,6 +64,9 @@ mod tests {
         drop(pulled);
         assert_eq!(rig.outstanding(), 0);
         let errors = Rig::errors("Idle -> CheckLength -> Discard;");
-        assert!(errors.contains("LENGTH: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("LENGTH: required argument missing"),
+            "{errors}"
+        );
     }
 }

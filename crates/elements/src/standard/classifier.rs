@@ -1,6 +1,6 @@
 use crate::classification::{DataView, Program, classifier};
-use crate::filters::dispatch::{DROP, send_sets};
 use crate::filters::compile::take_compiled;
+use crate::filters::dispatch::{DROP, send_sets};
 use crate::prelude::*;
 
 /// Classifies packets by their bytes.

@@ -86,12 +86,19 @@ mod tests {
             (u32::MAX, 1, 1),
             (1, u32::MAX, 0),
         ] {
-            assert_eq!(output(&mut rig, forward, reverse), blocked, "{forward}, {reverse}");
+            assert_eq!(
+                output(&mut rig, forward, reverse),
+                blocked,
+                "{forward}, {reverse}"
+            );
         }
         rig.write("b.fwd_weight", "-2147483648");
         rig.write("b.rev_weight", "2147483647");
         assert_eq!(output(&mut rig, u32::MAX, u32::MAX), 0);
         rig.write("b.thresh", "7");
-        assert_eq!((rig.read("b.thresh"), rig.read("b.rev_weight")), ("7".into(), "2147483647".into()));
+        assert_eq!(
+            (rig.read("b.thresh"), rig.read("b.rev_weight")),
+            ("7".into(), "2147483647".into())
+        );
     }
 }

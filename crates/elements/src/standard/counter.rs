@@ -176,7 +176,11 @@ impl Element for Counter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for (name, text, trigger) in [
             ("COUNT_CALL", &self.count_call, &mut self.count_trigger),
-            ("BYTE_COUNT_CALL", &self.byte_count_call, &mut self.byte_trigger),
+            (
+                "BYTE_COUNT_CALL",
+                &self.byte_count_call,
+                &mut self.byte_trigger,
+            ),
         ] {
             if !text.is_empty() && trigger.parse(cx, text).is_err() {
                 return Err(args.fail(format_args!("{name} type mismatch")));
@@ -224,12 +228,21 @@ mod tests {
         let config = "i :: Inject -> k :: Counter -> Queue -> l :: Counter -> p :: Puller;";
         let mut rig = Rig::new(config);
         rig.push_all("i", &[vec![0; 10], vec![0; 20], vec![]]);
-        assert_eq!((rig.read("k.count"), rig.read("k.byte_count")), ("3".into(), "30".into()));
+        assert_eq!(
+            (rig.read("k.count"), rig.read("k.byte_count")),
+            ("3".into(), "30".into())
+        );
         rig.pull("p", 2);
-        assert_eq!((rig.read("l.count"), rig.read("l.byte_count")), ("2".into(), "30".into()));
+        assert_eq!(
+            (rig.read("l.count"), rig.read("l.byte_count")),
+            ("2".into(), "30".into())
+        );
         rig.write("k.reset", "");
         rig.write("l.reset_counts", "");
-        assert_eq!((rig.read("k.count"), rig.read("l.byte_count")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("k.count"), rig.read("l.byte_count")),
+            ("0".into(), "0".into())
+        );
     }
 
     #[test]
@@ -238,7 +251,10 @@ mod tests {
             let config = ["i :: Inject -> k :: Counter(", arguments, ") -> Discard;"].concat();
             let mut rig = Rig::new(&config);
             rig.push_segments("i", 3, |_| {});
-            assert_eq!((rig.read("k.count"), rig.read("k.byte_count")), ("3".into(), "420".into()));
+            assert_eq!(
+                (rig.read("k.count"), rig.read("k.byte_count")),
+                ("3".into(), "420".into())
+            );
         }
     }
 
@@ -249,7 +265,10 @@ mod tests {
         rig.advance(1_000_000_000);
         for (handler, expected) in [("rate", 1e3), ("byte_rate", 1e5), ("bit_rate", 8e5)] {
             let rate: f64 = rig.read(&["k.", handler].concat()).parse().unwrap();
-            assert!((rate - expected).abs() < expected / 10.0, "{handler} {rate}");
+            assert!(
+                (rate - expected).abs() < expected / 10.0,
+                "{handler} {rate}"
+            );
         }
     }
 
@@ -279,7 +298,10 @@ mod tests {
     fn wrong_calls_are_refused() {
         for (argument, message) in [
             ("COUNT_CALL often k.reset", "COUNT_CALL type mismatch"),
-            ("BYTE_COUNT_CALL -1 k.reset", "BYTE_COUNT_CALL type mismatch"),
+            (
+                "BYTE_COUNT_CALL -1 k.reset",
+                "BYTE_COUNT_CALL type mismatch",
+            ),
         ] {
             let errors = Rig::errors(&["Idle -> Counter(", argument, ") -> Discard;"].concat());
             assert!(errors.contains(message), "{errors}");

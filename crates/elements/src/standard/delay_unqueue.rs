@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn a_timestamp_says_when_a_packet_came() {
         let mut rig = Rig::new(CONFIG);
-        rig.push_with("i", &[1], |packet| packet.set_timestamp(START - 20 * MS as i64));
+        rig.push_with("i", &[1], |packet| {
+            packet.set_timestamp(START - 20 * MS as i64)
+        });
         rig.push_with("i", &[2], |packet| packet.set_timestamp(START));
         rig.advance(30 * MS - 1);
         assert!(rig.collected("c").is_empty());
@@ -140,7 +142,9 @@ mod tests {
         for batch in [1, 64] {
             let mut rig = Rig::with_batch(CONFIG, batch);
             for n in 0..100 {
-                rig.push_with("i", &[n], |packet| packet.set_timestamp(START - 60 * MS as i64));
+                rig.push_with("i", &[n], |packet| {
+                    packet.set_timestamp(START - 60 * MS as i64)
+                });
             }
             rig.run();
             assert!(rig.data("c").into_iter().eq((0..100).map(|n| [n])));
@@ -157,6 +161,9 @@ mod tests {
         assert_eq!(rig.data("c").len(), 1);
         assert!(rig.try_write("d.delay", "soon").is_err());
         let errors = Rig::errors("Idle -> DelayUnqueue -> Discard;");
-        assert!(errors.contains("DELAY: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("DELAY: required argument missing"),
+            "{errors}"
+        );
     }
 }

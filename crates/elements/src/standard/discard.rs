@@ -133,7 +133,10 @@ mod tests {
             rig.push("i", &[n]);
         }
         rig.run();
-        assert_eq!((rig.read("d.count"), rig.read("d.burst")), ("0".into(), "2".into()));
+        assert_eq!(
+            (rig.read("d.count"), rig.read("d.burst")),
+            ("0".into(), "2".into())
+        );
         rig.write("d.active", "true");
         rig.step();
         assert_eq!(rig.read("d.count"), "2");

@@ -45,7 +45,10 @@ impl Element for DiscardNoFree {
         let worked = !batch.is_empty();
         lose(&mut batch);
         cx.done(batch);
-        let more = self.pull.as_ref().is_some_and(|(_, signal)| cx.is_active(signal));
+        let more = self
+            .pull
+            .as_ref()
+            .is_some_and(|(_, signal)| cx.is_active(signal));
         if worked || more {
             cx.schedule(task);
         }

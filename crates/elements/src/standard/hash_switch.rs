@@ -35,7 +35,9 @@ impl HashSwitch {
         let Some(bytes) = bytes.and_then(|bytes| bytes.get(..self.length as usize)) else {
             return 0;
         };
-        let sum = bytes.iter().fold(0u32, |sum, byte| sum.wrapping_add((*byte).into()));
+        let sum = bytes
+            .iter()
+            .fold(0u32, |sum, byte| sum.wrapping_add((*byte).into()));
         match outputs {
             2 | 4 | 8 => (sum ^ (sum >> 4)) & (outputs - 1),
             _ => sum % outputs.max(1),
@@ -97,11 +99,16 @@ mod tests {
         let mut rig = hash(3, 64);
         let packets: Vec<Vec<u8>> = (0..60).map(|n| [n, n % 7, 1].to_vec()).collect();
         rig.push_all("i", &packets);
-        let all: Vec<_> = (0..3).map(|output| rig.data(&format!("c{output}"))).collect();
+        let all: Vec<_> = (0..3)
+            .map(|output| rig.data(&format!("c{output}")))
+            .collect();
         assert_eq!(all.iter().map(Vec::len).sum::<usize>(), 60);
         for (output, data) in all.iter().enumerate() {
             assert!(data.windows(2).all(|pair| pair[0][0] < pair[1][0]));
-            assert!(data.iter().all(|packet| (packet[1] + 1) as usize % 3 == output));
+            assert!(
+                data.iter()
+                    .all(|packet| (packet[1] + 1) as usize % 3 == output)
+            );
         }
     }
 

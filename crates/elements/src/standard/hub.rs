@@ -60,7 +60,10 @@ mod tests {
                 let data = rig.data(&format!("c{port}"));
                 let expected = (0..4).filter(|from| *from != port);
                 let expected = expected.flat_map(|from| [vec![from], vec![from + 10]]);
-                assert!(data.into_iter().eq(expected), "port {port}, batches of {batch}");
+                assert!(
+                    data.into_iter().eq(expected),
+                    "port {port}, batches of {batch}"
+                );
             }
             assert_eq!(rig.outstanding(), 0);
         }

@@ -19,7 +19,14 @@ use crate::prelude::*;
 /// # See also
 /// DelayUnqueue, DelayShaper, BandwidthRatedUnqueue, Unqueue
 #[derive(Element)]
-#[element(ports = "1/1", processing = "l/h", handlers, task, is_a("Storage"), provides(Storage))]
+#[element(
+    ports = "1/1",
+    processing = "l/h",
+    handlers,
+    task,
+    is_a("Storage"),
+    provides(Storage)
+)]
 pub struct LinkUnqueue {
     /// How long a packet is on the link. All packets on the link are dropped when it is written.
     #[arg(mandatory, read = interval, write, calm, error = "latency must be a timestamp", then = reset)]
@@ -84,7 +91,9 @@ impl LinkUnqueue {
     fn send(&mut self, cx: &mut Cx<'_>, now: i64) -> usize {
         let mut batch = cx.batch();
         while batch.len() < cx.limit()
-            && let Some(packet) = self.packets.pop_front_if(|packet| packet.timestamp() <= now)
+            && let Some(packet) = self
+                .packets
+                .pop_front_if(|packet| packet.timestamp() <= now)
         {
             // The batch is not full: no limit is above its capacity.
             let _ = batch.push(packet);
@@ -243,7 +252,9 @@ mod tests {
             }
             rig.advance(400 * MS);
             let left = rig.collected("c");
-            let times = left.iter().map(|packet| (packet.timestamp() - START) / 100_000);
+            let times = left
+                .iter()
+                .map(|packet| (packet.timestamp() - START) / 100_000);
             let expected = [66, 82, 1362, 1378, 2658, 2674];
             assert!(times.eq(expected), "batches of {batch}");
         }
@@ -254,15 +265,26 @@ mod tests {
         // A packet takes 100 ms to get onto the link, and 250 ms along.
         let mut rig = rig(250, 1000, 64);
         for _ in 0..10 {
-            rig.push_with("i", &[0; 60], |packet| packet.set_anno(anno::EXTRA_LENGTH, 40));
+            rig.push_with("i", &[0; 60], |packet| {
+                packet.set_anno(anno::EXTRA_LENGTH, 40)
+            });
         }
         rig.advance(MS);
-        assert_eq!((rig.read("l.size"), rig.read("q.length")), ("1".into(), "9".into()));
+        assert_eq!(
+            (rig.read("l.size"), rig.read("q.length")),
+            ("1".into(), "9".into())
+        );
         rig.advance(300 * MS);
-        assert_eq!((rig.read("l.size"), rig.read("q.length")), ("4".into(), "6".into()));
+        assert_eq!(
+            (rig.read("l.size"), rig.read("q.length")),
+            ("4".into(), "6".into())
+        );
         assert_eq!(rig.collected("c").len(), 0);
         rig.advance(50 * MS);
-        assert_eq!((rig.read("l.size"), rig.collected("c").len()), ("3".into(), 1));
+        assert_eq!(
+            (rig.read("l.size"), rig.collected("c").len()),
+            ("3".into(), 1)
+        );
         rig.write("l.reset", "");
         assert_eq!(rig.read("l.size"), "0");
         rig.advance(2000 * MS);
@@ -288,10 +310,16 @@ mod tests {
     #[test]
     fn handlers_show_and_change_the_link() {
         let mut rig = rig(250, 1000, 64);
-        assert_eq!((rig.read("l.latency"), rig.read("l.bandwidth")), ("250ms".into(), "1000".into()));
+        assert_eq!(
+            (rig.read("l.latency"), rig.read("l.bandwidth")),
+            ("250ms".into(), "1000".into())
+        );
         rig.write("l.latency", "1ms");
         rig.write("l.bandwidth", "8Mbps");
-        assert_eq!((rig.read("l.latency"), rig.read("l.bandwidth")), ("1ms".into(), "1000000".into()));
+        assert_eq!(
+            (rig.read("l.latency"), rig.read("l.bandwidth")),
+            ("1ms".into(), "1000000".into())
+        );
         for (handler, value, message) in [
             ("l.latency", "x", "latency must be a timestamp"),
             ("l.bandwidth", "x", "invalid bandwidth"),
@@ -300,6 +328,9 @@ mod tests {
             assert_eq!(rig.try_write(handler, value), Err(message.into()));
         }
         let errors = Rig::errors("Idle -> LinkUnqueue(1ms, 700bps) -> Discard;");
-        assert!(errors.contains("bandwidth too small, minimum 100Bps"), "{errors}");
+        assert!(
+            errors.contains("bandwidth too small, minimum 100Bps"),
+            "{errors}"
+        );
     }
 }

@@ -51,9 +51,15 @@ mod tests {
         assert_eq!(packets[0].network_header(), Some(&[6][..]));
         assert_eq!(packets[0].network_header_len(), 0);
         let packets = rig.collected("b");
-        assert_eq!((packets[0].mac_offset(), packets[0].network_offset()), (Some(0), None));
+        assert_eq!(
+            (packets[0].mac_offset(), packets[0].network_offset()),
+            (Some(0), None)
+        );
         let packets = rig.collected("c");
-        assert_eq!((packets[0].mac_header(), packets[0].network_header()), (None, None));
+        assert_eq!(
+            (packets[0].mac_header(), packets[0].network_header()),
+            (None, None)
+        );
         rig.write("m.config", "1");
         rig.push("j", &[1, 2]);
         assert_eq!(rig.collected("b")[0].mac_header(), Some(&[2][..]));

@@ -19,7 +19,10 @@ use crate::prelude::*;
 /// BandwidthMeter, RatedSplitter, Shaper, Block
 #[derive(Element)]
 #[element(ports = "1/2-", processing = "h")]
-#[outputs("packets while the rate is below the first argument", "below the second, and so on")]
+#[outputs(
+    "packets while the rate is below the first argument",
+    "below the second, and so on"
+)]
 pub struct Meter {
     /// Packets a second, each more than the one before.
     #[arg(rest, name = "RATE", kind = "integer, one or more times")]
@@ -31,7 +34,8 @@ pub struct Meter {
 impl Element for Meter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let parse = |_, text: &str| args.context().parse(text).ok();
-        self.metered.configured(cx, args, &self.rates, "Meter(rate, ...)", parse)
+        self.metered
+            .configured(cx, args, &self.rates, "Meter(rate, ...)", parse)
     }
 
     #[inline]
@@ -54,8 +58,7 @@ pub(super) mod tests {
     /// them by its outputs. `unit` is what a packet counts.
     pub fn check_rates(meter: &str, unit: u64) {
         for batch in [1, 64] {
-            let config =
-                format!("s :: RatedSource(LENGTH 100, RATE 500) -> m :: {meter}; {THREE}");
+            let config = format!("s :: RatedSource(LENGTH 100, RATE 500) -> m :: {meter}; {THREE}");
             let mut rig = Rig::with_batch(&config, batch);
             for (rate, output) in [(500, "a"), (2000, "b"), (8000, "c"), (2000, "b")] {
                 rig.write("s.rate", &format!("{rate}"));
@@ -68,7 +71,10 @@ pub(super) mod tests {
                 for counter in ["a", "b", "c"] {
                     let count: u64 = rig.read(&format!("{counter}.count")).parse().unwrap();
                     let expected = if counter == output { rate } else { 0 };
-                    assert!(count.abs_diff(expected) <= 20, "{meter} {rate} {counter}: {count}");
+                    assert!(
+                        count.abs_diff(expected) <= 20,
+                        "{meter} {rate} {counter}: {count}"
+                    );
                 }
                 let shown: f64 = rig.read("m.rate").parse().unwrap();
                 let expected = (rate * unit) as f64;
@@ -85,7 +91,10 @@ pub(super) mod tests {
     #[test]
     fn handlers_show_the_rates() {
         let mut rig = Rig::new(&format!("Idle -> m :: Meter(1000, 64000); {THREE}"));
-        assert_eq!((rig.read("m.rate"), rig.read("m.meters")), ("0".into(), "1000 64000".into()));
+        assert_eq!(
+            (rig.read("m.rate"), rig.read("m.meters")),
+            ("0".into(), "1000 64000".into())
+        );
     }
 
     #[test]
@@ -94,7 +103,10 @@ pub(super) mod tests {
             ("Meter", "too few arguments to Meter(rate, ...)"),
             ("Meter(1, x)", "argument 2 syntax error"),
             ("Meter(1, 1)", "rate 2 must be > rate 1"),
-            ("Meter(1)", "need 2 arguments, one less than the number of output ports"),
+            (
+                "Meter(1)",
+                "need 2 arguments, one less than the number of output ports",
+            ),
         ] {
             let errors = Rig::errors(&format!("Idle -> m :: {meter}; {THREE}"));
             assert!(errors.contains(message), "{errors}");

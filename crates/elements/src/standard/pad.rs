@@ -52,7 +52,9 @@ mod tests {
     #[test]
     fn padding_that_no_memory_has_room_for_drops_the_packet() {
         let mut rig = Rig::new("i :: Inject -> Pad -> c :: Collect;");
-        rig.push_with("i", &[1], |packet| packet.set_anno(anno::EXTRA_LENGTH, u32::MAX));
+        rig.push_with("i", &[1], |packet| {
+            packet.set_anno(anno::EXTRA_LENGTH, u32::MAX)
+        });
         assert!(rig.collected("c").is_empty());
         assert_eq!(rig.outstanding(), 0);
         let mut rig = Rig::new("i :: Inject -> Pad(5000, ZERO false) -> c :: Collect;");

@@ -48,7 +48,14 @@ pub struct Print {
     #[arg]
     printanno: bool,
     /// Whether anything is printed.
-    #[arg(default = true, read, write, checkbox, calm, error = "expected boolean")]
+    #[arg(
+        default = true,
+        read,
+        write,
+        checkbox,
+        calm,
+        error = "expected boolean"
+    )]
     active: bool,
     /// Whether headroom and tailroom are shown.
     #[arg]
@@ -142,7 +149,9 @@ mod tests {
 
     /// The line that `Print(arguments)` prints for `data`.
     fn line(arguments: &str, data: &[u8]) -> alloc::string::String {
-        let mut rig = Rig::new(&format!("i :: Inject -> p :: Print({arguments}) -> c :: Collect;"));
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> p :: Print({arguments}) -> c :: Collect;"
+        ));
         rig.push_with("i", data, |packet| packet.set_timestamp(1_500_000_000));
         assert_eq!(rig.data("c"), [data]);
         rig.printed().join("\n")

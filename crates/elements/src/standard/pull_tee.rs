@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn a_pull_sends_copies_to_the_push_outputs() {
-        let config = "i :: Inject -> Queue -> t :: PullTee; t -> p :: Puller; t[1] -> c :: Collect;";
+        let config =
+            "i :: Inject -> Queue -> t :: PullTee; t -> p :: Puller; t[1] -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.push_all("i", &[vec![1], vec![2], vec![3]]);
         assert_eq!(rig.pull("p", 2).len(), 2);

@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn the_router_stops_when_one_sleeps() {
-        let config = "i :: Inject -> Queue -> u :: Unqueue -> Discard; s :: InfiniteSource -> Discard;
+        let config =
+            "i :: Inject -> Queue -> u :: Unqueue -> Discard; s :: InfiniteSource -> Discard;
             QuitWatcher(s); q :: QuitWatcher(s, u);";
         let mut rig = Rig::new(config);
         rig.pause(5 * MS);

@@ -20,8 +20,15 @@ pub struct RandomBitErrors {
     #[arg(mandatory, name = "P", read, write, config, handler = "p_bit_error")]
     probability: Probability,
     /// What happens to a bit.
-    #[arg(positional, name = "KIND", default_text = "flip", read, write, config,
-        handler = "error_kind")]
+    #[arg(
+        positional,
+        name = "KIND",
+        default_text = "flip",
+        read,
+        write,
+        config,
+        handler = "error_kind"
+    )]
     change: BitChange,
     /// Whether it changes anything.
     #[arg(positional, default = true, read, write, error = "expected boolean")]
@@ -141,7 +148,10 @@ impl Element for RandomBitErrors {
         for word in words {
             let bits = self.probability.bits(random);
             if bits != 0 {
-                *word = self.change.apply(u64::from_ne_bytes(*word), bits).to_ne_bytes();
+                *word = self
+                    .change
+                    .apply(u64::from_ne_bytes(*word), bits)
+                    .to_ne_bytes();
             }
         }
         if !rest.is_empty() {
@@ -202,11 +212,17 @@ mod tests {
     #[test]
     fn handlers_show_and_change_the_arguments() {
         let mut rig = Rig::new("Idle -> r :: RandomBitErrors(0.25) -> Discard;");
-        assert_eq!((rig.read("r.p_bit_error"), rig.read("r.error_kind")), ("0.25".into(), "flip".into()));
+        assert_eq!(
+            (rig.read("r.p_bit_error"), rig.read("r.error_kind")),
+            ("0.25".into(), "flip".into())
+        );
         rig.write("r.p_bit_error", "0.5");
         rig.write("r.error_kind", "set");
         assert_eq!(rig.read("r.config"), "0.5, KIND set");
-        assert_eq!((rig.read("r.p_bit_error"), rig.read("r.error_kind")), ("0.5".into(), "set".into()));
+        assert_eq!(
+            (rig.read("r.p_bit_error"), rig.read("r.error_kind")),
+            ("0.5".into(), "set".into())
+        );
         assert!(rig.try_write("r.p_bit_error", "1.01").is_err());
         assert_eq!(rig.read("r.p_bit_error"), "0.5");
     }
@@ -216,12 +232,19 @@ mod tests {
         for (arguments, message) in [
             ("", "P: required argument missing"),
             ("1.1", "P: must be between 0 and 1"),
-            ("0.5, turn", "bad action 'turn' (must be 'set', 'clear', or 'flip')"),
+            (
+                "0.5, turn",
+                "bad action 'turn' (must be 'set', 'clear', or 'flip')",
+            ),
         ] {
             let errors = Rig::errors(&format!("Idle -> RandomBitErrors({arguments}) -> Discard;"));
             assert!(errors.contains(message), "{errors}");
         }
         let mut rig = Rig::new("Idle -> RandomBitErrors(0) -> Discard;");
-        assert!(rig.printed().concat().contains("zero bit error probability"));
+        assert!(
+            rig.printed()
+                .concat()
+                .contains("zero bit error probability")
+        );
     }
 }

@@ -154,17 +154,26 @@ mod tests {
     #[test]
     fn handlers_show_and_change_it() {
         let mut rig = Rig::new("i :: Inject -> r :: RandomSample(SAMPLE 0.25) -> c :: Collect;");
-        assert_eq!((rig.read("r.sampling_prob"), rig.read("r.drop_prob")), ("0.25".into(), "0.75".into()));
+        assert_eq!(
+            (rig.read("r.sampling_prob"), rig.read("r.drop_prob")),
+            ("0.25".into(), "0.75".into())
+        );
         rig.write("r.drop_prob", "1");
         assert_eq!(rig.read("r.config"), "SAMPLE 0, ACTIVE true");
         rig.push("i", &[1]);
-        assert_eq!((rig.data("c").len(), rig.read("r.drops"), rig.outstanding()), (0, "1".into(), 0));
+        assert_eq!(
+            (rig.data("c").len(), rig.read("r.drops"), rig.outstanding()),
+            (0, "1".into(), 0)
+        );
         rig.write("r.active", "false");
         rig.push("i", &[1]);
         assert_eq!(rig.data("c").len(), 1);
         for value in ["1.1", "-1", "x"] {
             let refused = rig.try_write("r.sampling_prob", value);
-            assert_eq!(refused, Err("Must be given a number between 0.0 and 1.0".into()));
+            assert_eq!(
+                refused,
+                Err("Must be given a number between 0.0 and 1.0".into())
+            );
         }
     }
 
@@ -174,9 +183,14 @@ mod tests {
             ("", "sampling probability must be between 0 and 1"),
             ("1.1", "sampling probability must be between 0 and 1"),
             ("DROP 1.1", "sampling probability must be between 0 and 1"),
-            ("DROP 0.5, SAMPLE 0.5", "give at most one of SAMPLE and DROP"),
+            (
+                "DROP 0.5, SAMPLE 0.5",
+                "give at most one of SAMPLE and DROP",
+            ),
         ] {
-            let errors = Rig::errors(&alloc::format!("Idle -> RandomSample({arguments}) -> Discard;"));
+            let errors = Rig::errors(&alloc::format!(
+                "Idle -> RandomSample({arguments}) -> Discard;"
+            ));
             assert!(errors.contains(message), "{errors}");
         }
     }

@@ -73,6 +73,9 @@ mod tests {
         assert_eq!(rig.data("c").len(), 1);
         assert_eq!(rig.outstanding(), 0);
         rig.write("r.rate", "7");
-        assert_eq!((rig.read("r.rate"), rig.read("r.config")), ("7".into(), "7".into()));
+        assert_eq!(
+            (rig.read("r.rate"), rig.read("r.config")),
+            ("7".into(), "7".into())
+        );
     }
 }

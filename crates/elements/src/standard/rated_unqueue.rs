@@ -87,8 +87,14 @@ mod tests {
         assert!((909..=910).contains(&count("RatedUnqueue(100, BURST_SIZE 1)")));
         assert_eq!(count("BandwidthRatedUnqueue(200Bps)"), 21);
         assert_eq!(count("BandwidthRatedUnqueue(200Bps, BURST_BYTES 5000)"), 71);
-        assert_eq!(count("BandwidthRatedUnqueue(200Bps, BURST_DURATION 25)"), 71);
-        assert_eq!(count("BandwidthRatedUnqueue(10000Bps, BURST_BYTES 100)"), 1001);
+        assert_eq!(
+            count("BandwidthRatedUnqueue(200Bps, BURST_DURATION 25)"),
+            71
+        );
+        assert_eq!(
+            count("BandwidthRatedUnqueue(10000Bps, BURST_BYTES 100)"),
+            1001
+        );
     }
 
     #[test]

@@ -26,7 +26,10 @@ pub struct Resize {
 impl Element for Resize {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let (head, tail) = (self.head.unsigned_abs() as usize, self.tail.unsigned_abs() as usize);
+        let (head, tail) = (
+            self.head.unsigned_abs() as usize,
+            self.tail.unsigned_abs() as usize,
+        );
         if self.head < 0 {
             packet.pull(head);
         } else if !packet.push(head) {
@@ -72,7 +75,10 @@ mod tests {
         rig.push("i", &[1, 2, 3]);
         assert_eq!(rig.data("c"), [[1, 2], [2, 3]]);
         rig.write("r.config", "");
-        assert_eq!((rig.read("r.head"), rig.read("r.tail")), ("0".into(), "0".into()));
+        assert_eq!(
+            (rig.read("r.head"), rig.read("r.tail")),
+            ("0".into(), "0".into())
+        );
         assert!(rig.try_write("r.head", "many").is_err());
     }
 

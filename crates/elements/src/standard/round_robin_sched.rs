@@ -113,7 +113,11 @@ mod tests {
 
     #[test]
     fn inputs_take_turns() {
-        for (most, class) in [(1, "RoundRobinSched"), (3, "RRSched"), (64, "RoundRobinSched")] {
+        for (most, class) in [
+            (1, "RoundRobinSched"),
+            (3, "RRSched"),
+            (64, "RoundRobinSched"),
+        ] {
             let mut rig = rig(class, 3);
             for (input, data) in [("i0", 1), ("i0", 2), ("i0", 3), ("i1", 11), ("i2", 21)] {
                 rig.push(input, &[data]);

@@ -43,13 +43,25 @@ mod tests {
     #[test]
     fn the_byte_is_set() {
         let mut rig = Rig::new("i :: Inject -> s :: SetAnnoByte(17, 5) -> c :: Collect;");
-        assert!(rig.printed().concat().contains("use Paint(VALUE, ANNO) instead"));
+        assert!(
+            rig.printed()
+                .concat()
+                .contains("use Paint(VALUE, ANNO) instead")
+        );
         rig.push("i", &[1]);
-        assert_eq!((rig.read("s.anno"), rig.read("s.value")), ("17".into(), "5".into()));
+        assert_eq!(
+            (rig.read("s.anno"), rig.read("s.value")),
+            ("17".into(), "5".into())
+        );
         rig.write("s.value", "255");
         rig.push("i", &[1]);
         let bytes = rig.collected("c");
-        assert!(bytes.iter().map(|packet| packet.annotations()[17]).eq([5, 255]));
+        assert!(
+            bytes
+                .iter()
+                .map(|packet| packet.annotations()[17])
+                .eq([5, 255])
+        );
         assert!(rig.try_write("s.value", "256").is_err());
         let errors = Rig::errors("Idle -> SetAnnoByte(DST_IP, 1) -> Discard;");
         assert!(errors.contains("ANNO"), "{errors}");

@@ -79,13 +79,19 @@ mod tests {
         assert_eq!(rig.collected("d")[0].timestamp(), 1_500_000_000);
         let first = rig.collected("e");
         let time = |packet: &packet::Packet| packet.anno_u64(anno::FIRST_TIMESTAMP);
-        assert_eq!((first[0].timestamp(), time(&first[0])), (0, START as u64 + 7));
+        assert_eq!(
+            (first[0].timestamp(), time(&first[0])),
+            (0, START as u64 + 7)
+        );
         assert_eq!(time(&rig.pull("p", 1)[0]), 2_000_000_000);
     }
 
     #[test]
     fn a_difference_is_not_set_here() {
         let errors = Rig::errors("Idle -> SetTimestamp(DELTA true) -> Discard;");
-        assert!(errors.contains("use SetTimestampDelta(TYPE FIRST)"), "{errors}");
+        assert!(
+            errors.contains("use SetTimestampDelta(TYPE FIRST)"),
+            "{errors}"
+        );
     }
 }

@@ -15,7 +15,10 @@ use crate::prelude::*;
 /// BandwidthShaper, RatedUnqueue, DelayShaper
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "l", live)]
-#[outputs("packets within the rate", "packets that can be pulled while output 0 gives none")]
+#[outputs(
+    "packets within the rate",
+    "packets that can be pulled while output 0 gives none"
+)]
 pub struct Shaper {
     #[delegate]
     shape: RateShape<false>,

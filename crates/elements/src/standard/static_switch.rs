@@ -43,6 +43,9 @@ mod tests {
         rig.push("i", &[1]);
         assert_eq!(rig.outstanding(), 0);
         let errors = Rig::errors(&["Inject -> s :: StaticSwitch;", TWO].concat());
-        assert!(errors.contains("OUTPUT: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("OUTPUT: required argument missing"),
+            "{errors}"
+        );
     }
 }

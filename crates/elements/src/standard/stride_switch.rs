@@ -74,7 +74,10 @@ mod tests {
         rig.write("s.tickets1", "3");
         rig.push("i", &[2]);
         assert_eq!(rig.data("b"), [[2]]);
-        assert_eq!((rig.read("s.tickets0"), rig.read("s.tickets1")), ("0".into(), "3".into()));
+        assert_eq!(
+            (rig.read("s.tickets0"), rig.read("s.tickets1")),
+            ("0".into(), "3".into())
+        );
         assert!(rig.try_write("s.tickets1", "-1").is_err());
         assert!(rig.try_write("s.tickets2", "1").is_err());
     }

@@ -53,11 +53,17 @@ impl DynamicHandlers for Suppressor {
     fn list_dynamic(&self, list: &mut HandlerList) {
         for port in 0..self.active.len() {
             let name = format!("active{port}");
-            list.read_write(name.clone()).add(name, HandlerFlags::CHECKBOX);
+            list.read_write(name.clone())
+                .add(name, HandlerFlags::CHECKBOX);
         }
     }
 
-    fn read_dynamic(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+    fn read_dynamic(
+        &mut self,
+        _: &mut Cx<'_>,
+        name: &str,
+        _: &str,
+    ) -> Result<String, HandlerError> {
         Ok(self.active[self.port(name)?].to_string())
     }
 
@@ -112,9 +118,15 @@ mod tests {
         rig.push("i", &[1]);
         rig.push("j", &[2]);
         assert_eq!((rig.data("c").len(), rig.pull("p", 1).len()), (0, 0));
-        assert_eq!((rig.read("s.active0"), rig.outstanding()), ("false".into(), 1));
+        assert_eq!(
+            (rig.read("s.active0"), rig.outstanding()),
+            ("false".into(), 1)
+        );
         rig.write("s.reset", "");
-        assert_eq!((rig.read("s.active1"), rig.pull("p", 1).len()), ("true".into(), 1));
+        assert_eq!(
+            (rig.read("s.active1"), rig.pull("p", 1).len()),
+            ("true".into(), 1)
+        );
         assert_eq!(rig.try_write("s.active0", "x"), Err("type mismatch".into()));
         assert!(rig.try_write("s.active2", "true").is_err());
     }

@@ -17,7 +17,14 @@ pub(super) const NOWHERE: usize = u32::MAX as usize;
 /// # See also
 /// StaticSwitch, PullSwitch, RoundRobinSwitch, PaintSwitch
 #[derive(Element)]
-#[element(ports = "1/-", processing = "h", segments, live, handlers, provides(Llrpcs))]
+#[element(
+    ports = "1/-",
+    processing = "h",
+    segments,
+    live,
+    handlers,
+    provides(Llrpcs)
+)]
 pub struct Switch {
     /// The output; packets are dropped if negative.
     #[arg(positional, default = 0, read, handler = "switch")]
@@ -111,7 +118,10 @@ mod tests {
         assert_eq!(rig.llrpc("s", Llrpc::GET_SWITCH, [9; 4]), Ok(one));
         assert!(rig.llrpc("s", Llrpc::SET_SWITCH, [0; 4]).is_ok());
         assert_eq!(rig.read("s.switch"), "0");
-        assert!(rig.llrpc("s", Llrpc::SET_SWITCH, 2u32.to_ne_bytes()).is_err());
+        assert!(
+            rig.llrpc("s", Llrpc::SET_SWITCH, 2u32.to_ne_bytes())
+                .is_err()
+        );
         assert!(rig.llrpc("s", Llrpc::GET_RATE, [0; 4]).is_err());
     }
 

@@ -131,7 +131,11 @@ impl Element for TimedSource {
             // From when it was due, so that delays do not add up, unless that is long past.
             let (due, now) = (self.due.after(self.interval()), cx.steady());
             let late = due.after(ARREARS_MAX) < now;
-            let due = if late { now.after(self.interval()) } else { due };
+            let due = if late {
+                now.after(self.interval())
+            } else {
+                due
+            };
             self.schedule(cx, due);
         } else if self.stop {
             cx.stop();

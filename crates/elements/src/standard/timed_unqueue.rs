@@ -60,7 +60,11 @@ mod tests {
 
     #[test]
     fn bursts_leave_at_intervals() {
-        for (class, burst) in [("TimedUnqueue(20ms)", 1), ("TimedUnqueue(20ms, 3)", 3), ("Burster(20ms)", 8)] {
+        for (class, burst) in [
+            ("TimedUnqueue(20ms)", 1),
+            ("TimedUnqueue(20ms, 3)", 3),
+            ("Burster(20ms)", 8),
+        ] {
             let config = format!("i :: Inject -> Queue -> t :: {class} -> c :: Collect;");
             let mut rig = Rig::new(&config);
             rig.run();
@@ -97,7 +101,8 @@ mod tests {
 
     #[test]
     fn long_pauses_are_not_made_up_for() {
-        let config = "InfiniteSource(LENGTH 64) -> Queue -> TimedUnqueue(100ms) -> c :: Counter -> Discard;";
+        let config =
+            "InfiniteSource(LENGTH 64) -> Queue -> TimedUnqueue(100ms) -> c :: Counter -> Discard;";
         let mut rig = Rig::new(config);
         rig.run();
         for (pause, more) in [(500, 6), (5_000, 1)] {

@@ -48,10 +48,19 @@ mod tests {
         rig.push("i", &[1, 2, 3, 4]);
         rig.push("i", &[5]);
         let cut = rig.collected("x");
-        assert_eq!((cut[0].data(), cut[0].anno(anno::EXTRA_LENGTH)), (&[1, 2][..], 2));
-        assert_eq!((cut[1].data(), cut[1].anno(anno::EXTRA_LENGTH)), (&[5][..], 0));
+        assert_eq!(
+            (cut[0].data(), cut[0].anno(anno::EXTRA_LENGTH)),
+            (&[1, 2][..], 2)
+        );
+        assert_eq!(
+            (cut[1].data(), cut[1].anno(anno::EXTRA_LENGTH)),
+            (&[5][..], 0)
+        );
         let back = rig.collected("y");
-        assert_eq!((back[0].data(), back[0].anno(anno::EXTRA_LENGTH)), (&[1, 2, 0, 0][..], 0));
+        assert_eq!(
+            (back[0].data(), back[0].anno(anno::EXTRA_LENGTH)),
+            (&[1, 2, 0, 0][..], 0)
+        );
         assert_eq!(back[1].data(), [5]);
         assert_eq!(rig.data("z"), [[1, 2, 0], [5, 0, 0]]);
         rig.write("t.nbytes", "0");
@@ -68,12 +77,18 @@ mod tests {
         let mut rig = Rig::new(config);
         rig.push("i", &[1, 2]);
         let packets = rig.collected("c");
-        assert_eq!((packets[0].data(), packets[0].anno(anno::EXTRA_LENGTH)), (&[1][..], 0));
+        assert_eq!(
+            (packets[0].data(), packets[0].anno(anno::EXTRA_LENGTH)),
+            (&[1][..], 0)
+        );
     }
 
     #[test]
     fn the_length_to_cut_to_must_be_given() {
         let errors = Rig::errors("Idle -> Truncate -> Discard;");
-        assert!(errors.contains("LENGTH: required argument missing"), "{errors}");
+        assert!(
+            errors.contains("LENGTH: required argument missing"),
+            "{errors}"
+        );
     }
 }

@@ -121,8 +121,12 @@ mod tests {
 
     #[test]
     fn handlers_change_the_arguments() {
-        let mut rig = Rig::new("i :: Inject -> Queue -> u :: Unqueue(-1, ACTIVE false) -> c :: Collect;");
-        assert_eq!((rig.read("u.burst"), rig.read("u.limit")), ("2147483647".into(), "-1".into()));
+        let mut rig =
+            Rig::new("i :: Inject -> Queue -> u :: Unqueue(-1, ACTIVE false) -> c :: Collect;");
+        assert_eq!(
+            (rig.read("u.burst"), rig.read("u.limit")),
+            ("2147483647".into(), "-1".into())
+        );
         rig.push("i", &[1]);
         rig.run();
         assert!(rig.collected("c").is_empty());

@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn wrong_packets_are_told_apart() {
-        let config = "i :: Inject -> MarkIPHeader -> k :: CheckTCPHeader(DETAILS true, VERBOSE true)
+        let config =
+            "i :: Inject -> MarkIPHeader -> k :: CheckTCPHeader(DETAILS true, VERBOSE true)
             -> c :: Collect; k[1] -> bad :: Collect;";
         let mut rig = Rig::new(config);
         let right = tcp((A, 1), (A, 2), 2, &[1, 2, 3]);
@@ -55,7 +56,13 @@ mod tests {
         changed[40] ^= 1;
         let (mut low, mut high) = (right.clone(), right.clone());
         (low[32], high[32]) = (0x40, 0x60);
-        let wrong = [udp((A, 1), (A, 2), &[]), right[..42].to_vec(), low, high, changed];
+        let wrong = [
+            udp((A, 1), (A, 2), &[]),
+            right[..42].to_vec(),
+            low,
+            high,
+            changed,
+        ];
         rig.push_all("i", &wrong);
         assert_eq!(rig.data("bad"), wrong);
         let details = "1\tnot TCP\n3\tbad packet length\n1\tbad TCP checksum\n";

@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn without_an_interval_they_stay() {
-        let mut rig = Rig::new(
-            "i :: Inject -> DynamicUDPIPEncap(1.0.0.1, 53, 2.0.0.2, 54) -> c :: Collect;",
-        );
+        let mut rig =
+            Rig::new("i :: Inject -> DynamicUDPIPEncap(1.0.0.1, 53, 2.0.0.2, 54) -> c :: Collect;");
         rig.push_all("i", &[[7].to_vec(), [8].to_vec()]);
         let data = rig.data("c");
         assert!(data.iter().all(|packet| packet[20..24] == [0, 53, 0, 54]));
-        let errors = Rig::errors("Inject -> DynamicUDPIPEncap(1.0.0.1, 53, DST_ANNO, 54) -> Collect;");
+        let errors =
+            Rig::errors("Inject -> DynamicUDPIPEncap(1.0.0.1, 53, DST_ANNO, 54) -> Collect;");
         assert!(errors.contains("DST"), "{errors}");
     }
 }

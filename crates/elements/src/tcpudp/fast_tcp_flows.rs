@@ -99,11 +99,14 @@ impl FastTCPFlows {
             flow.sent = 0;
         }
         flow.sent += 1;
-        Some((at, match flow.sent {
-            1 => SYN,
-            sent if sent == size => FIN,
-            _ => DATA,
-        }))
+        Some((
+            at,
+            match flow.sent {
+                1 => SYN,
+                sent if sent == size => FIN,
+                _ => DATA,
+            },
+        ))
     }
 
     fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {

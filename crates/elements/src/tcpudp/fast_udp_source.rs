@@ -67,7 +67,11 @@ pub struct FastUDPSource {
 impl FastUDPSource {
     /// Sets the frame's ports, moved on by as often as INTERVAL passed, and its checksum.
     fn set_ports(&mut self) {
-        let passed = self.pace.count().checked_div(self.interval.into()).unwrap_or(0) as u16;
+        let passed = self
+            .pace
+            .count()
+            .checked_div(self.interval.into())
+            .unwrap_or(0) as u16;
         let length = (self.frame.len() - UDP) as u16;
         let (ip, datagram) = self.frame.split_at_mut(UDP);
         let ip = Ipv4Packet::new_unchecked(&mut ip[IP..]);
@@ -192,7 +196,10 @@ mod tests {
         }
         assert_eq!((pulled.len(), pulled[0].network_offset()), (5, Some(14)));
         assert!(rig.pull("p", 1).is_empty());
-        assert_eq!((rig.read("s.count"), rig.read("s.rate")), ("5".into(), "5000".into()));
+        assert_eq!(
+            (rig.read("s.count"), rig.read("s.rate")),
+            ("5".into(), "5000".into())
+        );
         rig.write("s.reset", "");
         assert_eq!(rig.pull("p", 1)[0].data()[34..36], [0, 7]);
     }

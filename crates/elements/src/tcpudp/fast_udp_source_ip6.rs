@@ -111,8 +111,8 @@ impl FastUDPSourceIP6 {
             self.from_port.0.wrapping_add(raised),
             self.to_port.0.wrapping_add(raised),
         );
-        let delta = Delta::of_u16(udp.source(), ports.0)
-            + Delta::of_u16(udp.destination(), ports.1);
+        let delta =
+            Delta::of_u16(udp.source(), ports.0) + Delta::of_u16(udp.destination(), ports.1);
         udp.set_source(ports.0);
         udp.set_destination(ports.1);
         udp.update_checksum(delta);
@@ -197,7 +197,10 @@ mod tests {
     fn headers_must_fit() {
         let config = "s :: FastUDPSourceIP6(0, 1, 60, ENDS, false) -> p :: Puller;";
         let mut rig = Rig::new(&config.replace("ENDS", ENDS));
-        assert_eq!(rig.printed(), ["warning: packet length < 62, defaulting to 62"]);
+        assert_eq!(
+            rig.printed(),
+            ["warning: packet length < 62, defaulting to 62"]
+        );
         let packets: Vec<_> = rig.pull("p", 9);
         assert_eq!(packets[0].len(), 62);
         assert_eq!(packets[0].data()[60..], [0, 0]);

@@ -6,8 +6,8 @@ use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and ports of TCP and UDP packets: network address and port translation.
@@ -56,7 +56,13 @@ use crate::rewriter::sequence::Sequences;
 /// TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, ICMPRewriter,
 /// ICMPPingRewriter
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter, Connections))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter, Connections)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct IPRewriter {

@@ -75,11 +75,22 @@ mod tests {
         let packet = udp((A, 5), (B, 6), &[1]);
         let mut fragment = packet.clone();
         fragment[6] = 0x20;
-        rig.push_all("i", &[fragment.clone(), packet[..28].to_vec(), packet[..27].to_vec()]);
+        rig.push_all(
+            "i",
+            &[
+                fragment.clone(),
+                packet[..28].to_vec(),
+                packet[..27].to_vec(),
+            ],
+        );
         assert!(rig.data("c").is_empty());
-        assert_eq!(rig.printed(), ["s :: SetUDPChecksum: fragment or short packet"]);
+        assert_eq!(
+            rig.printed(),
+            ["s :: SetUDPChecksum: fragment or short packet"]
+        );
 
-        let config = "i :: Inject -> MarkIPHeader -> s :: SetUDPChecksum -> Discard; s[1] -> c :: Collect;";
+        let config =
+            "i :: Inject -> MarkIPHeader -> s :: SetUDPChecksum -> Discard; s[1] -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.push("i", &fragment);
         assert_eq!(rig.data("c"), [fragment]);

@@ -128,14 +128,22 @@ impl StatelessTCPResponder {
         if done > self.data.len() {
             // The peer has all, and our FIN.
             let silent = tcp.payload().is_empty() && !fin;
-            return if silent { Err(Silence::Done) } else { Ok(answer) };
+            return if silent {
+                Err(Silence::Done)
+            } else {
+                Ok(answer)
+            };
         }
         let most = mss.min(tcp.window().into()) as usize;
         let data = self.data.get(done..).unwrap_or_default();
         let last = data.len() <= most;
         Ok(Answer {
             data: data.get(..most).unwrap_or(data),
-            flags: if last { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK },
+            flags: if last {
+                TcpFlags::ACK | TcpFlags::FIN
+            } else {
+                TcpFlags::ACK
+            },
             ..answer
         })
     }
@@ -309,7 +317,10 @@ mod tests {
             assert!(exchange(&mut rig, &packet).is_none());
         }
         assert!(exchange(&mut rig, &segment(0x04, (1, 0), None)).is_none());
-        assert_eq!((rig.read("r.evil"), rig.read("r.resets")), ("4".into(), "1".into()));
+        assert_eq!(
+            (rig.read("r.evil"), rig.read("r.resets")),
+            ("4".into(), "1".into())
+        );
         rig.push("i", &udp(CLIENT, SERVER, &[1]));
         assert_eq!(rig.data("other").len(), 1);
     }

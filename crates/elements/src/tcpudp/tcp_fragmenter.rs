@@ -208,7 +208,10 @@ mod tests {
             });
             assert_eq!(rig.data("c").len(), segments, "{limit}");
         }
-        assert_eq!((rig.read("f.count"), rig.read("f.fragmented_count")), ("3".into(), "1".into()));
+        assert_eq!(
+            (rig.read("f.count"), rig.read("f.fragmented_count")),
+            ("3".into(), "1".into())
+        );
     }
 
     #[test]
@@ -220,6 +223,9 @@ mod tests {
         rig.push_all("i", &packets);
         assert_eq!(rig.data("c"), packets);
         let errors = Rig::errors("Inject -> TCPFragmenter(MTU 0) -> Collect;");
-        assert!(errors.contains("At least one of MTU and MTU_ANNO must be set"), "{errors}");
+        assert!(
+            errors.contains("At least one of MTU and MTU_ANNO must be set"),
+            "{errors}"
+        );
     }
 }

@@ -22,7 +22,12 @@ pub struct TCPIPSend {
     task: Option<TaskId>,
 }
 
-fn packet(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), numbers: (u32, u32), flags: u8) -> [u8; 40] {
+fn packet(
+    source: (Ipv4Addr, u16),
+    destination: (Ipv4Addr, u16),
+    numbers: (u32, u32),
+    flags: u8,
+) -> [u8; 40] {
     let mut bytes = [0; 40];
     let header = Ipv4Header {
         tos: 0,
@@ -83,7 +88,8 @@ impl TCPIPSend {
         let (mut source, mut destination) = (nobody, nobody);
         let (mut numbers, mut flags, mut count, mut stop) = ((0, 0), 0, 1, false);
         router::parse_words(cx, value, |args| {
-            args.read().mandatory_positional("SRC", &mut source.0)
+            args.read()
+                .mandatory_positional("SRC", &mut source.0)
                 .mandatory_positional_with("SPORT", Port::TCP, &mut source.1)
                 .mandatory_positional("DST", &mut destination.0)
                 .mandatory_positional_with("DPORT", Port::TCP, &mut destination.1)
@@ -150,7 +156,11 @@ mod tests {
         assert_eq!(rig.data("c").len(), 1);
         rig.write("s.send", "1.0.0.1 1000 2.0.0.2 80 1 2 18 0");
         assert!(rig.data("c").is_empty());
-        for wrong in ["", "1.0.0.1 1000 2.0.0.2 80 1 2 256", "x 1000 2.0.0.2 80 1 2 18"] {
+        for wrong in [
+            "",
+            "1.0.0.1 1000 2.0.0.2 80 1 2 256",
+            "x 1000 2.0.0.2 80 1 2 18",
+        ] {
             assert!(rig.try_write("s.send", wrong).is_err(), "{wrong:?}");
         }
     }

@@ -4,8 +4,8 @@ use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -31,7 +31,13 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// # See also
 /// IPRewriter, IPRewriterPatterns
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter, Connections))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter, Connections)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct TCPRewriter {
@@ -173,11 +179,7 @@ pub(super) fn show(flow: &Flow, direction: Direction, sequences: &Sequences) -> 
 }
 
 /// Answers what a connection, as `text` gives it, is rewritten to.
-pub(super) fn lookup(
-    base: &mut Base,
-    cx: &mut Cx<'_>,
-    text: &str,
-) -> Result<String, HandlerError> {
+pub(super) fn lookup(base: &mut Base, cx: &mut Cx<'_>, text: &str) -> Result<String, HandlerError> {
     let names = cx.names();
     let words = click::config::split_space(text);
     let [source, from, destination, to] = &words[..] else {

@@ -104,7 +104,9 @@ mod tests {
     use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
-        Rig::new(&format!("i :: Inject -> e :: UDPIP6Encap({args}) -> c :: Collect;"))
+        Rig::new(&format!(
+            "i :: Inject -> e :: UDPIP6Encap({args}) -> c :: Collect;"
+        ))
     }
 
     #[test]
@@ -130,7 +132,10 @@ mod tests {
         rig.write("e.dst", "DST_ANNO");
         rig.write("e.dport", "81");
         assert_eq!(rig.read("e.config"), "2001:db8::3, 80, DST_ANNO, 81");
-        assert_eq!((rig.read("e.dst"), rig.read("e.dport")), ("DST_ANNO".into(), "81".into()));
+        assert_eq!(
+            (rig.read("e.dst"), rig.read("e.dport")),
+            ("DST_ANNO".into(), "81".into())
+        );
         rig.push_with("i", &[], |packet| packet.set_dst_ip6(addr("2001:db8::7")));
         let expected = udp((addr("2001:db8::3"), 80), (addr("2001:db8::7"), 81), &[]);
         assert_eq!(rig.data("c")[0][8..], expected[8..]);

@@ -128,7 +128,9 @@ mod tests {
     use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
-        Rig::new(&format!("i :: Inject -> e :: UDPIPEncap({args}) -> c :: Collect;"))
+        Rig::new(&format!(
+            "i :: Inject -> e :: UDPIPEncap({args}) -> c :: Collect;"
+        ))
     }
 
     #[test]
@@ -142,7 +144,10 @@ mod tests {
             let made = packets[0].data();
             assert_eq!(made[20..], expected[20..]);
             assert_eq!(crate::testing::checksum(&made[..20]), 0);
-            assert_eq!((made[2..4].to_vec(), made[8]), (expected[2..4].to_vec(), 250));
+            assert_eq!(
+                (made[2..4].to_vec(), made[8]),
+                (expected[2..4].to_vec(), 250)
+            );
             assert_eq!(made[5], length as u8);
             assert_eq!(packets[0].dst_ip(), b);
             assert_eq!(packets[0].transport_offset(), Some(20));
@@ -152,7 +157,9 @@ mod tests {
     #[test]
     fn annotation_and_no_checksum() {
         let mut rig = rig("1.0.0.1, 53, DST_ANNO, 99, false");
-        rig.push_with("i", &[1], |packet| packet.set_dst_ip(Ipv4Addr::new(9, 8, 7, 6)));
+        rig.push_with("i", &[1], |packet| {
+            packet.set_dst_ip(Ipv4Addr::new(9, 8, 7, 6))
+        });
         let packet = rig.data("c").remove(0);
         assert_eq!(packet[16..20], [9, 8, 7, 6]);
         assert_eq!(packet[26..28], [0, 0]);
@@ -166,7 +173,10 @@ mod tests {
         rig.write("e.dst", "DST_ANNO");
         rig.write("e.dport", "81");
         assert_eq!(rig.read("e.config"), "3.0.0.3, 80, DST_ANNO, 81");
-        assert_eq!((rig.read("e.dst"), rig.read("e.dport")), ("DST_ANNO".into(), "81".into()));
+        assert_eq!(
+            (rig.read("e.dst"), rig.read("e.dport")),
+            ("DST_ANNO".into(), "81".into())
+        );
         assert!(rig.try_write("e.dst", "zork").is_err());
         let errors = Rig::errors("Inject -> UDPIPEncap(1.1.1.1, 1, zork, 1) -> Collect;");
         assert!(errors.contains("bad DST"), "{errors}");

@@ -1,12 +1,12 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation, nanoseconds};
-use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::checksums::DCCP;
+use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::Scheme;
-use crate::rewriter::scratch::Identity;
 use crate::rewriter::rewriter_methods;
+use crate::rewriter::scratch::Identity;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -32,7 +32,13 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// # See also
 /// IPRewriter, TCPRewriter, IPRewriterPatterns
 #[derive(Element)]
-#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[element(
+    ports = "1-/1-",
+    processing = "h",
+    segments,
+    handlers,
+    provides(Rewriter)
+)]
 #[inputs("one for each specification")]
 #[outputs("as many as the specifications name")]
 pub struct UDPRewriter {
@@ -128,9 +134,7 @@ impl Element for UDPRewriter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let times = UdpTimes {
             udp_timeout: self.timeout.or(self.times.udp_timeout),
-            udp_streaming_timeout: self
-                .streaming_timeout
-                .or(self.times.udp_streaming_timeout),
+            udp_streaming_timeout: self.streaming_timeout.or(self.times.udp_streaming_timeout),
             udp_guarantee: self.guarantee.or(self.times.udp_guarantee),
         };
         let tables = alloc::vec![times.table()];

@@ -61,7 +61,8 @@ impl QueueYankTest {
             }
         }
         storage.push(cx, 0, &mut batch);
-        let is_wanted = |packet: &Packet| packet.data().iter().any(|b| wanted.as_bytes().contains(b));
+        let is_wanted =
+            |packet: &Packet| packet.data().iter().any(|b| wanted.as_bytes().contains(b));
         let yanked = storage.yank(cx, most, is_wanted);
         let yanked = letters(cx, yanked.into_iter());
         storage.pull(cx, 0, &mut batch, LETTERS.len());
@@ -90,7 +91,9 @@ impl Element for QueueYankTest {
                 if storage.len() > 0 || storage.free() < LETTERS.len() {
                     return Err("the queue is to be empty, and to hold five packets".into());
                 }
-                TESTS.into_iter().try_for_each(|test| Self::test(cx, storage, test))
+                TESTS
+                    .into_iter()
+                    .try_for_each(|test| Self::test(cx, storage, test))
             })
         });
         let declaration = cx.declaration();

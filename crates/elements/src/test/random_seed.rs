@@ -76,13 +76,19 @@ mod tests {
         assert_eq!(first[..5], [2, 1, 2, 2, 2]);
         assert_ne!(choices(&mut rig), first);
         rig.write("x.seed", "1");
-        assert_eq!((choices(&mut rig), rig.read("x.seed")), (first.clone(), "1".into()));
+        assert_eq!(
+            (choices(&mut rig), rig.read("x.seed")),
+            (first.clone(), "1".into())
+        );
         rig.write("x.seed", "5");
         assert_ne!(choices(&mut rig), first);
         rig.write("x.config", "1");
         assert_eq!(choices(&mut rig), first);
         rig.write("x.seed", "");
-        assert_eq!((rig.read("x.seed"), rig.read("x.config")), Default::default());
+        assert_eq!(
+            (rig.read("x.seed"), rig.read("x.config")),
+            Default::default()
+        );
         assert!(rig.try_write("x.seed", "y").is_err());
     }
 }

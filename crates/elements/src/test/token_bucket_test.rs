@@ -87,10 +87,16 @@ type BucketTest = (&'static str, fn() -> bool);
 const TESTS: [BucketTest; 6] = [
     ("a bucket gives what it holds", gives_what_it_holds),
     ("a bucket is filled at its rate", is_filled_at_its_rate),
-    ("a bucket holds the income of a tick", holds_the_income_of_a_tick),
+    (
+        "a bucket holds the income of a tick",
+        holds_the_income_of_a_tick,
+    ),
     ("a bucket holds as much as fits", holds_as_much_as_fits),
     ("a bucket is ready when it says", is_ready_when_it_says),
-    ("a bucket without income stays empty", stays_empty_without_income),
+    (
+        "a bucket without income stays empty",
+        stays_empty_without_income,
+    ),
 ];
 
 impl Element for TokenBucketTest {

@@ -109,7 +109,10 @@ mod tests {
             c :: C -> Discard; StaticThreadSched(c -1);";
         let mut rig = Rig::new(config);
         rig.run();
-        assert_eq!((rig.read("c/s.home_thread"), rig.read("c/s.count")), ("-1".into(), "0".into()));
+        assert_eq!(
+            (rig.read("c/s.home_thread"), rig.read("c/s.count")),
+            ("-1".into(), "0".into())
+        );
         rig.write("c/s.home_thread", "0");
         rig.run();
         assert_eq!(rig.read("c/s.count"), "3");

@@ -223,7 +223,9 @@ impl Element for ChatterSocket {
         match self.kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let mut port = TcpPort(0);
-                args.read().mandatory_positional("PORT", &mut port).complete()?;
+                args.read()
+                    .mandatory_positional("PORT", &mut port)
+                    .complete()?;
                 self.place = Place::Tcp(port.0);
             }
             "UNIX" => self.place = Place::Unix(unix_path(args)?),
@@ -345,17 +347,22 @@ mod tests {
         rig.push("j", &[1]);
         rig.push("i", &[1]);
         let received = receive(&mut rig, &mut client, "\n");
-        assert!(received.starts_with("here: 1.0.0.1.1 > 2.0.0.2.2"), "{received}");
+        assert!(
+            received.starts_with("here: 1.0.0.1.1 > 2.0.0.2.2"),
+            "{received}"
+        );
         let printed = rig.printed();
-        assert!(printed.len() == 1 && printed[0].starts_with("there"), "{printed:?}");
+        assert!(
+            printed.len() == 1 && printed[0].starts_with("there"),
+            "{printed:?}"
+        );
     }
 
     #[test]
     fn a_client_that_takes_nothing_is_disconnected() {
         let socket = TempFile::new("backlog");
-        let config = format!(
-            "ChatterSocket(UNIX, \"{socket}\"); i :: Inject -> Print(x, 1500) -> Discard;"
-        );
+        let config =
+            format!("ChatterSocket(UNIX, \"{socket}\"); i :: Inject -> Print(x, 1500) -> Discard;");
         let mut rig = Rig::new(&config);
         let client = connect(&socket);
         run_until(&mut rig, |rig| rig.router.watches().len() == 2);
@@ -387,6 +394,9 @@ mod tests {
         let errors = Rig::errors("ChatterSocket(PIGEON, 1);");
         assert!(errors.contains("unknown socket type 'PIGEON'"), "{errors}");
         let errors = Rig::errors("ChatterSocket(UNIX, /nowhere/at/all);");
-        assert!(errors.contains("bind: No such file or directory"), "{errors}");
+        assert!(
+            errors.contains("bind: No such file or directory"),
+            "{errors}"
+        );
     }
 }

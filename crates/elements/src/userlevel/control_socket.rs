@@ -131,8 +131,16 @@ impl ControlSocket {
     fn listen(&mut self) -> io::Result<()> {
         let listener = match &mut self.place {
             Place::Tcp(port, more) => {
-                let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-                let last = if *more { port.saturating_add(PORTS_TRIED) } else { *port };
+                let address = if self.local {
+                    Ipv4Addr::LOCALHOST
+                } else {
+                    Ipv4Addr::UNSPECIFIED
+                };
+                let last = if *more {
+                    port.saturating_add(PORTS_TRIED)
+                } else {
+                    *port
+                };
                 let (listener, found) = Listener::tcp(address, *port, last)?;
                 (*port, *more) = (found, false);
                 listener
@@ -303,7 +311,8 @@ impl Element for ControlSocket {
         self.place = match self.kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let mut port = String::new();
-                args.read().mandatory_positional_with("PORT", WordArg, &mut port)
+                args.read()
+                    .mandatory_positional_with("PORT", WordArg, &mut port)
                     .complete()?;
                 let Some((port, more)) = parse_port(&port, cx) else {
                     return Err(args.fail("PORT requires TCP port"));
@@ -410,7 +419,8 @@ mod tests {
     #[test]
     fn clients_read_and_write_handlers() {
         let socket = TempFile::new("control");
-        let config = format!("s :: ControlSocket(UNIX, \"{socket}\"); Idle -> p :: Paint(3) -> Discard;");
+        let config =
+            format!("s :: ControlSocket(UNIX, \"{socket}\"); Idle -> p :: Paint(3) -> Discard;");
         let mut rig = Rig::new(&config);
         assert_eq!(rig.read("s.filename"), format!("{socket}"));
         assert!(rig.try_read("s.port").is_err());

@@ -194,7 +194,8 @@ impl FromDump {
             End::Inactive => self.active = false,
             End::Call(call) if call.element == Some(cx.id()) => {
                 // The element itself is at work.
-                if let Err(HandlerError::Failed(error)) = self.write_handler(cx, &call.handler, &call.value)
+                if let Err(HandlerError::Failed(error)) =
+                    self.write_handler(cx, &call.handler, &call.value)
                 {
                     cx.chatter(error);
                 }

@@ -137,7 +137,10 @@ impl Element for FromHost {
         if !(68..=65535).contains(&self.mtu) {
             return Err(args.fail("MTU must be from 68 to 65535"));
         }
-        if self.address.is_some_and(|address| address.length().is_none()) {
+        if self
+            .address
+            .is_some_and(|address| address.length().is_none())
+        {
             return Err(args.fail("DST must be an address with a prefix, such as 192.0.2.1/24"));
         }
         // An Ethernet header, and a VLAN tag.
@@ -201,10 +204,20 @@ mod tests {
         namespace.within(|| {
             let mut rig = Rig::new(CONFIG);
             assert_eq!(rig.read("f.dev_name"), "fake0");
-            assert!(namespace.ip("link show fake0").contains("02:00:00:00:00:01"));
-            assert!(namespace.ip("route").contains("default via 192.0.2.2 dev fake0"));
+            assert!(
+                namespace
+                    .ip("link show fake0")
+                    .contains("02:00:00:00:00:01")
+            );
+            assert!(
+                namespace
+                    .ip("route")
+                    .contains("default via 192.0.2.2 dev fake0")
+            );
             let socket = UdpSocket::bind("192.0.2.1:5000").unwrap();
-            socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_millis(1)))
+                .unwrap();
             // By the default route, which leads to the router.
             socket.send_to(b"echo", "203.0.113.1:6000").unwrap();
             let (mut room, mut heard) = ([0; 100], 0);
@@ -252,9 +265,18 @@ mod tests {
             };
             let requires = "ToHost(x) requires an initialized FromHost with the same dev_name";
             error("Idle -> ToHost(x);", requires);
-            error("FromHost(x, 10.0.0.1/8, GATEWAY 11.0.0.1) -> Discard;", "bad GATEWAY");
-            error("FromHost(lo) -> Discard;", "/dev/net/tun for lo: Invalid argument; name");
-            error("FromHost(x, HEADROOM 9000) -> Discard;", "HEADROOM too large");
+            error(
+                "FromHost(x, 10.0.0.1/8, GATEWAY 11.0.0.1) -> Discard;",
+                "bad GATEWAY",
+            );
+            error(
+                "FromHost(lo) -> Discard;",
+                "/dev/net/tun for lo: Invalid argument; name",
+            );
+            error(
+                "FromHost(x, HEADROOM 9000) -> Discard;",
+                "HEADROOM too large",
+            );
         });
     }
 }

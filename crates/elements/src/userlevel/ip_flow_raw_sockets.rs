@@ -190,7 +190,11 @@ impl IPFlowRawSockets {
         match self.inlet.receive(cx, |room| recvfrom(socket, room, flags)) {
             Ok(Some((mut packet, _))) => {
                 flow.used = cx.steady();
-                if LinkType::RAW.force_ip(&mut packet) { cx.emit(0, packet) } else { cx.kill(packet) }
+                if LinkType::RAW.force_ip(&mut packet) {
+                    cx.emit(0, packet)
+                } else {
+                    cx.kill(packet)
+                }
                 true
             }
             Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
@@ -301,7 +305,9 @@ mod tests {
         namespace.within(|| {
             let [one, two] = [5000, 5001].map(|port| {
                 let socket = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-                socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+                socket
+                    .set_read_timeout(Some(Duration::from_secs(2)))
+                    .unwrap();
                 socket
             });
             let mut rig = Rig::new(CONFIG);
@@ -351,7 +357,10 @@ mod tests {
     #[test]
     fn packets_without_flow_are_dropped() {
         let mut rig = Rig::new(CONFIG);
-        rig.push("i", &udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), &[]));
+        rig.push(
+            "i",
+            &udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), &[]),
+        );
         let mut packet = udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), &[]);
         packet[9] = 1;
         rig.push_with("i", &packet, |packet| packet.set_anno(AGGREGATE, 7));

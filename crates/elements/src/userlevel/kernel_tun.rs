@@ -59,7 +59,11 @@ mod tests {
         let mut command = Command::new("ip");
         let command = command.args(["netns", "exec", namespace.name()]);
         let arguments = ["ping", "-c", "1", "-W", "2", address];
-        let mut child = command.args(arguments).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut status = None;
         run_until(rig, |_| {
             status = child.try_wait().unwrap();
@@ -75,7 +79,11 @@ mod tests {
                 -> ICMPPingResponder -> t; t[1] -> o :: Counter -> Discard;";
             let mut rig = Rig::new(config);
             assert!(namespace.ip("link show weirtun").contains("mtu 1400"));
-            assert!(namespace.ip("route").contains("default via 192.0.2.2 dev weirtun"));
+            assert!(
+                namespace
+                    .ip("route")
+                    .contains("default via 192.0.2.2 dev weirtun")
+            );
             assert!(ping(&mut rig, namespace, "192.0.2.77"));
             assert_ne!(rig.read("t.packets"), "0");
             assert_eq!(rig.read("t.dev_name"), "weirtun");
@@ -121,7 +129,9 @@ mod tests {
                 -> KernelTun(192.0.2.1/24) -> Discard;";
             let mut rig = Rig::new(config);
             let socket = UdpSocket::bind("192.0.2.1:5000").unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_secs(2)))
+                .unwrap();
             rig.push("i", b"datagram");
             rig.run();
             let mut room = [0; 100];
@@ -136,8 +146,17 @@ mod tests {
             assert!(errors.contains(text), "{errors}");
         };
         error("KernelTun(10.0.0.1/8, 11.0.0.1) -> Discard;", "bad GATEWAY");
-        error("KernelTun(10.0.0.1/8, BURST 0) -> Discard;", "BURST must be >= 1");
-        error("KernelTap(10.0.0.1/8, MTU 19) -> Discard;", "MTU must be greater than 20");
-        error("KernelTap(10.0.0.1/8, HEADROOM 9000) -> Discard;", "HEADROOM too big");
+        error(
+            "KernelTun(10.0.0.1/8, BURST 0) -> Discard;",
+            "BURST must be >= 1",
+        );
+        error(
+            "KernelTap(10.0.0.1/8, MTU 19) -> Discard;",
+            "MTU must be greater than 20",
+        );
+        error(
+            "KernelTap(10.0.0.1/8, HEADROOM 9000) -> Discard;",
+            "HEADROOM too big",
+        );
     }
 }

@@ -44,7 +44,12 @@ nix::setsockopt_impl!(
 /// # See also
 /// Socket, RawSocket
 #[derive(Element)]
-#[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", provides(Descriptors))]
+#[element(
+    ports = "0-1/0-1",
+    processing = "a/h",
+    flow = "x/y",
+    provides(Descriptors)
+)]
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct McastSocket {
@@ -91,7 +96,14 @@ impl McastSocket {
             move |errno| call_failed(call, &place, errno)
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let new = || socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP));
+        let new = || {
+            socket_with(
+                AddressFamily::INET,
+                SocketType::DGRAM,
+                flags,
+                Some(ipproto::UDP),
+            )
+        };
         let receiver = new().map_err(at("socket"))?;
         let sender = new().map_err(at("socket"))?;
         if let Ok(size) = usize::try_from(self.send_buffer) {
@@ -128,7 +140,10 @@ impl McastSocket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) {
-        for socket in [self.receiver.take(), self.sender.take()].into_iter().flatten() {
+        for socket in [self.receiver.take(), self.sender.take()]
+            .into_iter()
+            .flatten()
+        {
             cx.watch(socket.as_raw_fd(), false, false);
         }
         self.outlet.clear(cx);
@@ -207,7 +222,9 @@ impl Element for McastSocket {
             return Err(args.fail(text));
         }
         self.group = Some(SocketAddrV4::new(self.group_address, self.group_port.0));
-        let source = self.source_address.filter(|source| !source.is_unspecified());
+        let source = self
+            .source_address
+            .filter(|source| !source.is_unspecified());
         self.source = source.map(|source| SocketAddrV4::new(source, self.source_port.0));
         self.inlet.timestamp = self.timestamp;
         self.inlet.check(args)
@@ -318,7 +335,8 @@ mod tests {
         namespace.ip("address add 192.0.2.1/24 dev veth0");
         namespace.within(|| {
             let other = CONFIG.replace("127.0.0.1", "192.0.2.1");
-            let (mut here, mut near, mut far) = (Rig::new(CONFIG), Rig::new(CONFIG), Rig::new(&other));
+            let (mut here, mut near, mut far) =
+                (Rig::new(CONFIG), Rig::new(CONFIG), Rig::new(&other));
             far.push("i", b"by veth0");
             near.push("i", b"by lo");
             let mut received = Vec::new();
@@ -347,7 +365,10 @@ mod tests {
                 whole.len() == 2 && cut.len() == 2
             });
             assert_eq!(whole[1].data(), b"twotwo");
-            assert_eq!((cut[1].data(), cut[1].anno(EXTRA_LENGTH)), (&b"twotw"[..], 1));
+            assert_eq!(
+                (cut[1].data(), cut[1].anno(EXTRA_LENGTH)),
+                (&b"twotw"[..], 1)
+            );
             assert_eq!(rig.read("q.length"), "0");
             drop((plain, group));
         });
@@ -359,11 +380,17 @@ mod tests {
             let errors = Rig::errors(config);
             assert!(errors.contains(text), "{errors}");
         };
-        error("McastSocket(10.0.0.1, 1) -> Discard;", "MCASTIP must be a multicast address");
+        error(
+            "McastSocket(10.0.0.1, 1) -> Discard;",
+            "MCASTIP must be a multicast address",
+        );
         error(
             "McastSocket(233.252.0.0, 4321, 203.0.113.9) -> Discard;",
             "bind 203.0.113.9:0: Cannot assign requested address; give the host that address",
         );
-        error("McastSocket(233.252.0.0, 1, SNAPLEN 0) -> Discard;", "SNAPLEN must be from 1");
+        error(
+            "McastSocket(233.252.0.0, 1, SNAPLEN 0) -> Discard;",
+            "SNAPLEN must be from 1",
+        );
     }
 }

@@ -168,7 +168,9 @@ impl ProgressBar {
             size: self.size,
             relative: self.size_calls.is_empty(),
             done: self.is_done(),
-            elapsed: now.since(self.clock.start).saturating_sub(self.clock.stalled),
+            elapsed: now
+                .since(self.clock.start)
+                .saturating_sub(self.clock.stalled),
             stalls: waited >= STALL,
             columns,
         }
@@ -192,7 +194,11 @@ impl ProgressBar {
         let line = self.line(cx, columns());
         // A terminal that went away is no reason to stop.
         let _ = io::stderr().write_all(line.as_bytes());
-        if self.is_done() { self.active = false } else { self.resume(cx, interval) }
+        if self.is_done() {
+            self.active = false
+        } else {
+            self.resume(cx, interval)
+        }
     }
 
     /// Draws the bar a last time.
@@ -332,9 +338,15 @@ mod tests {
             p :: ProgressBar(c.count c.byte_count, FIXED_SIZE 10, BANNER b);";
         let mut rig = Rig::new(config);
         assert_eq!(rig.read("p.poshandler"), "c.count c.byte_count");
-        assert_eq!((rig.read("p.size"), rig.read("p.banner")), ("10".into(), "b".into()));
+        assert_eq!(
+            (rig.read("p.size"), rig.read("p.banner")),
+            ("10".into(), "b".into())
+        );
         rig.write("p.sizehandler", "c.count");
-        assert_eq!((rig.read("p.size"), rig.read("p.sizehandler")), ("-1".into(), "c.count".into()));
+        assert_eq!(
+            (rig.read("p.size"), rig.read("p.sizehandler")),
+            ("-1".into(), "c.count".into())
+        );
         // Without a terminal nothing is drawn, and nothing keeps the router awake.
         rig.write("p.reset", "");
         rig.write("p.mark_done", "");

@@ -78,7 +78,13 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
 /// # See also
 /// Socket, IPFlowRawSockets, FromDevice
 #[derive(Element)]
-#[element(ports = "0-1/0-1", processing = "l/h", flow = "x/y", raw, provides(Descriptors))]
+#[element(
+    ports = "0-1/0-1",
+    processing = "l/h",
+    flow = "x/y",
+    raw,
+    provides(Descriptors)
+)]
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct RawSocket {
@@ -126,7 +132,11 @@ impl RawSocket {
         let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
         match self.inlet.receive(cx, |room| recvfrom(socket, room, flags)) {
             Ok(Some((mut packet, _))) => {
-                if LinkType::RAW.force_ip(&mut packet) { cx.emit(0, packet) } else { cx.kill(packet) }
+                if LinkType::RAW.force_ip(&mut packet) {
+                    cx.emit(0, packet)
+                } else {
+                    cx.kill(packet)
+                }
                 true
             }
             Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
@@ -142,7 +152,9 @@ impl RawSocket {
 fn send_or_say(socket: &OwnedFd, cx: &mut Cx<'_>, packet: &Packet) -> Sent {
     if packet.len() < 20 {
         let (declaration, length) = (cx.declaration(), packet.len());
-        cx.chatter(format_args!("{declaration}: runt IP packet ({length} bytes)"));
+        cx.chatter(format_args!(
+            "{declaration}: runt IP packet ({length} bytes)"
+        ));
         return Sent::Done;
     }
     send_raw(socket, packet).unwrap_or_else(|errno| {
@@ -212,7 +224,9 @@ impl Element for RawSocket {
         let Some(socket) = &self.socket else {
             return Ran::Nothing;
         };
-        let ran = self.outlet.run(cx, |cx, packet| send_or_say(socket, cx, packet));
+        let ran = self
+            .outlet
+            .run(cx, |cx, packet| send_or_say(socket, cx, packet));
         match self.timer.filter(|_| self.outlet.waits()) {
             // The device's queue is full: that the socket has room says nothing.
             Some(timer) => {
@@ -238,7 +252,9 @@ mod tests {
         namespace.ip("link set lo up");
         namespace.within(|| {
             let plain = UdpSocket::bind("127.0.0.1:5000").unwrap();
-            plain.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            plain
+                .set_read_timeout(Some(Duration::from_secs(2)))
+                .unwrap();
             let config = "i :: Inject -> Queue -> RawSocket(UDP, 5001) -> c :: Collect;";
             let mut rig = Rig::new(config);
             let local = [127, 0, 0, 1].into();
@@ -256,9 +272,15 @@ mod tests {
             });
             // What was sent came back over the loopback too.
             assert_eq!(&packets[1].data()[28..], b"back");
-            assert_eq!((packets[1].network_offset(), packets[1].dst_ip()), (Some(0), local));
+            assert_eq!(
+                (packets[1].network_offset(), packets[1].dst_ip()),
+                (Some(0), local)
+            );
             let printed = rig.printed();
-            assert!(printed[0].ends_with("RawSocket: runt IP packet (19 bytes)"), "{printed:?}");
+            assert!(
+                printed[0].ends_with("RawSocket: runt IP packet (19 bytes)"),
+                "{printed:?}"
+            );
         });
     }
 

@@ -55,7 +55,13 @@ enum Kind {
 /// # See also
 /// RawSocket, McastSocket, Reframe
 #[derive(Element)]
-#[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", raw, provides(Descriptors))]
+#[element(
+    ports = "0-1/0-1",
+    processing = "a/h",
+    flow = "x/y",
+    raw,
+    provides(Descriptors)
+)]
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct Socket {
@@ -123,7 +129,11 @@ impl Socket {
 
     /// The descriptor that bytes are sent and received by.
     fn active(&self) -> Option<&OwnedFd> {
-        if self.is_stream() && !self.client { self.connection.as_ref() } else { self.socket.as_ref() }
+        if self.is_stream() && !self.client {
+            self.connection.as_ref()
+        } else {
+            self.socket.as_ref()
+        }
     }
 
     /// Whether a server takes what comes from an address.
@@ -178,7 +188,9 @@ impl Socket {
             let (fd, from) = (connection.as_raw_fd(), from.as_ref().map(Place::colon));
             let word = if allowed { "opened" } else { "denied" };
             let from = from.unwrap_or_default();
-            cx.chatter(format_args!("{declaration}: {word} connection {fd} from {from}"));
+            cx.chatter(format_args!(
+                "{declaration}: {word} connection {fd} from {from}"
+            ));
         }
         if allowed {
             self.connection = Some(connection);
@@ -190,7 +202,11 @@ impl Socket {
     /// Ends the connection, or a client's socket.
     fn close(&mut self, cx: &mut Cx<'_>, why: Option<Errno>) {
         let served = self.is_stream() && !self.client;
-        let closed = if served { self.connection.take() } else { self.socket.take() };
+        let closed = if served {
+            self.connection.take()
+        } else {
+            self.socket.take()
+        };
         let Some(closed) = closed else {
             return;
         };
@@ -210,11 +226,19 @@ impl Socket {
     /// Receives one packet; false if none is there.
     fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
         let (stream, served) = (self.is_stream(), !self.client);
-        let active = if stream && served { self.connection.as_ref() } else { self.socket.as_ref() };
+        let active = if stream && served {
+            self.connection.as_ref()
+        } else {
+            self.socket.as_ref()
+        };
         let Some(socket) = active else {
             return false;
         };
-        let flags = if stream { RecvFlags::DONTWAIT } else { RecvFlags::DONTWAIT | RecvFlags::TRUNC };
+        let flags = if stream {
+            RecvFlags::DONTWAIT
+        } else {
+            RecvFlags::DONTWAIT | RecvFlags::TRUNC
+        };
         let received = self.inlet.receive(cx, |room| recvfrom(socket, room, flags));
         match received {
             Ok(Some((packet, _))) if stream && packet.is_empty() => {
@@ -367,7 +391,10 @@ impl Element for Socket {
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.outlet.clear(cx);
-        for socket in [self.connection.take(), self.socket.take()].into_iter().flatten() {
+        for socket in [self.connection.take(), self.socket.take()]
+            .into_iter()
+            .flatten()
+        {
             cx.watch(socket.as_raw_fd(), false, false);
             // A child of this process may have the descriptor too.
             let _ = shutdown(&socket, Shutdown::Both);

@@ -131,7 +131,11 @@ impl ToDump {
     /// Adds a packet to what is to be written.
     #[inline]
     fn add(&mut self, cx: &Cx<'_>, packet: &Packet) {
-        let extra = if self.extra_length { packet.anno(EXTRA_LENGTH) } else { 0 };
+        let extra = if self.extra_length {
+            packet.anno(EXTRA_LENGTH)
+        } else {
+            0
+        };
         let length = packet.len() as u32;
         let captured = length.min(self.snaplen);
         let time = match packet.timestamp() {
@@ -240,7 +244,12 @@ impl Element for ToDump {
             Sink::Stdout(io::stdout())
         } else {
             let mut options = File::options();
-            match options.write(true).create(true).truncate(false).open(&self.filename) {
+            match options
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&self.filename)
+            {
                 Ok(file) => Sink::Untouched(file),
                 Err(error) => {
                     let error = format!("{}: {}", self.filename, super::os_error(&error));
@@ -296,7 +305,9 @@ mod tests {
     #[test]
     fn packets_are_written_as_tcpdump_reads_them() {
         let file = TempFile::new("to_dump");
-        let mut rig = Rig::new(&format!("i :: Inject -> d :: ToDump({file}, 4) -> c :: Collect;"));
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> d :: ToDump({file}, 4) -> c :: Collect;"
+        ));
         rig.push_with("i", &[1, 2, 3, 4, 5], |packet| {
             packet.set_timestamp(7_000_000_123);
             packet.set_anno(EXTRA_LENGTH, 10);
@@ -343,7 +354,10 @@ mod tests {
         rig.swap(&config("8, UNBUFFERED true"));
         assert_eq!(rig.read("d.count"), "1");
         rig.push("i", &[2; 20]);
-        assert_eq!((rig.read("d.count").as_str(), file.read().len()), ("2", 24 + 2 * 24));
+        assert_eq!(
+            (rig.read("d.count").as_str(), file.read().len()),
+            ("2", 24 + 2 * 24)
+        );
         for args in ["16", "16, NANO false"] {
             rig.swap(&config(args));
             assert_eq!(rig.read("d.count"), "0", "{args}");
@@ -377,8 +391,12 @@ mod tests {
         rig.run();
         rig.end();
         assert_eq!(word(&output.read(), 20), 113);
-        let errors = Rig::errors("q :: Queue; Idle -> ToDump(/x, USE_ENCAP_FROM q); Idle -> q -> Idle;");
-        assert!(errors.contains("'q' has no 'encap' read handler"), "{errors}");
+        let errors =
+            Rig::errors("q :: Queue; Idle -> ToDump(/x, USE_ENCAP_FROM q); Idle -> q -> Idle;");
+        assert!(
+            errors.contains("'q' has no 'encap' read handler"),
+            "{errors}"
+        );
     }
 
     #[test]
@@ -387,7 +405,10 @@ mod tests {
             let errors = Rig::errors(&format!("Idle -> ToDump({args});"));
             assert!(errors.contains(text), "{errors}");
         };
-        error("/nowhere/x.pcap", "/nowhere/x.pcap: No such file or directory");
+        error(
+            "/nowhere/x.pcap",
+            "/nowhere/x.pcap: No such file or directory",
+        );
         error("x, ENCAP TOKEN", "bad encapsulation type");
         error(
             "x, ENCAP IP, USE_ENCAP_FROM y",

@@ -1,12 +1,16 @@
 use crate::testing::*;
 
 fn counter(args: &str) -> Rig {
-    Rig::new(&format!("i :: Inject -> a :: AggregateCounter({args}) -> c :: Collect; a[1] -> d :: Collect;"))
+    Rig::new(&format!(
+        "i :: Inject -> a :: AggregateCounter({args}) -> c :: Collect; a[1] -> d :: Collect;"
+    ))
 }
 
 fn push(rig: &mut Rig, aggregates: &[u32]) {
     for aggregate in aggregates {
-        rig.push_with("i", &[0; 10], |packet| packet.set_anno(AGGREGATE, *aggregate));
+        rig.push_with("i", &[0; 10], |packet| {
+            packet.set_anno(AGGREGATE, *aggregate)
+        });
     }
 }
 
@@ -21,17 +25,32 @@ fn counts_are_written_in_order() {
     push(&mut rig, &[7, 1, 7, u32::MAX]);
     assert_eq!(rig.data("c").len(), 4);
     let head = "!IPAggregate 1.0\n# x\n!num_nonzero 3\n";
-    assert_eq!(file(&mut rig, "text_file"), format!("{head}1 1\n7 2\n4294967295 1\n"));
-    assert_eq!(file(&mut rig, "pdf_file"), format!("{head}1 0.25\n7 0.5\n4294967295 0.25\n"));
+    assert_eq!(
+        file(&mut rig, "text_file"),
+        format!("{head}1 1\n7 2\n4294967295 1\n")
+    );
+    assert_eq!(
+        file(&mut rig, "pdf_file"),
+        format!("{head}1 0.25\n7 0.5\n4294967295 0.25\n")
+    );
     let ip = format!("{head}!ip\n0.0.0.1 1\n0.0.0.7 2\n255.255.255.255 1\n");
     assert_eq!(file(&mut rig, "ip_file"), ip);
     assert!(file(&mut rig, "file").starts_with(&format!("{head}!packed_")));
     rig.write("a.counts_pdf", "");
-    assert_eq!(file(&mut rig, "text_file"), "!IPAggregate 1.0\n# x\n!num_nonzero 2\n1 2\n2 1\n");
-    assert_eq!((rig.read("a.count"), rig.read("a.nagg")), ("3".into(), "2".into()));
+    assert_eq!(
+        file(&mut rig, "text_file"),
+        "!IPAggregate 1.0\n# x\n!num_nonzero 2\n1 2\n2 1\n"
+    );
+    assert_eq!(
+        (rig.read("a.count"), rig.read("a.nagg")),
+        ("3".into(), "2".into())
+    );
     rig.write("a.clear", "");
     rig.write("a.banner", "");
-    assert_eq!(file(&mut rig, "text_file"), "!IPAggregate 1.0\n!num_nonzero 0\n");
+    assert_eq!(
+        file(&mut rig, "text_file"),
+        "!IPAggregate 1.0\n!num_nonzero 0\n"
+    );
     assert!(rig.try_write("a.write_text_file", "/nowhere/x").is_err());
 }
 
@@ -59,7 +78,10 @@ fn what_is_frozen_counts_nothing_new() {
     let mut rig = counter("AGGREGATE_FREEZE 2");
     push(&mut rig, &[1, 2, 3, 1]);
     let aggregates = |packets: Vec<packet::Packet>| {
-        packets.iter().map(|p| p.anno(AGGREGATE)).collect::<Vec<_>>()
+        packets
+            .iter()
+            .map(|p| p.anno(AGGREGATE))
+            .collect::<Vec<_>>()
     };
     assert_eq!(aggregates(rig.collected("c")), [1, 2, 1]);
     assert_eq!(aggregates(rig.collected("d")), [3]);
@@ -84,7 +106,10 @@ fn calls_are_made_when_numbers_are_reached() {
     assert_eq!(rig.read("a.aggregate_call"), "2 s.run");
     push(&mut rig, &[1, 2, 3]);
     // The third aggregate is the first of those that were not forgotten.
-    assert_eq!((rig.read("a.nagg"), rig.printed()), ("1".into(), ["two\n".into()].into()));
+    assert_eq!(
+        (rig.read("a.nagg"), rig.printed()),
+        ("1".into(), ["two\n".into()].into())
+    );
     push(&mut rig, &[3, 3, 3]);
     assert_eq!(rig.run(), router::Status::Idle(None));
     push(&mut rig, &[3]);
@@ -96,8 +121,14 @@ fn calls_are_made_when_numbers_are_reached() {
     rig.write("a.count_call", "");
     assert_eq!(rig.read("a.count_call"), "");
     for (args, text) in [
-        ("COUNT_STOP 1, COUNT_FREEZE 2", "'COUNT_FREEZE', 'COUNT_STOP', and 'COUNT_CALL' are mutually exclusive"),
-        ("AGGREGATE_CALL x", "AGGREGATE_CALL first word should be unsigned"),
+        (
+            "COUNT_STOP 1, COUNT_FREEZE 2",
+            "'COUNT_FREEZE', 'COUNT_STOP', and 'COUNT_CALL' are mutually exclusive",
+        ),
+        (
+            "AGGREGATE_CALL x",
+            "AGGREGATE_CALL first word should be unsigned",
+        ),
     ] {
         let errors = Rig::errors(&format!("Idle -> AggregateCounter({args}) -> Discard;"));
         assert!(errors.contains(text), "{errors}");

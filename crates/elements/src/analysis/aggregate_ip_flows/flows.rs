@@ -85,10 +85,14 @@ impl Header {
             let inner = icmp.get(ICMP_HEADER..)?;
             return Header::parse(inner, usize::from(inner.first()? & 15) * 4, true);
         }
-        let header = packet.network_header_len().max(usize::from(own[0] & 15) * 4);
+        let header = packet
+            .network_header_len()
+            .max(usize::from(own[0] & 15) * 4);
         let mut parsed = Header::parse(ip, header, false)?;
         if parsed.tcp && parsed.is_first {
-            parsed.flags = packet.transport_header().and_then(|tcp| tcp.get(13).copied());
+            parsed.flags = packet
+                .transport_header()
+                .and_then(|tcp| tcp.get(13).copied());
         }
         Some(parsed)
     }

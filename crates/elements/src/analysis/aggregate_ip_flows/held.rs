@@ -48,7 +48,9 @@ impl AggregateIPFlows {
                 others.for_each(|other| mark(other, &first.packet, key));
             }
             None => {
-                let known = others.filter_map(|other| other.key.map(|key| (other, key))).next();
+                let known = others
+                    .filter_map(|other| other.key.map(|key| (other, key)))
+                    .next();
                 if let Some((other, key)) = known {
                     mark(&mut first, &other.packet, key);
                 }

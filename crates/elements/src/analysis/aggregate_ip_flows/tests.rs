@@ -11,7 +11,9 @@ fn flows(args: &str) -> Rig {
 }
 
 fn push(rig: &mut Rig, packet: &[u8], seconds: i64) {
-    rig.push_with("i", packet, |packet| packet.set_timestamp(seconds * 1_000_000_000));
+    rig.push_with("i", packet, |packet| {
+        packet.set_timestamp(seconds * 1_000_000_000)
+    });
 }
 
 fn datagram(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
@@ -25,7 +27,10 @@ fn segment(from: ([u8; 4], u16), to: ([u8; 4], u16), flags: u8) -> Vec<u8> {
 /// Aggregates and paints of what came out.
 fn marks(rig: &mut Rig) -> Vec<(u32, u8)> {
     let packets = rig.collected("c");
-    packets.iter().map(|p| (p.anno(AGGREGATE), p.paint())).collect()
+    packets
+        .iter()
+        .map(|p| (p.anno(AGGREGATE), p.paint()))
+        .collect()
 }
 
 #[test]
@@ -37,12 +42,18 @@ fn flows_are_numbered_and_ways_painted() {
     push(&mut rig, &datagram(A, (B.0, 21)), 1);
     push(&mut rig, &datagram((A.0, 1), (A.0, 2)), 1);
     push(&mut rig, &datagram((A.0, 2), (A.0, 1)), 1);
-    assert_eq!(marks(&mut rig), [(1, 0), (1, 1), (2, 0), (3, 0), (4, 0), (4, 1)]);
+    assert_eq!(
+        marks(&mut rig),
+        [(1, 0), (1, 1), (2, 0), (3, 0), (4, 0), (4, 1)]
+    );
     push(&mut rig, &ping(A.0.into(), B.0.into(), b""), 1);
     push(&mut rig, &datagram(A, B)[..22], 1);
     rig.push("i", &datagram(A, B));
     assert_eq!(rig.collected("d").len(), 2);
-    assert_eq!(rig.printed(), ["a: warning: packet received without timestamp"]);
+    assert_eq!(
+        rig.printed(),
+        ["a: warning: packet received without timestamp"]
+    );
 }
 
 #[test]
@@ -149,7 +160,10 @@ fn flows_are_described_in_a_file() {
          </flow>\n</trace>\n"
     );
     let errors = Rig::errors("Idle -> AggregateIPFlows(TRACEINFO /nowhere/x) -> Discard;");
-    assert!(errors.contains("/nowhere/x: No such file or directory"), "{errors}");
+    assert!(
+        errors.contains("/nowhere/x: No such file or directory"),
+        "{errors}"
+    );
     let errors = Rig::errors("Idle -> AggregateIPFlows(FRAGMENTS true) -> Unqueue -> Discard;");
     assert!(errors.contains("incompatible with pull"), "{errors}");
 }

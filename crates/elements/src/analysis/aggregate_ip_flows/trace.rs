@@ -36,7 +36,9 @@ impl Trace {
 
     #[cfg(not(feature = "host"))]
     fn open(name: &str) -> Result<Trace, String> {
-        Err(alloc::format!("{name}: a guest has no files; leave TRACEINFO out"))
+        Err(alloc::format!(
+            "{name}: a guest has no files; leave TRACEINFO out"
+        ))
     }
 
     #[cfg(feature = "host")]
@@ -88,5 +90,7 @@ impl Trace {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('\'', "&apos;")
 }

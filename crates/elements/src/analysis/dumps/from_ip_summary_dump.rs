@@ -200,7 +200,8 @@ impl Element for FromIPSummaryDump {
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let reader = &mut self.reader;
-        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
+        self.replay
+            .pull(cx, batch, most, |cx| read_packet(reader, cx));
     }
 }
 

@@ -272,7 +272,8 @@ impl Element for FromNetFlowSummaryDump {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let (file, link) = (&mut self.file, self.link);
         let name = source::shown(&self.filename);
-        self.replay.pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
+        self.replay
+            .pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
     }
 }
 

@@ -140,7 +140,6 @@ impl ToIPFlowDumps {
             cx.chatter(format_args!("{}: {}", flow.name, os_error(&error)));
         }
     }
-
 }
 
 /// Puts a compressed file in the place of a file.
@@ -166,7 +165,11 @@ fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
         if !is_begun && let Some(folder) = name.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut file = if is_begun { fs::OpenOptions::new().append(true).open(name)? } else { fs::File::create(name)? };
+        let mut file = if is_begun {
+            fs::OpenOptions::new().append(true).open(name)?
+        } else {
+            fs::File::create(name)?
+        };
         file.write_all(&bytes)
     };
     if let Err(error) = open() {

@@ -128,7 +128,9 @@ fn date(time: SystemTime) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
     // Days since 1 March of year 0, in eras of 400 years (146097 days), which are all alike.
     let from_march = days + 719_468;
@@ -137,7 +139,11 @@ fn date(time: SystemTime) -> String {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 2, 0) } else { (month - 10, 1) };
+    let (month, carry) = if month < 10 {
+        (month + 2, 0)
+    } else {
+        (month - 10, 1)
+    };
     format!(
         "{} {} {day:2} {:02}:{:02}:{:02} {}",
         DAYS[days as usize % 7],

@@ -23,7 +23,10 @@ impl Rig {
             assert_eq!(query[6..12], SELF);
             assert_eq!(query[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
             assert_eq!(query[22..32], [&SELF[..], &[1, 0, 10, 10]].concat());
-            (query[..6].try_into().unwrap(), query[38..].try_into().unwrap())
+            (
+                query[..6].try_into().unwrap(),
+                query[38..].try_into().unwrap(),
+            )
         };
         queries.iter().map(read).collect()
     }
@@ -41,9 +44,15 @@ fn packets_wait_for_the_answer_and_go_out_in_order() {
     rig.send(&[1], [1, 0, 0, 1]);
     rig.send(&[2], [1, 0, 0, 1]);
     rig.send(&[3], [1, 0, 0, 2]);
-    assert_eq!(rig.asked(), [([255; 6], [1, 0, 0, 1]), ([255; 6], [1, 0, 0, 2])]);
+    assert_eq!(
+        rig.asked(),
+        [([255; 6], [1, 0, 0, 1]), ([255; 6], [1, 0, 0, 2])]
+    );
     assert!(rig.data("out").is_empty());
-    assert_eq!((rig.read("q.count"), rig.read("q.length")), ("2".into(), "3".into()));
+    assert_eq!(
+        (rig.read("q.count"), rig.read("q.length")),
+        ("2".into(), "3".into())
+    );
     rig.push("arp", &reply([1, 0, 0, 1], [6; 6]));
     let frame = |n| ether([6; 6], SELF, 0x0800, &[n]);
     assert_eq!(rig.data("out"), [frame(1), frame(2)]);
@@ -53,8 +62,14 @@ fn packets_wait_for_the_answer_and_go_out_in_order() {
     assert_eq!(packets[0].mac_offset(), Some(0));
     let table = "1.0.0.2 0 FF-FF-FF-FF-FF-FF 0.000000\n1.0.0.1 1 06-06-06-06-06-06 0.000000\n";
     assert_eq!(rig.read("q.table"), table);
-    assert_eq!(rig.read("q.stats"), "0 packets killed\n2 ARP queries sent\n");
-    assert_eq!((rig.read("q.queries"), rig.read("q.responses")), ("2".into(), "1".into()));
+    assert_eq!(
+        rig.read("q.stats"),
+        "0 packets killed\n2 ARP queries sent\n"
+    );
+    assert_eq!(
+        (rig.read("q.queries"), rig.read("q.responses")),
+        ("2".into(), "1".into())
+    );
 }
 
 #[test]
@@ -89,7 +104,11 @@ fn some_addresses_need_no_question() {
     for to in [[255; 4], [1, 0, 255, 255], [224, 129, 2, 3], [0; 4], [0; 4]] {
         rig.send(&[1], to);
     }
-    let to: Vec<_> = rig.data("out").iter().map(|frame| frame[..6].to_vec()).collect();
+    let to: Vec<_> = rig
+        .data("out")
+        .iter()
+        .map(|frame| frame[..6].to_vec())
+        .collect();
     assert_eq!(to, [[255; 6], [255; 6], [1, 0, 0x5e, 1, 2, 3]]);
     assert!(rig.asked().is_empty());
     assert_eq!(rig.read("q.drops"), "2");
@@ -133,7 +152,10 @@ fn what_is_no_reply_is_not_learned() {
     for packet in [request, other, tokens, group, good[..41].to_vec()] {
         rig.push("arp", &packet);
     }
-    assert_eq!((rig.read("q.count"), rig.read("q.responses")), ("0".into(), "4".into()));
+    assert_eq!(
+        (rig.read("q.count"), rig.read("q.responses")),
+        ("0".into(), "4".into())
+    );
     assert_eq!(rig.outstanding(), 0);
 }
 
@@ -144,14 +166,23 @@ fn limits_hold() {
         few.send(&[1], [1, 0, 0, 2]);
         few.send(&[1], [1, 0, 0, 3]);
     }
-    assert_eq!(few.read("q.stats"), "80 packets killed\n2 ARP queries sent\n");
+    assert_eq!(
+        few.read("q.stats"),
+        "80 packets killed\n2 ARP queries sent\n"
+    );
     let mut total = rig("CAPACITY 10");
     for _ in 0..100 {
         total.send(&[1], [1, 0, 0, 2]);
     }
-    assert_eq!(total.read("q.stats"), "90 packets killed\n1 ARP queries sent\n");
+    assert_eq!(
+        total.read("q.stats"),
+        "90 packets killed\n1 ARP queries sent\n"
+    );
     total.write("q.clear", "");
-    assert_eq!((total.read("q.count"), total.read("q.queries")), ("0".into(), "0".into()));
+    assert_eq!(
+        (total.read("q.count"), total.read("q.queries")),
+        ("0".into(), "0".into())
+    );
     assert_eq!(total.asked().len(), 1);
     assert_eq!(total.outstanding(), 0);
 }
@@ -167,8 +198,13 @@ fn several_share_a_table() {
     rig.send(&[1], [1, 0, 0, 1]);
     assert_eq!(rig.data("out"), [ether([8; 6], SELF, 0x0800, &[1])]);
     rig.write("q.insert", "1.0.0.2 0:0:0:0:0:2");
-    assert_eq!((rig.read("t.count"), rig.read("r.count")), ("2".into(), "2".into()));
-    let errors = Rig::errors("Idle -> [1] q :: ARPQuerier(1.0.0.1, 2:1:0:a:a:f, TABLE zork) -> Discard; Idle -> q;");
+    assert_eq!(
+        (rig.read("t.count"), rig.read("r.count")),
+        ("2".into(), "2".into())
+    );
+    let errors = Rig::errors(
+        "Idle -> [1] q :: ARPQuerier(1.0.0.1, 2:1:0:a:a:f, TABLE zork) -> Discard; Idle -> q;",
+    );
     assert!(errors.contains("TABLE: "), "{errors}");
 }
 
@@ -178,12 +214,21 @@ fn handlers_and_live_reconfiguration() {
     assert_eq!(rig.read("q.broadcast"), "1.0.255.255");
     rig.write("q.broadcast", "1.0.0.255");
     rig.write("q.ipaddr", "1.0.0.9");
-    assert_eq!((rig.read("q.broadcast"), rig.read("q.ipaddr")), ("1.0.0.255".into(), "1.0.0.9".into()));
+    assert_eq!(
+        (rig.read("q.broadcast"), rig.read("q.ipaddr")),
+        ("1.0.0.255".into(), "1.0.0.9".into())
+    );
     rig.write("q.insert", "1.0.0.2 0:0:0:0:0:2");
     rig.write("q.config", "1.0.0.9, 2:1:0:a:a:f, TIMEOUT 1s");
-    assert_eq!((rig.read("q.count"), rig.read("q.broadcast")), ("1".into(), "255.255.255.255".into()));
+    assert_eq!(
+        (rig.read("q.count"), rig.read("q.broadcast")),
+        ("1".into(), "255.255.255.255".into())
+    );
     rig.write("q.config", "1.0.0.8, 2:1:0:a:a:f, BROADCAST 9.9.9.9");
-    assert_eq!((rig.read("q.count"), rig.read("q.broadcast")), ("0".into(), "9.9.9.9".into()));
+    assert_eq!(
+        (rig.read("q.count"), rig.read("q.broadcast")),
+        ("0".into(), "9.9.9.9".into())
+    );
 }
 
 #[test]
@@ -191,7 +236,10 @@ fn wrong_arguments_are_refused() {
     for (args, error) in [
         ("", "IP: required argument missing"),
         ("1.0.0.1", "ETH: parse error"),
-        ("1.0.0.1, 1:1:1:1:1:1, CAPACITY_SLIM_FACTOR 0", "CAPACITY_SLIM_FACTOR cannot be zero"),
+        (
+            "1.0.0.1, 1:1:1:1:1:1, CAPACITY_SLIM_FACTOR 0",
+            "CAPACITY_SLIM_FACTOR cannot be zero",
+        ),
     ] {
         let config = format!("Idle -> q :: ARPQuerier({args}) -> Discard; Idle -> [1] q;");
         let errors = Rig::errors(&config);

@@ -269,7 +269,9 @@ impl<A: Address> Table<A> {
 
     /// Most packets that wait; not 0.
     fn packets_max(&self, pool: &Pool) -> u32 {
-        let share = u32::try_from(pool.own() / POOL_SHARE).unwrap_or(u32::MAX).max(1);
+        let share = u32::try_from(pool.own() / POOL_SHARE)
+            .unwrap_or(u32::MAX)
+            .max(1);
         match self.limits.packets {
             0 => share,
             most => most.min(share),
@@ -457,8 +459,7 @@ impl<A: Address> Table<A> {
 /// Makes room for one more value in an arena, and for every place of it in the list of free ones,
 /// so that neither [`put`] nor giving places back needs memory. False if there is none.
 fn make_room<T>(arena: &mut Vec<T>, free: &mut Vec<u32>) -> bool {
-    !free.is_empty()
-        || (arena.try_reserve(1).is_ok() && free.try_reserve(arena.len() + 1).is_ok())
+    !free.is_empty() || (arena.try_reserve(1).is_ok() && free.try_reserve(arena.len() + 1).is_ok())
 }
 
 /// Puts `value` into an arena that has room for it.

@@ -33,13 +33,20 @@ fn triangle() -> Rig {
 
 fn cut(rig: &mut Rig, link: [&str; 2], whole: bool) {
     for way in [[link[0], link[1]], [link[1], link[0]]] {
-        rig.write(&format!("{}.switch", way.concat()), if whole { "0" } else { "-1" });
+        rig.write(
+            &format!("{}.switch", way.concat()),
+            if whole { "0" } else { "-1" },
+        );
     }
 }
 
 /// How many ports of the three switches do what `state` says.
 fn count(rig: &mut Rig, state: &str) -> usize {
-    let count = |name| rig.read(&format!("{name}/tree.ports")).matches(state).count();
+    let count = |name| {
+        rig.read(&format!("{name}/tree.ports"))
+            .matches(state)
+            .count()
+    };
     ["a", "b", "c"].map(count).iter().sum()
 }
 
@@ -52,7 +59,10 @@ fn send(rig: &mut Rig, from: &str, to: [u8; 6], source: [u8; 6]) -> Vec<(&'stati
         let ours = frames.iter().filter(|frame| frame[12..14] == [8, 0]);
         (name, ours.count())
     });
-    arrived.into_iter().filter(|(_, count)| *count > 0).collect()
+    arrived
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -62,11 +72,19 @@ const HOST_B: [u8; 6] = [4, 0, 0, 0, 0, 0xb];
 #[test]
 fn a_loop_of_switches_becomes_a_tree_and_mends_itself() {
     let mut rig = triangle();
-    assert_eq!(send(&mut rig, "a", ALL, HOST_A), [], "nothing is forwarded at first");
+    assert_eq!(
+        send(&mut rig, "a", ALL, HOST_A),
+        [],
+        "nothing is forwarded at first"
+    );
     rig.advance(SETTLED);
     assert_eq!(count(&mut rig, "blocking"), 1);
     assert_eq!(count(&mut rig, "forwarding"), 8);
-    assert_eq!(rig.read("a/tree.ports").matches("designated").count(), 3, "a is the root");
+    assert_eq!(
+        rig.read("a/tree.ports").matches("designated").count(),
+        3,
+        "a is the root"
+    );
     assert_eq!(send(&mut rig, "a", ALL, HOST_A), [("b", 1), ("c", 1)]);
     assert_eq!(send(&mut rig, "b", HOST_A, HOST_B), [("a", 1)]);
     assert_eq!(send(&mut rig, "a", HOST_B, HOST_A), [("b", 1)]);
@@ -74,7 +92,11 @@ fn a_loop_of_switches_becomes_a_tree_and_mends_itself() {
     cut(&mut rig, ["a", "b"], false);
     rig.advance(SETTLED);
     assert_eq!(count(&mut rig, "blocking"), 0);
-    assert_eq!(send(&mut rig, "a", HOST_B, HOST_A), [("b", 1), ("c", 1)], "b was forgotten");
+    assert_eq!(
+        send(&mut rig, "a", HOST_B, HOST_A),
+        [("b", 1), ("c", 1)],
+        "b was forgotten"
+    );
     assert_eq!(send(&mut rig, "b", HOST_A, HOST_B), [("a", 1)]);
     assert_eq!(send(&mut rig, "c", ALL, [4; 6]), [("a", 1), ("b", 1)]);
 
@@ -92,10 +114,18 @@ fn the_tree_survives_its_root() {
     cut(&mut rig, ["a", "b"], false);
     cut(&mut rig, ["c", "a"], false);
     rig.advance(SETTLED);
-    assert_eq!(rig.read("b/tree.ports").matches("designated").count(), 3, "b is the root");
+    assert_eq!(
+        rig.read("b/tree.ports").matches("designated").count(),
+        3,
+        "b is the root"
+    );
     assert_eq!(send(&mut rig, "c", ALL, [4; 6]), [("b", 1)]);
     let root = "dead020000000001";
-    assert!(rig.read("c/tree.msgs").lines().all(|line| line.contains(&format!("-> {root}"))));
+    assert!(
+        rig.read("c/tree.msgs")
+            .lines()
+            .all(|line| line.contains(&format!("-> {root}")))
+    );
 }
 
 #[test]
@@ -128,13 +158,31 @@ fn errors(arguments: &str) -> String {
 #[test]
 fn mistakes_are_named() {
     for (arguments, error) in [
-        ("2:0:0:0:0:1, a, s, s", "OUTPUT_SUPPRESSOR: element type mismatch, expected Suppressor"),
-        ("2:0:0:0:0:1, a, a, a", "SWITCH: element type mismatch, expected EtherSwitch"),
+        (
+            "2:0:0:0:0:1, a, s, s",
+            "OUTPUT_SUPPRESSOR: element type mismatch, expected Suppressor",
+        ),
+        (
+            "2:0:0:0:0:1, a, a, a",
+            "SWITCH: element type mismatch, expected EtherSwitch",
+        ),
         ("2:0:0:0:0:1, a, a, s", "has fewer than 2 ports"),
-        ("2:0:0:0:0:1, a, a, s, HELLO_TIME 11", "HELLO_TIME must be between 1 and 10 seconds"),
-        ("2:0:0:0:0:1, a, a, s, MAX_AGE 6, HELLO_TIME 3", "MAX_AGE must be at least twice"),
-        ("2:0:0:0:0:1, a, a, s, FORWARD_DELAY 5", "FORWARD_DELAY must be at least half"),
-        ("2:0:0:0:0:1, a, a, s, PATH_COST 0", "PATH_COST must be positive"),
+        (
+            "2:0:0:0:0:1, a, a, s, HELLO_TIME 11",
+            "HELLO_TIME must be between 1 and 10 seconds",
+        ),
+        (
+            "2:0:0:0:0:1, a, a, s, MAX_AGE 6, HELLO_TIME 3",
+            "MAX_AGE must be at least twice",
+        ),
+        (
+            "2:0:0:0:0:1, a, a, s, FORWARD_DELAY 5",
+            "FORWARD_DELAY must be at least half",
+        ),
+        (
+            "2:0:0:0:0:1, a, a, s, PATH_COST 0",
+            "PATH_COST must be positive",
+        ),
     ] {
         let errors = errors(arguments);
         assert!(errors.contains(error), "{arguments}: {errors}");

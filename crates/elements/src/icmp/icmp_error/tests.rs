@@ -108,7 +108,9 @@ fn some_packets_draw_no_error() {
 /// A packet with a strict source route whose pointer is `pointer`.
 fn routed(pointer: u8) -> Vec<u8> {
     let mut packet = udp((A, 5), (B, 6), &[]);
-    let route = [137, 19, pointer, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 0];
+    let route = [
+        137, 19, pointer, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 0,
+    ];
     packet.splice(20..20, route);
     packet[0] = 0x4a;
     packet[3] += 20;
@@ -134,8 +136,12 @@ fn source_routes_get_no_redirect_and_are_not_taken_when_they_are_the_problem() {
     redirect.push("i", &routed(12));
     assert!(redirect.data("c").is_empty());
     let mut problem = rig("12, 0");
-    problem.push_with("i", &routed(12), |packet| packet.set_anno(ICMP_PARAMPROB, 22));
-    problem.push_with("i", &routed(12), |packet| packet.set_anno(ICMP_PARAMPROB, 8));
+    problem.push_with("i", &routed(12), |packet| {
+        packet.set_anno(ICMP_PARAMPROB, 22)
+    });
+    problem.push_with("i", &routed(12), |packet| {
+        packet.set_anno(ICMP_PARAMPROB, 8)
+    });
     let errors = problem.data("c");
     assert_eq!((errors[0][0], errors[1][0]), (0x45, 0x48));
 }
@@ -147,9 +153,15 @@ fn handlers_and_live_reconfiguration() {
     rig.write("e.mtu", "40");
     rig.write("e.pmtu", "1300");
     assert_eq!(rig.read("e.src"), "8.8.8.8");
-    assert_eq!((rig.read("e.mtu"), rig.read("e.pmtu")), ("40".into(), "1300".into()));
+    assert_eq!(
+        (rig.read("e.mtu"), rig.read("e.pmtu")),
+        ("40".into(), "1300".into())
+    );
     rig.write("e.config", "7.7.7.7, unreachable, port");
-    assert_eq!((rig.read("e.src"), rig.read("e.mtu")), ("7.7.7.7".into(), "576".into()));
+    assert_eq!(
+        (rig.read("e.src"), rig.read("e.mtu")),
+        ("7.7.7.7".into(), "576".into())
+    );
 }
 
 #[test]
@@ -157,7 +169,10 @@ fn wrong_types_and_codes_are_refused() {
     for (args, error) in [
         ("300", "ICMP type must be between 0 and 255"),
         ("echo", "ICMP type 8 is not an error type"),
-        ("3, zork", "argument 2 takes ICMP code (integer between 0 and 255)"),
+        (
+            "3, zork",
+            "argument 2 takes ICMP code (integer between 0 and 255)",
+        ),
     ] {
         let errors = Rig::errors(&format!("Inject -> ICMPError(1.1.1.1, {args}) -> Collect;"));
         assert!(errors.contains(error), "{errors}");

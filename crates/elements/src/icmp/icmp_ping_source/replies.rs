@@ -74,7 +74,11 @@ impl Replies {
             let nanoseconds = time.saturating_sub(sent.time).max(0);
             microseconds = u32::try_from(nanoseconds / 1000).unwrap_or(u32::MAX);
             let first = self.received == 0;
-            self.least = if first { microseconds } else { self.least.min(microseconds) };
+            self.least = if first {
+                microseconds
+            } else {
+                self.least.min(microseconds)
+            };
             self.most = self.most.max(microseconds);
             self.sum += u64::from(microseconds);
             self.squares += u128::from(microseconds).pow(2);
@@ -125,7 +129,10 @@ impl Replies {
         let deviation = variance.isqrt() as u32;
         let [least, average, most, deviation] =
             [self.least, self.average(), self.most, deviation].map(Millis);
-        writeln!(text, "rtt min/avg/max/mdev = {least}/{average}/{most}/{deviation}")
+        writeln!(
+            text,
+            "rtt min/avg/max/mdev = {least}/{average}/{most}/{deviation}"
+        )
     }
 }
 

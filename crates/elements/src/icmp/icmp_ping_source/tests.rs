@@ -57,14 +57,25 @@ fn replies_are_reported_and_counted() {
     rig.advance(100 * MS);
     let requests = rig.collected("c");
     for (request, microseconds) in requests.iter().zip([1500, 2500, 500]) {
-        answer(&mut rig, &reply(request.data()), request.timestamp() + microseconds * 1000);
+        answer(
+            &mut rig,
+            &reply(request.data()),
+            request.timestamp() + microseconds * 1000,
+        );
     }
     let again = reply(requests[0].data());
     answer(&mut rig, &again, requests[0].timestamp() + 3_500_000);
     let line = |sequence, time| {
-        format!("s :: ICMPPingSource: 4 bytes from 2.0.0.2: icmp_seq={sequence} ttl=200 time={time} ms")
+        format!(
+            "s :: ICMPPingSource: 4 bytes from 2.0.0.2: icmp_seq={sequence} ttl=200 time={time} ms"
+        )
     };
-    let lines = [line(1, "1.500"), line(2, "2.500"), line(3, "0.500"), line(1, "3.500")];
+    let lines = [
+        line(1, "1.500"),
+        line(2, "2.500"),
+        line(3, "0.500"),
+        line(1, "3.500"),
+    ];
     assert_eq!(rig.printed(), lines);
     let summary = "4 packets transmitted, 3 received, +1 duplicates, 25% packet loss\n\
         rtt min/avg/max/mdev = 0.500/2.000/3.500/1.118\n";
@@ -74,7 +85,10 @@ fn replies_are_reported_and_counted() {
     rig.write("s.reset_counts", "");
     assert_eq!(rig.read("s.rtt_max"), "0s");
     answer(&mut rig, &again, 1);
-    assert!(rig.printed().is_empty(), "forgotten requests have no replies");
+    assert!(
+        rig.printed().is_empty(),
+        "forgotten requests have no replies"
+    );
 }
 
 #[test]
@@ -86,13 +100,21 @@ fn what_is_no_reply_does_not_count() {
     other[25] = 2;
     let mut unsent = reply(&request);
     unsent[27] = 9;
-    for packet in [request.clone(), other, unsent, reply(&request)[..27].to_vec()] {
+    for packet in [
+        request.clone(),
+        other,
+        unsent,
+        reply(&request)[..27].to_vec(),
+    ] {
         answer(&mut rig, &packet, 5);
     }
     rig.push("i", &reply(&request));
     assert!(rig.printed().is_empty());
     assert_eq!(rig.outstanding(), 0);
-    assert!(rig.read("s.summary").starts_with("1 packets transmitted, 0 received, 100%"));
+    assert!(
+        rig.read("s.summary")
+            .starts_with("1 packets transmitted, 0 received, 100%")
+    );
 }
 
 #[test]
@@ -110,7 +132,8 @@ fn a_mirror_answers_with_the_next_request() {
 
 #[test]
 fn a_pull_output_gives_as_many_as_are_asked_for() {
-    let mut rig = Rig::new("s :: ICMPPingSource(1.0.0.1, 2.0.0.2, LIMIT 5, STOP true) -> p :: Puller;");
+    let mut rig =
+        Rig::new("s :: ICMPPingSource(1.0.0.1, 2.0.0.2, LIMIT 5, STOP true) -> p :: Puller;");
     assert_eq!(rig.pull("p", 3).len(), 3);
     rig.write("s.active", "false");
     assert!(rig.pull("p", 3).is_empty());
@@ -133,13 +156,22 @@ fn it_can_pause() {
     rig.write("s.interval", "1ms");
     rig.advance(30 * MS);
     assert!(rig.collected("c").len() > 5);
-    assert_eq!(rig.try_write("s.interval", "x"), Err("'interval' should be an interval".into()));
-    assert_eq!(rig.try_write("s.limit", "x"), Err("'limit' should be integer".into()));
+    assert_eq!(
+        rig.try_write("s.interval", "x"),
+        Err("'interval' should be an interval".into())
+    );
+    assert_eq!(
+        rig.try_write("s.limit", "x"),
+        Err("'limit' should be integer".into())
+    );
     assert_eq!(rig.try_write("s.src", "x"), Err("syntax error".into()));
 }
 
 #[test]
 fn a_pull_output_cannot_mirror() {
     let errors = Rig::errors("ICMPSendPings(1.0.0.1, 2.0.0.2, MIRROR true) -> Puller;");
-    assert!(errors.contains("MIRROR invalid on pull element"), "{errors}");
+    assert!(
+        errors.contains("MIRROR invalid on pull element"),
+        "{errors}"
+    );
 }

@@ -50,8 +50,14 @@ fn tcp_shows_flags_sequence_and_window() {
         line(0x10, &[0; 3]),
         "1.0.0.1.5 > 2.0.0.2.6: . 1:4(3,43,43) ack 2 win 8192"
     );
-    assert_eq!(line(0x03, &[]), "1.0.0.1.5 > 2.0.0.2.6: SF 1:3(2,40,40) win 8192");
-    assert_eq!(line(0x0c, &[]), "1.0.0.1.5 > 2.0.0.2.6: RP 1:1(0,40,40) win 8192");
+    assert_eq!(
+        line(0x03, &[]),
+        "1.0.0.1.5 > 2.0.0.2.6: SF 1:3(2,40,40) win 8192"
+    );
+    assert_eq!(
+        line(0x0c, &[]),
+        "1.0.0.1.5 > 2.0.0.2.6: RP 1:1(0,40,40) win 8192"
+    );
 }
 
 #[test]
@@ -63,10 +69,16 @@ fn icmp_shows_types_by_name() {
     };
     assert_eq!(with(8, 0), "1.0.0.1 > 2.0.0.2: icmp echo (1, 2)");
     assert_eq!(with(0, 0), "1.0.0.1 > 2.0.0.2: icmp echo-reply (1, 2)");
-    assert_eq!(with(11, 1), "1.0.0.1 > 2.0.0.2: icmp timeexceeded reassembly");
+    assert_eq!(
+        with(11, 1),
+        "1.0.0.1 > 2.0.0.2: icmp timeexceeded reassembly"
+    );
     assert_eq!(with(99, 0), "1.0.0.1 > 2.0.0.2: icmp type 99");
     assert_eq!(with(99, 7), "1.0.0.1 > 2.0.0.2: icmp type 99 code 7");
-    assert_eq!(with(3, 1), "1.0.0.1 > 2.0.0.2: icmp unreachable host truncated-icmp");
+    assert_eq!(
+        with(3, 1),
+        "1.0.0.1 > 2.0.0.2: icmp unreachable host truncated-icmp"
+    );
     let little = printed("TIMESTAMP false, SWAP false", &ping(A, B, &[]));
     assert_eq!(little, "1.0.0.1 > 2.0.0.2: icmp echo (256, 512)");
 }
@@ -82,7 +94,10 @@ fn unreachables_show_what_is() {
     assert_eq!(with(0, &quoted), "1.0.0.1 unreachable net");
     assert_eq!(with(2, &quoted), "1.0.0.1 unreachable protocol udp");
     assert_eq!(with(3, &quoted), "1.0.0.1 unreachable port udp/53");
-    assert_eq!(with(3, &quoted[..23]), "1.0.0.1 unreachable port udptruncated-icmp");
+    assert_eq!(
+        with(3, &quoted[..23]),
+        "1.0.0.1 unreachable port udptruncated-icmp"
+    );
     assert_eq!(with(4, &quoted), "1.0.0.1 unreachable needfrag (mtu 2)");
     assert_eq!(with(99, &quoted), "1.0.0.1 unreachable code 99");
     let mut other = quoted.clone();
@@ -104,7 +119,10 @@ fn fragments_say_so() {
     packet[9] = 1;
     assert_eq!(bare(&packet), "1.0.0.1 > 2.0.0.2: icmp (frag 9:9@24)");
     packet[9] = 47;
-    assert_eq!(bare(&packet), "1.0.0.1 > 2.0.0.2: ip-proto-47 (frag 9:9@24)");
+    assert_eq!(
+        bare(&packet),
+        "1.0.0.1 > 2.0.0.2: ip-proto-47 (frag 9:9@24)"
+    );
 }
 
 #[test]
@@ -120,7 +138,10 @@ fn truncated_headers_say_so() {
         bare(&tcp[..35]),
         "1.0.0.1.5 > 2.0.0.2.6: . 1:1(0,35,40) ack 2truncated-tcp"
     );
-    assert_eq!(bare(&ping(A, B, &[])[..21]), "1.0.0.1 > 2.0.0.2: truncated-icmp");
+    assert_eq!(
+        bare(&ping(A, B, &[])[..21]),
+        "1.0.0.1 > 2.0.0.2: truncated-icmp"
+    );
     assert_eq!(
         bare(&ping(A, B, &[])[..27]),
         "1.0.0.1 > 2.0.0.2: icmp echo truncated-icmp"
@@ -140,9 +161,7 @@ fn bytes_can_be_shown() {
     );
     assert_eq!(
         printed("TIMESTAMP false, PAYLOAD hex, MAXLENGTH 26", &packet),
-        format!(
-            "{head}\n  52616e64 6f6d2062 756c6c73 68697420 696e2061 20706163\n  6b65"
-        )
+        format!("{head}\n  52616e64 6f6d2062 756c6c73 68697420 696e2061 20706163\n  6b65")
     );
     let hex = printed("TIMESTAMP false, CONTENTS yes, MAXLENGTH 4", &packet);
     assert_eq!(hex, format!("{head}\n  45000062"));
@@ -185,9 +204,18 @@ fn lines_can_go_to_a_file() {
 #[test]
 fn wrong_forms_are_refused() {
     for (args, error) in [
-        ("CONTENTS zork", "bad contents value 'ZORK'; should be 'NONE', 'HEX', or 'ASCII'"),
-        ("PAYLOAD zork", "bad payload value 'zork'; should be 'false', 'hex', or 'ascii'"),
-        ("PAYLOAD hex, CONTENTS hex", "specify at most one of PAYLOAD and CONTENTS"),
+        (
+            "CONTENTS zork",
+            "bad contents value 'ZORK'; should be 'NONE', 'HEX', or 'ASCII'",
+        ),
+        (
+            "PAYLOAD zork",
+            "bad payload value 'zork'; should be 'false', 'hex', or 'ascii'",
+        ),
+        (
+            "PAYLOAD hex, CONTENTS hex",
+            "specify at most one of PAYLOAD and CONTENTS",
+        ),
     ] {
         let errors = Rig::errors(&format!("Inject -> IPPrint({args}) -> Collect;"));
         assert!(errors.contains(error), "{errors}");

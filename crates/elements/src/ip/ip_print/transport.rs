@@ -191,12 +191,7 @@ impl<'p> Transport<'p> {
         Ok(())
     }
 
-    fn write_unreachable(
-        &self,
-        line: &mut String,
-        cx: &Cx<'_>,
-        code: u8,
-    ) -> Result<(), Truncated> {
+    fn write_unreachable(&self, line: &mut String, cx: &Cx<'_>, code: u8) -> Result<(), Truncated> {
         let name = name_of(cx, Kind::IcmpCode(Icmpv4Type::UNREACHABLE.0), code);
         let name = name.map_or_else(|| alloc::format!("code {code}"), String::from);
         let icmp = Icmpv4Packet::new_unchecked(self.bytes);

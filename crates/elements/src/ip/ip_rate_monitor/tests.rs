@@ -66,7 +66,12 @@ fn busy_prefixes_are_looked_at_more_closely_until_they_are_quiet() {
     let mut rig = rig("PACKETS, 1, 100");
     load(&mut rig, "i", &packet(A, B), 2000);
     let look = rig.read("m.look");
-    let prefixes: Vec<&str> = look.lines().skip(1).filter_map(|l| l.split_once('\t')).map(|(p, _)| p).collect();
+    let prefixes: Vec<&str> = look
+        .lines()
+        .skip(1)
+        .filter_map(|l| l.split_once('\t'))
+        .map(|(p, _)| p)
+        .collect();
     assert_eq!(prefixes[0], "10");
     for prefix in ["\n\t10.1\t", "\n\t\t10.1.2\t", "\n\t\t\t10.1.2.3\t"] {
         assert!(look.contains(prefix), "{look}");
@@ -127,8 +132,14 @@ fn prefixes_can_be_kept_whole_for_a_time() {
     for (value, error) in [
         ("10.1.0.0 1", "expecting 3 arguments"),
         ("x 1 1", "not an IP address"),
-        ("1.1.1.1 4 1", "2nd argument specifies a level, between 0 and 3, to annotate"),
-        ("1.1.1.1 1 0", "3rd argument specifies when this rule expires, must be > 0"),
+        (
+            "1.1.1.1 4 1",
+            "2nd argument specifies a level, between 0 and 3, to annotate",
+        ),
+        (
+            "1.1.1.1 1 0",
+            "3rd argument specifies when this rule expires, must be > 0",
+        ),
     ] {
         assert_eq!(rig.try_write("m.anno_level", value), Err(error.into()));
     }
@@ -138,7 +149,9 @@ fn prefixes_can_be_kept_whole_for_a_time() {
 fn pulled_packets_count_too_and_others_pass() {
     let config = "i :: Inject -> q :: Queue -> m :: IPRateMonitor(PACKETS, 1, 10) -> p :: Puller;";
     let mut rig = Rig::new(config);
-    rig.push_with("i", &packet(A, B), |packet| packet.set_network_header(0, 20));
+    rig.push_with("i", &packet(A, B), |packet| {
+        packet.set_network_header(0, 20)
+    });
     rig.push("i", &[1]);
     assert_eq!(rig.pull("p", 5).len(), 2);
     rig.pause(1000 * MS / 125);
@@ -148,11 +161,15 @@ fn pulled_packets_count_too_and_others_pass() {
 #[test]
 fn mistakes_are_named() {
     for (arguments, error) in [
-        ("BITS, 1, 1", "monitor type should be \"PACKETS\" or \"BYTES\""),
+        (
+            "BITS, 1, 1",
+            "monitor type should be \"PACKETS\" or \"BYTES\"",
+        ),
         ("PACKETS, 1.5, 1", "ratio must be between 0 and 1"),
         ("PACKETS, 1", "THRESH: required argument missing"),
     ] {
-        let errors: String = Rig::errors(&format!("Idle -> IPRateMonitor({arguments}) -> Discard;"));
+        let errors: String =
+            Rig::errors(&format!("Idle -> IPRateMonitor({arguments}) -> Discard;"));
         assert!(errors.contains(error), "{errors}");
     }
 }

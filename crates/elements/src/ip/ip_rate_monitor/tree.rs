@@ -240,7 +240,11 @@ impl Tree {
             }
             level = counter.next;
         };
-        let Counter { rates, shallow_until, .. } = self.counters[index as usize];
+        let Counter {
+            rates,
+            shallow_until,
+            ..
+        } = self.counters[index as usize];
         let per_second = [rates.per_second(0), rates.per_second(1)];
         let busy = per_second.iter().any(|rate| *rate >= self.threshold);
         if busy && depth < bytes.len() && shallow_until < now {
@@ -273,7 +277,12 @@ impl Tree {
             }
             let counter = &mut self.counters[index as usize];
             counter.rates.advance(now);
-            if counter.rates.averages.iter().all(|average| *average < threshold) {
+            if counter
+                .rates
+                .averages
+                .iter()
+                .all(|average| *average < threshold)
+            {
                 let next = core::mem::replace(&mut counter.next, NONE);
                 self.free_level(next);
             } else {

@@ -75,9 +75,16 @@ fn the_first_fragment_gives_headers_and_annotations_the_last_to_come_the_time() 
     }
     let packets = rig.collected("c");
     assert_eq!(packets[0].data(), ether([0; 6], [9; 6], 0x0800, &whole));
-    assert_eq!((packets[0].paint(), packets[0].timestamp()), (1, 1_000_000_001));
+    assert_eq!(
+        (packets[0].paint(), packets[0].timestamp()),
+        (1, 1_000_000_001)
+    );
     assert_eq!(packets[0].network_offset(), Some(14));
-    let mtu = Anno { offset: 20, size: 2, ..DST_IP };
+    let mtu = Anno {
+        offset: 20,
+        size: 2,
+        ..DST_IP
+    };
     assert_eq!(packets[0].anno(mtu), 44);
 }
 
@@ -116,7 +123,10 @@ fn what_stays_incomplete_is_given_up() {
     let (_, pieces) = fragments(7, &[5; 72], 24);
     rig.push("i", &pieces[0]);
     rig.push("i", &pieces[2]);
-    assert!(rig.read("r.dump").contains(" 1.0.0.1 > 2.0.0.2 7 (0,24) (48,72)\n"));
+    assert!(
+        rig.read("r.dump")
+            .contains(" 1.0.0.1 > 2.0.0.2 7 (0,24) (48,72)\n")
+    );
     rig.advance(41_000_000_000);
     let (_, others) = fragments(8, &[5; 40], 24);
     rig.push("i", &others[0]);
@@ -145,7 +155,9 @@ fn what_stays_incomplete_is_given_up_though_nothing_else_comes() {
     let mut rig = rig("");
     let (_, pieces) = fragments(7, &[5; 72], 24);
     // A time long past, as from a file, does not make it old.
-    rig.push_with("i", &pieces[0], |packet| packet.set_timestamp(1_000_000_000));
+    rig.push_with("i", &pieces[0], |packet| {
+        packet.set_timestamp(1_000_000_000)
+    });
     rig.advance(25_000_000_000);
     assert!(rig.data("lost").is_empty());
     rig.advance(20_000_000_000);
@@ -183,9 +195,8 @@ fn holes_hold_nothing_of_earlier_packets() {
 
 #[test]
 fn a_stripped_mac_header_is_not_pointed_to() {
-    let mut rig = Rig::new(
-        "i :: Inject -> Strip(14) -> MarkIPHeader -> IPReassembler -> c :: Collect;",
-    );
+    let mut rig =
+        Rig::new("i :: Inject -> Strip(14) -> MarkIPHeader -> IPReassembler -> c :: Collect;");
     let (_, pieces) = fragments(7, &[5; 40], 24);
     for piece in &pieces {
         let frame = ether([1; 6], [9; 6], 0x0800, piece);

@@ -138,22 +138,41 @@ fn errors_follow_the_flow_that_they_quote() {
     let (own, back) = ((host(1), 7), (peer(), 99));
     let unreachable = (1, 4, [0; 4]);
     let router = addr("2001:db8:9::1");
-    for (i, kind) in [udp, |a, b, c: &[u8]| tcp(a, b, 2, c)].into_iter().enumerate() {
+    for (i, kind) in [udp, |a, b, c: &[u8]| tcp(a, b, 2, c)]
+        .into_iter()
+        .enumerate()
+    {
         let out = (mapped(1), 1300 + i as u16);
         rig.push("out", &kind(own, back, &[3; 30]));
         rig.data("o");
         // From outside, about what went out.
-        rig.push("in", &icmp(router, out.0, unreachable, &kind(out, back, &[3; 30])));
+        rig.push(
+            "in",
+            &icmp(router, out.0, unreachable, &kind(out, back, &[3; 30])),
+        );
         let expected = icmp(router, own.0, unreachable, &kind(own, back, &[3; 30]));
         assert_eq!(rig.data("i"), [expected]);
         // From inside, about what came in.
-        rig.push("out", &icmp(own.0, back.0, unreachable, &kind(back, own, &[])));
+        rig.push(
+            "out",
+            &icmp(own.0, back.0, unreachable, &kind(back, own, &[])),
+        );
         let expected = icmp(out.0, back.0, unreachable, &kind(back, out, &[]));
         assert_eq!(rig.data("o"), [expected]);
     }
     // About a flow that is not known, or damaged.
-    let unknown = icmp(router, mapped(1), unreachable, &udp((mapped(1), 1302), back, &[]));
-    let mut damaged = icmp(router, mapped(1), unreachable, &udp((mapped(1), 1300), back, &[]));
+    let unknown = icmp(
+        router,
+        mapped(1),
+        unreachable,
+        &udp((mapped(1), 1302), back, &[]),
+    );
+    let mut damaged = icmp(
+        router,
+        mapped(1),
+        unreachable,
+        &udp((mapped(1), 1300), back, &[]),
+    );
     damaged[60] ^= 1;
     rig.push_all("in", &[unknown, damaged]);
     assert!(rig.data("i").is_empty());
@@ -164,7 +183,12 @@ fn fragments_and_messages_without_ports_need_mappings_of_addresses() {
     let part = |from, offset: u8| {
         let udp = udp((from, 7), (peer(), 9), &[8; 8]);
         let at = if offset == 0 { 40 } else { 48 };
-        packet(44, from, peer(), &[&[17, 0, 0, offset, 0, 0, 0, 1], &udp[at..]].concat())
+        packet(
+            44,
+            from,
+            peer(),
+            &[&[17, 0, 0, offset, 0, 0, 0, 1], &udp[at..]].concat(),
+        )
     };
     let query = |from| icmp(from, peer(), (130, 0, [0; 4]), &[0; 16]);
     let all = |from| [part(from, 1), part(from, 8), query(from)];
@@ -179,7 +203,10 @@ fn fragments_and_messages_without_ports_need_mappings_of_addresses() {
     ports.push("out", &[0x60; 39]);
     assert!(ports.data("o").is_empty());
     assert_eq!(ports.read("at.drops"), "4");
-    assert_eq!(ports.printed(), [" discard the packet, protocol unrecognized"]);
+    assert_eq!(
+        ports.printed(),
+        [" discard the packet, protocol unrecognized"]
+    );
 }
 
 #[test]
@@ -187,11 +214,26 @@ fn wrong_arguments_are_refused() {
     for (args, error) in [
         ("", "argument 0 should be : integer"),
         ("0", "argument 1 should be : bool"),
-        ("1, 0, ::1, 0", "argument 2 should be : <IP6Address> <IP6Address>"),
-        ("1, 1, ::1 ::2, 0", "argument 2 should be : <IP6Address> <port> <IP6Address> <port>"),
-        ("0, 1, 0, 0, ::1, zork", "argument 5 should be : <IP6Address>"),
-        ("0, 1, 1, 0, ::1 5", "argument 4 should be : <IP6Address> <first port> <last port>"),
-        ("0, 1, 1, 0, ::1 5 4", "argument 4 should be : <IP6Address> <first port> <last port>"),
+        (
+            "1, 0, ::1, 0",
+            "argument 2 should be : <IP6Address> <IP6Address>",
+        ),
+        (
+            "1, 1, ::1 ::2, 0",
+            "argument 2 should be : <IP6Address> <port> <IP6Address> <port>",
+        ),
+        (
+            "0, 1, 0, 0, ::1, zork",
+            "argument 5 should be : <IP6Address>",
+        ),
+        (
+            "0, 1, 1, 0, ::1 5",
+            "argument 4 should be : <IP6Address> <first port> <last port>",
+        ),
+        (
+            "0, 1, 1, 0, ::1 5 4",
+            "argument 4 should be : <IP6Address> <first port> <last port>",
+        ),
     ] {
         let errors = Rig::errors(&format!(
             "Idle -> [0] at :: AddressTranslator({args}) -> Discard; Idle -> [1] at [1] -> Discard;"

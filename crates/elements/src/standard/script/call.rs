@@ -112,16 +112,24 @@ impl ScriptMachine {
     pub fn find(&self, cx: &Cx<'_>, text: &str, flag: HandlerFlags) -> Result<Call, String> {
         let call = Call::parse(cx, text, |name| {
             let global = || cx.handler(None, name).is_some();
-            self.flags(name).is_some_and(|_| self.has(name) || !global())
+            self.flags(name)
+                .is_some_and(|_| self.has(name) || !global())
         })?;
         if call.element != Some(cx.id()) {
             call.check(cx, flag)?;
             return Ok(call);
         }
-        if self.flags(&call.handler).is_some_and(|flags| flags.has(flag)) {
+        if self
+            .flags(&call.handler)
+            .is_some_and(|flags| flags.has(flag))
+        {
             return Ok(call);
         }
-        let kind = if flag == HandlerFlags::WRITE { "write" } else { "read" };
+        let kind = if flag == HandlerFlags::WRITE {
+            "write"
+        } else {
+            "read"
+        };
         Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
     }
 
@@ -155,5 +163,8 @@ fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors
         HandlerError::Unknown => "there is no such handler".to_string(),
     };
     let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();
-    errors.error(cx, &format!("While calling ‘{name}{value}’:{}", lines.concat()));
+    errors.error(
+        cx,
+        &format!("While calling ‘{name}{value}’:{}", lines.concat()),
+    );
 }

@@ -7,7 +7,10 @@ pub(super) enum Errors {
     /// To the caller of a handler, a line each.
     Caller(Vec<String>),
     /// To the log, after a heading, if there is still one to be printed.
-    Watcher { heading: Option<String>, indent: bool },
+    Watcher {
+        heading: Option<String>,
+        indent: bool,
+    },
 }
 
 impl Errors {

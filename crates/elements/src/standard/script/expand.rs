@@ -21,7 +21,9 @@ impl Lookup for Expander<'_, '_> {
         if reference.kind != ReferenceKind::Parentheses {
             return self.machine.variable(reference.name);
         }
-        let call = self.machine.find(self.cx, reference.name, HandlerFlags::READ);
+        let call = self
+            .machine
+            .find(self.cx, reference.name, HandlerFlags::READ);
         let value = call.and_then(|call| match self.machine.read_call(self.cx, &call) {
             Ok(value) => Ok(Some(value)),
             Err(HandlerError::Failed(text)) => {

@@ -98,7 +98,11 @@ impl Conversion {
             }
             'd' | 'i' => {
                 let value: i64 = words.parse()?;
-                let value = if self.short { (value as i16).into() } else { value };
+                let value = if self.short {
+                    (value as i16).into()
+                } else {
+                    value
+                };
                 let sign = match value {
                     ..0 => "-",
                     _ if self.plus => "+",
@@ -189,9 +193,19 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_a_syntax_error() {
-        for text in ["\"%d\"", "\"%d\" x", "\"%d\" 1 2", "\"%f\" 1", "\"%\"", "x y"] {
+        for text in [
+            "\"%d\"",
+            "\"%d\" x",
+            "\"%d\" 1 2",
+            "\"%f\" 1",
+            "\"%\"",
+            "x y",
+        ] {
             assert_eq!(format(text), Err("syntax error".into()), "{text}");
         }
-        assert_eq!(format("\"%999999999d\" 1").map(|text| text.len()), Ok(WIDEST));
+        assert_eq!(
+            format("\"%999999999d\" 1").map(|text| text.len()),
+            Ok(WIDEST)
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use super::calculate;
 use super::machine::{Request, ScriptMachine};
-use crate::prelude::*;
 #[cfg(feature = "host")]
 use super::output;
 use super::program::ScriptProgram;
 use super::script_type::ScriptType;
 use super::words::Words;
+use crate::prelude::*;
 
 const READ: HandlerFlags = HandlerFlags::READ;
 const WRITE: HandlerFlags = HandlerFlags::WRITE;

@@ -9,9 +9,9 @@ use click::config;
 use super::errors::Errors;
 use super::program::{Ending, ScriptOp, ScriptProgram, Target};
 use super::script_type::ScriptType;
-use crate::prelude::*;
 #[cfg(feature = "host")]
 use super::signal::Signals;
+use crate::prelude::*;
 
 /// Jumps that a script may make without blocking.
 const JUMPS: u32 = 1000;

@@ -46,9 +46,14 @@ impl PrintOutput {
 #[cfg(feature = "host")]
 fn open_file(name: &str, append: bool) -> Result<PrintOutput, String> {
     let mut options = std::fs::OpenOptions::new();
-    options.create(true).append(append).write(true).truncate(!append);
+    options
+        .create(true)
+        .append(append)
+        .write(true)
+        .truncate(!append);
     let file = options.open(name);
-    file.map(PrintOutput::File).map_err(|error| alloc::format!("{name}: {}", reason(&error)))
+    file.map(PrintOutput::File)
+        .map_err(|error| alloc::format!("{name}: {}", reason(&error)))
 }
 
 #[cfg(not(feature = "host"))]
@@ -77,8 +82,8 @@ pub(super) mod host {
     use router::args::{Argument, FilenameArg};
     use rustix::process::{Pid, Signal, kill_process};
 
-    use super::super::words::Words;
     use super::super::signal;
+    use super::super::words::Words;
 
     /// Names of the handlers that [`read`] answers.
     pub const NAMES: &[&str] = &["cat", "catq", "kill"];
@@ -115,8 +120,7 @@ pub(super) mod host {
         for word in words {
             let pid = i32::parse(word, &cx.names()).ok().and_then(Pid::from_raw);
             let pid = pid.ok_or("bad PID")?;
-            kill_process(pid, signal)
-                .map_err(|error| format!("kill({pid}, {number}): {error}"))?;
+            kill_process(pid, signal).map_err(|error| format!("kill({pid}, {number}): {error}"))?;
         }
         Ok(String::new())
     }

@@ -13,7 +13,9 @@ pub(super) enum Ending {
     /// The driver is asked to stop, too.
     Stop,
     /// With a message, unquoted if so.
-    Error { unquote: bool },
+    Error {
+        unquote: bool,
+    },
 }
 
 /// Where a jump goes.
@@ -32,16 +34,32 @@ pub(super) enum ScriptOp {
     Pause(u32),
     /// Waits for a time, or a step.
     Wait,
-    Print { newline: bool, unquote: bool },
-    Read { unquote: bool },
-    Write { unquote: bool },
+    Print {
+        newline: bool,
+        unquote: bool,
+    },
+    Read {
+        unquote: bool,
+    },
+    Write {
+        unquote: bool,
+    },
     /// Sets the variable of that number.
-    Set { variable: usize, unquote: bool },
+    Set {
+        variable: usize,
+        unquote: bool,
+    },
     /// Sets a variable when the script is initialized.
-    Init { variable: usize, unquote: bool, export: bool },
+    Init {
+        variable: usize,
+        unquote: bool,
+        export: bool,
+    },
     Label,
     Goto(Target),
-    Return { unquote: bool },
+    Return {
+        unquote: bool,
+    },
     End(Ending),
 }
 

@@ -49,7 +49,10 @@ fn variables_and_handlers_are_put_in() {
 fn printing_adds_line_ends_where_there_are_none() {
     for (script, expected) in [
         ("print", "\n"),
-        ("print a.b", "While executing 's :: Script':|\n  no element named 'a'|\n"),
+        (
+            "print a.b",
+            "While executing 's :: Script':|\n  no element named 'a'|\n",
+        ),
         ("print \"a\\n\"", "a\n"),
         ("printn \"a\", printn 5, print", "a|\n5|\n\n"),
         ("print '\"c.count\"'", "\"c.count\"\n"),
@@ -64,14 +67,24 @@ fn printing_adds_line_ends_where_there_are_none() {
 
 #[test]
 fn jumps_labels_and_conditions() {
-    let count = "set x 0, label again, print $x, set x $(add $x 1), goto again $(lt $x 3), print end";
-    assert_eq!(run(&count.replace("print end", "print \"end\"")), "0\n1\n2\nend\n");
+    let count =
+        "set x 0, label again, print $x, set x $(add $x 1), goto again $(lt $x 3), print end";
+    assert_eq!(
+        run(&count.replace("print end", "print \"end\"")),
+        "0\n1\n2\nend\n"
+    );
     assert_eq!(run("goto end, print 1"), "");
     assert_eq!(run("goto end false, print 1"), "1\n");
-    assert_eq!(run("init x 0, set x $(add $x 1), goto exit $(eq $x 3), print $x, loop"), "1\n2\n");
+    assert_eq!(
+        run("init x 0, set x $(add $x 1), goto exit $(eq $x 3), print $x, loop"),
+        "1\n2\n"
+    );
     let bad = run("goto end maybe, print 1").replace(['‘', '’'], "'");
     assert!(bad.contains("bad condition 'maybe'|\n1\n"), "{bad}");
-    assert_eq!(run("label a, goto a"), "s :: Script: too many jumps, giving up|\n");
+    assert_eq!(
+        run("label a, goto a"),
+        "s :: Script: too many jumps, giving up|\n"
+    );
     assert_eq!(run("goto error $(gt 2 1), print 1"), "");
 }
 
@@ -114,8 +127,14 @@ fn a_script_may_call_itself() {
     let script = "set x 0, label again, set x $(s.add $x 1), print $x, goto end $(eq $x 3),
         write s.goto again";
     assert_eq!(run(script), "1\n2\n3\n");
-    assert_eq!(run("write s.step 2, pause, print 1, pause, print 2, pause, print 3"), "1\n2\n");
-    assert_eq!(run("write set x 5, print $(get x), print $(shift x), print \"<$x>\""), "5\n5\n<>\n");
+    assert_eq!(
+        run("write s.step 2, pause, print 1, pause, print 2, pause, print 3"),
+        "1\n2\n"
+    );
+    assert_eq!(
+        run("write set x 5, print $(get x), print $(shift x), print \"<$x>\""),
+        "5\n5\n<>\n"
+    );
     let endless = run("set x $(run)");
     assert!(endless.contains("too many jumps"), "{endless}");
 }
@@ -140,7 +159,10 @@ fn passive_scripts_return_values() {
 fn exported_variables_are_handlers() {
     let config = "s :: Script(TYPE PASSIVE, export n 0, exportq m \"x y\", set n $(add $n 1));";
     let mut rig = Rig::new(config);
-    assert_eq!((rig.read("s.n"), rig.read("s.m")), ("0".into(), "x y".into()));
+    assert_eq!(
+        (rig.read("s.n"), rig.read("s.m")),
+        ("0".into(), "x y".into())
+    );
     rig.write("s.run", "");
     rig.write("s.run", "");
     assert_eq!(rig.read("s.n"), "2");
@@ -276,7 +298,11 @@ fn calculations() {
         ("writable c.count", "false"),
         ("now", "1000000000.000000"),
     ] {
-        assert_eq!(run(&format!("print $({call})")), format!("{expected}\n"), "{call}");
+        assert_eq!(
+            run(&format!("print $({call})")),
+            format!("{expected}\n"),
+            "{call}"
+        );
     }
     for (call, message) in [
         ("add 1 x", "expected list of numbers"),
@@ -296,7 +322,11 @@ fn calculations() {
 
 #[test]
 fn random_numbers_stay_within_their_bounds() {
-    for (call, first, last) in [("random 3", 0, 2), ("random 5 6", 5, 6), ("random", 0, i64::MAX)] {
+    for (call, first, last) in [
+        ("random 3", 0, 2),
+        ("random 5 6", 5, 6),
+        ("random", 0, i64::MAX),
+    ] {
         for _ in 0..20 {
             let number: i64 = run(&format!("print $({call})")).trim().parse().unwrap();
             assert!((first..=last).contains(&number), "{call}: {number}");
@@ -319,7 +349,10 @@ fn files_can_be_written_and_read() {
     assert_eq!(written, "0\n");
     let expected = "one\n0\n0\nx\n\"one\\n0\\n0\\nx\"\n0\n";
     assert!(printed.starts_with(expected), "{printed}");
-    assert!(printed.contains("  /nosuch/file: No such file or directory"), "{printed}");
+    assert!(
+        printed.contains("  /nosuch/file: No such file or directory"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -346,8 +379,14 @@ fn wrong_scripts_are_refused() {
         ("Script(TYPE SIGNAL);", "bad signal number"),
         ("Script(TYPE SIGNAL FOO);", "bad signal number"),
         ("Script(TYPE PACKET);", "PACKET script must have inputs"),
-        ("Idle -> Script(TYPE ACTIVE) -> Idle;", "ports allowed only on PACKET scripts"),
-        ("DriverManager; DriverManager;", "router has more than one driver script"),
+        (
+            "Idle -> Script(TYPE ACTIVE) -> Idle;",
+            "ports allowed only on PACKET scripts",
+        ),
+        (
+            "DriverManager; DriverManager;",
+            "router has more than one driver script",
+        ),
     ] {
         let errors = Rig::errors(config).replace(['‘', '’'], "'");
         assert!(errors.contains(message), "{config}: {errors}");

@@ -78,7 +78,11 @@ impl Connection {
     /// Whether there is room for a segment that starts at `first`, and it is of use.
     pub fn wants(&self, first: TcpSequence) -> bool {
         let in_sequence = !first.is_before(self.next);
-        let most = if in_sequence { HIGH_WATER } else { SEGMENTS_MAX };
+        let most = if in_sequence {
+            HIGH_WATER
+        } else {
+            SEGMENTS_MAX
+        };
         let old = first.is_before(self.acknowledged);
         self.segments.len() < most && !old
     }

@@ -43,7 +43,10 @@ const IDLE: u64 = 10;
 /// TCPFragmenter
 #[derive(Element)]
 #[element(ports = "2/4", processing = "aa/aahh", flow = "xyz/xy")]
-#[inputs("packets from servers to mobile hosts", "packets from mobile hosts to servers")]
+#[inputs(
+    "packets from servers to mobile hosts",
+    "packets from mobile hosts to servers"
+)]
 #[outputs(
     "the packets of input 0",
     "the packets of input 1, without the suppressed acknowledgments",

@@ -42,14 +42,32 @@ fn a_lost_segment_is_sent_again_and_its_duplicates_kept_from_the_server() {
     assert_eq!(rig.data("to"), segments);
     assert_eq!(rig.read("s.cached"), "6");
     // The first arrived; the second is lost; four more make duplicates.
-    assert_eq!(acknowledge(&mut rig, &ack(1010, 500, &[])), (true, [].into()));
-    assert_eq!(acknowledge(&mut rig, &ack(1010, 500, &[])), (false, [].into()));
-    assert_eq!(acknowledge(&mut rig, &ack(1010, 500, &[])), (false, [segments[1].clone()].into()));
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1010, 500, &[])),
+        (true, [].into())
+    );
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1010, 500, &[])),
+        (false, [].into())
+    );
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1010, 500, &[])),
+        (false, [segments[1].clone()].into())
+    );
     assert_eq!(rig.read("s.cached"), "5");
     // One more copy, and then the server has to act.
-    assert_eq!(acknowledge(&mut rig, &ack(1010, 500, &[])).1, [segments[1].clone()]);
-    assert_eq!(acknowledge(&mut rig, &ack(1010, 500, &[])), (true, [].into()));
-    assert_eq!(acknowledge(&mut rig, &ack(1060, 500, &[])), (true, [].into()));
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1010, 500, &[])).1,
+        [segments[1].clone()]
+    );
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1010, 500, &[])),
+        (true, [].into())
+    );
+    assert_eq!(
+        acknowledge(&mut rig, &ack(1060, 500, &[])),
+        (true, [].into())
+    );
     let counts = ["s.cached", "s.retransmissions", "s.suppressed"].map(|name| rig.read(name));
     assert_eq!(counts, ["0", "2", "3"]);
     assert_eq!(rig.outstanding(), 0);
@@ -60,13 +78,20 @@ fn windows_data_and_what_the_server_repeats_are_no_loss() {
     let mut rig = rig();
     rig.push_all("data", &[data(1000), data(1010)]);
     assert!(acknowledge(&mut rig, &ack(1000, 500, &[])).0);
-    for other in [ack(1000, 600, &[]), ack(1000, 600, &[1]), ack(990, 600, &[])] {
+    for other in [
+        ack(1000, 600, &[]),
+        ack(1000, 600, &[1]),
+        ack(990, 600, &[]),
+    ] {
         assert!(acknowledge(&mut rig, &other).0);
     }
     rig.push("data", &data(1000));
     assert_eq!(rig.read("s.cached"), "2");
     for _ in 0..3 {
-        assert_eq!(acknowledge(&mut rig, &ack(1000, 600, &[])), (true, [].into()));
+        assert_eq!(
+            acknowledge(&mut rig, &ack(1000, 600, &[])),
+            (true, [].into())
+        );
     }
 }
 
@@ -88,7 +113,10 @@ fn connections_end_and_make_room() {
     let mut rig = rig();
     rig.push("data", &data(1000));
     rig.push("data", &tcp(SERVER, MOBILE, 4, &[]));
-    assert_eq!((rig.read("s.connections"), rig.read("s.cached")), ("0".into(), "0".into()));
+    assert_eq!(
+        (rig.read("s.connections"), rig.read("s.cached")),
+        ("0".into(), "0".into())
+    );
     let from = |n: u16| tcp((SERVER.0, n), MOBILE, 0x10, &[1]);
     for n in 0..1030 {
         rig.push("data", &from(n));
@@ -96,11 +124,17 @@ fn connections_end_and_make_room() {
     assert_eq!(rig.read("s.connections"), "1024");
     rig.pause(11_000_000_000);
     rig.push("data", &from(2000));
-    assert_eq!((rig.read("s.connections"), rig.read("s.cached")), ("1".into(), "1".into()));
+    assert_eq!(
+        (rig.read("s.connections"), rig.read("s.cached")),
+        ("1".into(), "1".into())
+    );
     rig.data("to");
     // What is not TCP passes.
     let others = [udp(SERVER, MOBILE, &[1]), ack(1, 1, &[])];
     rig.push("data", &others[0]);
     rig.push("acks", &others[1]);
-    assert_eq!((rig.data("to"), rig.data("back")), ([others[0].clone()].into(), [others[1].clone()].into()));
+    assert_eq!(
+        (rig.data("to"), rig.data("back")),
+        ([others[0].clone()].into(), [others[1].clone()].into())
+    );
 }

@@ -329,7 +329,11 @@ impl Session {
     }
 
     fn insufficient(&mut self) -> Step {
-        if self.closed { self.say(code::SYNTAX, "Not enough data") } else { Step::Wait }
+        if self.closed {
+            self.say(code::SYNTAX, "Not enough data")
+        } else {
+            Step::Wait
+        }
     }
 
     fn with_data<T: Target>(
@@ -460,7 +464,13 @@ impl Session {
             return Step::Done;
         };
         match verb {
-            Verb::Write if flags.has(HandlerFlags::WRITE) => if self.read_only { self.say(code::PERMISSION, format!("Permission denied for '{name}'")) } else { self.say(code::OK, format!("Write handler '{name}' OK")) },
+            Verb::Write if flags.has(HandlerFlags::WRITE) => {
+                if self.read_only {
+                    self.say(code::PERMISSION, format!("Permission denied for '{name}'"))
+                } else {
+                    self.say(code::OK, format!("Write handler '{name}' OK"))
+                }
+            }
             Verb::Read if flags.has(HandlerFlags::READ) => {
                 self.say(code::OK, format!("Read handler '{name}' OK"))
             }

@@ -69,7 +69,12 @@ impl Target for Reach<'_, '_> {
         self.cx.write_handler(*element, name, value).map_err(words)
     }
 
-    fn llrpc(&mut self, handler: &Self::Handler, call: Llrpc, data: &mut [u8]) -> Result<(), String> {
+    fn llrpc(
+        &mut self,
+        handler: &Self::Handler,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), String> {
         let refused = || "Invalid argument".to_string();
         // What stands in for the router's elements has no LLRPCs of theirs.
         let element = handler.0.filter(|_| self.element.proxy.is_none());

@@ -108,7 +108,11 @@ impl Picture<'_> {
         if let Some(width) = room.filter(|room| *room > 0) {
             line += &format!("|{}|", self.bar(width.min(BAR_MAX)));
         }
-        line += &if alone { " ".to_string() } else { self.amount() };
+        line += &if alone {
+            " ".to_string()
+        } else {
+            self.amount()
+        };
         line += &self.time();
         if self.done {
             line.push('\n');
@@ -139,14 +143,30 @@ mod tests {
         let half = picture(500_000.0, Some(1_000_000.0), 65);
         let bar = "*".repeat(14) + &" ".repeat(15);
         assert_eq!(half.draw(), format!("\r 50% |{bar}|   488KB    01:05 ETA"));
-        let done = Picture { done: true, ..picture(1e6, Some(1e6), 3700) };
+        let done = Picture {
+            done: true,
+            ..picture(1e6, Some(1e6), 3700)
+        };
         let bar = "*".repeat(29);
-        assert_eq!(done.draw(), format!("\r100% |{bar}|   976KB  1:01:40    \n"));
-        let stalled = Picture { stalls: true, ..picture(1.0, Some(2.0), 9) };
+        assert_eq!(
+            done.draw(),
+            format!("\r100% |{bar}|   976KB  1:01:40    \n")
+        );
+        let stalled = Picture {
+            stalls: true,
+            ..picture(1.0, Some(2.0), 9)
+        };
         assert!(stalled.draw().ends_with(" - stalled -"));
-        let unknown = Picture { position: None, banner: "x", ..picture(1.0, Some(2.0), 9) };
+        let unknown = Picture {
+            position: None,
+            banner: "x",
+            ..picture(1.0, Some(2.0), 9)
+        };
         let bar = "-".repeat(27);
-        assert_eq!(unknown.draw(), format!("\rx   -% |{bar}| -----      --:-- ETA"));
+        assert_eq!(
+            unknown.draw(),
+            format!("\rx   -% |{bar}| -----      --:-- ETA")
+        );
     }
 
     #[test]
@@ -156,7 +176,10 @@ mod tests {
         assert_eq!(here.draw(), format!("\r|{bar}|  4882KB    --:-- ETA"));
         assert_eq!(share(Some(15_000_000.0), None), Some(50));
         for columns in 0..40 {
-            let narrow = Picture { columns, ..picture(7e9, None, 3) };
+            let narrow = Picture {
+                columns,
+                ..picture(7e9, None, 3)
+            };
             assert!(narrow.draw().starts_with('\r'));
         }
     }

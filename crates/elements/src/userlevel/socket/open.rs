@@ -75,11 +75,19 @@ impl Socket {
             (_, Some(Kind::Stream)) => (AddressFamily::INET, Some(ipproto::TCP)),
             _ => (AddressFamily::INET, Some(ipproto::UDP)),
         };
-        let kind = if self.is_stream() { SocketType::STREAM } else { SocketType::DGRAM };
+        let kind = if self.is_stream() {
+            SocketType::STREAM
+        } else {
+            SocketType::DGRAM
+        };
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
         let socket = socket.map_err(|errno| call_failed("socket", &name, errno))?;
         self.set_options(&socket, protocol == Some(ipproto::TCP))?;
-        let local = if self.client { self.local.clone().filter(Place::is_set) } else { Some(remote.clone()) };
+        let local = if self.client {
+            self.local.clone().filter(Place::is_set)
+        } else {
+            Some(remote.clone())
+        };
         if let Some(local) = local {
             let bound = local.address().and_then(|address| bind(&socket, &address));
             bound.map_err(|errno| call_failed("bind", &local.name(), errno))?;
@@ -141,7 +149,11 @@ impl Socket {
     }
 
     /// Takes the arguments that follow TYPE.
-    pub(super) fn configure_places(&mut self, args: &mut Args<'_>, kind: &str) -> Result<(), Failed> {
+    pub(super) fn configure_places(
+        &mut self,
+        args: &mut Args<'_>,
+        kind: &str,
+    ) -> Result<(), Failed> {
         let protocol = match kind {
             "TCP" => IpProtocol::TCP,
             "UDP" => IpProtocol::UDP,
@@ -149,7 +161,8 @@ impl Socket {
         };
         let [mut to, mut from] = [Ipv4Addr::UNSPECIFIED; 2];
         let [mut port, mut from_port] = [0; 2];
-        args.read().mandatory_positional("ADDR", &mut to)
+        args.read()
+            .mandatory_positional("ADDR", &mut to)
             .mandatory_positional_with("PORT", Port(protocol.0), &mut port)
             .positional("LOCAL_ADDR", &mut from)
             .positional_with("LOCAL_PORT", Port(protocol.0), &mut from_port)
@@ -161,7 +174,8 @@ impl Socket {
 
     fn configure_files(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut remote, mut local) = (String::new(), String::new());
-        args.read().mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
+        args.read()
+            .mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
             .positional_with("LOCAL_FILENAME", FilenameArg, &mut local)
             .complete()?;
         for (which, name) in [("remote", &remote), ("local", &local)] {

@@ -25,7 +25,10 @@ fn collect(rig: &mut Rig, done: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
 
 fn said(rig: &mut Rig, text: &str) {
     let printed = rig.printed();
-    assert!(printed.iter().any(|line| line.contains(text)), "{text}: {printed:?}");
+    assert!(
+        printed.iter().any(|line| line.contains(text)),
+        "{text}: {printed:?}"
+    );
 }
 
 #[test]
@@ -34,7 +37,10 @@ fn a_tcp_server_has_one_client_after_the_other() {
         let config = "i :: Inject -> s :: Socket(TCP, 127.0.0.1, 4000, VERBOSE true)
             -> c :: Collect;";
         let mut rig = Rig::new(config);
-        said(&mut rig, "s :: Socket: listening for connections on 127.0.0.1:4000 (");
+        said(
+            &mut rig,
+            "s :: Socket: listening for connections on 127.0.0.1:4000 (",
+        );
         let mut first = TcpStream::connect("127.0.0.1:4000").unwrap();
         let mut second = TcpStream::connect("127.0.0.1:4000").unwrap();
         first.write_all(b"one").unwrap();
@@ -92,7 +98,9 @@ fn vec_of(n: u16) -> Vec<u8> {
 fn udp_goes_both_ways() {
     within("udp", || {
         let plain = UdpSocket::bind("127.0.0.1:5000").unwrap();
-        plain.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        plain
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
         // A server answers the last sender.
         let config = "i :: Inject -> Socket(UDP, 127.0.0.1, 5001, SNAPLEN 100) -> c :: Collect;";
         let mut rig = Rig::new(config);
@@ -103,7 +111,10 @@ fn udp_goes_both_ways() {
             packets.extend(rig.collected("c"));
             !packets.is_empty()
         });
-        assert_eq!((packets[0].data(), packets[0].anno(EXTRA_LENGTH)), (&[7; 100][..], 50));
+        assert_eq!(
+            (packets[0].data(), packets[0].anno(EXTRA_LENGTH)),
+            (&[7; 100][..], 50)
+        );
         assert_ne!(packets[0].timestamp(), 0);
         rig.push("i", b"answer");
         let mut room = [0; 100];
@@ -114,7 +125,9 @@ fn udp_goes_both_ways() {
         assert_eq!(collect(&mut rig, |all| all.len() == 2), [&b""[..], b"more"]);
         // A client without address goes by the annotation.
         let mut rig = Rig::new("i :: Inject -> Queue -> Socket(UDP, 0.0.0.0, 5000);");
-        rig.push_with("i", b"by annotation", |packet| packet.set_dst_ip([127, 0, 0, 1].into()));
+        rig.push_with("i", b"by annotation", |packet| {
+            packet.set_dst_ip([127, 0, 0, 1].into())
+        });
         rig.run();
         assert_eq!(plain.recv(&mut room).unwrap(), 13);
     });
@@ -175,7 +188,10 @@ fn what_cannot_be_is_said() {
             let errors = Rig::errors(config);
             assert!(errors.contains(text), "{errors}");
         };
-        error("Socket(SCTP, 1.1.1.1, 1) -> Discard;", "unknown socket type 'SCTP'");
+        error(
+            "Socket(SCTP, 1.1.1.1, 1) -> Discard;",
+            "unknown socket type 'SCTP'",
+        );
         error(
             "Idle -> Socket(TCP, 127.0.0.1, 4000);",
             "connect 127.0.0.1:4000: Connection refused; start the server first",
@@ -184,11 +200,17 @@ fn what_cannot_be_is_said() {
             "a :: Socket(UDP, 127.0.0.1, 4000) -> Discard; Socket(UDP, 127.0.0.1, 4000) -> Discard;",
             "bind 127.0.0.1:4000: Address already in use; choose another",
         );
-        error("Socket(UDP, 1.1.1.1, 1, ALLOW d) -> d :: Discard;", "expected IPRouteTable");
+        error(
+            "Socket(UDP, 1.1.1.1, 1, ALLOW d) -> d :: Discard;",
+            "expected IPRouteTable",
+        );
         error(
             &format!("Socket(UNIX, {}) -> Discard;", "x".repeat(108)),
             "' too long",
         );
-        error("Socket(UDP, 1.1.1.1, 1, HEADROOM 9000) -> Discard;", "HEADROOM must be at most");
+        error(
+            "Socket(UDP, 1.1.1.1, 1, HEADROOM 9000) -> Discard;",
+            "HEADROOM must be at most",
+        );
     });
 }

@@ -28,7 +28,10 @@ fn frames_cross_a_veth_pair() {
         assert_eq!(packets[0].mac_offset(), Some(0));
         assert!(packets[0].timestamp() > 1_600_000_000_000_000_000);
         assert_eq!(rig.collected("s").len(), 5);
-        assert_eq!((rig.read("f.kernel_drops"), rig.read("f.encap")), ("0".into(), "ETHER".into()));
+        assert_eq!(
+            (rig.read("f.kernel_drops"), rig.read("f.encap")),
+            ("0".into(), "ETHER".into())
+        );
         assert_eq!(rig.read("t.q"), "false");
     });
 }
@@ -105,7 +108,11 @@ fn an_interface_that_goes_away_is_told_of_once() {
         }
         let printed = rig.printed();
         let of = |who: &str| printed.iter().filter(|line| line.contains(who)).count();
-        assert_eq!(of("FromDevice(veth1): recvfrom: Network is down"), 1, "{printed:?}");
+        assert_eq!(
+            of("FromDevice(veth1): recvfrom: Network is down"),
+            1,
+            "{printed:?}"
+        );
         assert!((1..=2).contains(&of("ToDevice(veth0): ")), "{printed:?}");
     });
 }
@@ -117,14 +124,26 @@ fn wrong_devices_are_refused_in_clicks_words() {
             let errors = Rig::errors(config);
             assert!(errors.contains(text), "{errors}");
         };
-        error("FromDevice(nope) -> Discard;", "nope: SIOCGIFINDEX: No such device");
-        error("Idle -> ToDevice(nope);", "nope: SIOCGIFINDEX: No such device");
+        error(
+            "FromDevice(nope) -> Discard;",
+            "nope: SIOCGIFINDEX: No such device",
+        );
+        error(
+            "Idle -> ToDevice(nope);",
+            "nope: SIOCGIFINDEX: No such device",
+        );
         error(
             "Idle -> ToDevice(veth0); Idle -> ToDevice(veth0);",
             "duplicate writer for device 'veth0'",
         );
-        error("FromDevice(veth0, SNAPLEN 13) -> Discard;", "SNAPLEN out of range");
-        error("FromDevice(veth0, BURST 0) -> Discard;", "BURST out of range");
+        error(
+            "FromDevice(veth0, SNAPLEN 13) -> Discard;",
+            "SNAPLEN out of range",
+        );
+        error(
+            "FromDevice(veth0, BURST 0) -> Discard;",
+            "BURST out of range",
+        );
         error("FromDevice(veth0, METHOD FOO) -> Discard;", "bad METHOD");
         error("Idle -> ToDevice(veth0, BURST 0);", "bad BURST");
     });
@@ -139,7 +158,8 @@ fn a_vlan_tag_that_the_kernel_keeps_beside_a_frame_is_put_back() {
                 -> c :: Collect;",
         );
         let inner = [&[0x60, 0x05][..], &KIND.to_be_bytes(), &[7; 60]].concat();
-        let frames = [0x8100, 0x88a8].map(|kind| ether([0xff; 6], [2, 0, 0, 0, 0, 7], kind, &inner));
+        let frames =
+            [0x8100, 0x88a8].map(|kind| ether([0xff; 6], [2, 0, 0, 0, 0, 7], kind, &inner));
         rig.push_all("i", &frames);
         run_until(&mut rig, |rig| rig.read("f.count") == "2");
         assert_eq!(rig.data("c"), frames);

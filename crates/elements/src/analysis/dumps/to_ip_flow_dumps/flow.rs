@@ -111,7 +111,11 @@ impl Flow {
         if packet.paint() & 1 != 0 {
             (source, destination) = (destination, source);
         }
-        let start = if options.absolute_time { 0 } else { packet.timestamp().saturating_sub(FIRST) };
+        let start = if options.absolute_time {
+            0
+        } else {
+            packet.timestamp().saturating_sub(FIRST)
+        };
         Some(Flow {
             name: String::new(),
             aggregate: packet.anno(AGGREGATE),
@@ -147,7 +151,8 @@ impl Flow {
         if packet.paint() >= 2 {
             let time = Timestamp(packet.timestamp());
             let way = if packet.paint() & 1 != 0 { '>' } else { '<' };
-            self.kept.push(Line::Remark(format!("{time} {way} ICMP_error")));
+            self.kept
+                .push(Line::Remark(format!("{time} {way} ICMP_error")));
         } else if let Some(record) = self.record(packet, options) {
             self.kept.push(Line::Packet(record));
         }
@@ -181,7 +186,9 @@ impl Flow {
         if record.flags & ACK != 0 {
             record.ack = ack.wrapping_sub(*self.first_seq[other].get_or_insert(ack));
         }
-        let tcp_header = transport.get(12).map_or(20, |byte| usize::from(byte >> 4) * 4);
+        let tcp_header = transport
+            .get(12)
+            .map_or(20, |byte| usize::from(byte >> 4) * 4);
         record.payload = length.saturating_sub(header + tcp_header as u32);
         record.window = word(transport, 14).unwrap_or(0);
         if options.tcp_options
@@ -265,7 +272,11 @@ impl Flow {
                 text.push_str(name);
             }
         };
-        let options_field = if options.tcp_timestamps { "tcp_opt" } else { "tcp_ntopt" };
+        let options_field = if options.tcp_timestamps {
+            "tcp_opt"
+        } else {
+            "tcp_ntopt"
+        };
         if options.binary {
             field("tcp_seq", self.tcp);
             field("payload_len", true);
@@ -315,7 +326,10 @@ impl Flow {
             0x18 => out.extend(b"PA"),
             flags => {
                 let set = LETTERS.iter().enumerate().take(8);
-                out.extend(set.filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, letter)| letter));
+                out.extend(
+                    set.filter(|(bit, _)| flags & (1 << bit) != 0)
+                        .map(|(_, letter)| letter),
+                );
             }
         }
         let _ = write!(out, " {} {} {}", record.seq, record.payload, record.ack);

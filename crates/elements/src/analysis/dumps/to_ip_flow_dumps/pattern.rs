@@ -42,7 +42,9 @@ pub fn expand(pattern: &str, packet: &Packet) -> Result<String, String> {
 
 /// Takes the digits at the front.
 fn number(rest: &mut &str) -> Option<usize> {
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
     *rest = after;
     digits.parse().ok()
@@ -51,7 +53,10 @@ fn number(rest: &mut &str) -> Option<usize> {
 fn part(letter: char, precision: Option<usize>, packet: &Packet) -> Option<String> {
     let ip = packet.network_header().unwrap_or_default();
     let address = |at: usize| {
-        let octets = *ip.get(at..).and_then(|rest| rest.first_chunk()).unwrap_or(&[0; 4]);
+        let octets = *ip
+            .get(at..)
+            .and_then(|rest| rest.first_chunk())
+            .unwrap_or(&[0; 4]);
         match precision {
             Some(byte @ 0..=3) => octets[byte].to_string(),
             _ => core::net::Ipv4Addr::from_octets(octets).to_string(),

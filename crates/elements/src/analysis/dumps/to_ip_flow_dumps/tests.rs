@@ -52,8 +52,23 @@ fn each_flow_gets_a_file() {
            -> ToIPFlowDumps({path}/%p/%03n-%s-%.0d-%D, NOTIFIER f, TCP_OPT true, TCP_WINDOW true) -> Discard;"
     ));
     push(&mut rig, &segment(1, 2, 2, 1000, 0, &[2, 4, 5, 0xb4]), 5);
-    push(&mut rig, &segment(2, 1, 0x12, 7000, 1001, &[5, 10, 0, 0, 3, 0xe9, 0, 0, 3, 0xf2, 1, 1]), 6);
-    push(&mut rig, &udp(([3; 4].into(), 1), ([4; 4].into(), 2), b"abc"), 7);
+    push(
+        &mut rig,
+        &segment(
+            2,
+            1,
+            0x12,
+            7000,
+            1001,
+            &[5, 10, 0, 0, 3, 0xe9, 0, 0, 3, 0xf2, 1, 1],
+        ),
+        6,
+    );
+    push(
+        &mut rig,
+        &udp(([3; 4].into(), 1), ([4; 4].into(), 2), b"abc"),
+        7,
+    );
     assert!(!folder.has("T/001-1.0.0.1-2-20"));
     rig.write("f.clear", "");
     rig.run();
@@ -82,7 +97,11 @@ fn files_can_be_read_back() {
                -> ToIPFlowDumps({path}/%x, BINARY {binary}, ALL_TCP_OPT true, ABSOLUTE_SEQ true, ABSOLUTE_TIME true, GZIP {binary}) -> Discard;"
         ));
         for _ in 0..200 {
-            push(&mut rig, &segment(1, 2, 0x10, 5, 6, &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]), 5);
+            push(
+                &mut rig,
+                &segment(1, 2, 0x10, 5, 6, &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]),
+                5,
+            );
         }
         push(&mut rig, &segment(2, 1, 0x10, 6, 5, &[]), 6);
         rig.end();
@@ -118,7 +137,11 @@ fn small_flows_leave_no_file_and_strange_packets_do_no_harm() {
     assert!(!folder.has("1") && folder.has("2") && !folder.has("4"));
     let mut rig = Rig::new("i :: Inject -> ToIPFlowDumps -> Discard;");
     rig.push("i", &packet);
-    assert!(rig.printed().concat().contains("OUTPUT_PATTERN has no % escapes"));
+    assert!(
+        rig.printed()
+            .concat()
+            .contains("OUTPUT_PATTERN has no % escapes")
+    );
     let errors = Rig::errors("d :: Discard; Idle -> ToIPFlowDumps(%n, NOTIFIER d) -> d;");
     assert!(errors.contains("d is not an AggregateNotifier"), "{errors}");
 }

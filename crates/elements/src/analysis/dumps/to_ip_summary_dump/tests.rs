@@ -12,17 +12,24 @@ fn mark(packet: &mut Packet) {
 /// The lines of what was printed, those about the file left out.
 fn printed(rig: &mut Rig) -> Vec<String> {
     let text = rig.printed().concat();
-    let lines = text.lines().filter(|line| !line.starts_with("!IPS") && !line.starts_with("!data"));
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("!IPS") && !line.starts_with("!data"));
     lines.map(String::from).collect()
 }
 
 fn dump(fields: &str, options: &str) -> Rig {
-    Rig::new(&format!("i :: Inject -> ToIPSummaryDump(-, FIELDS {fields}{options}) -> c :: Collect;"))
+    Rig::new(&format!(
+        "i :: Inject -> ToIPSummaryDump(-, FIELDS {fields}{options}) -> c :: Collect;"
+    ))
 }
 
 #[test]
 fn lines_have_the_fields_asked_for() {
-    let mut rig = dump("timestamp src sport dst dport proto len payload payload_len", "");
+    let mut rig = dump(
+        "timestamp src sport dst dport proto len payload payload_len",
+        "",
+    );
     rig.push_with("i", &udp((A, 10), (B, 20), b"hi\n"), mark);
     rig.push_with("i", &tcp((A, 10), (B, 20), 2, b""), mark);
     rig.push_with("i", &ping(A, B, b"x"), mark);
@@ -35,7 +42,10 @@ fn lines_have_the_fields_asked_for() {
             "996033261.451094 1.0.0.1 10 2.0.0.2 20 U 31 \"hi\\n\" 3",
             "996033261.451094 1.0.0.1 10 2.0.0.2 20 T 40 \"\" 0",
             "996033261.451094 1.0.0.1 - 2.0.0.2 - I 29 \"\\<08 00 E6 FC 00 01 00 02 78>\" 9"
-                .replace("\\<08 00 E6 FC 00 01 00 02 78>", &quoted(&ping(A, B, b"x")[20..]))
+                .replace(
+                    "\\<08 00 E6 FC 00 01 00 02 78>",
+                    &quoted(&ping(A, B, b"x")[20..])
+                )
                 .as_str(),
             "0.000000 - - - - - 3 \"\\001\\002\\003\" 3"
                 .replace("\\001\\002\\003", &quoted(&[1, 2, 3]))
@@ -52,16 +62,26 @@ fn quoted(bytes: &[u8]) -> String {
 
 #[test]
 fn digests_and_link_fields_are_written() {
-    let mut rig = dump("payload_md5 payload_md5_hex eth_src eth_dst eth_type ip_capture_len", "");
-    let frame = ether([1; 6], [0, 10, 0x95, 0xa6, 0xd9, 0xbc], 0x800, &udp((A, 1), (B, 2), b"hi there\n"));
+    let mut rig = dump(
+        "payload_md5 payload_md5_hex eth_src eth_dst eth_type ip_capture_len",
+        "",
+    );
+    let frame = ether(
+        [1; 6],
+        [0, 10, 0x95, 0xa6, 0xd9, 0xbc],
+        0x800,
+        &udp((A, 1), (B, 2), b"hi there\n"),
+    );
     rig.push_with("i", &frame, |packet| {
         packet.set_mac_header(0);
         packet.set_network_header(14, 20);
     });
     assert_eq!(
         printed(&mut rig),
-        ["sy@Uze03MHB84qQruJ_zma 12f6bb1941df66b8f138a446d4e8670c 00-0A-95-A6-D9-BC \
-          01-01-01-01-01-01 0800 37"]
+        [
+            "sy@Uze03MHB84qQruJ_zma 12f6bb1941df66b8f138a446d4e8670c 00-0A-95-A6-D9-BC \
+          01-01-01-01-01-01 0800 37"
+        ]
     );
 }
 
@@ -75,7 +95,13 @@ fn bad_packets_are_told() {
     offset[32] = 0x40;
     let mut fragment = segment.clone();
     fragment[7] = 1;
-    for bad in [&version[..], &offset, &fragment, &segment[..22], &segment[..3]] {
+    for bad in [
+        &version[..],
+        &offset,
+        &fragment,
+        &segment[..22],
+        &segment[..3],
+    ] {
         rig.push_with("i", bad, mark);
     }
     rig.push_with("i", &segment[..22], |packet| {
@@ -151,7 +177,9 @@ fn binary_dumps_are_written_to_files() {
     rig.push_with("i", &udp((A, 10), (B, 20), b""), mark);
     rig.write("t.flush", "");
     let head = b"!IPSummaryDump 1.3\n!data ip_src sport ip_opt timestamp\n!binary\n";
-    let record = [0, 0, 0, 19, 1, 0, 0, 1, 0, 10, 0, 59, 94, 66, 237, 0, 6, 226, 22];
+    let record = [
+        0, 0, 0, 19, 1, 0, 0, 1, 0, 10, 0, 59, 94, 66, 237, 0, 6, 226, 22,
+    ];
     assert_eq!(file.read(), [&head[..], &record].concat());
     rig.push("i", &[0]);
     rig.end();
@@ -163,12 +191,16 @@ fn binary_dumps_are_written_to_files() {
 
 #[test]
 fn the_header_says_who_and_when() {
-    let mut rig = Rig::new("Idle -> ToIPSummaryDump(-, VERBOSE true, BANNER \"a b\", FIELDS ntimestamp);");
+    let mut rig =
+        Rig::new("Idle -> ToIPSummaryDump(-, VERBOSE true, BANNER \"a b\", FIELDS ntimestamp);");
     let text = rig.printed().concat();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], ["!IPSummaryDump 1.3", "!creator \"a b\""]);
     assert!(lines[2].starts_with("!host "), "{text}");
-    assert!(lines[3].starts_with("!runtime 1000000000.000000 ("), "{text}");
+    assert!(
+        lines[3].starts_with("!runtime 1000000000.000000 ("),
+        "{text}"
+    );
     assert_eq!(lines[4..], ["!data timestamp"]);
     let mut rig = Rig::new("Idle -> ToIPSummaryDump(-, HEADER false);");
     assert_eq!(rig.printed().len(), 0);
@@ -202,6 +234,9 @@ fn wrong_arguments_are_refused_in_clicks_words() {
     };
     error("/nowhere/x", "/nowhere/x: No such file or directory");
     error("-, FIELDS zork", "unknown content type 'zork'");
-    error("-, FIELDS payload, BINARY true", "cannot use field payload with BINARY");
+    error(
+        "-, FIELDS payload, BINARY true",
+        "cannot use field payload with BINARY",
+    );
     error("", "FILENAME: required argument missing");
 }

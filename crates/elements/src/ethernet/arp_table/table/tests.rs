@@ -44,7 +44,10 @@ fn what_was_learned_is_known_until_it_expires() {
     let (mut table, mut pool) = (Table::default(), Pool::heap(16));
     table.limits.timeout = Millis(100);
     table.insert(&mut pool, ip(1), ether(1), Millis(0));
-    assert_eq!(table.lookup(ip(1), Millis(100), Millis(0)), Some((ether(1), false)));
+    assert_eq!(
+        table.lookup(ip(1), Millis(100), Millis(0)),
+        Some((ether(1), false))
+    );
     assert_eq!(table.lookup(ip(1), Millis(101), Millis(0)), None);
     assert_eq!(table.lookup(ip(2), Millis(0), Millis(0)), None);
     table.slim(&mut pool, Millis(101));
@@ -72,7 +75,10 @@ fn queries_become_rare() {
         .map(|i| i * 100)
         .filter(|now| table.packet(&mut pool, 1, *now) == Waits::AndQuery)
         .collect();
-    assert_eq!(asked[..10], [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+    assert_eq!(
+        asked[..10],
+        [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]
+    );
     assert_eq!(asked[10..], [2900, 4900]);
 }
 
@@ -125,7 +131,10 @@ fn most_of_the_pool_is_left_for_others() {
             assert!(table.length() <= 16);
         }
         assert_eq!(table.drops() + u64::from(table.length()), 200);
-        assert_eq!((pool.outstanding(), pool.exhausted()), (table.length() as usize, 0));
+        assert_eq!(
+            (pool.outstanding(), pool.exhausted()),
+            (table.length() as usize, 0)
+        );
         table.check();
     }
     let (mut table, mut pool) = (Table::default(), Pool::heap(2));
@@ -138,7 +147,12 @@ fn most_of_the_pool_is_left_for_others() {
 fn a_scan_finds_the_default_limit() {
     let (mut table, mut pool) = (Table::default(), Pool::heap(16));
     for n in 0..=ENTRIES_MAX {
-        table.insert(&mut pool, Ipv4Addr::from_bits(n), ether(1), Millis(n.into()));
+        table.insert(
+            &mut pool,
+            Ipv4Addr::from_bits(n),
+            ether(1),
+            Millis(n.into()),
+        );
     }
     assert_eq!(table.count(), ENTRIES_MAX as usize);
     assert!(!table.unparse(Millis(0)).starts_with("0.0.0.0 "));
@@ -158,7 +172,10 @@ fn the_entry_a_packet_waits_at_stays() {
         assert_eq!(table.packet(&mut pool, 1, now), Waits::AndQuery);
     }
     assert_eq!((table.count(), table.length()), (1, 1));
-    assert_eq!(table.unparse(Millis(221)), "10.0.0.1 0 FF-FF-FF-FF-FF-FF 0.100000\n");
+    assert_eq!(
+        table.unparse(Millis(221)),
+        "10.0.0.1 0 FF-FF-FF-FF-FF-FF 0.100000\n"
+    );
 }
 
 proptest! {

@@ -92,7 +92,10 @@ fn reads_answer_with_data() {
         receive(b"READ 1.r\n"),
         "200 Read handler '1.r' OK\r\nDATA 2\r\n<>"
     );
-    assert_eq!(receive(b"READ .r"), "200 Read handler '.r' OK\r\nDATA 2\r\n<>");
+    assert_eq!(
+        receive(b"READ .r"),
+        "200 Read handler '.r' OK\r\nDATA 2\r\n<>"
+    );
     assert_eq!(
         receive(b"READ 0.r"),
         "200 Read handler '0.r' OK\r\nDATA 2\r\n<>"
@@ -107,7 +110,11 @@ fn writes_take_values_in_three_ways() {
         false,
         &[b"WRITE e.w 1 2\nWRITEDATA e.w 5\n\nx\r\nyWRITEUNTIL w END\na\r\nb\nEND  \nSET w 3"],
     );
-    assert_eq!(received.matches("200 Write handler").count(), 4, "{received}");
+    assert_eq!(
+        received.matches("200 Write handler").count(),
+        4,
+        "{received}"
+    );
     assert_eq!(target.written, ["1 2", "\nx\r\ny", "a\r\nb\n", "3"]);
 }
 
@@ -130,7 +137,10 @@ fn errors_have_click_s_codes_and_words() {
         ("CHECKREAD e.r", "200 Read handler 'e.r' OK"),
         ("LLRPC e#zz", "500 Syntax error in LLRPC name 'e#zz'"),
         ("LLRPC e#10", "501 Cannot call LLRPC 'e#10' remotely"),
-        ("LLRPC e#4004C007", "522 LLRPC 'e#4004C007' error: Invalid argument"),
+        (
+            "LLRPC e#4004C007",
+            "522 LLRPC 'e#4004C007' error: Invalid argument",
+        ),
         (
             "LLRPC e#80044006",
             "522 LLRPC 'e#80044006' requires 4 bytes input data",
@@ -144,7 +154,11 @@ fn errors_have_click_s_codes_and_words() {
         ("QUIT", "200 Goodbye!"),
     ];
     for (said, received) in cases {
-        assert_eq!(receive(said.as_bytes()), format!("{received}\r\n"), "{said}");
+        assert_eq!(
+            receive(said.as_bytes()),
+            format!("{received}\r\n"),
+            "{said}"
+        );
     }
 }
 
@@ -174,7 +188,10 @@ fn a_read_only_session_writes_nothing() {
         true,
         &[b"WRITE e.w 1\nCHECKWRITE e.w\nREAD e.r\n"],
     );
-    assert_eq!(received.matches("530 Permission denied for 'e.w'").count(), 2);
+    assert_eq!(
+        received.matches("530 Permission denied for 'e.w'").count(),
+        2
+    );
     assert!(received.contains("200 Read"));
     assert!(target.written.is_empty());
 }
