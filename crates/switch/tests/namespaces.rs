@@ -46,7 +46,7 @@ fn interfaces_of_one_domain_reach_each_other() {
     let switch = Switch::spawn().unwrap();
     let (a, a_link) = Host::with_veth("a", 1, 1);
     let (mut b, b_link) = Host::with_veth("b", 1, 2);
-    let [pa, pb] = [&a_link, &b_link].map(|link| join_device(switch.client(), &link, 0));
+    let [pa, pb] = [&a_link, &b_link].map(|link| join_device(switch.client(), link, 0));
     let rate = exchange(&a, &mut b, "300M");
     let [sa, sb] = [pa, pb].map(|port| switch.client().stats(port));
     println!("  interface to interface: {rate:.0} Mb/s");
