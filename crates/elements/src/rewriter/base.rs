@@ -94,13 +94,16 @@ pub trait Rewriter {
     /// The common part.
     fn base(&mut self) -> &mut Base;
 
-    /// What the packets of `key` become, if there is a mapping for them.
+    /// What the packets of `key` become, if there is a mapping for them: in the first table, unless
+    /// the element has several.
     fn translate(
         &mut self,
         cx: &mut Cx<'_>,
         protocol: IpProtocol,
         key: FlowKey,
-    ) -> Option<Translation>;
+    ) -> Option<Translation> {
+        self.base().translate(cx, 0, protocol, key)
+    }
 
     /// As [`translate`](Self::translate), of a flow with ports; if it has no mapping, one is made
     /// as if a packet had come by input `port`.

@@ -149,15 +149,6 @@ impl Rewriter for UDPRewriter {
         &mut self.base
     }
 
-    fn translate(
-        &mut self,
-        cx: &mut Cx<'_>,
-        protocol: IpProtocol,
-        key: FlowKey,
-    ) -> Option<Translation> {
-        self.base.translate(cx, 0, protocol, key)
-    }
-
     fn obtain(
         &mut self,
         cx: &mut Cx<'_>,
