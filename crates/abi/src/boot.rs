@@ -313,7 +313,7 @@ mod tests {
         let long = std::string::String::from("n").repeat(NAME_MAX + 1);
         let error = write(&mut [0; 4096], &page(4096), &long, b"").unwrap_err();
         assert_eq!(error, BootError::NameTooLong(NAME_MAX + 1));
-        assert!(std::format!("{error}").contains("at most 255"));
+        assert!(std::format!("{error}").contains("the maximum is 255"));
     }
 
     #[test]

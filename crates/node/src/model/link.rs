@@ -124,7 +124,7 @@ pub struct Link {
 pub const LINK_FORMS: &str = "tap:NAME, dev:NAME, xdp:NAME, packet:NAME or vxlan:VNI@ADDRESS,…";
 
 /// What each of [`LINK_FORMS`] does.
-pub const LINK_HELP: &str = "tap:NAME makes a TAP device. dev:NAME attaches an interface that exists: by AF_XDP if its driver moves frames without a copy, else by AF_PACKET; xdp:NAME and packet:NAME choose. vxlan:VNI@ADDRESS,… joins other hosts' VXLAN";
+pub const LINK_HELP: &str = "tap:NAME makes a TAP device. dev:NAME attaches an interface of the host, by AF_XDP if its driver supports zero-copy, else by AF_PACKET. xdp:NAME and packet:NAME choose the kind of socket. vxlan:VNI@ADDRESS,… connects to other hosts by VXLAN";
 
 impl Link {
     /// The link that a `KIND:NAME` of [`LINK_FORMS`] describes.

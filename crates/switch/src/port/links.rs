@@ -36,7 +36,7 @@ pub struct HostLink {
 /// How an interface that exists is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// By AF_XDP if the driver moves frames without a copy, else by AF_PACKET.
+    /// By AF_XDP if the driver supports zero-copy, else by AF_PACKET.
     ///
     /// Where frames are copied anyway, AF_XDP costs less a frame, but AF_PACKET is ahead in what
     /// matters there: segments of up to 64 KB stay whole between hosts on veth pairs, with partial

@@ -161,7 +161,8 @@ fn those_who_wait_share_a_receivers_rate_by_weight_and_level() {
             .collect();
         let first = |mac| senders.iter().position(|sender| *sender == mac).unwrap();
         let last = |mac| senders.iter().rposition(|sender| *sender == mac).unwrap();
-        let both = &senders[first(1).max(first(2))..last(1).min(last(2))];
+        // Those of `few` are sent last: from the first of them on, both wait.
+        let both = &senders[first(1)..=last(1).min(last(2)).max(first(1))];
         [1, 2].map(|mac| both.iter().filter(|sender| **sender == mac).count())
     };
     let [a, b] = run(&mut few, &mut many);
