@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An Ethernet address.
+/// An Ethernet address in the text form of Linux tools, which commands, records and the API have.
 ///
-/// Written as six pairs of hexadecimal digits with colons between; dashes are read as well.
+/// Written as six pairs of hexadecimal digits with colons between; dashes are read as well. (The
+/// text form of the packet crate's address is Click's, and no record can depend on it.)
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mac(pub [u8; 6]);
