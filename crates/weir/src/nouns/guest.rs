@@ -7,7 +7,6 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use node::error::Error;
 use node::model::{Guest, Isolation, Memory, Object, Restart};
-use vmm::DEFAULT_MEMORY;
 
 use super::output::{Column, Output, made, maybe, name};
 use super::{Result, client};
@@ -30,7 +29,7 @@ pub struct CreateGuest {
     #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
     pub isolation: IsolationArg,
     /// Private memory, as in 4M or 2048K; ring buffers come on top
-    #[arg(long, default_value_t = DEFAULT_MEMORY, value_parser = memory, value_name = "SIZE")]
+    #[arg(long, default_value = "4M", value_parser = memory, value_name = "SIZE")]
     pub memory: u64,
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]

@@ -19,7 +19,7 @@ pub struct StatArgs {
     #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
     pub interval: Option<f64>,
     /// Exit after this many periods
-    #[arg(short, long, requires = "interval")]
+    #[arg(short, long, requires = "interval", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
     /// How to show it
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub struct TopArgs {
     #[arg(short, long, default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
     /// Exit after this many samples; default: when interrupted
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 }
 

@@ -10,7 +10,7 @@ use node::model::{LINK_HELP, Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use switch::lane::LaneStats;
 use switch::process::Options;
-use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
+use vmm::{Exit, Isolation, Wall};
 
 use super::cpus::{self, CpuList};
 use super::instance::{Event, Instance};
@@ -34,7 +34,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
     pub isolation: IsolationArg,
     /// Private memory, as in 4M or 2048K; ring buffers come on top
-    #[arg(long, default_value_t = DEFAULT_MEMORY, value_parser = memory, value_name = "SIZE")]
+    #[arg(long, default_value = "4M", value_parser = memory, value_name = "SIZE")]
     pub memory: u64,
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn sizes_take_binary_units() {
-        assert_eq!(memory("4M"), Ok(4 << 20));
+        assert_eq!(memory("4M"), Ok(vmm::DEFAULT_MEMORY), "the default");
         assert_eq!(memory("2048K"), Ok(2 << 20));
         assert_eq!(memory("2MiB"), Ok(2 << 20));
         assert_eq!(memory("65536"), Ok(65536));

@@ -144,7 +144,7 @@ pub fn connect(name: &str) -> Result<UnixStream, NameError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             let names = running(&run_folder());
             let others = match names.as_slice() {
-                [] => "none is".to_string(),
+                [] => "no guest runs".to_string(),
                 names => format!("these are: {}", names.join(", ")),
             };
             NameError::NotRunning(name.into(), others)
