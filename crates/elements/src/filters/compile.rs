@@ -57,3 +57,14 @@ pub fn take_compiled(
     }
     program
 }
+
+/// The effects of an element that only classifies, by `program`.
+#[inline]
+pub fn classification_effects(program: Option<&Program>) -> Effects {
+    Effects {
+        rules: program
+            .and_then(Program::patterns)
+            .map(|rules| rules as Arc<dyn Classify>),
+        ..Effects::default()
+    }
+}

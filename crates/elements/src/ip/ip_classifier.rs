@@ -1,6 +1,6 @@
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
-use crate::filters::compile::{RouterNames, take_compiled};
+use crate::filters::compile::{RouterNames, classification_effects, take_compiled};
 use crate::prelude::*;
 
 /// Classifies IP packets by patterns like tcpdump's.
@@ -142,14 +142,7 @@ impl Element for IPClassifier {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            rules: self
-                .program
-                .as_ref()
-                .and_then(|program| program.patterns())
-                .map(|rules| rules as _),
-            ..Effects::default()
-        }
+        classification_effects(self.program.as_ref())
     }
 
     #[inline]

@@ -1,5 +1,5 @@
 use crate::classification::{IpView, Program, ip_filter};
-use crate::filters::compile::{RouterNames, take_compiled};
+use crate::filters::compile::{RouterNames, classification_effects, take_compiled};
 use crate::filters::dispatch::{DROP, send_sets};
 use crate::prelude::*;
 
@@ -68,14 +68,7 @@ impl Element for IPFilter {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            rules: self
-                .program
-                .as_ref()
-                .and_then(|program| program.patterns())
-                .map(|rules| rules as _),
-            ..Effects::default()
-        }
+        classification_effects(self.program.as_ref())
     }
 
     #[inline]

@@ -1,5 +1,5 @@
 use crate::classification::{DataView, Program, classifier};
-use crate::filters::compile::take_compiled;
+use crate::filters::compile::{classification_effects, take_compiled};
 use crate::filters::dispatch::{DROP, send_sets};
 use crate::prelude::*;
 
@@ -57,14 +57,7 @@ impl Element for Classifier {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            rules: self
-                .program
-                .as_ref()
-                .and_then(|program| program.patterns())
-                .map(|rules| rules as _),
-            ..Effects::default()
-        }
+        classification_effects(self.program.as_ref())
     }
 
     #[inline]

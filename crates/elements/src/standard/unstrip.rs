@@ -1,6 +1,6 @@
 use crate::prelude::*;
 
-/// Adds bytes to the front of packets: restores those that Strip removed.
+/// Adds bytes to the front of packets: the bytes that Strip removed.
 ///
 /// A packet for which there is no memory is dropped.
 ///

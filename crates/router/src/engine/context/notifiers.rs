@@ -95,8 +95,9 @@ impl Cx<'_> {
         (signal, found)
     }
 
-    /// Goes along the graph until notifiers stop it, and also beyond those that relay if `beyond`. Returns the signals, whether the way
-    /// meets a place without notifier, and whether there is something beyond.
+    /// Follows the graph until notifiers stop it; with `beyond`, also past notifiers that relay.
+    /// Returns the signals, whether a path meets a port without notifier, and whether the graph goes
+    /// on behind a notifier that relays.
     fn walk_to(&self, notice: Notice, port: usize, beyond: bool) -> (Vec<SignalId>, bool, bool) {
         let graph = &self.engine.graph;
         let step = |id: ElementId, port: usize| -> Vec<(ElementId, usize)> {
