@@ -1,5 +1,5 @@
-//! Time per look-up, time per change and memory of the IP routing table with 10, 1000, 100 000
-//! and 1 000 000 routes, beside what maintained crates for longest-prefix match do.
+//! Time per look-up and per added route of the IP routing table with 10, 1000, 100 000 and
+//! 1 000 000 routes, beside what maintained crates for longest-prefix match do.
 //!
 //! `cargo bench -p elements --bench lookup`
 //!
@@ -8,9 +8,10 @@
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use elements::ip::route_table::{Found, Order, Route, RouteTable};
+use fastrand::Rng;
 use ip_network_table_deps_treebitmap::IpLookupTable;
 use ipnet::Ipv4Net;
 use prefix_trie::PrefixMap;
@@ -19,50 +20,34 @@ use router::args::Ipv4Prefix;
 const ADDRESSES: usize = 1 << 20;
 const BATCH: usize = 64;
 
-/// A small random number generator (xorshift64*), so that runs are alike.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    fn below(&mut self, n: u32) -> u32 {
-        ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
-    }
-
-    fn length(&mut self) -> u8 {
-        match self.below(100) {
-            0..60 => 24,
-            60..82 => 20 + self.below(4) as u8,
-            82..97 => 14 + self.below(6) as u8,
-            97..99 => 8 + self.below(6) as u8,
-            _ => 25 + self.below(8) as u8,
-        }
+fn length(random: &mut Rng) -> u8 {
+    match random.u8(..100) {
+        0..60 => 24,
+        60..82 => random.u8(20..24),
+        82..97 => random.u8(14..20),
+        97..99 => random.u8(8..14),
+        _ => random.u8(25..33),
     }
 }
 
-fn routes(count: usize, random: &mut Random) -> Vec<Route> {
+fn routes(count: usize, random: &mut Rng) -> Vec<Route> {
     let mut seen = std::collections::HashSet::new();
     let mut routes = Vec::with_capacity(count);
     while routes.len() < count {
         // Unicast addresses, in clusters as registries give them out.
-        let address = 0x0100_0000 + random.below(0xdf00_0000);
-        let address = if random.below(4) > 0 {
+        let address = random.u32(0x0100_0000..0xe000_0000);
+        let address = if random.u8(..4) > 0 {
             address & 0xff3f_ffff
         } else {
             address
         };
-        let prefix = Ipv4Prefix::new(address.into(), random.length());
+        let prefix = Ipv4Prefix::new(address.into(), length(random));
         let prefix = Ipv4Prefix {
             address: prefix.network(),
             ..prefix
         };
         if seen.insert((prefix.address, prefix.length())) {
-            let hop = random.below(64);
+            let hop = random.u32(..64);
             routes.push(Route {
                 prefix,
                 gateway: Ipv4Addr::from(0x0a00_0000 + hop),
@@ -73,53 +58,54 @@ fn routes(count: usize, random: &mut Random) -> Vec<Route> {
     routes
 }
 
-fn addresses(routes: &[Route], random: &mut Random) -> Vec<u32> {
+fn addresses(routes: &[Route], random: &mut Rng) -> Vec<u32> {
     (0..ADDRESSES)
         .map(|i| {
             if i % 2 == 0 {
-                return random.next();
+                return random.u32(..);
             }
-            let route = routes[random.below(routes.len() as u32) as usize];
-            let inside = random.next() & !route.prefix.mask.to_bits();
+            let route = routes[random.usize(..routes.len())];
+            let inside = random.u32(..) & !route.prefix.mask.to_bits();
             route.prefix.address.to_bits() | inside
         })
         .collect()
 }
 
-/// Nanoseconds of `work` for each of `count` things; the best of fifteen runs, for others use the machine too.
-fn time(count: usize, mut work: impl FnMut()) -> f64 {
-    let best = (0..15).map(|_| {
-        let start = Instant::now();
-        work();
-        start.elapsed()
-    });
-    best.min().unwrap_or_default().as_secs_f64() * 1e9 / count as f64
+fn table(routes: &[Route]) -> RouteTable {
+    let mut table = RouteTable::new(Order::Latest);
+    for route in routes {
+        let _ = table.add(*route, false);
+    }
+    table
 }
 
-fn main() {
-    println!("   routes |  batch ns  single ns | treebitmap  prefix-trie | change ns | KiB");
+fn lookup(criterion: &mut Criterion) {
     for count in [10, 1000, 100_000, 1_000_000] {
-        let mut random = Random(count as u64);
+        let mut random = Rng::with_seed(count as u64);
         let routes = routes(count, &mut random);
         let addresses = addresses(&routes, &mut random);
-        let mut table = RouteTable::new(Order::Latest);
-        let start = Instant::now();
-        for route in &routes {
-            let _ = table.add(*route, false);
-        }
-        let built = start.elapsed().as_secs_f64() * 1e9 / count as f64;
+        let table_of_all = table(&routes);
+        println!("{count} routes: {} KiB", table_of_all.memory() / 1024);
 
+        let mut group = criterion.benchmark_group(format!("routes/{count}"));
+        group
+            .sample_size(15)
+            .throughput(Throughput::Elements(ADDRESSES as u64));
         let mut found = Found::NOTHING;
-        let batch = time(ADDRESSES, || {
-            for chunk in addresses.as_chunks::<BATCH>().0 {
-                table.find_all(black_box(chunk), BATCH, &mut found);
-                black_box(&found);
-            }
+        group.bench_function("batches", |bencher| {
+            bencher.iter(|| {
+                for chunk in addresses.as_chunks::<BATCH>().0 {
+                    table_of_all.find_all(black_box(chunk), BATCH, &mut found);
+                    black_box(&found);
+                }
+            });
         });
-        let single = time(ADDRESSES, || {
-            for address in &addresses {
-                black_box(table.find(black_box(*address)));
-            }
+        group.bench_function("single", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    black_box(table_of_all.find(black_box(*address)));
+                }
+            });
         });
 
         let mut bitmap = IpLookupTable::new();
@@ -131,20 +117,28 @@ fn main() {
             let net = Ipv4Net::new(route.prefix.address, length).expect("a prefix");
             trie.insert(net, hop);
         }
-        let treebitmap = time(ADDRESSES, || {
-            for address in &addresses {
-                black_box(bitmap.longest_match(Ipv4Addr::from(black_box(*address))));
-            }
+        group.bench_function("treebitmap", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    black_box(bitmap.longest_match(Ipv4Addr::from(black_box(*address))));
+                }
+            });
         });
-        let prefix_trie = time(ADDRESSES, || {
-            for address in &addresses {
-                let net = Ipv4Net::from(Ipv4Addr::from(black_box(*address)));
-                black_box(trie.get_lpm(&net));
-            }
+        group.bench_function("prefix-trie", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    let net = Ipv4Net::from(Ipv4Addr::from(black_box(*address)));
+                    black_box(trie.get_lpm(&net));
+                }
+            });
         });
-        println!(
-            "{count:>9} | {batch:>9.1}  {single:>9.1} | {treebitmap:>10.1}  {prefix_trie:>11.1} | {built:>9.0} | {}",
-            table.memory() / 1024
-        );
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function("adding", |bencher| {
+            bencher.iter_with_large_drop(|| table(&routes));
+        });
+        group.finish();
     }
 }
+
+criterion_group!(benches, lookup);
+criterion_main!(benches);

@@ -9,9 +9,10 @@
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::Ipv6Addr;
-use std::time::Instant;
 
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use elements::ip6::route_table::{Hop, RouteTable};
+use fastrand::Rng;
 use ip_network_table_deps_treebitmap::IpLookupTable;
 use ipnet::Ipv6Net;
 use prefix_trie::PrefixMap;
@@ -20,51 +21,35 @@ use router::args::Ipv6Prefix;
 const ADDRESSES: usize = 1 << 18;
 const BATCH: usize = 64;
 
-/// A small random number generator (xorshift64*), so that runs are alike.
-struct Random(u64);
+/// A global unicast address, in clusters as registries give them out.
+fn address(random: &mut Rng) -> u128 {
+    const REGISTRIES: [u128; 6] = [0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00];
+    let registry = REGISTRIES[random.usize(..6)] << 112;
+    let member = random.u128(..1 << 13) << 99;
+    registry | member | random.u128(..1 << 99)
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// A global unicast address, in clusters as registries give them out.
-    fn address(&mut self) -> u128 {
-        const REGISTRIES: [u128; 6] = [0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00];
-        let registry = REGISTRIES[self.below(6) as usize] << 112;
-        let member = u128::from(self.below(1 << 13)) << 99;
-        registry | member | u128::from(self.next()) << 35 | u128::from(self.next() >> 29)
-    }
-
-    fn length(&mut self) -> u8 {
-        match self.below(100) {
-            0..50 => 48,
-            50..75 => 32 + self.below(13) as u8,
-            75..90 => 29 + self.below(4) as u8,
-            90..95 => 20 + self.below(9) as u8,
-            _ => 49 + self.below(16) as u8,
-        }
+fn length(random: &mut Rng) -> u8 {
+    match random.u8(..100) {
+        0..50 => 48,
+        50..75 => random.u8(32..45),
+        75..90 => random.u8(29..33),
+        90..95 => random.u8(20..29),
+        _ => random.u8(49..65),
     }
 }
 
-fn routes(count: usize, random: &mut Random) -> Vec<(Ipv6Prefix, Hop)> {
+fn routes(count: usize, random: &mut Rng) -> Vec<(Ipv6Prefix, Hop)> {
     let mut seen = HashSet::new();
     let mut routes = Vec::with_capacity(count);
     while routes.len() < count {
         let prefix = Ipv6Prefix {
-            address: Ipv6Addr::from_bits(random.address()),
-            length: random.length(),
+            address: Ipv6Addr::from_bits(address(random)),
+            length: length(random),
         };
         let address = prefix.network();
         if seen.insert((address, prefix.length)) {
-            let hop = random.below(64) as u32;
+            let hop = random.u32(..64);
             let gateway = Ipv6Addr::from_bits((0xfe80 << 112) | (u128::from(hop) + 1));
             let port = hop % 8;
             routes.push((Ipv6Prefix { address, ..prefix }, Hop { gateway, port }));
@@ -73,34 +58,22 @@ fn routes(count: usize, random: &mut Random) -> Vec<(Ipv6Prefix, Hop)> {
     routes
 }
 
-fn addresses(routes: &[(Ipv6Prefix, Hop)], random: &mut Random) -> Vec<u128> {
+fn addresses(routes: &[(Ipv6Prefix, Hop)], random: &mut Rng) -> Vec<u128> {
     (0..ADDRESSES)
         .map(|i| {
-            let address = random.address();
+            let address = address(random);
             if i % 2 == 0 {
                 return address;
             }
-            let (prefix, _) = routes[random.below(routes.len() as u64) as usize];
+            let (prefix, _) = routes[random.usize(..routes.len())];
             prefix.address.to_bits() | address & !prefix.mask().to_bits()
         })
         .collect()
 }
 
-/// Nanoseconds of `work` for each of `count` things; the best of nine runs, for others use the
-/// machine too.
-fn time(count: usize, mut work: impl FnMut()) -> f64 {
-    let best = (0..9).map(|_| {
-        let start = Instant::now();
-        work();
-        start.elapsed()
-    });
-    best.min().unwrap_or_default().as_secs_f64() * 1e9 / count as f64
-}
-
-fn main() {
-    println!("   routes |  batch ns  single ns | treebitmap  prefix-trie | change ns");
+fn lookup(criterion: &mut Criterion) {
     for count in [10, 1000, 200_000] {
-        let mut random = Random(count as u64);
+        let mut random = Rng::with_seed(count as u64);
         let routes = routes(count, &mut random);
         let addresses = addresses(&routes, &mut random);
         let mut table = RouteTable::default();
@@ -108,24 +81,25 @@ fn main() {
             .add_all(routes.iter().copied())
             .expect("there is room");
 
+        let mut group = criterion.benchmark_group(format!("routes/{count}"));
+        group
+            .sample_size(15)
+            .throughput(Throughput::Elements(ADDRESSES as u64));
         let mut found = [Hop::NOWHERE; BATCH];
-        let batch = time(ADDRESSES, || {
-            for chunk in addresses.chunks(BATCH) {
-                table.find_all(black_box(chunk), &mut found);
-                black_box(&found);
-            }
+        group.bench_function("batches", |bencher| {
+            bencher.iter(|| {
+                for chunk in addresses.chunks(BATCH) {
+                    table.find_all(black_box(chunk), &mut found);
+                    black_box(&found);
+                }
+            });
         });
-        let single = time(ADDRESSES, || {
-            for address in &addresses {
-                black_box(table.find(black_box(*address)));
-            }
-        });
-        let changes = &routes[..count.min(1000)];
-        let change = time(2 * changes.len(), || {
-            for (prefix, hop) in changes {
-                table.remove(*prefix);
-                table.add(*prefix, *hop).expect("there is room");
-            }
+        group.bench_function("single", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    black_box(table.find(black_box(*address)));
+                }
+            });
         });
 
         let mut bitmap = IpLookupTable::new();
@@ -135,20 +109,35 @@ fn main() {
             let net = Ipv6Net::new(prefix.address, prefix.length).expect("a prefix");
             trie.insert(net, *hop);
         }
-        let treebitmap = time(ADDRESSES, || {
-            for address in &addresses {
-                let address = Ipv6Addr::from_bits(black_box(*address));
-                black_box(bitmap.longest_match(address));
-            }
+        group.bench_function("treebitmap", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    let address = Ipv6Addr::from_bits(black_box(*address));
+                    black_box(bitmap.longest_match(address));
+                }
+            });
         });
-        let prefix_trie = time(ADDRESSES, || {
-            for address in &addresses {
-                let net = Ipv6Net::from(Ipv6Addr::from_bits(black_box(*address)));
-                black_box(trie.get_lpm(&net));
-            }
+        group.bench_function("prefix-trie", |bencher| {
+            bencher.iter(|| {
+                for address in &addresses {
+                    let net = Ipv6Net::from(Ipv6Addr::from_bits(black_box(*address)));
+                    black_box(trie.get_lpm(&net));
+                }
+            });
         });
-        println!(
-            "{count:>9} | {batch:>9.1}  {single:>9.1} | {treebitmap:>10.1}  {prefix_trie:>11.1} | {change:>9.0}"
-        );
+        let changes = &routes[..count.min(1000)];
+        group.throughput(Throughput::Elements(2 * changes.len() as u64));
+        group.bench_function("removing and adding", |bencher| {
+            bencher.iter(|| {
+                for (prefix, hop) in changes {
+                    table.remove(*prefix);
+                    table.add(*prefix, *hop).expect("there is room");
+                }
+            });
+        });
+        group.finish();
     }
 }
+
+criterion_group!(benches, lookup);
+criterion_main!(benches);

@@ -3,29 +3,23 @@
 //! `cargo bench -p elements --bench nat`
 //!
 //! A source that copies 50-byte UDP packets of so many flows from memory, in random order, feeds an
-//! IPRewriter that changes their source address and port; a Discard takes them. The figure without
-//! the rewriter is the cost of source and Discard. One thread; the best of several passes, each
-//! with the flows known already; and the time to make a flow.
+//! IPRewriter that changes their source address and port; a Discard takes them. "source" is the same
+//! without the rewriter. "rewritten" has the flows known already; in "first packets" every packet
+//! makes a flow. One thread.
 
-use std::time::{Duration, Instant};
+mod common;
 
-use click::{Diagnostics, Options};
-use packet::Pool;
+use common::{BATCH, router};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use router::args::Failed;
-use router::{
-    ClassEntry, Cx, Element, Embedding, Ran, Router, Runtime, Settings, Status, Steady, TaskId,
-};
+use router::{ClassEntry, Cx, Element, Ran, Router, TaskId};
 
-const BATCH: usize = 64;
-
-/// Sends packets of `FLOWS` flows, `LIMIT` in all, then stops the router.
+/// Sends packets of `FLOWS` flows, for ever.
 #[derive(Element)]
 #[element(ports = "0/1", processing = "h")]
 struct Flows {
     #[arg(mandatory)]
     flows: u32,
-    #[arg(mandatory)]
-    limit: u64,
     sent: u64,
     order: Vec<u32>,
     task: Option<TaskId>,
@@ -82,99 +76,52 @@ impl Element for Flows {
         }
         self.sent += batch.len() as u64;
         cx.push(0, batch);
-        if self.sent >= self.limit {
-            cx.stop();
-        } else {
-            cx.schedule(task);
-        }
+        cx.schedule(task);
         Ran::Worked
     }
 }
 
 static CLASSES: &[ClassEntry] = &[ClassEntry::of::<Flows>()];
 
-/// A program with a clock and nothing else.
-struct Bare(Instant);
+fn make(flows: u32, element: &str) -> Router {
+    router(
+        &format!("f :: Flows({flows}); f -> {element} Discard;"),
+        CLASSES,
+    )
+}
 
-impl Embedding for Bare {
-    fn steady(&self) -> Steady {
-        Steady(self.0.elapsed().as_nanos() as u64)
-    }
-    fn wall(&self) -> i64 {
-        0
-    }
-    fn chatter(&mut self, line: &str) {
-        eprintln!("{line}");
-    }
-    fn seed(&mut self) -> u64 {
-        7
-    }
-    fn driver(&self) -> &'static str {
-        "bench"
+/// Has every flow send a packet, in whole batches.
+fn send_all(router: &mut Router, flows: u32) {
+    for _ in 0..flows.div_ceil(BATCH as u32) {
+        router.run(1);
     }
 }
 
-fn router(config: &str) -> Router {
-    let mut diagnostics = Diagnostics::new();
-    let mut library = elements::library();
-    library.add(CLASSES);
-    let options = Options::new(&library);
-    let flat = click::parse(config.as_bytes(), "bench", &options, &mut diagnostics);
-    let runtime = Runtime::new(Box::new(Bare(Instant::now())), Pool::heap(1 << 12));
-    let settings = Settings {
-        batch: BATCH,
-        ..Settings::default()
-    };
-    let made = flat.and_then(|flat| {
-        Router::new(flat, config, &library, runtime, settings, &mut diagnostics).ok()
-    });
-    match made {
-        Some(router) => router,
-        None => panic!("{diagnostics}"),
-    }
-}
-
-/// Nanoseconds a packet: the best of the passes, and the first one.
-fn time(flows: u32, element: &str) -> (f64, f64) {
-    let pass = u64::from(flows.max(1 << 20));
-    let passes = 8;
-    let config = format!(
-        "f :: Flows(FLOWS {flows}, LIMIT {}); f -> {element} Discard;",
-        pass * passes
-    );
-    let mut router = router(&config);
-    let mut best = Duration::MAX;
-    let run = |router: &mut Router, packets: u64| {
-        let start = Instant::now();
-        for _ in 0..packets / BATCH as u64 {
-            if router.run(1) == Status::Stopped {
-                break;
+fn nat(criterion: &mut Criterion) {
+    const REWRITER: &str = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 0) ->";
+    for flows in [1, 64, 1000, 10_000, 100_000, 1_000_000] {
+        let mut group = criterion.benchmark_group(format!("flows/{flows}"));
+        group
+            .sample_size(15)
+            .throughput(Throughput::Elements(BATCH as u64));
+        for (name, element) in [("source", ""), ("rewritten", REWRITER)] {
+            let mut router = make(flows, element);
+            send_all(&mut router, flows);
+            group.bench_function(name, |bencher| bencher.iter(|| router.run(1)));
+            if let Some(rewriter) = router.find("rw") {
+                let mappings = router.read(Some(rewriter), "size", "");
+                assert_eq!(mappings, Ok(flows.to_string()), "every flow is rewritten");
             }
         }
-        start.elapsed()
-    };
-    let first = run(&mut router, u64::from(flows));
-    for _ in 0..passes - 1 {
-        best = best.min(run(&mut router, pass));
+        let sent = flows.next_multiple_of(BATCH as u32);
+        group.throughput(Throughput::Elements(sent.into()));
+        group.bench_function("first packets", |bencher| {
+            let send = |router: &mut Router| send_all(router, flows);
+            bencher.iter_batched_ref(|| make(flows, REWRITER), send, BatchSize::PerIteration);
+        });
+        group.finish();
     }
-    if let Some(rewriter) = router.find("rw") {
-        let mappings = router.read(Some(rewriter), "size", "");
-        assert_eq!(mappings, Ok(flows.to_string()), "every flow is rewritten");
-    }
-    let ns = |time: Duration, packets: u64| time.as_secs_f64() * 1e9 / packets as f64;
-    (ns(best, pass), ns(first, flows.into()))
 }
 
-fn main() {
-    const REWRITER: &str = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 0) ->";
-    println!("  flows  source only ns  whole ns    Mpps  rewriting ns  first packet ns");
-    for flows in [1, 64, 1000, 10_000, 100_000, 1_000_000] {
-        let (source, _) = time(flows, "");
-        let (whole, first) = time(flows, REWRITER);
-        println!(
-            "{flows:7} {source:15.1} {whole:9.1} {:7.2} {:13.1} {first:16.1}",
-            1000.0 / whole,
-            whole - source,
-        );
-    }
-}
+criterion_group!(benches, nat);
+criterion_main!(benches);

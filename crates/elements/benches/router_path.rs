@@ -1,19 +1,18 @@
-//! Packets a second through the elements of an IP router, each added to the ones before it: the
-//! difference between two lines is what the added element costs.
+//! Time per packet through the elements of an IP router, each added to the ones before it: the
+//! difference between two rows is what the added element costs.
 //!
 //! `cargo bench -p elements --bench router_path`
 //!
-//! Packets of 60 bytes from memory, one core, batches of 64.
+//! Packets of 60 bytes from memory, one core, batches of 64; CPU time.
 
-use std::time::Instant;
+mod common;
 
-use click::{Diagnostics, Options};
-use packet::Pool;
-use router::{Embedding, Router, Runtime, Settings, Status, Steady};
+use std::time::Duration;
+
+use common::{BATCH, router};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use router::Status;
 use rustix::time::{ClockId, clock_gettime};
-
-const PACKETS: u64 = 20_000_000;
-const ROUNDS: usize = 5;
 
 /// Ethernet, IPv4 from 192.168.2.2 to 192.168.1.5, UDP.
 const FRAME: &str = "\\<000000000003 000000000004 0800 4500002e 00000000 4011f667 c0a80202 c0a80105
@@ -21,56 +20,27 @@ const FRAME: &str = "\\<000000000003 000000000004 0800 4500002e 00000000 4011f66
 
 const HEADER: &str = "EtherEncap(0x0800, 0:0:0:0:0:3, 0:0:0:0:0:4)";
 
-struct Clock(Instant);
-
-impl Embedding for Clock {
-    fn steady(&self) -> Steady {
-        Steady(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn wall(&self) -> i64 {
-        self.0.elapsed().as_nanos() as i64
-    }
-
-    fn chatter(&mut self, line: &str) {
-        println!("{line}");
-    }
-
-    fn seed(&mut self) -> u64 {
-        1
-    }
-
-    fn driver(&self) -> &'static str {
-        "bench"
-    }
-}
-
 /// CPU time of this thread so far: other programs on the machine count less than on a clock.
-fn cpu_seconds() -> f64 {
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Seconds that a router of `path` behind a source takes.
-fn seconds(path: &str) -> f64 {
-    let config = format!(
-        "InfiniteSource(DATA {FRAME}, LIMIT {PACKETS}, BURST 64, STOP true, TIMESTAMP false) {path}"
+/// How long a router of `path` behind a source takes for so many batches.
+fn time(path: &str, batches: u64) -> Duration {
+    let packets = batches * BATCH as u64;
+    let mut router = router(
+        &format!(
+            "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
+        ),
+        &[],
     );
-    let mut diagnostics = Diagnostics::new();
-    let library = elements::library();
-    let options = Options::new(&library);
-    let flat = click::parse(config.as_bytes(), "bench", &options, &mut diagnostics);
-    let flat = flat.unwrap_or_else(|| panic!("{diagnostics}"));
-    let runtime = Runtime::new(Box::new(Clock(Instant::now())), Pool::heap(1 << 12));
-    let settings = Settings::default();
-    let router = Router::new(flat, &config, &library, runtime, settings, &mut diagnostics);
-    let mut router = router.unwrap_or_else(|_| panic!("{diagnostics}"));
-    let start = cpu_seconds();
+    let start = cpu_time();
     while router.run(64) != Status::Stopped {}
-    cpu_seconds() - start
+    cpu_time() - start
 }
 
-fn main() {
+fn router_path(criterion: &mut Criterion) {
     let arp = "arp :: ARPQuerier(192.168.1.1, 0:0:0:0:0:1) -> Discard; Idle -> [1] arp;";
     let rows = [
         ("source", "-> Discard".to_string()),
@@ -113,15 +83,15 @@ fn main() {
             "-> Strip(14) -> CheckIPHeader -> IPPrint(ACTIVE false) -> Discard".into(),
         ),
     ];
+    let mut group = criterion.benchmark_group("path");
+    group.throughput(Throughput::Elements(BATCH as u64));
     for (name, path) in rows {
-        let mut times: Vec<f64> = (0..ROUNDS).map(|_| seconds(&path)).collect();
-        times.sort_by(f64::total_cmp);
-        let (best, median) = (times[0], times[ROUNDS / 2]);
-        println!(
-            "{name:16} {:6.1} Mpps ({:5.1} ns), median {:6.1} Mpps",
-            PACKETS as f64 / best / 1e6,
-            best / PACKETS as f64 * 1e9,
-            PACKETS as f64 / median / 1e6
-        );
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|batches| time(&path, batches))
+        });
     }
+    group.finish();
 }
+
+criterion_group!(benches, router_path);
+criterion_main!(benches);

@@ -38,7 +38,7 @@ impl Client {
 
     /// The API of the node that the environment names.
     pub fn from_environment() -> Client {
-        Client::new(crate::places::Places::from_environment().api())
+        Client::new(crate::paths::Paths::from_environment().api())
     }
 
     /// Whether a node listens there.

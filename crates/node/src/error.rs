@@ -241,8 +241,8 @@ faults! {
     LinkFixed { name: String, wire: String } InUse =>
         "link ‘{name}’ is attached: its mode cannot change meanwhile; `weir wire delete {wire}` first";
 
-    /// Several places of a VNIC.
-    Places { vnic: String, fields: &'static str } Invalid "namespace" =>
+    /// Several locations of a VNIC.
+    Locations { vnic: String, fields: &'static str } Invalid "namespace" =>
         "VNIC ‘{vnic}’ can be in one place only: give one of {fields}";
     /// A field of an interface that there is none of.
     NoInterface { vnic: String, field: &'static str } Invalid =>

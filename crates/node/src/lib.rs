@@ -33,7 +33,7 @@ pub mod log;
 pub mod model;
 pub mod node;
 pub mod operation;
-pub mod places;
+pub mod paths;
 pub mod server;
 pub mod service;
 pub mod store;

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::model::Purge;
 use crate::node::{LOCK, Node};
-use crate::places::{Places, clear_socket};
+use crate::paths::{Paths, clear_socket};
 use crate::service::Handle;
 
 /// How often what is down is looked after.
@@ -39,15 +39,15 @@ pub struct Settings {
 
 /// Runs a node until it is asked to end (SIGTERM, SIGINT). Guests and the switch go on; the next
 /// node takes them over. This process has one thread. `ready` is called when the API can be asked.
-pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
+pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
     let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
-    let socket = places.api();
-    make_folder(&places.run)?;
-    let lock_file = places.lock();
-    let _lock = lock(&places)?;
+    let socket = paths.api();
+    make_folder(&paths.run)?;
+    let lock_file = paths.lock();
+    let _lock = lock(&paths)?;
     // What is there was left by a node that was killed, for the lock is ours.
     clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
-    let node = Node::open(places, settings.switch.clone())?;
+    let node = Node::open(paths, settings.switch.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -66,8 +66,8 @@ pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Re
 
 /// Ends and removes everything: has the node do so that runs, or does it where none does. Nothing of
 /// the node is left then.
-pub fn purge(places: Places, switch: Option<Options>) -> Result<()> {
-    let (socket, lock_file) = (places.api(), places.lock());
+pub fn purge(paths: Paths, switch: Option<Options>) -> Result<()> {
+    let (socket, lock_file) = (paths.api(), paths.lock());
     let client = Client::new(socket.clone());
     if client.is_there() {
         let held = || fs::metadata(&lock_file).map(|file| file.ino()).ok();
@@ -86,9 +86,9 @@ pub fn purge(places: Places, switch: Option<Options>) -> Result<()> {
         }
         return Ok(());
     }
-    make_folder(&places.run)?;
-    let _lock = lock(&places)?;
-    let purged = Node::open(places, switch).and_then(|mut node| node.purge());
+    make_folder(&paths.run)?;
+    let _lock = lock(&paths)?;
+    let purged = Node::open(paths, switch).and_then(|mut node| node.purge());
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(&lock_file);
     purged
@@ -101,8 +101,8 @@ fn make_folder(folder: &Path) -> Result<()> {
 
 /// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
 /// be there still. A holder that was killed may have left a child that is about to release it.
-fn lock(places: &Places) -> Result<fs::File> {
-    let path = places.lock();
+fn lock(paths: &Paths) -> Result<fs::File> {
+    let path = paths.lock();
     let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
     let start = Instant::now();
     loop {
@@ -118,7 +118,7 @@ fn lock(places: &Places) -> Result<fs::File> {
                     Kind::Exists,
                     format_args!(
                         "a node is already running at {}: end it first, or set WEIR_RUN and WEIR_STATE for a second one",
-                        places.run.display()
+                        paths.run.display()
                     ),
                 ));
             }

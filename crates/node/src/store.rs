@@ -166,9 +166,9 @@ fn is_of_contents(error: &std::io::Error) -> bool {
 
 impl Store {
     /// Opens the store in `folder`, which is made if it is not there. One process has it at a time;
-    /// a child that a killed one had just forked may still hold it for a moment, so `patience` is
+    /// a child that a killed one had just forked may still hold it for a moment, so `timeout` is
     /// how long it is waited for.
-    pub fn open(folder: &Path, patience: Duration) -> Result<Store> {
+    pub fn open(folder: &Path, timeout: Duration) -> Result<Store> {
         std::fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
             path: folder.into(),
             source,
@@ -176,7 +176,7 @@ impl Store {
         let start = Instant::now();
         let database = loop {
             match open(folder) {
-                Err(StoreError::InUse { .. }) if start.elapsed() < patience => {
+                Err(StoreError::InUse { .. }) if start.elapsed() < timeout => {
                     std::thread::sleep(PAUSE);
                 }
                 opened => break opened?,

@@ -158,8 +158,8 @@ impl Guest {
         for frame in 0..frames {
             let mut left = len;
             for part in 0..slots {
-                let place = frame * slots + part;
-                let spent = self.side.transmit.peek(place);
+                let position = frame * slots + part;
+                let spent = self.side.transmit.peek(position);
                 let here = left.min(PART_MAX);
                 left -= here;
                 let mut slot = Slot {
@@ -179,7 +179,7 @@ impl Guest {
                     let room = self.side.region.frame(slot).expect("a buffer");
                     room.write_array(0, &head);
                 }
-                self.side.transmit.fill(place, slot);
+                self.side.transmit.fill(position, slot);
             }
         }
         if frames > 0 {

@@ -32,11 +32,11 @@ fn main() {
 }
 
 fn measure(bytes: usize) -> [serde_json::Value; 2] {
-    let mut places = LAYOUTS.map(|(_, layout)| Place::new(layout, bytes));
+    let mut pairs = LAYOUTS.map(|(_, layout)| Pair::new(layout, bytes));
     let mut rounds = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
-        for (place, rounds) in places.iter_mut().zip(&mut rounds) {
-            rounds.push(place.cost());
+        for (pair, rounds) in pairs.iter_mut().zip(&mut rounds) {
+            rounds.push(pair.cost());
         }
     }
     [0, 1].map(|i| {
@@ -54,15 +54,15 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Two ports and what is on either side of them.
-struct Place {
+struct Pair {
     joined: Joined,
     _frontends: [Frontend; 2],
     transmit: Driver,
     room: Driver,
 }
 
-impl Place {
-    fn new(layout: u64, bytes: usize) -> Place {
+impl Pair {
+    fn new(layout: u64, bytes: usize) -> Pair {
         let [(source, a), (sink, b)] = [port(), port()];
         let mut joined = Joined::new(a, b).expect("joined");
         for frontend in [&source, &sink] {
@@ -75,7 +75,7 @@ impl Place {
             transmit.set_descriptor(i, from, (HEADER + bytes) as u32, 0, 0);
             room.set_descriptor(i, into, 2048, frontend::WRITE, 0);
         }
-        Place {
+        Pair {
             joined,
             _frontends: [source, sink],
             transmit,

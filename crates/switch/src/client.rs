@@ -69,14 +69,14 @@ pub struct SwitchClient {
 
 impl SwitchClient {
     /// Connects to a switch that listens at `path`, and waits for its greeting: a switch has one
-    /// client at a time. It is waited for as long as `patience`, for this and for each answer.
-    pub fn connect(path: &Path, patience: Duration) -> Result<SwitchClient, ClientError> {
+    /// client at a time. It is waited for as long as `timeout`, for this and for each answer.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<SwitchClient, ClientError> {
         let connect = || {
             let flags = SocketFlags::CLOEXEC;
             let kind = SocketType::SEQPACKET;
             let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
             for side in [Timeout::Recv, Timeout::Send] {
-                set_socket_timeout(&socket, side, Some(patience))?;
+                set_socket_timeout(&socket, side, Some(timeout))?;
             }
             rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
             Ok(socket)

@@ -145,7 +145,7 @@ impl SharedRegion {
         self.mapping.collapse()
     }
 
-    /// Sizes and places.
+    /// Sizes and offsets.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }

@@ -2,7 +2,7 @@
 //!
 //! A sleeping queue costs nothing but a wake-up when a frame comes: a doorbell of 10 to 20 µs. So a
 //! queue is polled for a while after its last frame, about as long as a wake-up would take (its
-//! *patience*). The patience follows from the last sleep: it doubles if the queue was woken again
+//! *idle timeout*). The timeout follows from the last sleep: it doubles if the queue was woken again
 //! soon, since polling on would have been better, and halves, down to none, if it slept long. (KVM's
 //! halt polling does the same for vCPUs.)
 //!
@@ -12,17 +12,17 @@
 
 use std::time::{Duration, Instant};
 
-/// Shortest patience that is not none.
-const PATIENCE_MIN: Duration = Duration::from_micros(10);
-/// Longest patience: above it, a wake-up is the smaller cost.
-const PATIENCE_MAX: Duration = Duration::from_micros(80);
+/// Shortest idle timeout above 0.
+const TIMEOUT_MIN: Duration = Duration::from_micros(10);
+/// Longest idle timeout: above it, a wake-up is the smaller cost.
+const TIMEOUT_MAX: Duration = Duration::from_micros(80);
 /// Looks that a quiet queue gets while its lane is at work: 64 take about as long as half a wake-up.
 const LOOKS: u32 = 64;
 
 /// The dynamic polling of one queue, or of a lane's handoff rings.
 #[derive(Debug)]
 pub struct Pace {
-    patience: Duration,
+    idle_timeout: Duration,
     /// The last time that a frame was there, or the queue woke.
     busy: Instant,
     /// When the queue went to sleep.
@@ -35,7 +35,7 @@ impl Pace {
     /// A queue that has just been attached.
     pub fn new(now: Instant) -> Pace {
         Pace {
-            patience: PATIENCE_MIN,
+            idle_timeout: TIMEOUT_MIN,
             busy: now,
             slept: now,
             looks: 0,
@@ -60,7 +60,7 @@ impl Pace {
     /// Nothing was there: whether the queue has been quiet for long enough to sleep.
     #[inline]
     pub fn may_sleep(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.busy) >= self.patience
+        now.saturating_duration_since(self.busy) >= self.idle_timeout
     }
 
     /// The queue goes to sleep.
@@ -70,10 +70,10 @@ impl Pace {
 
     /// The queue wakes.
     pub fn wakes(&mut self, now: Instant) {
-        self.patience = if now.saturating_duration_since(self.slept) <= PATIENCE_MAX {
-            (self.patience * 2).clamp(PATIENCE_MIN, PATIENCE_MAX)
-        } else if self.patience > PATIENCE_MIN {
-            self.patience / 2
+        self.idle_timeout = if now.saturating_duration_since(self.slept) <= TIMEOUT_MAX {
+            (self.idle_timeout * 2).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
+        } else if self.idle_timeout > TIMEOUT_MIN {
+            self.idle_timeout / 2
         } else {
             Duration::ZERO
         };
@@ -86,18 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_grows_with_short_sleeps_and_shrinks_with_long_ones() {
+    fn the_timeout_grows_with_short_sleeps_and_shrinks_with_long_ones() {
         let mut now = Instant::now();
         let mut pace = Pace::new(now);
         assert!(!pace.may_sleep(now));
-        assert!(pace.may_sleep(now + PATIENCE_MIN));
+        assert!(pace.may_sleep(now + TIMEOUT_MIN));
         for _ in 0..5 {
             pace.sleeps(now);
             now += Duration::from_micros(20);
             pace.wakes(now);
         }
-        assert!(!pace.may_sleep(now + PATIENCE_MAX - Duration::from_nanos(1)));
-        assert!(pace.may_sleep(now + PATIENCE_MAX));
+        assert!(!pace.may_sleep(now + TIMEOUT_MAX - Duration::from_nanos(1)));
+        assert!(pace.may_sleep(now + TIMEOUT_MAX));
         for _ in 0..6 {
             pace.sleeps(now);
             now += Duration::from_millis(5);
@@ -111,12 +111,12 @@ mod tests {
         let mut now = Instant::now();
         let mut pace = Pace::new(now);
         for _ in 1..LOOKS {
-            now += PATIENCE_MAX;
+            now += TIMEOUT_MAX;
             assert!(!pace.finds_nothing(now, true));
         }
         assert!(pace.finds_nothing(now, true));
         pace.busy(now);
-        now += PATIENCE_MAX;
+        now += TIMEOUT_MAX;
         assert!(!pace.finds_nothing(now, true));
         assert!(pace.finds_nothing(now, false));
     }

@@ -176,7 +176,7 @@ fn main() {
     let stats = lanes.stats();
     println!("{received} frames, {stats:?}");
     assert!(received > 2_000, "frames flow");
-    assert!(stats.iter().all(|lane| lane.crossings > 0), "between lanes");
+    assert!(stats.iter().all(|lane| lane.handoffs > 0), "between lanes");
     assert_eq!(allocations, 0, "allocations on lanes");
     println!("no lane has allocated anything");
 }

@@ -154,7 +154,7 @@ fn tcp_passes_between_lanes() {
     let (a, pa) = tap(client, "a", 1, on(&[0]));
     let (mut b, pb) = tap(client, "b", 2, on(&[1]));
     let rate = exchange(&a, &mut b, "200M");
-    println!("  TAP to TAP by a crossing: {rate:.0} Mb/s");
+    println!("  TAP to TAP by a handoff ring: {rate:.0} Mb/s");
     let described = client.ports().unwrap();
     assert_eq!(
         (&described[0].lanes, &described[1].lanes),
@@ -162,8 +162,8 @@ fn tcp_passes_between_lanes() {
     );
     for lane in lanes(client) {
         println!("  {lane:?}");
-        assert!(lane.crossings > 1000 && lane.frames > 1000);
-        assert_eq!((lane.queues, lane.crossing_drops), (1, 0));
+        assert!(lane.handoffs > 1000 && lane.frames > 1000);
+        assert_eq!((lane.queues, lane.handoff_drops), (1, 0));
     }
     // Each counter is read by itself, and a host may say something at any time.
     wait_for("each frame was taken by poll or by wake-up", || {
@@ -174,7 +174,7 @@ fn tcp_passes_between_lanes() {
     });
     for port in [pa, pb] {
         let stats = client.stats(port);
-        assert_eq!(stats.dropped(Reason::CrossingFull), 0, "{stats:?}");
+        assert_eq!(stats.dropped(Reason::HandoffFull), 0, "{stats:?}");
     }
 }
 
@@ -188,11 +188,11 @@ fn one_links_flows_are_spread() {
     // A quarter of the flows cross either way, and a flow is six frames at the least: its data
     // may come in a few segments.
     a.run("iperf3 -c 10.9.1.2 -n 20M -P 64");
-    let crossed = lanes(client).map(|lane| lane.crossings);
-    println!("  crossings: {crossed:?}, {:?}", client.stats(pa));
-    assert!(crossed.iter().all(|&frames| frames > 30), "{crossed:?}");
+    let handed_in = lanes(client).map(|lane| lane.handoffs);
+    println!("  handoffs: {handed_in:?}, {:?}", client.stats(pa));
+    assert!(handed_in.iter().all(|&frames| frames > 30), "{handed_in:?}");
     // What its own lane did not ask about, another sent by itself.
-    assert_eq!(client.stats(pa).dropped(Reason::CrossingFull), 0);
+    assert_eq!(client.stats(pa).dropped(Reason::HandoffFull), 0);
     // No frame of a flow overtook another.
     let early = b.run("nstat -asz TcpExtTCPOFOQueue");
     let lost = a.run("nstat -asz TcpRetransSegs");
@@ -226,18 +226,18 @@ fn frames_cross_in_order() {
     wait_for("everything has arrived", || {
         seen += sink.receive().len() as u64;
         let lost = client.stats(sink.port).dropped(Reason::RingFull);
-        let refused = client.stats(source.port).dropped(Reason::CrossingFull);
+        let refused = client.stats(source.port).dropped(Reason::HandoffFull);
         seen + lost + refused == sent - 1
     });
     let stats = client.stats(source.port);
     println!("  {seen} of {} frames arrived", sent - 1);
     assert_eq!(stats.frames_in, sent - 1);
     assert_eq!(
-        stats.dropped(Reason::CrossingFull),
+        stats.dropped(Reason::HandoffFull),
         0,
         "its source held back"
     );
-    assert!(lanes(client)[1].crossings > 0);
+    assert!(lanes(client)[1].handoffs > 0);
 }
 
 fn what_one_lane_learns_all_know() {

@@ -257,18 +257,18 @@ fn a_switch_keeps_no_signals_and_no_standard_streams_but_errors() {
     let switch = with_odd_signals(|| Switch::spawn().unwrap());
     switch.client().ports().unwrap();
     drop(leaked);
-    let place = format!("/proc/{}", switch.pid().as_raw_pid());
-    let target = |fd: &str| fs::read_link(format!("{place}/fd/{fd}")).unwrap();
+    let proc = format!("/proc/{}", switch.pid().as_raw_pid());
+    let target = |fd: &str| fs::read_link(format!("{proc}/fd/{fd}")).unwrap();
     assert_eq!(target("0").as_os_str(), "/dev/null");
     assert_eq!(target("1").as_os_str(), "/dev/null");
     assert_eq!(target("2"), fs::read_link("/proc/self/fd/2").unwrap());
-    for entry in fs::read_dir(format!("{place}/fd")).unwrap() {
+    for entry in fs::read_dir(format!("{proc}/fd")).unwrap() {
         assert_ne!(
             fs::read_link(entry.unwrap().path()).unwrap().as_os_str(),
             "/dev/zero"
         );
     }
-    let status = fs::read_to_string(format!("{place}/status")).unwrap();
+    let status = fs::read_to_string(format!("{proc}/status")).unwrap();
     let mask = |what: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(what));
         u64::from_str_radix(line.unwrap().trim(), 16).unwrap()

@@ -24,10 +24,10 @@ ln -s "$1/examples" . && echo 'InfiniteSource(LIMIT 5, STOP true) -> Discard;' >
 echo fail-with-body >.curlrc && export CURL_HOME=$PWD # an error of the API is an exit code
 ip link set lo up && ip link add eth1 type veth peer name wire1 || exit
 ip link set eth1 up && ip link set wire1 up || exit
-declare -A pids places
+declare -A pids paths
 fail() { cat "$1"; echo "$2"; exit 1; }
 started() { # OUTPUT TEXT: the last job runs until Ctrl-C, and has printed the text
-    pids[$1]=$! places[$1]=$place
+    pids[$1]=$! paths[$1]=$place
     until grep -q "$2" "$1"; do
         kill -0 $! 2>/dev/null || break
         sleep 0.05
@@ -43,10 +43,10 @@ run() {
     esac
 }
 interrupt() { # OUTPUT
-    kill -INT -- -${pids[$1]} || fail $1 "${places[$1]}: ended before Ctrl-C"
+    kill -INT -- -${pids[$1]} || fail $1 "${paths[$1]}: ended before Ctrl-C"
     wait ${pids[$1]}
     local code=$?
-    [ $code = 0 ] || [ $code = 130 ] || fail $1 "${places[$1]}: exit code $code after Ctrl-C"
+    [ $code = 0 ] || [ $code = 130 ] || fail $1 "${paths[$1]}: exit code $code after Ctrl-C"
     unset "pids[$1]"
 }
 finish() { for job in "${!pids[@]}"; do [ $job = "$node" ] || interrupt $job; done; }

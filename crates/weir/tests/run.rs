@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{CROSSING, LIMIT, Stream, alive, kill, path, pings, until};
+use common::{BOTH_WAYS, LIMIT, Stream, alive, kill, path, pings, until};
 use weir::lab::{Namespace, Runner, ip};
 
 mod common;
@@ -194,7 +194,7 @@ fn gone(pid: u32) {
 fn traffic_passes(isolation: &str) {
     let bench = Bench::new();
     let (one, two) = hosts(&bench);
-    let mut running = bench.wire(CROSSING, "dev", &["--isolation", isolation]);
+    let mut running = bench.wire(BOTH_WAYS, "dev", &["--isolation", isolation]);
     assert_eq!(running.running["wall"], isolation);
     pings(&one, "10.77.0.2");
 
@@ -229,7 +229,7 @@ fn traffic_passes(isolation: &str) {
     let stream = Stream::start(path(&one), path(&two), "10.77.0.2");
     bench.write(
         "hotconfig",
-        &format!("{CROSSING}// and a line more\nIdle -> Idle;\n"),
+        &format!("{BOTH_WAYS}// and a line more\nIdle -> Idle;\n"),
     );
     assert!(bench.read("list").contains("Idle@"));
     for arguments in [
@@ -269,7 +269,7 @@ fn traffic_passes_a_process() {
 fn tcp_passes_with_the_kernels_offloads_left_on() {
     let bench = Bench::new();
     let (one, two) = hosts(&bench);
-    let _running = bench.wire(CROSSING, "dev", &[]);
+    let _running = bench.wire(BOTH_WAYS, "dev", &[]);
     pings(&one, "10.77.0.2");
     tcp(&one, &two);
 }
@@ -353,7 +353,7 @@ fn segments_cross_a_guest_whole_or_are_cut_for_it() {
     };
     // All its elements look at headers alone; 64 slots hold one frame of 64 KB.
     for slots in ["256", "64"] {
-        let whole = transfer(CROSSING, slots);
+        let whole = transfer(BOTH_WAYS, slots);
         let large = count(&whole, ["b", "guest", "segmented_in"]);
         assert!(
             large > 100,
@@ -414,7 +414,7 @@ fn nothing_is_left(bench: &Bench, running: &Running) {
 #[test]
 fn a_killed_guest_is_noticed() {
     let bench = Bench::new();
-    let mut running = bench.wire(CROSSING, "tap", &[]);
+    let mut running = bench.wire(BOTH_WAYS, "tap", &[]);
     kill("-KILL", running.pid("pid"));
     let said = event(&mut running.lines);
     assert!(
@@ -428,7 +428,7 @@ fn a_killed_guest_is_noticed() {
 #[test]
 fn a_killed_switch_is_noticed() {
     let bench = Bench::new();
-    let mut running = bench.wire(CROSSING, "tap", &[]);
+    let mut running = bench.wire(BOTH_WAYS, "tap", &[]);
     kill("-KILL", running.pid("switch_pid"));
     assert_eq!(event(&mut running.lines)["event"], "switch-ended");
     assert!(!running.ends().success());
@@ -438,11 +438,11 @@ fn a_killed_switch_is_noticed() {
 #[test]
 fn a_killed_parent_takes_everything_with_it_and_its_name_is_free_again() {
     let bench = Bench::new();
-    let mut running = bench.wire(CROSSING, "tap", &[]);
+    let mut running = bench.wire(BOTH_WAYS, "tap", &[]);
     kill("-KILL", running.child.id());
     running.ends();
     nothing_is_left(&bench, &running);
-    let again = bench.wire(CROSSING, "tap", &[]);
+    let again = bench.wire(BOTH_WAYS, "tap", &[]);
     assert_eq!(again.running["name"], "wire");
 }
 
@@ -524,7 +524,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--lanes", "two"], "‘two’ is not a number of lanes"),
         (&["--cpu", "0,1"], "write --pin 0,1"),
     ] {
-        let said = try_config(CROSSING, more);
+        let said = try_config(BOTH_WAYS, more);
         assert!(said.contains(expected), "{more:?}\n{said}");
     }
     assert!(
@@ -537,8 +537,8 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             .refusal(&["read", "nobody", "x"])
             .contains("no guest named ‘nobody’ is running")
     );
-    let running = bench.wire(CROSSING, "tap", &[]);
-    let config = bench.config("wire.click", CROSSING);
+    let running = bench.wire(BOTH_WAYS, "tap", &[]);
+    let config = bench.config("wire.click", BOTH_WAYS);
     let said = bench.refusal(&[
         "run",
         config.to_str().unwrap(),

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves clients for good.
 pub async fn serve(listener: UnixListener, api: Router) {
-    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let permits = Arc::new(Semaphore::new(CLIENTS_MAX));
     let mut settings = http1::Builder::new();
     settings
         .timer(TokioTimer::new())
@@ -39,7 +39,7 @@ pub async fn serve(listener: UnixListener, api: Router) {
         .half_close(true)
         .header_read_timeout(WAIT)
         .max_buf_size(BUFFER);
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
@@ -53,7 +53,7 @@ pub async fn serve(listener: UnixListener, api: Router) {
         tokio::spawn(async move {
             // Whatever a client does wrong is its own affair.
             let _ = client.await;
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -12,7 +12,7 @@ use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
-use crate::model::{Class, LinkRecord, Place, VnicRecord};
+use crate::model::{Class, LinkRecord, Location, VnicRecord};
 
 /// The descriptors of a port whose interface or socket exists as long as they are open.
 pub(super) struct Held {
@@ -112,10 +112,10 @@ impl Host {
             return Ok(());
         }
         let is_new = !self.held.contains_key(&vnic.name);
-        let open = match (self.held.get(&vnic.name), vnic.place()) {
-            (_, Place::Guest) => return Ok(()),
+        let open = match (self.held.get(&vnic.name), vnic.location()) {
+            (_, Location::Guest) => return Ok(()),
             (Some(held), _) => held.reopened(&vnic.name, vnic.mac(), mtu)?,
-            (None, Place::Namespace(name)) => namespace::within(name, || vnic.open(mtu))??,
+            (None, Location::Namespace(name)) => namespace::within(name, || vnic.open(mtu))??,
             (None, _) => vnic.open(mtu)?,
         };
         let open = open.within_mtu(mtu);
@@ -183,7 +183,8 @@ impl Host {
     /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
     /// old one from ending, with the interface in it, so that nothing else tells of it.
     pub fn has_lost(&self, vnic: &VnicRecord) -> bool {
-        let (Place::Namespace(name), Some(held)) = (vnic.place(), self.held.get(&vnic.name)) else {
+        let (Location::Namespace(name), Some(held)) = (vnic.location(), self.held.get(&vnic.name))
+        else {
             return false;
         };
         let tap = held.files.first().map(OwnedFd::as_fd);

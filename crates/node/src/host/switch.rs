@@ -18,7 +18,7 @@ use super::interfaces::turn_off_gro;
 use super::{Host, Port, SWITCH, TIMEOUT};
 use crate::error::{Error, Result};
 use crate::model::Record;
-use crate::places::clear_socket;
+use crate::paths::clear_socket;
 
 /// By what a switch is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,7 +26,7 @@ pub use object::{Object, Record, Spec, Verb, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
 pub(crate) use vnic::takes_less;
-pub use vnic::{PLACES, Place, Vnic, VnicRecord, VnicStatus, is_usable};
+pub use vnic::{LOCATIONS, Location, Vnic, VnicRecord, VnicStatus, is_usable};
 pub use wire::{
     Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireRecord,
     WireStatus,

@@ -157,9 +157,9 @@ pub struct LaneStats {
     /// Times that it slept until something woke it.
     pub wakeups: u64,
     /// Frames that came from other lanes.
-    pub crossings: u64,
+    pub handoffs: u64,
     /// Frames from other lanes whose port was gone or had moved meanwhile.
-    pub crossing_drops: u64,
+    pub handoff_drops: u64,
     /// Nanoseconds of rounds that moved frames.
     pub busy: u64,
     /// Nanoseconds of rounds that found none.
@@ -170,7 +170,7 @@ pub struct LaneStats {
 
 counters!(
     LaneStats: frames, by_poll, by_wakeup, chains_under_10, chains_10_to_50, chains_over_50,
-    wakeups, crossings, crossing_drops, busy, idle, asleep,
+    wakeups, handoffs, handoff_drops, busy, idle, asleep,
 );
 
 impl From<switch::lane::LaneStats> for LaneStats {
@@ -186,8 +186,8 @@ impl From<switch::lane::LaneStats> for LaneStats {
             chains_10_to_50: stats.chains_10_to_50,
             chains_over_50: stats.chains_over_50,
             wakeups: stats.wakeups,
-            crossings: stats.crossings,
-            crossing_drops: stats.crossing_drops,
+            handoffs: stats.handoffs,
+            handoff_drops: stats.handoff_drops,
             busy: stats.busy,
             idle: stats.idle,
             asleep: stats.asleep,

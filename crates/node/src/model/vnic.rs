@@ -54,11 +54,11 @@ pub struct Vnic {
 }
 
 /// The fields of a VNIC that say where it is.
-pub const PLACES: &str = "`namespace`, `host` and `vhost-user`";
+pub const LOCATIONS: &str = "`namespace`, `host` and `vhost-user`";
 
 /// Where a VNIC's interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum Location<'a> {
     /// In a guest, which takes it when it is created.
     Guest,
     /// In a network namespace.
@@ -69,26 +69,26 @@ pub enum Place<'a> {
     VhostUser(&'a Path),
 }
 
-impl Place<'_> {
+impl Location<'_> {
     /// What it is, and its name; none for a guest.
     pub fn described(&self) -> Option<(&'static str, String)> {
         match self {
-            Place::Guest => None,
-            Place::Namespace(name) => Some(("namespace", name.to_string())),
-            Place::Host => Some(("", "host".into())),
-            Place::VhostUser(socket) => Some(("vhost-user", socket.display().to_string())),
+            Location::Guest => None,
+            Location::Namespace(name) => Some(("namespace", name.to_string())),
+            Location::Host => Some(("", "host".into())),
+            Location::VhostUser(socket) => Some(("vhost-user", socket.display().to_string())),
         }
     }
 }
 
 impl Vnic {
     /// Where its interface is.
-    pub fn place(&self) -> Place<'_> {
+    pub fn location(&self) -> Location<'_> {
         match (&self.namespace, self.host, &self.vhost_user) {
-            (Some(namespace), ..) => Place::Namespace(namespace),
-            (_, true, _) => Place::Host,
-            (.., Some(socket)) => Place::VhostUser(socket),
-            _ => Place::Guest,
+            (Some(namespace), ..) => Location::Namespace(namespace),
+            (_, true, _) => Location::Host,
+            (.., Some(socket)) => Location::VhostUser(socket),
+            _ => Location::Guest,
         }
     }
 
@@ -99,24 +99,24 @@ impl Vnic {
 
     /// Whether the node makes an interface for it, on the host or in a namespace.
     pub fn has_interface(&self) -> bool {
-        matches!(self.place(), Place::Host | Place::Namespace(_))
+        matches!(self.location(), Location::Host | Location::Namespace(_))
     }
 
-    /// How many places its fields give it beside a guest.
-    pub fn places(&self) -> usize {
-        let places = [
+    /// How many locations its fields give it beside a guest.
+    pub fn locations(&self) -> usize {
+        let locations = [
             self.namespace.is_some(),
             self.host,
             self.vhost_user.is_some(),
         ];
-        places.iter().filter(|place| **place).count()
+        locations.iter().filter(|given| **given).count()
     }
 
     /// Refuses fields that exclude each other.
     pub fn check_place(&self, name: &str) -> Result<()> {
-        if self.places() > 1 {
-            let (vnic, fields) = (name.into(), PLACES);
-            return Err(Fault::Places { vnic, fields }.into());
+        if self.locations() > 1 {
+            let (vnic, fields) = (name.into(), LOCATIONS);
+            return Err(Fault::Locations { vnic, fields }.into());
         }
         let without = |field| Fault::NoInterface {
             vnic: name.into(),

@@ -45,8 +45,8 @@ impl Node {
                 Ok(Some(answer)) => {
                     let request = answer.request;
                     // One that nobody waits for any more is dropped.
-                    if let Some(place) = self.guests.asked.get_mut(&Asked { guest, request }) {
-                        *place = Some(answer);
+                    if let Some(entry) = self.guests.asked.get_mut(&Asked { guest, request }) {
+                        *entry = Some(answer);
                     }
                 }
                 Ok(None) => break,

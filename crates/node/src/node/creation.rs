@@ -11,7 +11,7 @@ use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
 use crate::host::{Launch, LaunchPort};
 use crate::model::{
-    Guest, GuestPort, GuestRecord, LinkRecord, Memory, Object, PLACES, Place, Run, Vnic,
+    Guest, GuestPort, GuestRecord, LOCATIONS, LinkRecord, Location, Memory, Object, Run, Vnic,
     VnicRecord, check_name, takes_less,
 };
 
@@ -163,8 +163,8 @@ impl Node {
     /// A VNIC that a guest may take, if it may.
     fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
         let name = vnic.name.clone();
-        if vnic.place() != Place::Guest {
-            let (vnic, fields) = (name, PLACES);
+        if vnic.location() != Location::Guest {
+            let (vnic, fields) = (name, LOCATIONS);
             return Err(Fault::ServesNoGuest { vnic, fields }.into());
         }
         if let Some(guest) = self.index.guest_of(&name) {

@@ -29,7 +29,7 @@ use crate::log;
 use crate::model::{
     EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, VnicRecord,
 };
-use crate::places::Places;
+use crate::paths::Paths;
 use crate::store::{self, Store};
 use guests::Guests;
 use index::Index;
@@ -48,7 +48,7 @@ pub(crate) use for_each_resource;
 
 /// One host.
 pub struct Node {
-    places: Places,
+    paths: Paths,
     store: Store,
     host: Host,
     index: Index,
@@ -69,24 +69,24 @@ impl Node {
     /// Opens the node's state, takes over what runs of it, and brings about what does not. This
     /// process has one thread. Without `options`, the switch runs as the last one did; one that runs
     /// otherwise is replaced.
-    pub fn open(places: Places, options: Option<Options>) -> Result<Node> {
+    pub fn open(paths: Paths, options: Option<Options>) -> Result<Node> {
         if let Some(options) = &options {
             options.check().map_err(Error::invalid)?;
             creation::check_cpus(&options.cpus)?;
         }
-        let store = Store::open(&places.state, LOCK)?;
-        std::fs::create_dir_all(&places.run).map_err(|error| {
+        let store = Store::open(&paths.state, LOCK)?;
+        std::fs::create_dir_all(&paths.run).map_err(|error| {
             Error::failed(format_args!(
                 "{}: {error}: set WEIR_RUN to a writable folder",
-                places.run.display()
+                paths.run.display()
             ))
         })?;
         let last = store.get::<SwitchRun>(SwitchRun::NAME)?;
         let options = options.or(last.map(|run| run.options));
-        let host = Host::new(places.switch(), options.unwrap_or_default())?;
+        let host = Host::new(paths.switch(), options.unwrap_or_default())?;
         let index = Index::load(&store)?;
         let mut node = Node {
-            places,
+            paths,
             store,
             host,
             index,
@@ -257,7 +257,7 @@ impl Node {
         self.host.stop_switch();
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
-        let _ = std::fs::remove_file(Store::file(&self.places.state));
+        let _ = std::fs::remove_file(Store::file(&self.paths.state));
         namespaces
     }
 

@@ -5,8 +5,8 @@ use super::{LOOK_TICKS, Node, for_each_resource};
 use crate::error::{Error, Kind, Result, Subject};
 use crate::host::Attached;
 use crate::model::{
-    Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Place, Run, Stub, SwitchFunction, Vnic,
-    VnicRecord, Wire,
+    Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Location, Run, Stub, SwitchFunction,
+    Vnic, VnicRecord, Wire,
 };
 
 impl Node {
@@ -14,7 +14,7 @@ impl Node {
     pub(super) fn detach_leftovers(&mut self) -> Result<()> {
         for name in self.host.port_names() {
             let wanted = match self.store.get::<VnicRecord>(&name)? {
-                Some(vnic) => vnic.place() != Place::Guest || self.runs_with(&name)?,
+                Some(vnic) => vnic.location() != Location::Guest || self.runs_with(&name)?,
                 None => self.store.get::<LinkRecord>(&name)?.is_some() || self.is_patch(&name)?,
             };
             if !wanted {
@@ -77,7 +77,7 @@ impl Node {
     }
 
     pub(super) fn bring_vnic(&mut self, vnic: &VnicRecord) -> Result<()> {
-        if vnic.place() != Place::Guest
+        if vnic.location() != Location::Guest
             && let Some(link) = self.store.get::<LinkRecord>(&vnic.link)?
         {
             if self.host.has_lost(vnic) {
@@ -86,8 +86,8 @@ impl Node {
             let was_there = self.host.holds(&vnic.name);
             let mtu = super::vnics::mtu_max(vnic, &link);
             let mut attached = self.host.attach_vnic(vnic, link.domain, mtu);
-            if let (Ok(()), false, Place::Namespace(namespace)) =
-                (&attached, was_there, vnic.place())
+            if let (Ok(()), false, Location::Namespace(namespace)) =
+                (&attached, was_there, vnic.location())
             {
                 attached = self.bring_routes(namespace);
             }

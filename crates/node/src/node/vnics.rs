@@ -10,8 +10,8 @@ use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
-    GuestRecord, LinkRecord, Object, Place, State, Vnic, VnicRecord, VnicStatus, check_interface,
-    check_name, is_usable,
+    GuestRecord, LinkRecord, Location, Object, State, Vnic, VnicRecord, VnicStatus,
+    check_interface, check_name, is_usable,
 };
 
 impl Resource for Vnic {
@@ -58,7 +58,7 @@ impl Node {
                 Some(reason) => (State::Down, Some(reason)),
                 None => (State::Up, None),
             },
-            (false, None) if vnic.place() == Place::Guest => (State::Unused, None),
+            (false, None) if vnic.location() == Location::Guest => (State::Unused, None),
             (false, Some(guest)) => (State::Down, Some(format!("guest ‘{guest}’ does not run"))),
             (false, None) => (State::Down, self.fault(&Subject::Vnic(vnic.name.clone()))),
         };
@@ -252,7 +252,7 @@ fn check_mtu(vnic: &VnicRecord, link: &LinkRecord) -> Result<()> {
     let most = mtu_max(vnic, link);
     if asked > most {
         let vnic_name = vnic.name.clone();
-        if vnic.place() == Place::Guest && most == guest::MTU_MAX {
+        if vnic.location() == Location::Guest && most == guest::MTU_MAX {
             return Err(Fault::GuestMtu {
                 vnic: vnic_name,
                 asked,
@@ -296,7 +296,7 @@ pub(super) fn mtu(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
 /// size.
 pub(super) fn mtu_max(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
     let carried = link.carries(vnic.properties.vlan);
-    if vnic.place() == Place::Guest {
+    if vnic.location() == Location::Guest {
         carried.min(guest::MTU_MAX)
     } else {
         carried

@@ -116,12 +116,12 @@ fn vnic(mut fields: Fields) -> Result<Value> {
         Some(Value::String(host)) if host == "host" => {
             drop(spec.insert("host".into(), true.into()))
         }
-        Some(Value::Object(mut place)) => {
-            let place = moved(
-                &mut place,
+        Some(Value::Object(mut location)) => {
+            let location = moved(
+                &mut location,
                 &[("netns", "namespace"), ("vhost-user", "vhost-user")],
             );
-            spec.extend(place);
+            spec.extend(location);
         }
         _ => {}
     }
@@ -171,7 +171,7 @@ mod tests {
     use redb::Database;
 
     use super::*;
-    use crate::model::{EntryRecord, Mode, Place, WireRecord};
+    use crate::model::{EntryRecord, Location, Mode, WireRecord};
     use crate::store::Store;
 
     /// A state as version 1 kept it: tables of records by their names.
@@ -210,12 +210,12 @@ mod tests {
             let lan = link("lan");
             assert_eq!((lan.domain, lan.properties.aging), (1, 60));
             let vnic = |name| store.get::<VnicRecord>(name).unwrap().unwrap();
-            assert_eq!(vnic("desk0").place(), Place::Namespace("desk"));
+            assert_eq!(vnic("desk0").location(), Location::Namespace("desk"));
             assert_eq!(vnic("desk0").interface(), "eth0");
             assert_eq!(vnic("desk0").mac().to_string(), "02:00:00:00:00:01");
-            assert_eq!(vnic("mgmt0").place(), Place::Host);
+            assert_eq!(vnic("mgmt0").location(), Location::Host);
             let socket = Path::new("/run/vm.sock");
-            assert_eq!(vnic("vm0").place(), Place::VhostUser(socket));
+            assert_eq!(vnic("vm0").location(), Location::VhostUser(socket));
             assert!(vnic("fw.lan").implicit);
             let guest = store.get::<GuestRecord>("fw").unwrap().unwrap();
             assert_eq!(guest.interfaces["lan"], "lan", "made for it on the link");

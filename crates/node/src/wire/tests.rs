@@ -316,17 +316,17 @@ fn steps_come_in_an_order_in_which_they_can_be_taken() {
         ..Wire::default()
     };
     let made = lines(&nothing, &old);
-    let place = |part: &str| made.iter().position(|line| line == part).unwrap();
-    assert!(place("+ stub ‘office’") < place("+ vnic ‘desk0’"));
-    assert!(place("+ namespace ‘desk’") < place("+ vnic ‘desk0’"));
-    assert!(place("+ vnic ‘router1’") < place("+ guest ‘router’"));
+    let position = |part: &str| made.iter().position(|line| line == part).unwrap();
+    assert!(position("+ stub ‘office’") < position("+ vnic ‘desk0’"));
+    assert!(position("+ namespace ‘desk’") < position("+ vnic ‘desk0’"));
+    assert!(position("+ vnic ‘router1’") < position("+ guest ‘router’"));
     let removed = lines(&old, &nothing);
     assert_eq!(removed.len(), made.len());
     // The guest, and what cannot go before it, goes last.
     assert!(removed[0].starts_with("- flow"), "{removed:?}");
-    let place = |part: &str| removed.iter().position(|line| line == part).unwrap();
-    assert!(place("- namespace ‘desk’") < place("- guest ‘router’"));
-    assert!(place("- guest ‘router’") < place("- vnic ‘router1’"));
+    let position = |part: &str| removed.iter().position(|line| line == part).unwrap();
+    assert!(position("- namespace ‘desk’") < position("- guest ‘router’"));
+    assert!(position("- guest ‘router’") < position("- vnic ‘router1’"));
     let new = wire(
         &TWO_SUBNETS
             .replace("maxbw = \"10M\"", "maxbw = \"1G\"")

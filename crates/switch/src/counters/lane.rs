@@ -60,9 +60,9 @@ pub struct LaneStats {
     /// Times that it slept until something woke it.
     pub wakeups: u64,
     /// Frames that came from other lanes.
-    pub crossings: u64,
+    pub handoffs: u64,
     /// Frames from other lanes whose port was gone or had moved meanwhile.
-    pub crossing_drops: u64,
+    pub handoff_drops: u64,
     /// Times that a queue was left alone because a handoff ring was full.
     pub held_back: u64,
     /// Nanoseconds of polling rounds that moved frames.
@@ -152,8 +152,8 @@ impl LaneCounters {
             chains_over_50: get(&self.chains[2]),
             polls: get(&self.polls),
             wakeups: get(&self.wakeups),
-            crossings: get(&self.handed_in),
-            crossing_drops: get(&self.handed_in_drops),
+            handoffs: get(&self.handed_in),
+            handoff_drops: get(&self.handed_in_drops),
             held_back: get(&self.held_back),
             busy: get(&self.busy),
             idle: get(&self.idle),

@@ -53,7 +53,7 @@ pub enum Reason {
     /// More frames on their way than the port's line has room for (`delay`).
     LineFull,
     /// The lane that the frame was to cross to did not keep up. Counted at the source.
-    CrossingFull,
+    HandoffFull,
     /// The frame went through too many patches, or came back by them: counted at the patch.
     PatchLoop,
     /// A packet of a tunnel that is none of its network: another VNI, or no tunnel header.
@@ -91,7 +91,7 @@ impl Reason {
         Reason::Vlan,
         Reason::Loss,
         Reason::LineFull,
-        Reason::CrossingFull,
+        Reason::HandoffFull,
         Reason::PatchLoop,
         Reason::BadTunnel,
         Reason::UnknownRemote,
@@ -122,7 +122,7 @@ impl Reason {
             Reason::Vlan => "vlan",
             Reason::Loss => "loss",
             Reason::LineFull => "line-full",
-            Reason::CrossingFull => "crossing-full",
+            Reason::HandoffFull => "handoff-full",
             Reason::PatchLoop => "patch-loop",
             Reason::BadTunnel => "bad-tunnel",
             Reason::UnknownRemote => "unknown-remote",

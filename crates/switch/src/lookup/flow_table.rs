@@ -157,8 +157,8 @@ impl FlowTable {
                 self.sweep(1);
                 return false;
             }
-            Slot::Vacant(place) => {
-                place.insert(TableEntry {
+            Slot::Vacant(slot) => {
+                slot.insert(TableEntry {
                     port,
                     pinned: false,
                     seen: self.now,

@@ -233,8 +233,8 @@ impl Learning {
                 }
             }
             Slot::Vacant(_) if full => return false,
-            Slot::Vacant(place) => {
-                place.insert(new);
+            Slot::Vacant(slot) => {
+                slot.insert(new);
             }
         }
         if let Some(mine) = self.learned.get_mut(&port) {

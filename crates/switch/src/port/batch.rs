@@ -59,7 +59,7 @@ pub(crate) enum Body {
     /// In a guest's buffer, that the guest may be writing. The first [`HEAD`] bytes in there count
     /// for nothing any more.
     Guest(SharedBytes),
-    /// In the stage, at this place.
+    /// In the stage, in this cell.
     Staged(u16),
 }
 
@@ -336,13 +336,13 @@ impl Batch {
         }
     }
 
-    /// The bytes of frame `which[place]` and their virtio-net header, after
+    /// The bytes of frame `which[index]` and their virtio-net header, after
     /// [`fill_outbox`](Self::fill_outbox) of the same `which`.
-    pub(super) fn outgoing(&self, which: &[u16], place: usize) -> (&[u8], [u8; VnetHeader::LEN]) {
-        let frame = &self.frames[usize::from(which[place])];
+    pub(super) fn outgoing(&self, which: &[u16], index: usize) -> (&[u8], [u8; VnetHeader::LEN]) {
+        let frame = &self.frames[usize::from(which[index])];
         match frame.body {
             Body::Guest(_) => {
-                let from = place * Self::OUTBOX_STRIDE;
+                let from = index * Self::OUTBOX_STRIDE;
                 (&self.outbox[from..from + frame.len()], VnetHeader::NONE)
             }
             Body::Staged(cell) => {

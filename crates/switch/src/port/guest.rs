@@ -224,10 +224,10 @@ impl GuestLink {
         delivery: &GuestDelivery<'_>,
         frame: &Frame,
     ) -> Option<(SharedBytes, SharedBytes)> {
-        let place = delivery.filled + PREFETCH_DISTANCE as u32;
+        let slot = delivery.filled + PREFETCH_DISTANCE as u32;
         match frame.body {
-            Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
-                let spent = self.side.receive.peek(place);
+            Body::Guest(shared) if frame.len() >= LONG && slot < delivery.free => {
+                let spent = self.side.receive.peek(slot);
                 let room = self
                     .side
                     .region
@@ -447,7 +447,7 @@ impl Backend for GuestLink {
             outcome.violations = 1;
             return outcome;
         };
-        let (mut at, mut place, mut work) = (0, 0, 0);
+        let (mut at, mut index, mut work) = (0, 0, 0);
         for _ in 0..filled.min(portion.frames) {
             if at == filled || work >= portion.bytes as usize {
                 break;
@@ -459,25 +459,25 @@ impl Backend for GuestLink {
             let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
                 self.check(slot).map(|bytes| {
                     bytes.prefetch();
-                    let frame = &mut batch.frames[place];
+                    let frame = &mut batch.frames[index];
                     frame.len = slot.len.into();
                     frame.body = Body::Guest(bytes);
                     frame.slot = start as u16;
                     frame.vlan = 0;
                 })
             } else {
-                let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
+                let staged = self.stage(batch, index, slot, at - 1, filled, &mut at);
                 staged.map(|mut frame| {
                     work += frame.len().saturating_sub(slot.len.into());
                     frame.slot = start as u16;
-                    batch.frames[place] = frame;
+                    batch.frames[index] = frame;
                 })
             };
             match frame {
-                Ok(()) => place += 1,
+                Ok(()) => index += 1,
                 // What is wrong is dealt with at the start of a batch, so that it is not counted
                 // again if the frames before it have to wait.
-                Err(_) if place > 0 => {
+                Err(_) if index > 0 => {
                     at = start;
                     break;
                 }
@@ -487,7 +487,7 @@ impl Backend for GuestLink {
                 }
             }
         }
-        batch.len = place;
+        batch.len = index;
         for frame in &mut batch.frames[..batch.len] {
             if let Body::Guest(bytes) = frame.body {
                 snapshot(&bytes, &mut frame.head);

@@ -157,12 +157,12 @@ impl Backend for PacketLink {
         }
         let which = &fitting[..n];
         batch.fill_outbox(which);
-        let outgoing: [_; BATCH] = array::from_fn(|place| match place < n {
-            true => batch.outgoing(which, place),
+        let outgoing: [_; BATCH] = array::from_fn(|index| match index < n {
+            true => batch.outgoing(which, index),
             false => (&[][..], [0; _]),
         });
-        let parts: [_; BATCH] = array::from_fn(|place| {
-            let (frame, vnet) = &outgoing[place];
+        let parts: [_; BATCH] = array::from_fn(|index| {
+            let (frame, vnet) = &outgoing[index];
             [IoSlice::new(vnet), IoSlice::new(frame)]
         });
         let mut controls: [_; BATCH] = array::from_fn(|_| SendAncillaryBuffer::default());
@@ -171,8 +171,8 @@ impl Backend for PacketLink {
             let control = control.next().expect("as many as there are parts");
             MMsgHdr::new(parts, control)
         });
-        self.send_all(&mut messages[..n], counters, |place| {
-            outgoing[place].0.len() as u64
+        self.send_all(&mut messages[..n], counters, |index| {
+            outgoing[index].0.len() as u64
         })
     }
 

@@ -80,12 +80,12 @@ impl Backend for TapLink {
         batch.fill_outbox(which);
         let (mut frames, mut bytes) = (0, 0);
         let mut outcome = Outcome::NOTHING;
-        for place in 0..which.len() {
-            if !batch.fits(&batch.frames[usize::from(which[place])], self.mtu) {
+        for index in 0..which.len() {
+            if !batch.fits(&batch.frames[usize::from(which[index])], self.mtu) {
                 counters.dropped(Reason::TooLong, 1);
                 continue;
             }
-            let (frame, vnet) = batch.outgoing(which, place);
+            let (frame, vnet) = batch.outgoing(which, index);
             let parts = [IoSlice::new(&vnet), IoSlice::new(frame)];
             match rustix::io::writev(&self.file, &parts) {
                 Ok(_) => {

@@ -153,14 +153,14 @@ unsafe impl<T: Send> Send for Ring<T> {}
 impl<T: Copy> Ring<T> {
     fn map(
         socket: BorrowedFd<'_>,
-        place: u64,
+        offset: u64,
         offsets: XdpRingOffset,
         produces: bool,
     ) -> Result<Ring<T>, Errno> {
         let desc = offsets.desc as usize;
         let bytes = desc + RING as usize * size_of::<T>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let mapping = Mapping::part(socket, place, bytes, protection)?;
+        let mapping = Mapping::part(socket, offset, bytes, protection)?;
         // Kernels without flags (before 5.4) have no need of wake-ups either; the producer's
         // cursor stands in, and is not looked at for them, since binding would have failed.
         let flags = offsets.flags.unwrap_or(offsets.producer);

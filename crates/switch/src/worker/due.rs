@@ -206,7 +206,7 @@ impl Worker {
             let from = endpoints.from;
             let frame = FrameRef { i, from, domain };
             let Some(to) = endpoints.to else {
-                forwarding.flood_on::<true>(table, shaping, &self.clock, frame);
+                forwarding.flood_on::<true>(table, shaping, &self.clock, frame, 1);
                 continue;
             };
             if table.generation(to) != Some(endpoints.generation) {

@@ -108,12 +108,10 @@ impl Forwarding {
         let mut at = 0;
         while let Some(&to) = self.destinations[..run.len()].get(at) {
             let i = (run.start + at) as u16;
+            let mut frame = FrameRef { i, from, domain };
             match to {
                 Destination::Port(to) if SHAPED => {
-                    let alike = self.destinations[at..run.len()].iter();
-                    let alike = alike.take_while(|other| **other == Destination::Port(to));
-                    let alike = alike.count();
-                    let mut frame = FrameRef { i, from, domain };
+                    let alike = self.alike(at..run.len());
                     let now = clock.nanos();
                     let go = shaping.admit_run(table, &self.batch, frame, alike, to, now);
                     self.enqueue_run(table, i, go, to);
@@ -131,8 +129,11 @@ impl Forwarding {
                 Destination::Port(to) => self.enqueue(table, from, i, to),
                 Destination::Drop(reason) => table.counters.port(from).dropped(reason, 1),
                 Destination::Flood => {
-                    let frame = FrameRef { i, from, domain };
-                    self.flood::<SHAPED>(table, shaping, clock, frame);
+                    // Each frame of a shaped domain has limits to pass.
+                    let alike = if SHAPED { 1 } else { self.alike(at..run.len()) };
+                    self.flood::<SHAPED>(table, shaping, clock, frame, alike);
+                    at += alike;
+                    continue;
                 }
             }
             at += 1;
@@ -140,6 +141,14 @@ impl Forwarding {
         if !self.handoff.receivers.is_empty() {
             self.report_news(table, domain);
         }
+    }
+
+    /// How many of these frames, from the first on, have the first one's destination.
+    #[inline(always)]
+    fn alike(&self, frames: Range<usize>) -> usize {
+        let destinations = &self.destinations[frames];
+        let alike = destinations.iter().take_while(|to| **to == destinations[0]);
+        alike.count()
     }
 
     /// Queues frame `i` to a port, on this lane or another.
@@ -174,13 +183,15 @@ impl Forwarding {
         }
     }
 
-    /// Queues a frame to all other ports of its domain.
+    /// Queues `frames` frames from `frame` on to all other ports of their domain; if it is shaped,
+    /// one frame at a time.
     fn flood<const SHAPED: bool>(
         &mut self,
         table: &mut Table,
         shaping: &mut Shaping,
         clock: &Clock,
         frame: FrameRef,
+        frames: usize,
     ) {
         let counters = table.counters.port(frame.from);
         if SHAPED && !shaping.may_flood(table, frame.from, clock.nanos()) {
@@ -188,12 +199,12 @@ impl Forwarding {
         }
         let domain = table.domains.get(frame.domain);
         if domain.is_none_or(|domain| domain.ports < 2) {
-            return counters.dropped(Reason::NoDestination, 1);
+            return counters.dropped(Reason::NoDestination, frames as u64);
         }
         if SHAPED && !shaping.admit_flood(table, &mut self.batch, frame, clock.nanos()) {
             return;
         }
-        self.flood_on::<SHAPED>(table, shaping, clock, frame);
+        self.flood_on::<SHAPED>(table, shaping, clock, frame, frames);
     }
 
     /// As [`flood`](Self::flood), past the limits of the source.
@@ -203,8 +214,9 @@ impl Forwarding {
         shaping: &mut Shaping,
         clock: &Clock,
         frame: FrameRef,
+        frames: usize,
     ) {
-        let reached = self.copy_to_members::<SHAPED>(table, shaping, clock, frame, None);
+        let reached = self.copy_to_members::<SHAPED>(table, shaping, clock, frame, frames, None);
         let FrameRef { i, from, domain } = frame;
         let Some(entry) = table.domains.get(domain) else {
             return;
@@ -212,26 +224,30 @@ impl Forwarding {
         let (generation, elsewhere) = (entry.generation, entry.elsewhere);
         if !reached && elsewhere == 0 {
             let counters = table.counters.port(from);
-            counters.dropped(Reason::NoDestination, 1);
+            counters.dropped(Reason::NoDestination, frames as u64);
         }
         let target = Target::Flood {
             domain,
             generation,
             from,
         };
-        for lane in bits(elsewhere) {
-            self.hand_off(table, from, i, lane, target);
+        for i in i..i + frames as u16 {
+            for lane in bits(elsewhere) {
+                self.hand_off(table, from, i, lane, target);
+            }
         }
     }
 
-    /// Queues a copy of a frame to each other port that this lane sends; of a frame from another
-    /// lane (`origin`) only to the ports that this lane sends for it. Returns whether there is any.
+    /// Queues copies of frames, as [`flood`](Self::flood) does, to each other port that this lane
+    /// sends; of frames from another lane (`origin`) only to the ports that this lane sends for it.
+    /// Returns whether there is any.
     fn copy_to_members<const SHAPED: bool>(
         &mut self,
         table: &mut Table,
         shaping: &mut Shaping,
         clock: &Clock,
         frame: FrameRef,
+        frames: usize,
         origin: Option<LaneIndex>,
     ) -> bool {
         let key = if SHAPED {
@@ -256,7 +272,7 @@ impl Forwarding {
             };
             reached |= admission.is_some();
             if admission == Some(Admission::Go) {
-                self.enqueue_run(table, frame.i, 1, to);
+                self.enqueue_run(table, frame.i, frames, to);
             }
         }
         if let Some(domain) = table.domains.get_mut(frame.domain) {

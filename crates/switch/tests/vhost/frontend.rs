@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use packed::{AT_POSITION, PACKED_SIZE, PackedRing, Place};
+use packed::{AT_POSITION, PACKED_SIZE, PackedRing, Position};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -88,7 +88,7 @@ pub fn available_at(queue: u32) -> u64 {
 pub fn used_at(queue: u32) -> u64 {
     descriptors_at(queue) + 0xa000
 }
-/// Place of a queue's indirect descriptors.
+/// Position of a queue's indirect descriptors.
 pub fn table_at(queue: u32) -> u64 {
     0x8_0000 + u64::from(queue) * 0x8000
 }
@@ -189,7 +189,7 @@ impl Frontend {
     pub fn start(&self, queue: u32) {
         let of = |n: u64| u64::from(queue) | n << 32;
         let (size, base) = match self.packed.get() {
-            true => (PACKED_SIZE, Place::START.number()),
+            true => (PACKED_SIZE, Position::START.number()),
             false => (SIZE, 0),
         };
         self.tell(ask::SET_VRING_NUM, &[of(size.into())], &[]);
@@ -343,7 +343,7 @@ impl Driver {
     pub fn hear_of(&self, n: u16) {
         match self.packed {
             Some(_) => {
-                let [low, high] = Place::START.after(n).number().to_le_bytes();
+                let [low, high] = Position::START.after(n).number().to_le_bytes();
                 self.write(available_at(self.queue), &[low, high, AT_POSITION as u8, 0]);
             }
             None => {
@@ -357,7 +357,7 @@ impl Driver {
     pub fn is_heard_of(&self, n: u16) -> bool {
         match self.packed {
             Some(_) => {
-                let [low, high] = Place::START.after(n).number().to_le_bytes();
+                let [low, high] = Position::START.after(n).number().to_le_bytes();
                 self.read(used_at(self.queue), 4) == [low, high, AT_POSITION as u8, 0]
             }
             None => {

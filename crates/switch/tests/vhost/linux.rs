@@ -53,8 +53,8 @@ fn kernel() -> Option<PathBuf> {
 }
 
 fn busybox() -> Option<PathBuf> {
-    let places = ["bin/busybox", "usr/bin/busybox"].map(|place| folder().join(place));
-    places.into_iter().find(|place| place.exists())
+    let paths = ["bin/busybox", "usr/bin/busybox"].map(|path| folder().join(path));
+    paths.into_iter().find(|path| path.exists())
 }
 
 /// Starts a Linux guest on the socket. Its network device has these options besides.

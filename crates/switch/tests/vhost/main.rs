@@ -384,7 +384,7 @@ fn queues_may_be_enabled_before_features_are_set() {
 }
 
 fn a_queue_stops_where_it_stands_and_goes_on() {
-    // A packed ring's place has the lap in its highest bit, and comes twice.
+    // A packed ring's position has the lap in its highest bit, and comes twice.
     a_queue_stops_by(0, 3);
     a_queue_stops_by(feature::PACKED, 0x8003_8003);
 }

@@ -15,24 +15,24 @@ pub const USED: u16 = 1 << 15;
 pub const DISABLE: u16 = 1;
 pub const AT_POSITION: u16 = 2;
 
-/// A place in a ring.
+/// A position in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     pub slot: u16,
     pub wrap: bool,
 }
 
-impl Place {
-    pub const START: Place = Place {
+impl Position {
+    pub const START: Position = Position {
         slot: 0,
         wrap: true,
     };
 
-    /// The place `n` descriptors further on, at most a lap.
-    pub fn after(self, n: u16) -> Place {
+    /// The position `n` descriptors further on, at most a lap.
+    pub fn after(self, n: u16) -> Position {
         match self.slot + n {
-            slot if slot < PACKED_SIZE => Place { slot, ..self },
-            slot => Place {
+            slot if slot < PACKED_SIZE => Position { slot, ..self },
+            slot => Position {
                 slot: slot - PACKED_SIZE,
                 wrap: !self.wrap,
             },
@@ -65,9 +65,9 @@ pub struct PackedRing {
     /// Descriptors from which buffers are made.
     table: Vec<Described>,
     /// Where the next buffer is made available.
-    pub next: Place,
+    pub next: Position,
     /// Where the next buffer is given back.
-    used: Place,
+    used: Position,
     /// Buffers that are out: ids, and of how many descriptors they are.
     out: VecDeque<(u16, u16)>,
     /// Buffers that came back and were not asked for yet: ids, and how much was written.
@@ -80,8 +80,8 @@ impl PackedRing {
             memory,
             at: descriptors_at(queue),
             table: vec![(0, 0, 0, 0); PACKED_SIZE.into()],
-            next: Place::START,
-            used: Place::START,
+            next: Position::START,
+            used: Position::START,
             out: VecDeque::new(),
             back: VecDeque::new(),
         }
@@ -117,10 +117,16 @@ impl PackedRing {
         }
         let len = chain.len() as u16;
         for (i, (address, bytes, flags, _)) in (0..len).zip(chain).rev() {
-            let place = self.next.after(i);
+            let position = self.next.after(i);
             // Only the last one's id counts.
             let id = if i + 1 == len { id } else { 0xdead };
-            self.write(place.slot, address, bytes, id, flags | place.available());
+            self.write(
+                position.slot,
+                address,
+                bytes,
+                id,
+                flags | position.available(),
+            );
         }
         self.next = self.next.after(len);
         self.out.push_back((id, len));

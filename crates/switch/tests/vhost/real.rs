@@ -130,7 +130,7 @@ pub fn linux_guest(options: &str) {
     let (mut host, link) = Host::with_veth("vhx", 1, 1);
     let (mut uplink, mut socket) = host_and_machine(&switch, &link);
     let machine = linux::start(&socket.path, A, options);
-    let patience = |what: &str, so: &mut dyn FnMut() -> bool| {
+    let wait_for = |what: &str, so: &mut dyn FnMut() -> bool| {
         let until = Instant::now() + Duration::from_secs(180);
         while !so() {
             let console = || machine.console();
@@ -148,7 +148,7 @@ pub fn linux_guest(options: &str) {
         });
         said.collect::<Vec<_>>()
     };
-    patience("the guest serves", &mut || !said("serves").is_empty());
+    wait_for("the guest serves", &mut || !said("serves").is_empty());
     let features = said("features").remove(0);
     let has = |bit: usize| features.as_bytes().get(bit) == Some(&b'1');
     assert!(has(7) && has(11), "segments either way: {features}");
@@ -169,20 +169,20 @@ pub fn linux_guest(options: &str) {
             // Under traffic: the guest fetches its file all the time, and is pinged.
             host.start(&["ping", "-q", "-i", "0.01", "-c", "300", "10.9.1.2"]);
             let before = switch.client().stats(socket.port).frames_out;
-            patience("frames pass", &mut || {
+            wait_for("frames pass", &mut || {
                 switch.client().stats(socket.port).frames_out > before + 100
             });
             rustix::process::kill_process(switch.pid(), Signal::KILL).expect("killed");
             drop((switch, socket));
             switch = Switch::spawn().expect("a switch");
             (uplink, socket) = host_and_machine(&switch, &link);
-            patience("the guest answers again", &mut || {
+            wait_for("the guest answers again", &mut || {
                 let ping = host.output("ping -q -c 1 -W 1 10.9.1.2");
                 ping.status.success()
             });
         }
         let fetched = said("fetched").len();
-        patience("the guest fetches", &mut || {
+        wait_for("the guest fetches", &mut || {
             said("fetched")[fetched..].contains(&ours)
         });
         let theirs = folder.join("theirs");

@@ -6,7 +6,7 @@ use switch::process::Switch;
 
 use crate::common::wait_for;
 use crate::frames::tcp;
-use crate::frontend::packed::{AVAIL, PACKED_SIZE, Place, USED};
+use crate::frontend::packed::{AVAIL, PACKED_SIZE, Position, USED};
 use crate::frontend::{
     BUFFERS, BYTES, Driver, Frontend, GUEST, HEADER, INDIRECT, NEXT, SIZE, USER, WRITE, ask,
     available_at, feature, table_at,
@@ -172,9 +172,9 @@ const PACKED: &[Breaking] = &[
             transmit.ring();
         },
     ),
-    ("a place past the end of a ring", |frontend, _| {
-        let place = Place::START.number() | PACKED_SIZE;
-        frontend.tell(ask::SET_VRING_BASE, &[1 | u64::from(place) << 32], &[]);
+    ("a position past the end of a ring", |frontend, _| {
+        let position = Position::START.number() | PACKED_SIZE;
+        frontend.tell(ask::SET_VRING_BASE, &[1 | u64::from(position) << 32], &[]);
     }),
     (
         "a ring that begins past its end when it is found",

@@ -42,22 +42,22 @@ fn default_batch(program: &str) -> usize {
 /// Where simulated time starts, in seconds.
 const SIMULATION_START: f64 = 1e9;
 
-/// A configuration's place.
-enum Place {
+/// A configuration's location.
+enum Location {
     File(PathBuf),
     Expression(Vec<u8>),
 }
 
-impl Place {
-    fn expression(value: Value) -> Place {
-        Place::Expression(value.text().into_vec())
+impl Location {
+    fn expression(value: Value) -> Location {
+        Location::Expression(value.text().into_vec())
     }
 
-    /// The configuration at a place; at none, standard input.
-    fn read(place: Option<Place>) -> Result<Source, String> {
-        match place {
-            Some(Place::Expression(text)) => Source::expression(text),
-            Some(Place::File(path)) => Source::file(&path),
+    /// The configuration at a location; at none, standard input.
+    fn read(location: Option<Location>) -> Result<Source, String> {
+        match location {
+            Some(Location::Expression(text)) => Source::expression(text),
+            Some(Location::File(path)) => Source::file(&path),
             None => Source::file("-".as_ref()),
         }
     }
@@ -65,7 +65,7 @@ impl Place {
 
 /// What the command line asks for.
 struct Invocation {
-    place: Option<Place>,
+    location: Option<Location>,
     handlers: Vec<String>,
     exit_handler: Option<String>,
     output: Option<PathBuf>,
@@ -182,8 +182,8 @@ fn port(text: &str) -> Option<String> {
 const CONFIGURATION: &str = "router configuration";
 
 /// Takes what may be given once.
-fn once<T>(place: &mut Option<T>, value: T, what: &str) -> Result<(), Vec<String>> {
-    match place.replace(value) {
+fn once<T>(location: &mut Option<T>, value: T, what: &str) -> Result<(), Vec<String>> {
+    match location.replace(value) {
         Some(_) => Err(vec![format!("{what} specified twice")]),
         None => Ok(()),
     }
@@ -206,7 +206,7 @@ fn setting(argument: &OsStr) -> Option<(String, String)> {
 impl Invocation {
     fn new(batch: usize) -> Invocation {
         Invocation {
-            place: None,
+            location: None,
             handlers: Vec::new(),
             exit_handler: None,
             output: None,
@@ -230,7 +230,11 @@ impl Invocation {
     /// A setting or a file.
     fn plain(&mut self, argument: OsString) -> Result<(), Vec<String>> {
         let Some((name, value)) = setting(&argument) else {
-            return once(&mut self.place, Place::File(argument.into()), CONFIGURATION);
+            return once(
+                &mut self.location,
+                Location::File(argument.into()),
+                CONFIGURATION,
+            );
         };
         let variables = &mut self.driver.variables;
         if variables.iter().any(|(other, _)| *other == name) {
@@ -245,11 +249,15 @@ impl Invocation {
         let driver = &mut self.driver;
         match name {
             Name::File => {
-                let file = Place::File(value.text().into());
-                once(&mut self.place, file, CONFIGURATION)?;
+                let file = Location::File(value.text().into());
+                once(&mut self.location, file, CONFIGURATION)?;
             }
             Name::Expression => {
-                once(&mut self.place, Place::expression(value), CONFIGURATION)?;
+                once(
+                    &mut self.location,
+                    Location::expression(value),
+                    CONFIGURATION,
+                )?;
             }
             Name::Output => {
                 once(&mut self.output, value.text().into(), "output file")?;
@@ -306,13 +314,15 @@ impl Invocation {
 
 fn execute(command: Invocation) -> u8 {
     let Invocation {
-        place, mut driver, ..
+        location,
+        mut driver,
+        ..
     } = command;
     if let Some(start) = command.simulate {
         driver.clock = Clock::simulated((start * 1e9) as i64);
     }
     let driver = Arc::new(driver);
-    let source = match Place::read(place) {
+    let source = match Location::read(location) {
         Ok(source) => source,
         Err(message) => {
             complain(&message);

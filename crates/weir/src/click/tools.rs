@@ -10,7 +10,7 @@ use click::{Diagnostics, Environment, FlatGraph};
 
 use super::options::{self, Argument, BadOption, Name, Options, Value};
 use super::source::{ClickEnvironment, reason};
-use super::{CONFIGURATION, Place, complain, once, setting, text, usage};
+use super::{CONFIGURATION, Location, complain, once, setting, text, usage};
 use crate::host::{chatter, chatter_all};
 
 /// What `click-buildtool provides` answers yes to besides element classes: names that Click's
@@ -37,7 +37,7 @@ enum What {
 }
 
 struct Flatten {
-    place: Option<Place>,
+    location: Option<Location>,
     output: Option<PathBuf>,
     variables: Vec<(String, String)>,
     around: Open,
@@ -83,7 +83,7 @@ pub fn flatten(program: &str, arguments: Vec<OsString>) -> u8 {
 /// `None` if all is said already.
 fn read(program: &str, arguments: Vec<OsString>) -> Result<Option<Flatten>, Vec<String>> {
     let mut command = Flatten {
-        place: None,
+        location: None,
         output: None,
         variables: Vec::new(),
         around: Open(ClickEnvironment::new()),
@@ -93,7 +93,11 @@ fn read(program: &str, arguments: Vec<OsString>) -> Result<Option<Flatten>, Vec<
         match argument.map_err(|BadOption(lines)| lines)? {
             Argument::Plain(text) => match setting(&text) {
                 Some(variable) => command.variables.push(variable),
-                None => once(&mut command.place, Place::File(text.into()), CONFIGURATION)?,
+                None => once(
+                    &mut command.location,
+                    Location::File(text.into()),
+                    CONFIGURATION,
+                )?,
             },
             Argument::Option { name, value, .. } => match name {
                 Name::Help => {
@@ -115,11 +119,15 @@ impl Flatten {
     fn option(&mut self, name: Name, value: Value) -> Result<(), Vec<String>> {
         match name {
             Name::File => {
-                let file = Place::File(value.text().into());
-                once(&mut self.place, file, CONFIGURATION)?;
+                let file = Location::File(value.text().into());
+                once(&mut self.location, file, CONFIGURATION)?;
             }
             Name::Expression => {
-                once(&mut self.place, Place::expression(value), CONFIGURATION)?;
+                once(
+                    &mut self.location,
+                    Location::expression(value),
+                    CONFIGURATION,
+                )?;
             }
             Name::Output => {
                 once(&mut self.output, value.text().into(), "--output file")?;
@@ -136,7 +144,7 @@ impl Flatten {
     }
 
     fn run(self) -> u8 {
-        let source = match Place::read(self.place) {
+        let source = match Location::read(self.location) {
             Ok(source) => source,
             Err(message) => {
                 complain(&message);

@@ -38,7 +38,7 @@ pub struct Layout {
     pub size: (f64, f64),
 }
 
-/// Places `nodes` and `edges`.
+/// Paths `nodes` and `edges`.
 pub fn layout(nodes: &[Node], edges: &[Edge]) -> Layout {
     let backward = backward(nodes.len(), edges);
     let columns = columns(nodes.len(), edges, &backward);

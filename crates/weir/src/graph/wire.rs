@@ -76,7 +76,7 @@ impl Drawing {
             let (interface, _) = interfaces.find(|(_, vnic)| *vnic == name)?;
             Some((guest, interface.as_str()))
         });
-        let host = match (vnic.place().described(), guest) {
+        let host = match (vnic.location().described(), guest) {
             (Some((kind, name)), _) => {
                 let host = format!("{kind} {name}");
                 self.part(Part::Host(host.clone()), kind, &name, None);

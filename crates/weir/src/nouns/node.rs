@@ -2,7 +2,7 @@
 
 use clap::Args;
 use node::log;
-use node::places::Places;
+use node::paths::Paths;
 use node::server::{self, Settings};
 use switch::process::Options;
 
@@ -67,12 +67,12 @@ pub fn run(args: &NodeArgs) -> Result {
         }),
         group: args.group,
     };
-    let places = Places::from_environment();
+    let paths = Paths::from_environment();
     if args.purge {
-        return server::purge(places, settings.switch);
+        return server::purge(paths, settings.switch);
     }
-    let api = places.api();
-    server::run(places, &settings, |_| {
+    let api = paths.api();
+    server::run(paths, &settings, |_| {
         tracing::info!("the node is ready at {}", api.display());
     })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use node::model::{Object, Place, PortStats, SwitchFunction, Vnic};
+use node::model::{Location, Object, PortStats, SwitchFunction, Vnic};
 use serde_json::json;
 use switch::lookup::Mac;
 use switch::properties::PortProperties;
@@ -165,12 +165,12 @@ impl CreateVnic {
 }
 
 fn serves(vnic: &Object<Vnic>) -> String {
-    match (vnic.spec.place(), &vnic.status.guest) {
-        (Place::Guest, Some(guest)) => format!("guest:{guest}"),
-        (Place::Guest, None) => "guest".into(),
-        (Place::Namespace(namespace), _) => format!("netns:{namespace}"),
-        (Place::VhostUser(socket), _) => format!("vhost-user:{}", socket.display()),
-        (Place::Host, _) => "host".into(),
+    match (vnic.spec.location(), &vnic.status.guest) {
+        (Location::Guest, Some(guest)) => format!("guest:{guest}"),
+        (Location::Guest, None) => "guest".into(),
+        (Location::Namespace(namespace), _) => format!("netns:{namespace}"),
+        (Location::VhostUser(socket), _) => format!("vhost-user:{}", socket.display()),
+        (Location::Host, _) => "host".into(),
     }
 }
 

@@ -198,7 +198,7 @@ impl Voice {
                 }
             }
         }
-        let lane = |lane: LaneStats| serde_json::json!({ "frames": lane.frames, "crossings": lane.crossings });
+        let lane = |lane: LaneStats| serde_json::json!({ "frames": lane.frames, "handoffs": lane.handoffs });
         facts["lanes"] = instance.lanes().into_iter().map(lane).collect();
         if instance.console_lost() > 0 {
             let lost = instance.console_lost();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use node::places::run_folder;
+use node::paths::run_folder;
 use switch::links::SOCKET_PATH_MAX;
 
 /// Longest name of a guest, in bytes: a socket's path has to fit.

@@ -23,7 +23,7 @@ use serde_json::Value;
 use weir::lab::{Namespace, Runner};
 
 /// A guest between two links, a and b.
-pub const CROSSING: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
+pub const BOTH_WAYS: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> ToNetfront(a);
 ";
 /// In a wire's file, a host on a switch: a namespace with one VNIC, `eth0`. What else is to be said

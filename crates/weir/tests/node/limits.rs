@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use node::model::{Guest, GuestState, GuestStatus};
 
-use crate::common::{CROSSING, Host, LIMIT, alive, counted, holds, kill, pinging, pings, until};
+use crate::common::{BOTH_WAYS, Host, LIMIT, alive, counted, holds, kill, pinging, pings, until};
 
 /// A small file system in memory. It is unmounted when dropped.
 struct Disk(PathBuf);
@@ -162,7 +162,7 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
     host.ok("stub create other");
     let a = host.namespace("lan", "a0", "10.95.0.1/24", None);
     let _b = host.namespace("lan", "b0", "10.95.0.2/24", None);
-    let config = host.config("crossing.click", CROSSING);
+    let config = host.config("wire.click", BOTH_WAYS);
     let create = |name: &str, restart: &str| {
         host.ok(&format!(
             "create {name} {config} --link a=lan --link b=other --restart {restart}"

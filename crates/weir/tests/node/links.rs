@@ -35,7 +35,7 @@ fn worked(host: &Host) -> Vec<u64> {
     let number = |lane: &Value, name: &str| lane[name].as_u64().unwrap();
     let lanes = lanes.as_array().unwrap().iter();
     lanes
-        .map(|lane| number(lane, "frames") + number(lane, "crossings"))
+        .map(|lane| number(lane, "frames") + number(lane, "handoffs"))
         .collect()
 }
 

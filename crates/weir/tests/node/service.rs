@@ -11,7 +11,7 @@ use node::model::{Object, Vnic};
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
-use crate::common::{CROSSING, Host, LIMIT, Stream, alive, holds, kill, path, pings, until};
+use crate::common::{BOTH_WAYS, Host, LIMIT, Stream, alive, holds, kill, path, pings, until};
 
 #[test]
 fn namespaces_on_a_stub_reach_each_other() {
@@ -96,7 +96,7 @@ fn nothing_is_lost_when_the_node_is_killed_and_the_next_one_takes_over() {
     host.ok("stub create two");
     let client = host.namespace("one", "a0", "10.81.0.1/24", None);
     let server = host.namespace("two", "b0", "10.81.0.2/24", None);
-    let config = host.config("wire.click", CROSSING);
+    let config = host.config("wire.click", BOTH_WAYS);
     host.ok(&format!("create wire {config} --link a=one --link b=two"));
     pings(&client, "10.81.0.2");
     let shown = [
@@ -115,7 +115,7 @@ fn nothing_is_lost_when_the_node_is_killed_and_the_next_one_takes_over() {
     // Under control as before: handlers, a new configuration, a new guest, the end.
     let there: u64 = host.ok("read wire there.count").trim().parse().unwrap();
     assert!(there >= 3, "{there}");
-    let other = CROSSING.replace("there", "thither");
+    let other = BOTH_WAYS.replace("there", "thither");
     let output = host.weir(&["write", "wire", "hotconfig", &other]).output();
     assert!(output.unwrap().status.success());
     assert!(host.ok("read wire list").contains("thither"));
@@ -137,7 +137,7 @@ fn traffic_flows_again_after_the_switch_is_killed() {
     host.ok("stub create two");
     let client = host.namespace("one", "a0", "10.82.0.1/24", None);
     let server = host.namespace("two", "b0", "10.82.0.2/24", None);
-    let config = host.config("wire.click", CROSSING);
+    let config = host.config("wire.click", BOTH_WAYS);
     host.ok(&format!("create wire {config} --link a=one --link b=two"));
     host.ok("vnic set-prop -p maxbw=1G a0");
     host.ok("flow add -l a0 -a transport=icmp -p maxbw=10M pings");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{CROSSING, Host, inside, ip, kill, member, ping, until};
+use crate::common::{BOTH_WAYS, Host, inside, ip, kill, member, ping, until};
 
 /// Waits until a VNIC is up or down.
 #[track_caller]
@@ -269,7 +269,7 @@ fn an_mtu_that_cannot_be_is_refused_and_changes_nothing() {
     for vnic in ["ga", "gb"] {
         host.ok(&format!("vnic create -l lan {vnic}"));
     }
-    let config = host.config("crossing.click", CROSSING);
+    let config = host.config("wire.click", BOTH_WAYS);
     host.ok(&format!("create g {config} --link a=ga --link b=gb"));
     let told = host.refusal("vnic set-prop -p mtu=1000,maxbw=1G ga");
     assert!(

@@ -26,7 +26,7 @@ fn a_guests_links_are_shared_out_among_lanes() {
         };
         // All packets fit a ring, should the guest get a processor late.
         let options = ["--lanes", "2", "--ring-slots", "1024"];
-        let mut running = bench.wire(CROSSING, kind, &options);
+        let mut running = bench.wire(BOTH_WAYS, kind, &options);
         if kind == "tap" {
             // The devices go into the namespaces and keep their queues.
             for (host, letter, address) in [(&one, 'a', "10.77.0.1"), (&two, 'b', "10.77.0.2")] {
@@ -50,7 +50,7 @@ fn a_guests_links_are_shared_out_among_lanes() {
         let lanes = ended["lanes"].as_array().unwrap();
         assert_eq!(lanes.len(), 2, "{ended}");
         for lane in lanes {
-            let moved = lane["frames"].as_u64().unwrap() + lane["crossings"].as_u64().unwrap();
+            let moved = lane["frames"].as_u64().unwrap() + lane["handoffs"].as_u64().unwrap();
             assert!(moved > 50, "{kind}: {ended}");
         }
     }

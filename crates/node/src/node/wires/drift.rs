@@ -75,25 +75,25 @@ impl Node {
             let vnic = wire.vnics.get(name)?;
             Some(vnic.interface.clone().unwrap_or_else(|| name.into()))
         };
-        let places = wire
+        let namespaces = wire
             .vnics
             .values()
             .filter(|vnic| !vnic.addresses.is_empty());
-        let places = places.map(|vnic| vnic.namespace.as_deref());
+        let namespaces = namespaces.map(|vnic| vnic.namespace.as_deref());
         let routed = wire
             .namespaces
             .iter()
             .filter(|(_, it)| !it.routes.is_empty());
         let routed = routed.map(|(name, _)| Some(name.as_str()));
-        for place in places.chain(routed).collect::<BTreeSet<_>>() {
+        for namespace in namespaces.chain(routed).collect::<BTreeSet<_>>() {
             // A namespace that is not there is missing itself.
-            let Ok(seen) = network::look(place) else {
+            let Ok(seen) = network::look(namespace) else {
                 continue;
             };
             let held = |name: &str| interface(name).filter(|_| self.host.holds(name));
             let inside = wire.vnics.iter();
             let inside: Vec<_> = inside
-                .filter(|(_, vnic)| vnic.namespace.as_deref() == place)
+                .filter(|(_, vnic)| vnic.namespace.as_deref() == namespace)
                 .collect();
             for (name, vnic) in &inside {
                 let lacks = held(name).is_some_and(|it| seen.lacks_addresses(&it, &vnic.addresses));
@@ -101,7 +101,7 @@ impl Node {
                     drift.vnics.insert(name.to_string());
                 }
             }
-            let Some(namespace) = place else {
+            let Some(namespace) = namespace else {
                 continue;
             };
             let routes = wire.namespaces.get(namespace);
@@ -173,8 +173,9 @@ impl Node {
             }
             Part::Vnic(it) => self.store.get::<VnicRecord>(name)?.is_some_and(|is| {
                 let mac = it.mac.unwrap_or_else(|| mac_of(wire, name));
-                let place = (it.place(), it.interface.as_deref().unwrap_or(name));
-                (&is.link, is.mac()) == (&it.link, mac) && (is.place(), is.interface()) == place
+                let location = (it.location(), it.interface.as_deref().unwrap_or(name));
+                (&is.link, is.mac()) == (&it.link, mac)
+                    && (is.location(), is.interface()) == location
             }),
             Part::Guest(it) => {
                 let guest = self.store.get::<GuestRecord>(name)?;

@@ -78,7 +78,7 @@ pub fn describe(seen: &[SeenNamespace], name: &str, prefix: &str) -> Captured {
     }
 }
 
-/// An interface: its namespace's place and its number there.
+/// An interface: its namespace's index and its number there.
 type At = (usize, u32);
 
 struct Describing<'a> {

@@ -41,17 +41,17 @@ struct NamespaceFile {
 /// Reads the namespace of this thread and those called `names`, by name or process number; all that
 /// have names, if none are given. The first is this thread's.
 pub fn read(names: &[String]) -> Result<Vec<SeenNamespace>, CaptureError> {
-    let places = places(names)?;
+    let namespaces = namespaces(names)?;
     let mut others = Vec::new();
     if !names.is_empty() {
         open_named(&mut others);
     }
     let mut seen = Vec::new();
-    for place in &places {
-        let (mut netlink, forwards) = inside(&places[0], place)?;
-        let mut read = namespace(place, &mut netlink, &places, &others).map_err(|error| {
+    for ns in &namespaces {
+        let (mut netlink, forwards) = inside(&namespaces[0], ns)?;
+        let mut read = namespace(ns, &mut netlink, &namespaces, &others).map_err(|error| {
             CaptureError::Read {
-                namespace: place.name.clone().unwrap_or_else(|| "this one".into()),
+                namespace: ns.name.clone().unwrap_or_else(|| "this one".into()),
                 error,
             }
         })?;
@@ -67,9 +67,9 @@ pub fn read(names: &[String]) -> Result<Vec<SeenNamespace>, CaptureError> {
     Ok(seen)
 }
 
-/// A netlink socket in `place`, and whether it forwards. The thread comes back to `home`: a socket
+/// A netlink socket in `ns`, and whether it forwards. The thread comes back to `home`: a socket
 /// stays in the namespace where it was made.
-fn inside(home: &NamespaceFile, place: &NamespaceFile) -> Result<(Netlink, bool), CaptureError> {
+fn inside(home: &NamespaceFile, ns: &NamespaceFile) -> Result<(Netlink, bool), CaptureError> {
     let enter = |file: &File| {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|error| {
             match error {
@@ -78,8 +78,8 @@ fn inside(home: &NamespaceFile, place: &NamespaceFile) -> Result<(Netlink, bool)
             }
         })
     };
-    if place.inode != home.inode {
-        enter(&place.file)?;
+    if ns.inode != home.inode {
+        enter(&ns.file)?;
     }
     let netlink = Netlink::new();
     let forwards = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
@@ -88,28 +88,28 @@ fn inside(home: &NamespaceFile, place: &NamespaceFile) -> Result<(Netlink, bool)
             fs::read_to_string(Path::new("/proc/sys/net").join(file))
                 .is_ok_and(|it| it.trim() == "1")
         });
-    if place.inode != home.inode {
+    if ns.inode != home.inode {
         enter(&home.file)?;
     }
     Ok((netlink?, forwards))
 }
 
 /// The namespaces to look at, this thread's first, none twice.
-fn places(names: &[String]) -> Result<Vec<NamespaceFile>, CaptureError> {
-    let mut places = Vec::new();
-    open(&mut places, None, Path::new("/proc/thread-self/ns/net"))?;
+fn namespaces(names: &[String]) -> Result<Vec<NamespaceFile>, CaptureError> {
+    let mut namespaces = Vec::new();
+    open(&mut namespaces, None, Path::new("/proc/thread-self/ns/net"))?;
     if names.is_empty() {
-        open_named(&mut places);
+        open_named(&mut namespaces);
     }
     for name in names {
         let path = find(name).ok_or_else(|| CaptureError::NoNamespace(name.clone()))?;
-        open(&mut places, Some(name), &path)?;
+        open(&mut namespaces, Some(name), &path)?;
     }
-    Ok(places)
+    Ok(namespaces)
 }
 
 /// Adds all namespaces that have names.
-fn open_named(places: &mut Vec<NamespaceFile>) {
+fn open_named(namespaces: &mut Vec<NamespaceFile>) {
     for folder in FOLDERS {
         let mut entries: Vec<_> = fs::read_dir(folder)
             .into_iter()
@@ -119,7 +119,7 @@ fn open_named(places: &mut Vec<NamespaceFile>) {
         entries.sort();
         for name in entries {
             // One that goes away meanwhile is not part of the network any more.
-            let _ = open(places, Some(&name), &Path::new(folder).join(&name));
+            let _ = open(namespaces, Some(&name), &Path::new(folder).join(&name));
         }
     }
 }
@@ -137,7 +137,7 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 fn open(
-    places: &mut Vec<NamespaceFile>,
+    namespaces: &mut Vec<NamespaceFile>,
     name: Option<&str>,
     path: &Path,
 ) -> Result<(), CaptureError> {
@@ -148,22 +148,22 @@ fn open(
         return Err(CaptureError::NoNamespace(path.display().to_string()));
     }
     let inode = file.metadata()?.ino();
-    if places.iter().all(|place| place.inode != inode) {
+    if namespaces.iter().all(|ns| ns.inode != inode) {
         let name = name.map(str::to_string);
-        places.push(NamespaceFile { name, file, inode });
+        namespaces.push(NamespaceFile { name, file, inode });
     }
     Ok(())
 }
 
-/// Reads a namespace among those looked at, `places`. Of `others`, only names are told.
+/// Reads a namespace among those looked at, `namespaces`. Of `others`, only names are told.
 fn namespace(
-    place: &NamespaceFile,
+    ns: &NamespaceFile,
     netlink: &mut Netlink,
-    places: &[NamespaceFile],
+    namespaces: &[NamespaceFile],
     others: &[NamespaceFile],
 ) -> io::Result<SeenNamespace> {
     let beyond = ids(netlink, others)?;
-    let ids = ids(netlink, places)?;
+    let ids = ids(netlink, namespaces)?;
     let mut links = Vec::new();
     let (mut routes, mut policies) = (Vec::new(), Vec::new());
     for answer in netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
@@ -226,7 +226,7 @@ fn namespace(
         }
     }
     Ok(SeenNamespace {
-        name: place.name.clone(),
+        name: ns.name.clone(),
         forwards: false,
         interfaces: links,
         routes,
@@ -234,12 +234,12 @@ fn namespace(
     })
 }
 
-/// By which number the socket's namespace knows the others: number to place.
-fn ids(netlink: &mut Netlink, places: &[NamespaceFile]) -> io::Result<HashMap<i32, usize>> {
+/// By which number the socket's namespace knows the others: number to namespace.
+fn ids(netlink: &mut Netlink, namespaces: &[NamespaceFile]) -> io::Result<HashMap<i32, usize>> {
     let mut ids = HashMap::new();
-    for (at, place) in places.iter().enumerate() {
+    for (at, ns) in namespaces.iter().enumerate() {
         let mut question = NsidMessage::default();
-        let file = place.file.as_raw_fd() as u32;
+        let file = ns.file.as_raw_fd() as u32;
         question.attributes.push(NsidAttribute::Fd(file));
         for answer in netlink.get(RouteNetlinkMessage::GetNsId(question))? {
             if let RouteNetlinkMessage::NewNsId(answer) = answer {

@@ -8,7 +8,7 @@ use switch::lookup::Mac;
 use switch::properties::{Vlan, cpus_here};
 
 use super::{Look, MTU, is_name};
-use crate::model::{Guest, INTERFACE_NAME_MAX, PLACES};
+use crate::model::{Guest, INTERFACE_NAME_MAX, LOCATIONS};
 
 impl Look<'_> {
     pub(super) fn vnics(&mut self) {
@@ -42,13 +42,13 @@ impl Look<'_> {
                     ));
                 }
             }
-            let places = vnic.places() + usize::from(self.guest_of(name).is_some());
-            if places > 1 {
+            let locations = vnic.locations() + usize::from(self.guest_of(name).is_some());
+            if locations > 1 {
                 self.error(format!(
-                    "vnic ‘{name}’: it can be in one place only: give one of {PLACES}, or one guest's interface"
+                    "vnic ‘{name}’: it can be in one place only: give one of {LOCATIONS}, or one guest's interface"
                 ));
             }
-            if places == 0 {
+            if locations == 0 {
                 self.findings
                     .warnings
                     .push(format!("vnic ‘{name}’: nothing uses it"));

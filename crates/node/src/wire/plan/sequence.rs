@@ -130,8 +130,8 @@ fn needs(step: &Step) -> Vec<Need> {
         (None, Some(Part::Patch(it))) => it.between.iter().cloned().map(Need::Switch).collect(),
         (None, Some(Part::Vnic(it))) => {
             let address = it.mac.map(Need::Address);
-            let place = [Need::PortName(name()), Need::Switch(it.link.clone())];
-            place.into_iter().chain(address).collect()
+            let needs = [Need::PortName(name()), Need::Switch(it.link.clone())];
+            needs.into_iter().chain(address).collect()
         }
         (_, Some(Part::Routes(_))) => vec![Need::Inside(name())],
         (None, Some(Part::Guest(it))) => {

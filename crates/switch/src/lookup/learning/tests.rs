@@ -141,7 +141,7 @@ proptest! {
                 Step::Rejoin(port) => {
                     table.detach(port);
                     table.attach(port, None, 0);
-                    seen.retain(|_, place| place.0 != port);
+                    seen.retain(|_, at| at.0 != port);
                 }
                 Step::Frame { from, source, destination } => {
                     let to = steer_one(&mut table, from, frame(destination, source), now);

@@ -42,8 +42,8 @@ impl Bench {
         let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
         let doorbell = eventfd(0);
         let theirs = Arc::new(doorbell.try_clone().unwrap());
-        let place = self.alone.attach(link, Some(theirs));
-        (region.guest_side(0).unwrap(), place, doorbell)
+        let port = self.alone.attach(link, Some(theirs));
+        (region.guest_side(0).unwrap(), port, doorbell)
     }
 
     /// Runs polling rounds of the worker: one sees a rung doorbell at once, and an idle queue after some.
@@ -59,12 +59,12 @@ impl Bench {
         self.round();
     }
 
-    fn stats(&self, place: PortIndex) -> PortStats {
-        self.alone.stats(place)
+    fn stats(&self, port: PortIndex) -> PortStats {
+        self.alone.stats(port)
     }
 }
 
-/// The byte at place `i` of a hostile guest's buffers: even, so that every address is a unicast
+/// The byte at index `i` of a hostile guest's buffers: even, so that every address is a unicast
 /// one, and of period 61, so that a frame's two addresses differ.
 fn pattern(i: usize) -> u8 {
     0x80 | ((i % 61) << 1) as u8
@@ -264,7 +264,7 @@ fn a_guest_whose_frames_are_all_refused_is_woken_too() {
 #[test]
 fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
     let mut bench = Bench::new();
-    let (mut bad, place, doorbell) = bench.guest(64);
+    let (mut bad, port, doorbell) = bench.guest(64);
     for _ in 0..10 {
         for i in 0..64 {
             bad.transmit.fill(i, Slot::spent(u32::MAX - i));
@@ -273,8 +273,8 @@ fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
         ring(&doorbell);
         bench.round();
     }
-    assert!(bench.alone.is_closed(place));
-    let violations = bench.stats(place).dropped(Reason::Violation);
+    assert!(bench.alone.is_closed(port));
+    let violations = bench.stats(port).dropped(Reason::Violation);
     assert!((64..128).contains(&violations), "{violations}");
 }
 
@@ -394,7 +394,7 @@ proptest! {
 #[test]
 fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
     let mut bench = Bench::new();
-    let (mut bad, place, doorbell) = bench.guest(64);
+    let (mut bad, port, doorbell) = bench.guest(64);
     let (mut a, _, bell_a) = bench.guest(64);
     let (mut b, _, bell_b) = bench.guest(64);
     send(&mut b, &bell_b, &frame(1, 2, &[]));
@@ -431,7 +431,7 @@ fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
     }
     stop.store(true, Ordering::Relaxed);
     scribbler.join().unwrap();
-    assert!(bench.alone.is_closed(place));
+    assert!(bench.alone.is_closed(port));
     // While it lasted, floods of the hostile guest may have filled a ring.
     assert!(served > 1900, "{served}");
 }

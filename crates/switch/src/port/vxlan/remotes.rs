@@ -64,8 +64,8 @@ impl Remotes {
     /// The remote that a packet came from. Its port may be any: senders spread flows by it
     /// (RFC 7348, section 5).
     pub(super) fn number(&self, from: IpAddr) -> Option<u16> {
-        let place = self.addresses.iter().position(|remote| remote.ip() == from);
-        place.map(|place| place as u16)
+        let index = self.addresses.iter().position(|remote| remote.ip() == from);
+        index.map(|index| index as u16)
     }
 
     /// Notes that a frame came from a remote.

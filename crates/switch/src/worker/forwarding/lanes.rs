@@ -38,7 +38,7 @@ impl Forwarding {
         let sender = self.handoff.senders.get_mut(lane).and_then(Option::as_mut);
         let sent = sender.is_some_and(|sender| sender.push(&self.batch, i, target));
         if !sent {
-            table.counters.port(from).dropped(Reason::CrossingFull, 1);
+            table.counters.port(from).dropped(Reason::HandoffFull, 1);
         }
     }
 
@@ -147,10 +147,10 @@ impl Forwarding {
                     let entry = table.domains.get(domain);
                     match entry.filter(|entry| entry.generation == generation) {
                         Some(entry) if entry.shaped > 0 => {
-                            self.copy_to_members::<true>(table, shaping, clock, frame, origin);
+                            self.copy_to_members::<true>(table, shaping, clock, frame, 1, origin);
                         }
                         Some(_) => {
-                            self.copy_to_members::<false>(table, shaping, clock, frame, origin);
+                            self.copy_to_members::<false>(table, shaping, clock, frame, 1, origin);
                         }
                         None => counters.handed_in_dropped(1),
                     }

@@ -86,7 +86,7 @@ impl Grid {
             let forward = sweep % 2 == 0;
             for step in 1..count {
                 let column = if forward { step } else { count - 1 - step };
-                let place = self.places();
+                let place = self.paths();
                 let mean = |cell: &Cell, own: f64| {
                     let joined = if forward { &cell.left } else { &cell.right };
                     let sum: f64 = joined
@@ -116,7 +116,7 @@ impl Grid {
     }
 
     /// Each cell's place in its column.
-    fn places(&self) -> Vec<f64> {
+    fn paths(&self) -> Vec<f64> {
         let mut place = vec![0.0; self.cells.len()];
         for column in &self.columns {
             for (i, id) in column.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Grid {
 
     /// How many lines cross; the greatest number if there are too many lines to count.
     fn crossings(&self) -> usize {
-        let place = self.places();
+        let place = self.paths();
         let mut total = 0;
         for column in &self.columns {
             let lines: Vec<(f64, f64)> = column
@@ -276,7 +276,7 @@ impl Grid {
     }
 }
 
-/// The places nearest to `wanted`, in squares, of things of these heights below each other: an
+/// The paths nearest to `wanted`, in squares, of things of these heights below each other: an
 /// isotonic regression, by pooling neighbours that are in each other's way.
 fn fit(wanted: &[f64], heights: &[f64]) -> Vec<f64> {
     // Blocks of things that touch: the mean of where the first wants to be, and their number.

@@ -72,7 +72,7 @@ impl Describing<'_> {
             }
         }
         for (at, namespace) in seen.iter().enumerate() {
-            let is_in = self.vnics.keys().any(|(place, _)| *place == at);
+            let is_in = self.vnics.keys().any(|(namespace, _)| *namespace == at);
             if namespace.name.is_none() && !is_in {
                 continue;
             }

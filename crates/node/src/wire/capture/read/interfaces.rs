@@ -51,7 +51,7 @@ pub(super) fn link(message: &LinkMessage, ids: &HashMap<i32, usize>) -> SeenInte
         (Some(InfoKind::Bridge), data) => bridge(data),
         (Some(InfoKind::Veth), _) => InterfaceKind::Veth {
             index: below.unwrap_or(0),
-            // A namespace that is not looked at gets a place that none has.
+            // A namespace that is not looked at gets an index that none has.
             namespace: elsewhere.map(|id| ids.get(&id).copied().unwrap_or(usize::MAX)),
         },
         (Some(InfoKind::Vlan), Some(InfoData::Vlan(infos))) => InterfaceKind::Vlan {

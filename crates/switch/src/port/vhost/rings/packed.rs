@@ -118,8 +118,8 @@ impl Packed {
     /// How many descriptors there are from one position to another, which is up to two laps away.
     fn between(&self, from: u16, to: u16) -> u32 {
         let size = u32::from(self.size);
-        let place = |at: u16| u32::from(at & !WRAP) + if at & WRAP == 0 { size } else { 0 };
-        let (from, to) = (place(from), place(to));
+        let position = |at: u16| u32::from(at & !WRAP) + if at & WRAP == 0 { size } else { 0 };
+        let (from, to) = (position(from), position(to));
         match to.checked_sub(from) {
             Some(ahead) => ahead,
             None => to + 2 * size - from,

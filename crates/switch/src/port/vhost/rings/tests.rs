@@ -17,13 +17,13 @@ const USED: u64 = 2048;
 const BYTES: u64 = 4096;
 
 /// A ring's memory, as the driver has it.
-struct Place {
+struct GuestMemory {
     file: File,
     memory: Memory,
 }
 
-impl Place {
-    fn new() -> Place {
+impl GuestMemory {
+    fn new() -> GuestMemory {
         let file = rustix::fs::memfd_create("rings", MemfdFlags::CLOEXEC).expect("a memfd");
         let file = File::from(file);
         file.set_len(BYTES).expect("a length");
@@ -34,7 +34,7 @@ impl Place {
         let mut memory = Memory::default();
         let region = Region::map(file.as_fd(), extent).expect("mapped");
         memory.add(region).expect("added");
-        Place { file, memory }
+        GuestMemory { file, memory }
     }
 
     fn rings(&self, size: u16, packed: bool) -> Option<Rings> {
@@ -67,7 +67,7 @@ impl Place {
 
 /// A driver that keeps the rules of one layout or the other.
 struct Driver<'a> {
-    place: &'a Place,
+    memory: &'a GuestMemory,
     size: u16,
     packed: bool,
     /// Buffers that were made available, modulo 2¹⁶, and the position of the next in a packed ring.
@@ -90,11 +90,12 @@ impl Driver<'_> {
         let address = |i: u16| u64::from(id) << 8 | u64::from(i);
         if !self.packed {
             // One descriptor is enough: the table is not what this tries.
-            self.place.describe(id, address(0), [0, 0]);
+            self.memory.describe(id, address(0), [0, 0]);
             let at = AVAILABLE + 4 + 2 * u64::from(self.offered % self.size);
-            self.place.write(at, &id.to_le_bytes());
+            self.memory.write(at, &id.to_le_bytes());
             self.offered = self.offered.wrapping_add(1);
-            self.place.write(AVAILABLE + 2, &self.offered.to_le_bytes());
+            self.memory
+                .write(AVAILABLE + 2, &self.offered.to_le_bytes());
             return;
         }
         for i in (0..pieces).rev() {
@@ -104,7 +105,8 @@ impl Driver<'_> {
                 true => (id, 0),
                 false => (0xdead, flags::NEXT),
             };
-            self.place.describe(at & !START, address(i), [id, lap | on]);
+            self.memory
+                .describe(at & !START, address(i), [id, lap | on]);
         }
         self.next = self.after(self.next, pieces);
     }
@@ -126,10 +128,10 @@ proptest! {
     #[test]
     fn buffers_come_in_order_and_go_back_so(packed: bool, size in 0..5u32, odd in 1..20u16, steps in steps()) {
         let size = if packed { odd } else { 1 << size };
-        let place = Place::new();
-        let mut rings = place.rings(size, packed).expect("rings");
+        let memory = GuestMemory::new();
+        let mut rings = memory.rings(size, packed).expect("rings");
         let start = if packed { START } else { 0 };
-        let mut driver = Driver { place: &place, size, packed, offered: 0, next: start };
+        let mut driver = Driver { memory: &memory, size, packed, offered: 0, next: start };
         let (mut given, mut next) = (start, start);
         // Available and not taken; taken and not given back; pieces of both.
         let (mut waiting, mut taken) = (VecDeque::new(), VecDeque::<(Head, u16)>::new());
@@ -172,7 +174,7 @@ proptest! {
             let ends = ends && 2 * pieces < size;
             let mut back = back;
             if ends {
-                rings = place.rings(size, packed).expect("rings");
+                rings = memory.rings(size, packed).expect("rings");
                 if !packed || back.len() < 2 {
                     // Nothing of it was to be seen.
                     given = old;
@@ -187,19 +189,19 @@ proptest! {
                 rings.publish(given);
             }
             room += back.iter().map(|(_, pieces)| pieces).sum::<u16>();
-            let mut again = place.rings(size, packed).expect("rings");
+            let mut again = memory.rings(size, packed).expect("rings");
             prop_assert_eq!(again.resume(), Some(given));
             prop_assert_eq!(rings.wants_interrupt(old, given, false), true);
             for (head, _) in back {
                 if packed {
-                    let [words @ .., low, high] = place.read::<8>(16 * u64::from(head.at & !START) + 8);
+                    let [words @ .., low, high] = memory.read::<8>(16 * u64::from(head.at & !START) + 8);
                     prop_assert_eq!(words, [5, 0, 0, 0, head.id as u8, 0]);
                     let lap = if head.at & START != 0 { 1 << 7 | 1 << 15 } else { 0 };
                     prop_assert_eq!(u16::from_le_bytes([low, high]), lap | flags::WRITE);
                 } else {
                     let at = USED + 4 + 8 * u64::from(head.at % size);
-                    prop_assert_eq!(place.read::<8>(at), [head.id as u8, 0, 0, 0, 5, 0, 0, 0]);
-                    prop_assert_eq!(place.read::<2>(USED + 2), given.to_le_bytes());
+                    prop_assert_eq!(memory.read::<8>(at), [head.id as u8, 0, 0, 0, 5, 0, 0, 0]);
+                    prop_assert_eq!(memory.read::<2>(USED + 2), given.to_le_bytes());
                 }
             }
         }
@@ -211,9 +213,9 @@ proptest! {
     fn a_position_is_heard_of_when_it_is_passed(
         size in 1..20u16, from in 0..20u16, n in 1..20u16, event in 0..40u16, lap: bool,
     ) {
-        let place = Place::new();
-        let rings = place.rings(size, true).expect("a ring");
-        let driver = Driver { place: &place, size, packed: true, offered: 0, next: 0 };
+        let memory = GuestMemory::new();
+        let rings = memory.rings(size, true).expect("a ring");
+        let driver = Driver { memory: &memory, size, packed: true, offered: 0, next: 0 };
         let (from, n, event) = (from % size, n.min(size), event % (2 * size));
         let start = if lap { START } else { 0 };
         let position = |i: u16| {
@@ -221,7 +223,7 @@ proptest! {
             driver.after(at, i.saturating_sub(size))
         };
         let [low, high] = position(event).to_le_bytes();
-        place.write(AVAILABLE, &[low, high, 2, 0]);
+        memory.write(AVAILABLE, &[low, high, 2, 0]);
         let (old, new) = (position(from), position(from + n));
         let passed = (from..from + n).any(|i| i % (2 * size) == event);
         prop_assert_eq!(rings.wants_interrupt(old, new, true), passed);
@@ -237,25 +239,25 @@ proptest! {
         given in 0..8u16, lap: bool, ahead in 0..8u16,
     ) {
         let size = 8u16;
-        let place = Place::new();
-        place.write(0, &bytes);
+        let memory = GuestMemory::new();
+        memory.write(0, &bytes);
         if packed {
             // Mostly what is available in this lap or the next.
             for (i, what) in (0..).zip(laps) {
                 let high = [0, 0x80, 0x80, 0, 0, 0, 0x80, 0x80][usize::from(what)];
                 let low = [0x80, 0, 1, 0x81, 0x81, 0x80, 0x80, 0][usize::from(what)];
-                place.write(16 * i + 14, &[low, high]);
+                memory.write(16 * i + 14, &[low, high]);
             }
         } else {
-            place.write(AVAILABLE + 2, &[laps[0] + laps[1], 0]);
+            memory.write(AVAILABLE + 2, &[laps[0] + laps[1], 0]);
         }
-        let mut rings = place.rings(size, packed).expect("rings");
+        let mut rings = memory.rings(size, packed).expect("rings");
         if let Some(at) = rings.resume() {
             prop_assert!(rings.has(at));
             let again = rings.resume();
             prop_assert!(!packed || again == Some(at), "{at} {again:?}");
         }
-        let driver = Driver { place: &place, size, packed, offered: 0, next: 0 };
+        let driver = Driver { memory: &memory, size, packed, offered: 0, next: 0 };
         let (given, next) = match packed {
             true => {
                 let given = given | if lap { START } else { 0 };
@@ -277,14 +279,14 @@ proptest! {
 
 #[test]
 fn a_ring_has_to_be_where_it_can_be() {
-    let place = Place::new();
+    let memory = GuestMemory::new();
     let open = |size, packed, descriptors, available, used| {
         let at = Addresses {
             descriptors,
             available,
             used,
         };
-        Rings::open(&place.memory, size, at, packed).is_some()
+        Rings::open(&memory.memory, size, at, packed).is_some()
     };
     assert!(open(8, true, 0, 1024, 2048) && open(8, false, 0, 1024, 2048));
     assert!(open(7, true, 0, 1024, 2048) && !open(7, false, 0, 1024, 2048));

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 /// Where a node's sockets are, and where its state.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Paths {
     /// The folder of sockets: `$WEIR_RUN`.
     pub run: PathBuf,
     /// The folder of the state: `$WEIR_STATE`.
     pub state: PathBuf,
 }
 
-impl Places {
+impl Paths {
     /// As the environment says, or the usual ones.
-    pub fn from_environment() -> Places {
+    pub fn from_environment() -> Paths {
         let state = std::env::var_os("WEIR_STATE");
-        Places {
+        Paths {
             run: run_folder(),
             state: state.map_or_else(|| "/var/lib/weir".into(), PathBuf::from),
         }
