@@ -1,8 +1,8 @@
 //! Calls of handlers, as arguments name them: `ELEMENT.HANDLER [VALUE]`.
 
-use crate::engine::element::Component;
-use crate::engine::{Cx, SelfWrites};
-use crate::handler::{HandlerError, HandlerFlags, HandlerList};
+use crate::engine::Cx;
+use crate::engine::element::DynElement;
+use crate::handler::{HandlerError, HandlerFlags};
 use crate::prelude::*;
 
 /// A handler that exists, and what to call it with.
@@ -56,10 +56,10 @@ impl Call {
         })
     }
 
-    /// Whether the handler exists and can be read or written, as `flag` says. The element at work
-    /// cannot be asked: its own handlers are taken on trust.
+    /// Whether the handler exists and can be read or written, as `flag` says. An element that is at
+    /// work cannot be asked: its handlers are taken on trust.
     pub fn check(&self, cx: &Cx<'_>, flag: HandlerFlags) -> Result<(), String> {
-        if self.element == Some(cx.id()) {
+        if self.element.is_some_and(|id| cx.is_at_work(id)) {
             return Ok(());
         }
         let flags = cx.handler(self.element, &self.handler);
@@ -94,32 +94,14 @@ impl Call {
         cx.write_handler(self.element, &self.handler, &self.value)
     }
 
-    /// As [`write`](Self::write), for a handler that may write back. Writes to handlers of `own`, the
-    /// calling element, cannot reach it while it is at work: they are returned as names and values,
-    /// for the element to apply.
-    pub fn write_recording(
+    /// As [`write`](Self::write), of an element that can be read and written meanwhile: see
+    /// [`Cx::call_out`].
+    pub fn write_from<E: DynElement + Default>(
         &self,
         cx: &mut Cx<'_>,
-        own: &dyn Component,
-    ) -> (Result<(), HandlerError>, Vec<(String, String)>) {
-        if self.element == Some(cx.id()) {
-            let own = (self.handler.clone(), self.value.clone());
-            return (Ok(()), alloc::vec![own]);
-        }
-        let mut list = HandlerList::default();
-        own.list_handlers(&mut list);
-        let self_writes = SelfWrites {
-            element: cx.id(),
-            handlers: list.specs,
-            writes: Vec::new(),
-        };
-        let outer = cx.engine.self_writes.replace(self_writes);
-        let result = self.write(cx);
-        let recorded = core::mem::replace(&mut cx.engine.self_writes, outer);
-        (
-            result,
-            recorded.map(|recorded| recorded.writes).unwrap_or_default(),
-        )
+        own: &mut E,
+    ) -> Result<(), HandlerError> {
+        cx.call_out(own, |cx| self.write(cx))
     }
 
     /// Reads the handler.

@@ -172,12 +172,7 @@ impl AggregateCounter {
             Action::Freeze => self.frozen = true,
             Action::Stop => self.stop(cx),
             Action::Call(call) => {
-                let (result, writes) = call.write_recording(cx, self);
-                let mut failed = result.err();
-                for (name, value) in writes {
-                    failed = self.write_handler(cx, &name, &value).err().or(failed);
-                }
-                if let Some(HandlerError::Failed(error)) = failed {
+                if let Err(HandlerError::Failed(error)) = call.write_from(cx, self) {
                     cx.chatter(error);
                 }
             }

@@ -101,14 +101,8 @@ impl TimeFilter {
         loop {
             let before = self.last;
             self.call_waits = false;
-            let (result, writes) = call.write_recording(cx, self);
-            if let Err(HandlerError::Failed(error)) = result {
+            if let Err(HandlerError::Failed(error)) = call.write_from(cx, self) {
                 cx.chatter(error);
-            }
-            for (name, value) in writes {
-                if let Err(HandlerError::Failed(error)) = self.write_handler(cx, &name, &value) {
-                    cx.chatter(error);
-                }
             }
             if time < self.last || !self.call_waits || self.last <= before {
                 return;

@@ -1,66 +1,9 @@
+mod count_call;
+
+use count_call::CountCall;
+
 use crate::prelude::*;
 use crate::rates::average::Rate;
-
-/// What is called when a count reaches a number.
-#[derive(Default)]
-struct Trigger {
-    at: u64,
-    text: String,
-    call: Option<Call>,
-    done: bool,
-}
-
-impl Trigger {
-    /// Takes `N HANDLER [VALUE]`.
-    fn parse(&mut self, cx: &Cx<'_>, text: &str) -> Result<(), ()> {
-        let (number, call) = click::config::shift_space(text);
-        self.at = cx.names().parse(number).map_err(|_| ())?;
-        (self.text, self.done) = (call.to_string(), false);
-        Ok(())
-    }
-
-    /// As a handler called `name` takes it.
-    fn set(&mut self, cx: &Cx<'_>, text: &str, name: &str) -> Result<(), String> {
-        let parsed = self.parse(cx, text);
-        parsed.map_err(|()| format!("'{name}' first word should be unsigned (count)"))?;
-        self.resolve(cx)
-    }
-
-    fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
-        self.call = if self.text.is_empty() {
-            None
-        } else {
-            Some(Call::to_write(cx, &self.text)?)
-        };
-        Ok(())
-    }
-
-    /// Whether the call is still to come.
-    #[inline]
-    fn waits(&self) -> bool {
-        self.call.is_some() && !self.done
-    }
-
-    /// Whether it may be reached on the way to `count`.
-    fn is_within(&self, count: u64) -> bool {
-        self.waits() && count >= self.at
-    }
-
-    fn check(&mut self, cx: &mut Cx<'_>, count: u64, exact: bool) {
-        let reached = if exact {
-            count == self.at
-        } else {
-            count >= self.at
-        };
-        if self.waits()
-            && reached
-            && let Some(call) = self.call.clone()
-        {
-            self.done = true;
-            let _ = call.write(cx);
-        }
-    }
-}
 
 /// Counts packets and bytes, and measures their rates.
 ///
@@ -77,11 +20,20 @@ impl Trigger {
 #[element(ports = "1/1", segments, handlers, provides(Llrpcs))]
 pub struct Counter {
     /// When the packet count reaches N, HANDLER is written before the packet goes on.
-    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
-    count_call: String,
+    #[arg(
+        read = CountCall::show,
+        write,
+        then = resolve,
+        error = "'count_call' first word should be unsigned (count)"
+    )]
+    count_call: CountCall,
     /// The same when the byte count reaches N or more.
-    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
-    byte_count_call: String,
+    #[arg(
+        write,
+        then = resolve,
+        error = "'byte_count_call' first word should be unsigned (count)"
+    )]
+    byte_count_call: CountCall,
     /// Packets since the last reset.
     #[handler(read)]
     count: u64,
@@ -90,8 +42,6 @@ pub struct Counter {
     bytes: u64,
     rate: Rate,
     byte_rate: Rate,
-    count_trigger: Trigger,
-    byte_trigger: Trigger,
 }
 
 impl Counter {
@@ -105,7 +55,7 @@ impl Counter {
         self.rate.update(now, packets);
         self.byte_rate.update(now, bytes);
         let (count, bytes) = (self.count + packets, self.bytes + bytes);
-        if self.count_trigger.is_within(count) || self.byte_trigger.is_within(bytes) {
+        if self.count_call.is_due(count) || self.byte_count_call.is_due(bytes) {
             self.see_each(cx, batch);
         } else {
             (self.count, self.bytes) = (count, bytes);
@@ -118,9 +68,25 @@ impl Counter {
         for packet in batch.iter() {
             self.count += packet.stands_for() as u64;
             self.bytes += packet.wire_len() as u64;
-            self.count_trigger.check(cx, self.count, true);
-            self.byte_trigger.check(cx, self.bytes, false);
+            if self.count == self.count_call.at
+                && let Some(call) = self.count_call.take(self.count)
+            {
+                let _ = call.write_from(cx, self);
+            }
+            if let Some(call) = self.byte_count_call.take(self.bytes) {
+                let _ = call.write_from(cx, self);
+            }
         }
+    }
+
+    /// Finds the handlers to be called.
+    fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let mut calls = [self.count_call.clone(), self.byte_count_call.clone()];
+        let found = cx.call_out(self, |cx| {
+            calls.iter_mut().try_for_each(|call| call.resolve(cx))
+        });
+        [self.count_call, self.byte_count_call] = calls;
+        found
     }
 }
 
@@ -148,50 +114,13 @@ impl Counter {
     #[write(button, also = "reset_counts")]
     fn reset(&mut self) {
         (self.count, self.bytes) = (0, 0);
-        self.count_trigger.done = false;
-        self.byte_trigger.done = false;
-    }
-
-    /// The N of the argument COUNT_CALL.
-    #[read]
-    fn read_count_call(&self) -> Option<u64> {
-        let trigger = &self.count_trigger;
-        trigger.call.is_some().then_some(trigger.at)
-    }
-
-    /// The argument COUNT_CALL.
-    #[write]
-    fn write_count_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
-        self.count_trigger.set(cx, value, "count_call")
-    }
-
-    /// The argument BYTE_COUNT_CALL.
-    #[write]
-    fn write_byte_count_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
-        self.byte_trigger.set(cx, value, "byte_count_call")
+        (self.count_call.done, self.byte_count_call.done) = (false, false);
     }
 }
 
 impl Element for Counter {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        for (name, text, trigger) in [
-            ("COUNT_CALL", &self.count_call, &mut self.count_trigger),
-            (
-                "BYTE_COUNT_CALL",
-                &self.byte_count_call,
-                &mut self.byte_trigger,
-            ),
-        ] {
-            if !text.is_empty() && trigger.parse(cx, text).is_err() {
-                return Err(args.fail(format_args!("{name} type mismatch")));
-            }
-        }
-        Ok(())
-    }
-
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.count_trigger.resolve(cx).map_err(|e| cx.error(e))?;
-        self.byte_trigger.resolve(cx).map_err(|e| cx.error(e))
+        self.resolve(cx).map_err(|error| cx.error(error))
     }
 
     #[inline]
@@ -295,15 +224,37 @@ mod tests {
     }
 
     #[test]
+    fn a_call_reads_and_writes_the_counter_itself() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> k :: Counter(COUNT_CALL 3 s.run) -> Discard;
+                s :: Script(TYPE PASSIVE, print $(k.count), write k.reset, print $?);
+                j :: Inject -> l :: Counter(COUNT_CALL 3 reset) -> Discard;";
+            let mut rig = Rig::with_batch(config, batch);
+            for port in ["i", "j"] {
+                rig.push_all(port, &vec![vec![0; 9]; 8]);
+            }
+            assert_eq!(rig.printed(), ["3\n", "0\n"].repeat(2));
+            assert_eq!(
+                (rig.read("k.count"), rig.read("l.count")),
+                ("2".into(), "2".into())
+            );
+            assert_eq!(rig.read("k.byte_count"), "18");
+        }
+    }
+
+    #[test]
     fn wrong_calls_are_refused() {
         for (argument, message) in [
-            ("COUNT_CALL often k.reset", "COUNT_CALL type mismatch"),
+            ("COUNT_CALL often k.reset", "COUNT_CALL: type mismatch"),
             (
                 "BYTE_COUNT_CALL -1 k.reset",
-                "BYTE_COUNT_CALL type mismatch",
+                "BYTE_COUNT_CALL: type mismatch",
             ),
+            ("COUNT_CALL 3 count", "no 'k.count' write handler"),
+            ("COUNT_CALL 3 k.nosuch", "no 'k.nosuch' write handler"),
         ] {
-            let errors = Rig::errors(&["Idle -> Counter(", argument, ") -> Discard;"].concat());
+            let errors =
+                Rig::errors(&["Idle -> k :: Counter(", argument, ") -> Discard;"].concat());
             assert!(errors.contains(message), "{errors}");
         }
         let mut rig = Rig::new("Idle -> k :: Counter -> Discard;");

@@ -24,6 +24,13 @@ impl InfiniteSource {
     fn make_template(&mut self) {
         self.template = PacketTemplate::new(&self.payload.bytes());
     }
+
+    #[inline]
+    fn call_end(&mut self, cx: &mut Cx<'_>) {
+        if let Some(call) = self.pace.take_end() {
+            let _ = call.write_from(cx, self);
+        }
+    }
 }
 
 #[handlers]
@@ -60,9 +67,11 @@ impl Element for InfiniteSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let template = &self.template;
-        self.pace.run_task(cx, task, |cx, batch, most, now| {
+        let ran = self.pace.run_task(cx, task, |cx, batch, most, now| {
             cx.pool().fill(template, now, batch, most)
-        })
+        });
+        self.call_end(cx);
+        ran
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
@@ -70,6 +79,7 @@ impl Element for InfiniteSource {
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
             cx.pool().fill(template, now, batch, most)
         });
+        self.call_end(cx);
     }
 }
 
@@ -129,6 +139,20 @@ mod tests {
         let errors =
             Rig::errors("InfiniteSource(END_CALL k.reset, STOP true) -> k :: Counter -> Discard;");
         assert!(errors.contains("mutually exclusive"), "{errors}");
+    }
+
+    #[test]
+    fn the_end_starts_the_source_again() {
+        for path in ["", "-> Unqueue "] {
+            let config = format!(
+                "s :: InfiniteSource(LIMIT 6, END_CALL e.run) {path}-> k :: Counter -> Discard;
+                 e :: Script(TYPE PASSIVE, init n 0, set n $(add $n 1),
+                     goto end $(gt $n 2), write s.reset);"
+            );
+            let mut rig = Rig::new(&config);
+            rig.run();
+            assert_eq!(rig.read("k.count"), "18", "{config}");
+        }
     }
 
     #[test]

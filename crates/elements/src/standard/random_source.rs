@@ -54,6 +54,15 @@ impl RandomSource {
     }
 }
 
+impl RandomSource {
+    #[inline]
+    fn call_end(&mut self, cx: &mut Cx<'_>) {
+        if let Some(call) = self.pace.take_end() {
+            let _ = call.write_from(cx, self);
+        }
+    }
+}
+
 impl Element for RandomSource {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if !is_length(self.length) {
@@ -68,9 +77,11 @@ impl Element for RandomSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let length = self.length as usize;
-        self.pace.run_task(cx, task, |cx, batch, most, now| {
+        let ran = self.pace.run_task(cx, task, |cx, batch, most, now| {
             make(cx, length, batch, most, now)
-        })
+        });
+        self.call_end(cx);
+        ran
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
@@ -78,6 +89,7 @@ impl Element for RandomSource {
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
             make(cx, length, batch, most, now)
         });
+        self.call_end(cx);
     }
 }
 

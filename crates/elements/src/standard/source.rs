@@ -89,6 +89,8 @@ pub struct SourcePace {
     #[handler(read)]
     count: u64,
     end: Option<Call>,
+    /// Whether the limit was reached just now.
+    ended: bool,
     /// Packets left of the burst under way.
     left: u64,
     task: Option<TaskId>,
@@ -158,12 +160,12 @@ impl SourcePace {
         self.count += make(cx, batch, most, now) as u64;
     }
 
-    fn finished(&mut self, cx: &mut Cx<'_>) {
-        if self.allowed() == 0
-            && let Some(call) = self.end.clone()
-        {
-            let _ = call.write(cx);
+    /// What the element is to call, if the source came to its limit just now.
+    pub fn take_end(&mut self) -> Option<Call> {
+        if !core::mem::take(&mut self.ended) {
+            return None;
         }
+        self.end.clone()
     }
 
     /// Runs the source's task. `make` adds at most so many packets with a timestamp to a batch, and
@@ -180,7 +182,7 @@ impl SourcePace {
             }
             self.left = (self.burst as u64).min(self.allowed());
             if self.left == 0 {
-                self.finished(cx);
+                self.ended = self.allowed() == 0;
                 return Ran::Nothing;
             }
         }
@@ -210,9 +212,7 @@ impl SourcePace {
         if self.active && most > 0 {
             return self.fill(cx, batch, most, make);
         }
-        if self.active {
-            self.finished(cx);
-        }
+        self.ended = self.active && self.allowed() == 0;
         if let Some(signal) = self.nonempty {
             cx.set_signal(signal, false);
         }

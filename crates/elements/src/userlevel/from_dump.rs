@@ -192,16 +192,8 @@ impl FromDump {
             End::Nothing => {}
             End::Stop => self.write_stop(cx),
             End::Inactive => self.active = false,
-            End::Call(call) if call.element == Some(cx.id()) => {
-                // The element itself is at work.
-                if let Err(HandlerError::Failed(error)) =
-                    self.write_handler(cx, &call.handler, &call.value)
-                {
-                    cx.chatter(error);
-                }
-            }
             End::Call(call) => {
-                if let Err(HandlerError::Failed(error)) = call.write(cx) {
+                if let Err(HandlerError::Failed(error)) = call.write_from(cx, self) {
                     cx.chatter(error);
                 }
             }

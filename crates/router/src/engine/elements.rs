@@ -110,6 +110,11 @@ impl ElementTable {
         core::mem::forget(self.slots[id.index()].replace(element));
     }
 
+    /// Takes an element that called out from its slot again. `None` if it is on another thread.
+    pub fn take(&mut self, id: ElementId) -> Option<Box<dyn DynElement>> {
+        self.slots.get_mut(id.index())?.take()
+    }
+
     /// The configuration of an element, if it was changed.
     pub fn config(&self, id: ElementId) -> Option<&str> {
         self.configs[id.index()].as_deref()

@@ -52,8 +52,6 @@ impl Engine {
                 list.write("config");
             }
             element.list_handlers(&mut list);
-        } else if let Some(self_writes) = self.self_writes.as_ref().filter(|h| h.element == id) {
-            list.specs.extend(self_writes.handlers.iter().cloned());
         }
         list.specs
     }
@@ -146,15 +144,7 @@ impl Engine {
         match written {
             Some(Err(HandlerError::Unknown)) => {}
             Some(answer) => return answer,
-            None => match &mut self.self_writes {
-                Some(self_writes) if self_writes.element == id => {
-                    self_writes
-                        .writes
-                        .push((name.to_string(), value.to_string()));
-                    return Ok(());
-                }
-                _ => return Err("the element is at work: its handlers cannot be written".into()),
-            },
+            None => return Err("the element is at work: its handlers cannot be written".into()),
         }
         match name {
             "config" => self.reconfigure(id, value),

@@ -26,7 +26,6 @@ use click::Severity;
 
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
-use crate::handler::HandlerSpec;
 use crate::optimizer::Optimizer;
 use crate::prelude::*;
 use crate::random::Random;
@@ -46,15 +45,6 @@ use library::Library;
 pub struct Cx<'c> {
     pub(crate) engine: &'c mut Engine,
     pub(crate) id: ElementId,
-}
-
-/// The writes to handlers of an element while it is at work.
-pub struct SelfWrites {
-    pub element: ElementId,
-    /// Its handlers, listed before: the element cannot list them now.
-    pub handlers: Vec<HandlerSpec>,
-    /// Names of handlers, and the values written to them.
-    pub writes: Vec<(String, String)>,
 }
 
 /// What decides whether the router goes on.
@@ -83,7 +73,6 @@ pub(crate) struct Engine {
     pub listeners: Listeners,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
-    pub self_writes: Option<SelfWrites>,
 }
 
 impl Engine {
@@ -117,7 +106,6 @@ impl Engine {
             library,
             listeners: Listeners::default(),
             reports: Vec::new(),
-            self_writes: None,
         }
     }
 

@@ -134,3 +134,13 @@ fn calls_are_made_when_numbers_are_reached() {
         assert!(errors.contains(text), "{errors}");
     }
 }
+
+#[test]
+fn a_call_reads_and_writes_the_counter_itself() {
+    let config = "i :: Inject -> a :: AggregateCounter(COUNT_CALL 4 s.run) -> Discard;
+        s :: Script(TYPE PASSIVE, print $(a.count), write a.clear, print $?);";
+    let mut rig = Rig::new(config);
+    push(&mut rig, &[1, 2, 3, 4, 5, 6]);
+    assert_eq!(rig.printed(), ["4\n", "0\n"]);
+    assert_eq!(rig.read("a.count"), "2");
+}

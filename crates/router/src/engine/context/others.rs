@@ -1,5 +1,7 @@
 //! Other elements and threads, as an element sees them.
 
+use core::any::Any;
+
 use super::Cx;
 use crate::args::{self, NameDatabase};
 use crate::engine::element::{DynElement, Llrpcs};
@@ -46,6 +48,34 @@ impl Cx<'_> {
             return self.whole(|cx| cx.with_element(id, work));
         }
         self.engine.with(id, work)
+    }
+
+    /// Calls out: while `work` runs, the element, `own`, is in its slot, so that its handlers can be
+    /// read and written, and packets can come to it. Its state moves there and back, which
+    /// allocates: for calls that a user configured.
+    pub fn call_out<E: DynElement + Default, R>(
+        &mut self,
+        own: &mut E,
+        work: impl FnOnce(&mut Cx<'_>) -> R,
+    ) -> R {
+        let id = self.id;
+        let lent = Box::new(core::mem::take(own));
+        self.engine.elements.restore(id, lent);
+        let result = work(self);
+        let back = self.engine.elements.take(id);
+        // What was called may have moved the element to another thread.
+        let back = back.or_else(|| self.engine.whole(|engine| engine.elements.take(id)));
+        let back: Option<Box<dyn Any>> = back.map(|element| element as Box<dyn Any>);
+        match back.map(<Box<dyn Any>>::downcast) {
+            Some(Ok(element)) => *own = *element,
+            _ => debug_assert!(false, "an element of type E is in the slot"),
+        }
+        result
+    }
+
+    /// Whether an element of this thread is at work.
+    pub(crate) fn is_at_work(&self, id: ElementId) -> bool {
+        !self.engine.threads.is_elsewhere(id) && self.engine.elements.get(id).is_none()
     }
 
     /// Reads a handler of an element, or with `None` of the router.
