@@ -16,7 +16,14 @@ use vmm::printable;
 
 /// Network functions as tiny virtual machines.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, arg_required_else_help = true)]
+#[command(
+    name = "weir",
+    version,
+    arg_required_else_help = true,
+    after_help = "Environment:
+  WEIR_RUN    the folder of sockets, by which commands find guests and the node [/run/weir]
+  WEIR_STATE  the folder of what the node keeps [/var/lib/weir]"
+)]
 struct Command {
     #[command(subcommand)]
     command: Verb,

@@ -153,6 +153,15 @@ fn handlers_are_printed_when_the_router_has_stopped() {
     let none = run(&["-qe", router, "-h", "c.nothing"]);
     assert_eq!(text(&none.stderr), "no 'c.nothing' handler\n");
     assert_eq!(none.status.code(), Some(1));
+    let mut command = weir();
+    command.args(["-qe", router, "-h", "list"]);
+    let full = std::fs::File::create("/dev/full").expect("a full device");
+    let full = command.stdout(full).output().expect("weir runs");
+    assert_eq!(
+        text(&full.stderr),
+        "standard output: No space left on device\n"
+    );
+    assert_eq!(full.status.code(), Some(1));
 }
 
 #[test]

@@ -361,8 +361,13 @@ fn execute(command: Invocation) -> u8 {
     match handlers::print(&mut router, &command.handlers) {
         Ok(true) => {}
         Ok(false) => code = 1,
-        // Nobody reads any more.
-        Err(_) => code = 1,
+        Err(error) => {
+            // Else nobody reads any more.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                complain(&format!("standard output: {}", reason(&error)));
+            }
+            code = 1;
+        }
     }
     let mut code = code as u8;
     if let Some(handler) = command.exit_handler {
