@@ -312,6 +312,12 @@ impl Router {
         }
     }
 
+    /// Asks the router to stop, whatever its run count: the element that manages the driver does
+    /// the rest of its work, and cannot make the router go on.
+    pub fn interrupt(&mut self) {
+        self.engine.driver.run_count = i32::MIN;
+    }
+
     /// Asks the element that manages the driver whether the router goes on.
     fn goes_on(&mut self) -> bool {
         let goes_on = self.engine.whole(|engine| {

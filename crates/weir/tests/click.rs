@@ -235,6 +235,48 @@ fn signals_end_the_run_and_handlers_are_still_read() {
 }
 
 #[test]
+fn a_signal_leaves_the_driver_its_last_work() {
+    for driver in [
+        "DriverManager(pause, print \"final $(c.count)\", stop)",
+        "DriverManager(wait 1h, print \"final $(c.count)\")",
+        "Script(TYPE DRIVER, wait_stop 2, print \"final $(c.count)\")",
+    ] {
+        let socket = path("final");
+        let shown = socket.to_str().expect("text");
+        let router = format!("InfiniteSource(LIMIT 2) -> c :: Counter -> Discard; {driver}");
+        let mut running = Running::start(&["-e", &router, "-u", shown]);
+        Client::connect(&socket).until("c.count", "2");
+        running.signal(rustix::process::Signal::INT);
+        assert_eq!(
+            running.end(),
+            (Some(0), "final 2\n".to_string()),
+            "{driver}"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_takes_a_signal_goes_on() {
+    use rustix::process::Signal;
+    let socket = path("taken");
+    let shown = socket.to_str().expect("text");
+    let router = "s :: Script(TYPE SIGNAL INT TERM HUP, init n 0, set n $(add $n 1),
+            print \"$n $0\", wait 1ms, write i.limit $n, end);
+        i :: InfiniteSource(LIMIT 0) -> Discard;";
+    let mut running = Running::start(&["-e", router, "-u", shown]);
+    let mut client = Client::connect(&socket);
+    for (n, signal) in [Signal::INT, Signal::TERM, Signal::HUP]
+        .into_iter()
+        .enumerate()
+    {
+        running.signal(signal);
+        client.until("i.limit", &(n + 1).to_string());
+    }
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().1, "1 run\n2 run\n3 run\n");
+}
+
+#[test]
 fn an_idle_router_uses_no_processor_time() {
     let socket = path("idle");
     let mut running = Running::start(&[

@@ -43,7 +43,10 @@ fn run_with(
     let mut rounds = 0;
     let polls = driver.settings.threads > 1;
     let mut idle_since = None;
-    while !events.ended() {
+    loop {
+        if events.take_end() {
+            router.interrupt();
+        }
         let status = router.run(TASKS);
         if let Some(next) = next() {
             Router::succeed(router, next);
@@ -84,7 +87,6 @@ fn run_with(
             }
         }
     }
-    Ok(())
 }
 
 /// Nanoseconds to sleep until `next`; `None` for ever.

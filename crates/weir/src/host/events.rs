@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use elements::standard::script::takes_signal;
 use popol::interest::{NONE, READ, WRITE};
 use popol::{Sources, Timeout};
 use router::{ElementId, Watch};
@@ -52,8 +53,8 @@ pub struct Events {
     signal: Option<UnixStream>,
     /// Rung by other threads.
     bell: Option<Arc<OwnedFd>>,
-    /// A signal asked to end the run.
-    ended: Arc<AtomicBool>,
+    /// Which of the signals that end a run arrived.
+    arrived: [Arc<AtomicBool>; ENDS.len()],
     /// The run is over: signals do what they do by default.
     over: Arc<AtomicBool>,
 }
@@ -65,10 +66,10 @@ impl Events {
         let (signal, other) = UnixStream::pair()?;
         signal.set_nonblocking(true)?;
         let mut events = Events::without_signals(bell)?;
-        for number in ENDS {
-            let (over, ended) = (Arc::clone(&events.over), Arc::clone(&events.ended));
+        for (number, arrived) in ENDS.into_iter().zip(&events.arrived) {
+            let (over, arrived) = (Arc::clone(&events.over), Arc::clone(arrived));
             signal_hook::flag::register_conditional_default(number, over)?;
-            signal_hook::flag::register(number, ended)?;
+            signal_hook::flag::register(number, arrived)?;
             signal_hook::low_level::pipe::register(number, other.try_clone()?)?;
         }
         events.sources.register(Key::Signal, &signal, READ);
@@ -96,14 +97,21 @@ impl Events {
             timer,
             signal: None,
             bell,
-            ended: Arc::default(),
+            arrived: Default::default(),
             over: Arc::default(),
         })
     }
 
-    /// Whether a signal asked to end the run.
-    pub fn ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+    /// Whether a signal asked to end the run since this was asked last. One that a script takes
+    /// does not.
+    pub fn take_end(&self) -> bool {
+        let arrived = ENDS.into_iter().zip(&self.arrived);
+        let mut ends = arrived.filter(|(number, arrived)| {
+            arrived.load(Ordering::Relaxed)
+                && arrived.swap(false, Ordering::Relaxed)
+                && !takes_signal(*number)
+        });
+        ends.next().is_some()
     }
 
     fn watch(&mut self, watches: &[Watch]) {

@@ -118,7 +118,11 @@ impl ScriptMachine {
         }
         let mut errors = Errors::while_executing(cx);
         self.restart(cx);
+        // As a write to the handler `run`.
+        let outer = core::mem::replace(&mut self.handler, "run".into());
+        let outer_writing = core::mem::replace(&mut self.writing, true);
         self.run(cx, 0, Cause::Plain, &mut errors);
+        (self.handler, self.writing) = (outer, outer_writing);
         if !matches!(self.ending(), None | Some(Ending::End)) {
             self.signals.give_up(cx);
         }

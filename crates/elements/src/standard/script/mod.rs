@@ -21,6 +21,8 @@ use machine::ScriptMachine;
 use crate::prelude::*;
 
 pub use driver_manager::DriverManager;
+#[cfg(feature = "host")]
+pub use signal::is_taken as takes_signal;
 
 /// Runs a script: reads, writes and prints handlers, waits, and stops the router.
 ///

@@ -1,6 +1,6 @@
 //! Signals: their names, and scripts that run when one arrives.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -35,12 +35,23 @@ pub(super) fn number(word: &str) -> Option<i32> {
     number.filter(|number| (1..32).contains(number))
 }
 
+/// How many scripts take each signal.
+static TAKEN: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
+
+/// Whether a script takes a signal: then it ends no run.
+pub fn is_taken(number: i32) -> bool {
+    let taken = usize::try_from(number).ok().and_then(|i| TAKEN.get(i));
+    taken.is_some_and(|taken| taken.load(Ordering::SeqCst) > 0)
+}
+
 /// The signals that run a script.
 #[derive(Default)]
 pub(super) struct Signals {
     /// Where a byte arrives with each signal.
     pipe: Option<UnixStream>,
     hooks: Vec<SigId>,
+    /// Those that the script takes.
+    numbers: Vec<i32>,
     /// The script no longer takes signals: they do what they do by default.
     given_up: Arc<AtomicBool>,
 }
@@ -64,6 +75,8 @@ impl Signals {
             let default = flag::register_conditional_default(*number, given_up)?;
             let hook = pipe::register(*number, theirs.try_clone()?)?;
             self.hooks.extend([default, hook]);
+            TAKEN[*number as usize].fetch_add(1, Ordering::SeqCst);
+            self.numbers.push(*number);
         }
         self.pipe = Some(ours);
         Ok(())
@@ -84,16 +97,23 @@ impl Signals {
 
     /// Takes no more signals.
     pub fn give_up(&mut self, cx: &mut Cx<'_>) {
-        self.given_up.store(true, Ordering::SeqCst);
+        self.release();
         if let Some(pipe) = &self.pipe {
             cx.watch(pipe.as_raw_fd(), false, false);
+        }
+    }
+
+    fn release(&mut self) {
+        self.given_up.store(true, Ordering::SeqCst);
+        for number in self.numbers.drain(..) {
+            TAKEN[number as usize].fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.given_up.store(true, Ordering::SeqCst);
+        self.release();
         for hook in self.hooks.drain(..) {
             unregister(hook);
         }
