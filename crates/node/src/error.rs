@@ -225,6 +225,9 @@ faults! {
     /// An MTU that a guest was told.
     MtuTold { vnic: String, guest: String } InUse "properties" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs with it: `weir destroy {guest}` first";
+    /// A guest without a configuration.
+    NoConfig { guest: String } Invalid "config" =>
+        "guest ‘{guest}’ has no `config`: give its configuration, which a list leaves out";
     /// Fields that cannot change in use.
     Fixed { what: &'static str, name: String, can: &'static str } InUse =>
         "only {can} of {what} ‘{name}’ can change in use: remove it first, then create it with the new specification";

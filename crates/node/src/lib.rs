@@ -28,6 +28,7 @@ pub mod api;
 pub mod check;
 pub mod client;
 pub mod error;
+pub mod files;
 pub mod host;
 pub mod log;
 pub mod model;

@@ -16,8 +16,9 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-use crate::error::{Error, Kind};
-use crate::model::{Object, Spec, Verb};
+use crate::error::{Error, Kind, Result};
+use crate::model::{Object, Spec, Verb, parsed};
+use serde_json::Value;
 
 /// The method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,11 @@ impl Method {
 pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     /// Its schema; none, if there is nothing.
     fn described(_api: &mut OpenApi) -> Option<RefOr<Schema>>;
+
+    /// What a request's body says; an error names the field.
+    fn parse(body: Value) -> Result<Self> {
+        parsed(body)
+    }
 }
 
 impl Payload for () {
@@ -108,6 +114,10 @@ payloads!(
 );
 
 impl<S: Spec> Payload for Object<S> {
+    fn parse(body: Value) -> Result<Self> {
+        Object::from_request(body)
+    }
+
     fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
         add_schema::<Object<S>>(api);
         Some(Ref::from_schema_name(Object::<S>::name()).into())

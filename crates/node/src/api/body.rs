@@ -7,10 +7,10 @@ use axum::body::HttpBody;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
+use crate::operation::Payload;
 
 /// Longest body of a request, in bytes: a configuration as JSON, every character escaped.
 pub const BODY_MAX: usize = 6 * abi::boot::CONFIG_MAX + 4096;
@@ -23,7 +23,7 @@ static LARGE_BODIES: Semaphore = Semaphore::const_new(8);
 
 /// A request's body; without one, that of an empty object. One that cannot be parsed is an
 /// [`Error`] that names the field.
-pub async fn body<T: DeserializeOwned>(request: Request) -> Result<T> {
+pub async fn body<T: Payload>(request: Request) -> Result<T> {
     let length = request.body().size_hint().exact();
     let _turn = if length.is_some_and(|length| length <= LARGE) {
         None
@@ -43,7 +43,7 @@ pub async fn body<T: DeserializeOwned>(request: Request) -> Result<T> {
     }
     let body = axum::body::Body::from(body);
     match Json::from_request(Request::from_parts(parts, body), &()).await {
-        Ok(Json(body)) => Ok(body),
+        Ok(Json(body)) => T::parse(body),
         Err(rejection) => Err(Error::invalid(sentence(&rejection))),
     }
 }

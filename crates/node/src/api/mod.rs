@@ -115,7 +115,7 @@ fn name(names: &[String]) -> String {
 
 /// A body under another's name cannot be.
 fn check_name(path: &str, body: &str) -> Result<()> {
-    if path == body {
+    if body.is_empty() || path == body {
         return Ok(());
     }
     let (path, body) = (path.into(), body.into());
@@ -150,10 +150,7 @@ async fn patch<S: Served>(
     }
     let wanted = name.clone();
     let is = handle.run(move |node| S::one(node, &wanted)).await?;
-    let spec = patched(&is.spec, &patch);
-    let spec = spec.map_err(|error| {
-        Error::invalid(format_args!("the request's body cannot be parsed: {error}"))
-    })?;
+    let spec = patched(&is.spec, &patch)?;
     if spec == is.spec {
         return Ok(is);
     }
@@ -162,12 +159,13 @@ async fn patch<S: Served>(
 
 /// A wire under another's name cannot be.
 fn check_wire(names: &[String], wire: &Object<Wire>) -> Result<()> {
-    check_name(&name(names), &wire.name)?;
-    if wire.name == wire.spec.wire {
+    let path = name(names);
+    check_name(&path, &wire.name)?;
+    if path == wire.spec.wire {
         return Ok(());
     }
     Err(Fault::WireName {
-        path: wire.name.clone(),
+        path,
         text: wire.spec.wire.clone(),
     }
     .into())

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use crate::error::Fault;
+
 use super::object::{Object, Spec, Verb, is_default, record};
 
 /// The wall around a guest.
@@ -86,6 +88,14 @@ pub struct Guest {
 impl Guest {
     /// Slots of each ring, if none are given.
     pub const RING_SLOTS: u32 = 256;
+
+    /// Whether there is a configuration for the guest of this name: lists leave it out.
+    pub fn check_config(&self, name: &str) -> Result<(), Fault> {
+        if self.config.trim().is_empty() {
+            return Err(Fault::NoConfig { guest: name.into() });
+        }
+        Ok(())
+    }
 
     /// Bytes of private memory.
     pub fn memory(&self) -> u64 {

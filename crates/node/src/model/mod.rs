@@ -22,7 +22,7 @@ pub use guest::{
 };
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
-pub use object::{Object, Record, Spec, Verb, patched};
+pub use object::{Object, Record, Spec, Verb, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
 pub(crate) use vnic::takes_less;

@@ -10,6 +10,8 @@ use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::error::{Error, Result};
+
 /// What can be done with a resource of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -126,6 +128,25 @@ impl<S: Spec> Object<S> {
     }
 }
 
+impl<S: Spec> Object<S> {
+    /// One as a request has it, whose status is ignored. Its name may be in the path alone.
+    pub fn from_request(body: Value) -> Result<Object<S>> {
+        let mut fields: Map<String, Value> = parsed(body)?;
+        fields.remove("status");
+        let name = match fields.remove("name") {
+            None => String::new(),
+            Some(Value::String(name)) => name,
+            Some(_) => {
+                return Err(Error {
+                    field: Some("name".into()),
+                    ..Error::invalid("`name` is invalid: it is a text")
+                });
+            }
+        };
+        Ok(Object::new(name, parsed(Value::Object(fields))?))
+    }
+}
+
 /// `S` denies unknown fields, which serde's `flatten` cannot do for it.
 impl<'de, S: Spec> Deserialize<'de> for Object<S> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -177,10 +198,26 @@ impl<S: Spec> ToSchema for Object<S> {
 
 /// Changes a specification as a JSON merge patch (RFC 7396) says: a field that is null is as if it
 /// had never been given.
-pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S, serde_json::Error> {
-    let mut fields = serde_json::to_value(spec)?;
+pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S> {
+    let mut fields = serde_json::to_value(spec).map_err(Error::failed)?;
     merge(&mut fields, patch);
-    serde_json::from_value(fields)
+    parsed(fields)
+}
+
+/// The value that a request's JSON stands for; an error names the field.
+pub fn parsed<T: DeserializeOwned>(json: Value) -> Result<T> {
+    serde_path_to_error::deserialize(json).map_err(|error| {
+        let field = error.path().to_string();
+        let error = error.into_inner();
+        if field == "." {
+            return Error::invalid(format_args!("the request's body cannot be parsed: {error}"));
+        }
+        Error {
+            error: format!("`{field}` is invalid: {error}"),
+            field: Some(field),
+            ..Error::invalid("")
+        }
+    })
 }
 
 fn merge(target: &mut Value, patch: &Value) {

@@ -106,6 +106,7 @@ impl Node {
         interfaces: &[(String, Mac)],
     ) -> Result<Diagnostics> {
         check_name("guest", name)?;
+        spec.check_config(name)?;
         let cpus = spec.cpus();
         if !(1..=abi::CPUS_MAX).contains(&cpus) {
             let most = abi::CPUS_MAX;

@@ -41,7 +41,7 @@ impl Resource for Stub {
             return Err(Fault::Fixed {
                 what: "stub",
                 name: name.into(),
-                can: "the properties of its switch",
+                can: "the switch's properties",
             }
             .into());
         }

@@ -63,6 +63,7 @@ impl Served for Guest {
     }
 
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
+        spec.check_config(&name)?;
         let wanted = name.clone();
         let is = handle
             .run(move |node| Guest::one(node, &wanted))

@@ -133,6 +133,7 @@ impl Look<'_> {
                 self.error(format!("link ‘{name}’: {error}"));
             }
             if let Some(device) = link.interface()
+                && !device.is_empty()
                 && let Some(other) = devices.insert(device, name)
             {
                 self.error(format!(
@@ -230,6 +231,9 @@ impl Look<'_> {
                         "guest ‘{name}’: vnic ‘{vnic}’ is an interface of guest ‘{other}’ already"
                     ));
                 }
+            }
+            if let Err(error) = guest.check_config(name) {
+                self.error(error.to_string());
             }
             if guest.interfaces.is_empty() {
                 self.findings

@@ -1,5 +1,6 @@
 //! A wire's file: TOML; unknown keys are errors, told with their line.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::Wire;
@@ -77,7 +78,10 @@ impl Wire {
 }
 
 fn read(path: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(path).map_err(|error| FileError::Read {
+    let read = crate::files::read(path, abi::boot::CONFIG_MAX).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    });
+    read.map_err(|error| FileError::Read {
         path: path.into(),
         error,
     })

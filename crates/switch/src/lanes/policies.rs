@@ -237,8 +237,8 @@ impl DomainFlows {
                 )
             }
             Overlap::Partial(other) => format!(
-                "the flow overlaps with ‘{}’, and neither contains the other: give it \
-                 attributes that are",
+                "some traffic belongs to the flow and to ‘{}’, and neither holds all of the other's: \
+                 flows may nest, so give it all of the other's attributes and more, or fewer of them",
                 name(other)
             ),
             Overlap::Masks => format!(

@@ -2,10 +2,11 @@
 //! require.
 
 use std::fs;
-use std::io::Read;
+
 use std::path::{Path, PathBuf};
 
 use click::Environment;
+use node::files;
 use router::Library;
 
 /// A configuration's text and the name that messages give it.
@@ -16,6 +17,9 @@ pub struct Source {
     /// The file, `config` if there is none, `<stdin>` for standard input.
     pub name: String,
 }
+
+/// Most bytes of a configuration that runs on the host.
+const SOURCE_MAX: usize = 256 << 20;
 
 impl Source {
     /// A configuration given in place of a file.
@@ -31,12 +35,12 @@ impl Source {
             true => "<stdin>".to_string(),
             false => path.to_string_lossy().into_owned(),
         };
-        let mut text = Vec::new();
-        let read = match standard {
-            true => std::io::stdin().read_to_end(&mut text).map(drop),
-            false => fs::read(path).map(|bytes| text = bytes),
+        let read = if standard {
+            files::read_from(std::io::stdin(), SOURCE_MAX)
+        } else {
+            files::read(path, SOURCE_MAX)
         };
-        read.map_err(|error| format!("{name}: {}", reason(&error)))?;
+        let text = read.map_err(|error| format!("{name}: {}", reason(&error)))?;
         Source::unpack(text, name)
     }
 

@@ -1,6 +1,6 @@
 //! `weir create`, `weir ls`, `weir destroy`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -137,7 +137,7 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
 /// Runs `weir create`.
 pub fn create(args: &CreateGuest) -> Result {
     let file = args.config.display().to_string();
-    let config = std::fs::read(&args.config);
+    let config = node::files::read(&args.config, abi::boot::CONFIG_MAX);
     let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
     let config = String::from_utf8(config)
         .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))?;
@@ -179,8 +179,11 @@ pub fn ls(args: &LsArgs) -> Result {
 
 /// Runs `weir destroy`.
 pub fn destroy(args: &DestroyArgs) -> Result {
-    let mut guests = args.guests.iter();
-    guests.try_for_each(|guest| client().delete::<Guest>(guest))
+    // A name given twice is one guest.
+    let guests: BTreeSet<_> = args.guests.iter().collect();
+    guests
+        .into_iter()
+        .try_for_each(|guest| client().delete::<Guest>(guest))
 }
 
 #[cfg(test)]

@@ -257,7 +257,8 @@ fn signals() -> std::io::Result<UnixStream> {
 
 /// Runs a guest to its end.
 pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
-    let config = std::fs::read(&args.file).map_err(|e| RunError::File(args.file.clone(), e))?;
+    let config = node::files::read(&args.file, abi::boot::CONFIG_MAX)
+        .map_err(|e| RunError::File(args.file.clone(), e))?;
     let name = match &args.name {
         Some(name) => name.clone(),
         None => args

@@ -84,7 +84,10 @@ fn what_the_api_answers_can_be_sent_back() {
     let guest = client.show::<Guest>("g").unwrap();
     assert_eq!(guest.spec.interfaces["a"], tap);
     assert_eq!(guest.status.vnics["a"], "g.a");
-    assert_eq!(client.list::<Guest>().unwrap()[0].spec.config, "");
+    // What a list leaves out is not to be taken away.
+    let listed = client.list::<Guest>().unwrap();
+    let error = client.put(&listed[0]).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("config"), "{error}");
     // A wire is applied as it was answered.
     let file = host.file(
         "w.toml",
@@ -96,6 +99,21 @@ fn what_the_api_answers_can_be_sent_back() {
     assert_eq!(client.apply(&wire.spec).unwrap().steps.len(), 2);
     assert!(client.apply(&wire.spec).unwrap().steps.is_empty());
     assert_eq!(client.show::<Wire>("w").unwrap().spec, wire.spec);
+    let file = host.file(
+        "x.toml",
+        "wire = 'x'\n[stub.@x]\n[vnic.@y]\nlink = '@x'\n[guest.@g]\n\
+         config = 'FromNetfront(a) -> Discard;'\ninterfaces = { a = '@y' }\n",
+    );
+    host.ok(&format!("wire apply {file}"));
+    let whole = client.show::<Wire>("x").unwrap();
+    let listed = client.list::<Wire>().unwrap();
+    let mut listed = listed.into_iter().find(|wire| wire.name == "x").unwrap();
+    for guest in listed.spec.guests.values_mut() {
+        guest.memory = Some("8M".parse().unwrap());
+    }
+    let error = client.apply(&listed.spec).unwrap_err();
+    assert!(error.error.contains("has no `config`"), "{error}");
+    assert_eq!(client.show::<Wire>("x").unwrap().spec, whole.spec);
 }
 
 #[test]

@@ -693,6 +693,40 @@ fn request(method: &str, path: &str, body: &str) -> String {
 }
 
 #[test]
+fn a_wrong_field_of_a_body_is_named() {
+    let host = Host::new();
+    host.ok("stub create lan");
+    for (method, path, body, field) in [
+        ("POST", "/v1/stubs", r#"{"name": "a", "mtu": 65536}"#, "mtu"),
+        ("POST", "/v1/stubs", r#"{"name": 1}"#, "name"),
+        ("POST", "/v1/vnics", r#"{"name": "a", "link": 1}"#, "link"),
+        ("PATCH", "/v1/stubs/lan", r#"{"aging": -1}"#, "aging"),
+        (
+            "POST",
+            "/v1/vnics",
+            r#"{"name": "a", "link": "lan", "properties": {"maxbw": "zzz"}}"#,
+            "properties.maxbw",
+        ),
+    ] {
+        let (status, answer) = raw(&host, &request(method, path, body));
+        assert_eq!(
+            (status, &answer["field"]),
+            (400, &Value::from(field)),
+            "{answer}"
+        );
+        let said = answer["error"].as_str().unwrap();
+        assert!(said.contains(&format!("`{field}`")), "{said}");
+    }
+    // A name may be in the path alone.
+    let (status, answer) = raw(&host, &request("PUT", "/v1/stubs/b", r#"{"mtu": 1600}"#));
+    assert_eq!(
+        (status, &answer["name"]),
+        (200, &Value::from("b")),
+        "{answer}"
+    );
+}
+
+#[test]
 fn the_api_answers_whatever_it_is_asked() {
     let host = Host::new();
     let cases = [
