@@ -7,6 +7,7 @@ mod body;
 mod metrics;
 pub mod serve;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -31,6 +32,9 @@ impl IntoResponse for Error {
     }
 }
 
+/// A path's parameters, if it has any.
+type PathNames = std::result::Result<Option<Path<Vec<String>>>, PathRejection>;
+
 /// Routes and their description, growing together.
 struct Api {
     router: Router<Handle>,
@@ -47,21 +51,21 @@ impl Api {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
         let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
-        let serve = async move |State(handle): State<Handle>,
-                                names: Option<Path<Vec<String>>>,
-                                request: Request| {
-            let body = if has_body {
-                body::body(request).await?
-            } else {
-                serde_json::from_value(serde_json::Value::Null).map_err(Error::failed)?
+        let serve =
+            async move |State(handle): State<Handle>, names: PathNames, request: Request| {
+                let body = if has_body {
+                    body::body(request).await?
+                } else {
+                    serde_json::from_value(serde_json::Value::Null).map_err(Error::failed)?
+                };
+                let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
+                let names = names.map(|Path(names)| names).unwrap_or_default();
+                let answer = work(handle, names, body).await?;
+                Ok::<_, Error>(match status {
+                    StatusCode::NO_CONTENT => status.into_response(),
+                    _ => (status, Json(answer)).into_response(),
+                })
             };
-            let names = names.map(|Path(names)| names).unwrap_or_default();
-            let answer = work(handle, names, body).await?;
-            Ok::<_, Error>(match status {
-                StatusCode::NO_CONTENT => status.into_response(),
-                _ => (status, Json(answer)).into_response(),
-            })
-        };
         let method = match operation.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
@@ -69,7 +73,7 @@ impl Api {
             Method::Patch => MethodFilter::PATCH,
             Method::Delete => MethodFilter::DELETE,
         };
-        let serve = move |handle: State<Handle>, names: Option<Path<Vec<String>>>, request| {
+        let serve = move |handle: State<Handle>, names: PathNames, request| {
             let serve = serve.clone();
             async move { serve(handle, names, request).await }
         };

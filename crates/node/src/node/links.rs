@@ -283,7 +283,7 @@ pub(super) fn next_domain(change: &Change) -> Result<u32> {
 }
 
 /// The first few names, for a sentence; `None` if there is none.
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     const MOST: usize = 5;
     let names: Vec<_> = names.collect();
     let shown = names[..names.len().min(MOST)].join(", ");

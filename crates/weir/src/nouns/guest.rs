@@ -10,6 +10,7 @@ use node::model::{Guest, Isolation, Memory, Object, Restart};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::{Result, client};
+use crate::run::cpus::{self, CpuList};
 use crate::run::foreground::{IsolationArg, memory};
 
 /// Creates a guest that runs until it is destroyed
@@ -35,11 +36,11 @@ pub struct CreateGuest {
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
     /// Number of vCPUs
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = cpus::count, value_name = "N")]
     pub cpus: usize,
-    /// CPUs of the host for the vCPUs, separated by commas; default: any
-    #[arg(long, value_delimiter = ',', value_name = "CPU")]
-    pub pin: Vec<usize>,
+    /// CPUs of the host for the vCPUs, as in 0,1 or 2-5; default: any
+    #[arg(long, value_name = "CPUS")]
+    pub pin: Option<CpuList>,
     /// When the node restarts the guest
     #[arg(long, value_enum, default_value_t = RestartArg::Never)]
     pub restart: RestartArg,
@@ -161,7 +162,7 @@ pub fn create(args: &CreateGuest) -> Result {
         memory: Some(Memory(args.memory)),
         ring_slots: Some(args.ring_slots),
         cpus: Some(args.cpus),
-        pin: args.pin.clone(),
+        pin: args.pin.clone().map_or_else(Vec::new, CpuList::into_cpus),
         restart: args.restart.into(),
     };
     let guest = client().create(&Object::new(&args.guest, new))?;

@@ -325,7 +325,7 @@ pub fn top(args: &TopArgs) -> Result<(), ClientError> {
                 count.name, count.class, count.packets
             );
         }
-        if !print_on(&text)? || Some(look) == args.count {
+        if !print_on(&text).map_err(ClientError::Output)? || Some(look) == args.count {
             break;
         }
         (before, then) = (now, at);

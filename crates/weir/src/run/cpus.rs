@@ -22,6 +22,13 @@ pub fn count(text: &str) -> Result<usize, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(Vec<usize>);
 
+impl CpuList {
+    /// Their numbers.
+    pub fn into_cpus(self) -> Vec<usize> {
+        self.0
+    }
+}
+
 impl FromStr for CpuList {
     type Err = String;
 

@@ -578,7 +578,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         (
             &format!("create x {config} --link eth0=lan --cpus 99"),
-            "99 CPUs",
+            "1 to 8 vCPUs",
         ),
         (
             &format!("create ../x {config} --link eth0=lan"),
@@ -733,6 +733,7 @@ fn the_api_answers_whatever_it_is_asked() {
         ("GET", "/v1/nothing", "", 404, "not-found"),
         ("GET", "/v1/vnics/nothing", "", 404, "not-found"),
         ("GET", "/v1/vnics/%2e%2e%2f%00", "", 404, "not-found"),
+        ("GET", "/v1/vnics/%ff", "", 400, "invalid"),
         ("PUT", "/v1/vnics", "", 405, "invalid"),
         ("POST", "/v1/stubs", "{", 400, "invalid"),
         (

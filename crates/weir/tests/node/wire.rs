@@ -92,6 +92,17 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     host.ok(&format!("stub delete {stub}"));
     host.ok(&format!("wire apply {file}"));
     assert!(ping(&a, "10.7.0.2").is_some());
+    // What stands on its stub and is another's is told before anything is taken away.
+    let foreign = format!("{}f", host.prefix);
+    host.ok(&format!("vnic create -l {stub} {foreign}"));
+    let refusal = host.refusals("wire delete pair");
+    assert!(
+        refusal.contains(&format!("delete its VNICs first ({foreign})"))
+            && refusal.ends_with("; nothing was changed"),
+        "{refusal}"
+    );
+    assert!(ping(&a, "10.7.0.2").is_some());
+    host.ok(&format!("vnic delete {foreign}"));
 
     // A change whose last part is wrong, a guest that does not come up, is taken back whole.
     let broken = format!(

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use switch::lookup::Mac;
 
 use super::Node;
+use super::links::list;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::host::network;
@@ -101,6 +102,7 @@ impl Node {
             self.drift(&new.wire, name, part, &seen)
         });
         for step in &steps {
+            self.check_unused(step, &steps)?;
             self.check_free_for(step, &steps).map_err(|error| {
                 let missing = step.why == Why::Drift(Drift::Missing);
                 let remedy = step.to.as_ref().and_then(removes).filter(|_| missing);
@@ -203,6 +205,35 @@ impl Node {
         // Those of a switch that ended meanwhile. What is noted of them is tried again later.
         let _ = self.bring_patches();
         Ok(())
+    }
+
+    /// Whether all that stands on a stub to be removed goes with it. (A link may be another wire's as
+    /// well, and stays then.)
+    fn check_unused(&self, step: &Step, steps: &[Step]) -> Result<()> {
+        let (Some(Part::Stub(_)), None) = (&step.from, &step.to) else {
+            return Ok(());
+        };
+        let stays = |noun: &str, name: &str| {
+            let goes = |step: &Step| {
+                let part = step.from.as_ref().filter(|_| step.to.is_none());
+                step.name == name && part.is_some_and(|part| part.noun() == noun)
+            };
+            !steps.iter().any(goes)
+        };
+        let name = &step.name;
+        let vnics = self.index.vnics_on(name).filter(|vnic| stays("vnic", vnic));
+        if let Some(vnics) = list(vnics) {
+            let name = name.clone();
+            return Err(Fault::HasVnics { name, vnics }.into());
+        }
+        let flows = self.index.flows_on(name).filter(|flow| stays("flow", flow));
+        match list(flows) {
+            Some(flows) => {
+                let name = name.clone();
+                Err(Fault::HasFlows { name, flows }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether the name of a part that is new is free. Nothing is begun before: so what there is of
