@@ -97,6 +97,14 @@ impl Error {
         Error::new(Kind::Failed, sentence)
     }
 
+    /// A property of a switch is wrong, which is a field of its own.
+    pub fn of_switch(error: switch::properties::PropertyError) -> Error {
+        Error {
+            field: error.property().map(str::to_string),
+            ..Error::invalid(error)
+        }
+    }
+
     /// The same with another sentence around it.
     pub fn within(self, sentence: impl FnOnce(&str) -> String) -> Error {
         Error {
@@ -347,8 +355,10 @@ impl From<switch::links::LinkError> for Error {
 
 impl From<switch::properties::PropertyError> for Error {
     fn from(error: switch::properties::PropertyError) -> Error {
+        let name = error.property();
+        let field = name.map_or_else(|| "properties".into(), |name| format!("properties.{name}"));
         Error {
-            field: Some("properties".into()),
+            field: Some(field),
             ..Error::invalid(error)
         }
     }

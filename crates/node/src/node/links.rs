@@ -58,7 +58,7 @@ impl Resource for Link {
             }
             .into());
         }
-        spec.properties.check()?;
+        spec.properties.check().map_err(Error::of_switch)?;
         if spec.port != is.port {
             node.set_link(name, &spec.port)?;
         }
@@ -140,7 +140,7 @@ impl Node {
         self.check_not_attached(name)?;
         self.check_free(name)?;
         spec.port.check(MTU, &cpus_here())?;
-        spec.properties.check()?;
+        spec.properties.check().map_err(Error::of_switch)?;
         self.need_switch()?;
         self.check_lanes(&spec.port)?;
         let change = self.store.change()?;

@@ -5,7 +5,7 @@ use switch::lookup::FlowDefault;
 use super::Node;
 use super::links::{MTU, next_domain};
 use super::resource::Resource;
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::model::{Class, Link, LinkRecord, Object, Stub, check_name, check_stub_mtu};
 
 impl Resource for Stub {
@@ -60,7 +60,7 @@ impl Node {
         self.check_free(name)?;
         let mtu = spec.mtu.unwrap_or(MTU);
         check_stub_mtu(mtu)?;
-        spec.properties.check()?;
+        spec.properties.check().map_err(Error::of_switch)?;
         let change = self.store.change()?;
         let link = LinkRecord {
             name: name.into(),

@@ -6,7 +6,7 @@ use switch::properties::{DomainProperties, LookupKind};
 use super::Node;
 use super::resource::Resource;
 use crate::check;
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::model::{Address, Class, LinkRecord, Object, SwitchFunction, SwitchStatus, action_text};
 
 impl Resource for SwitchFunction {
@@ -65,7 +65,7 @@ impl Node {
 
     /// Has a link's switch work by these properties.
     pub(super) fn set_domain(&mut self, name: &str, properties: &DomainProperties) -> Result<()> {
-        properties.check()?;
+        properties.check().map_err(Error::of_switch)?;
         self.need_switch()?;
         let mut link = self.find_link(name)?;
         let old = std::mem::replace(&mut link.properties, properties.clone());

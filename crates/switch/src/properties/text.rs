@@ -38,6 +38,14 @@ pub enum PropertyError {
 }
 
 impl PropertyError {
+    /// The property whose value is wrong, if it is one's.
+    pub fn property(&self) -> Option<&str> {
+        match self {
+            PropertyError::Value { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     pub(super) fn value(name: &str, value: impl ToString, must: impl Into<String>) -> Self {
         PropertyError::invalid(name, value, Invalid::new(must))
     }
