@@ -5,8 +5,9 @@ use crate::rates::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
 ///
-/// A token bucket keeps the rate. It holds the packets of 10 ms, two at least, which are caught up
-/// after a delay.
+/// A token bucket keeps the rate. It holds the packets of 10 ms, two at least: so many are made at
+/// once when it starts, and can be caught up after a delay. With BANDWIDTH it holds two packets for
+/// each byte of LENGTH at least.
 ///
 /// # Example
 /// ```click
@@ -153,7 +154,11 @@ impl Element for RatedSource {
             let length = self.template.len().max(1) as u64;
             self.rate = u32::try_from(bandwidth / length).unwrap_or(u32::MAX);
         }
-        self.bucket.assign(self.rate.into(), burst(self.rate));
+        let mut capacity = burst(self.rate);
+        if matches!(self.bandwidth, Some(Bandwidth(1..))) {
+            capacity = capacity.max(2 * u64::try_from(self.payload.length).unwrap_or(0));
+        }
+        self.bucket.assign(self.rate.into(), capacity);
         Ok(())
     }
 
@@ -163,7 +168,6 @@ impl Element for RatedSource {
             cx.schedule(task);
             (self.task, self.timer) = (Some(task), Some(cx.timer()));
         }
-        self.bucket.set(1);
         Ok(())
     }
 
@@ -219,7 +223,7 @@ mod tests {
             let mut rig = Rig::with_batch(&config, batch);
             rig.advance(3 * SECOND);
             let count: u64 = rig.read("s.count").parse().unwrap();
-            prop_assert!(count.abs_diff(3 * rate) <= 1 + 3 * rate / 100, "{count}");
+            prop_assert!(count.abs_diff(3 * rate) <= 2 + 3 * rate / 100, "{count}");
         }
     }
 
@@ -228,10 +232,28 @@ mod tests {
         let mut rig = Rig::new("s :: RatedSource(RATE 10) -> c :: Collect;");
         rig.run();
         assert_eq!(rig.read("s.scheduled"), "false");
-        assert_eq!(rig.collected("c").len(), 1);
+        assert_eq!(rig.collected("c").len(), 2);
         rig.advance(SECOND / 2);
         let times: alloc::vec::Vec<_> = rig.collected("c").iter().map(|p| p.timestamp()).collect();
         assert_eq!(times.len(), 4, "{times:?}");
+    }
+
+    #[test]
+    fn it_starts_with_a_burst() {
+        for (arguments, burst) in [
+            ("RATE 1", 2),
+            ("RATE 199", 2),
+            ("RATE 1000", 10),
+            ("RATE 1000, LIMIT 4", 4),
+            ("LENGTH 125, BANDWIDTH 1Mbps", 250),
+        ] {
+            for batch in [1, 64] {
+                let config = format!("s :: RatedSource({arguments}) -> Discard;");
+                let mut rig = Rig::with_batch(&config, batch);
+                rig.run();
+                assert_eq!(rig.read("s.count"), burst.to_string(), "{arguments}");
+            }
+        }
     }
 
     #[test]
@@ -261,7 +283,7 @@ mod tests {
     #[test]
     fn it_can_be_pulled_from() {
         let mut rig = Rig::new("s :: RatedSource(RATE 100) -> p :: Puller;");
-        assert_eq!(rig.pull("p", 9).len(), 1);
+        assert_eq!(rig.pull("p", 9).len(), 2);
         assert!(rig.pull("p", 9).is_empty());
         rig.advance(SECOND);
         assert_eq!(rig.pull("p", 9).len(), 2);
