@@ -35,7 +35,6 @@ mod tests {
     #[test]
     fn eight_packets_leave_at_once() {
         let mut rig = Rig::new("i :: Inject -> Queue -> Burster(20ms) -> c :: Collect;");
-        rig.run();
         for _ in 0..10 {
             rig.push("i", &[1]);
         }

@@ -311,7 +311,8 @@ impl Storage for QueueStorage {
 impl Element for QueueStorage {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.sleep != Sleep::Never {
-            self.nonempty = Some(cx.signal(Notice::Empty, false));
+            // It is not known to be empty before it was pulled from.
+            self.nonempty = Some(cx.signal(Notice::Empty, true));
         }
         if self.tells_full {
             self.nonfull = Some(cx.signal(Notice::Full, true));

@@ -3,8 +3,8 @@ use crate::prelude::*;
 
 /// Pulls packets at every interval, BURST at most, and pushes them on.
 ///
-/// When there was nothing to pull, the next packet leaves at once, and intervals are counted from
-/// then. After a pause of more than a second in which the router did not run, what was missed is
+/// When ten pulls in a row found nothing in the queue before it, the next packet leaves at once, and
+/// intervals are counted from then. After a pause of more than a second in which the router did not run, what was missed is
 /// not made up for.
 ///
 /// # Example
@@ -68,6 +68,8 @@ mod tests {
             let config = format!("i :: Inject -> Queue -> t :: {class} -> c :: Collect;");
             let mut rig = Rig::new(&config);
             rig.run();
+            // Idle for so long that it waits for packets.
+            rig.advance(400 * MS);
             for _ in 0..20 {
                 rig.push("i", &[1]);
             }
@@ -80,6 +82,20 @@ mod tests {
                 rig.advance(1);
             }
             assert_eq!(left, [burst, burst, burst.min(20 - 2 * burst)], "{class}");
+        }
+    }
+
+    #[test]
+    fn the_first_packet_waits_for_an_interval() {
+        for class in ["TimedUnqueue(20ms)", "Burster(20ms)"] {
+            let config = format!("i :: Inject -> Queue -> {class} -> c :: Collect;");
+            let mut rig = Rig::new(&config);
+            rig.run();
+            rig.push("i", &[1]);
+            rig.advance(20 * MS - 1);
+            assert!(rig.collected("c").is_empty(), "{class}");
+            rig.advance(1);
+            assert_eq!(rig.data("c"), [[1]], "{class}");
         }
     }
 

@@ -49,6 +49,10 @@ mod tests {
     fn signals_are_shown_as_they_change() {
         let config = "i :: Inject -> NotifierQueue -> n :: NotifierDebug -> p :: Puller;";
         let mut rig = Rig::new(config);
+        assert_eq!(rig.read("n.signal"), "empty.0/1:1*");
+        for _ in 0..10 {
+            assert!(rig.pull("p", 1).is_empty());
+        }
         assert_eq!(rig.read("n.signal"), "empty.0/1:0");
         rig.push("i", &[1]);
         assert_eq!(rig.read("n.signal"), "empty.0/1:1*");
@@ -61,7 +65,10 @@ mod tests {
         let queues = queues.collect::<std::string::String>();
         let config = "s :: RoundRobinSched -> n :: NotifierDebug -> p :: Puller;";
         let mut rig = Rig::new(&[config, &queues].concat());
-        assert_eq!(rig.read("n.signal"), "empty.0/ffffffff:0+empty.1/ff:0");
+        assert_eq!(
+            rig.read("n.signal"),
+            "empty.0/ffffffff:ffffffff*+empty.1/ff:ff*"
+        );
         let mut rig = Rig::new(
             "i :: Inject -> n :: NotifierDebug -> Queue(1) -> m :: NotifierDebug -> Idle;
             Idle -> k :: NotifierDebug -> p :: Puller; InfiniteSource -> b :: NotifierDebug -> Discard;",
