@@ -8,6 +8,8 @@ const HZ: u64 = 1000;
 const STABILITY: u32 = 4;
 /// Averages carry ten binary digits after the point.
 const SCALE: u32 = 10;
+/// After so many epochs without events the average is 0: rounding would keep it above.
+const SILENT: u64 = 100;
 
 /// An average of events for each epoch, with [`SCALE`] binary digits after the point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,8 +59,11 @@ impl Rate {
         if self.epoch != 0 {
             // The epoch that ended counts; the ones since then had no events.
             self.average(self.total << SCALE);
-            let silent = (epoch - self.epoch - 1).min(512);
-            for _ in 0..silent {
+            let silent = epoch - self.epoch - 1;
+            if silent >= SILENT {
+                self.scaled = 0;
+            }
+            for _ in 0..silent.min(SILENT) {
                 self.average(0);
             }
         }
@@ -89,5 +94,27 @@ impl Rate {
     #[inline]
     pub fn level(&self) -> Level {
         Level(self.scaled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn burst() -> Rate {
+        let mut rate = Rate::default();
+        rate.update(Steady(1000 * MS), 9);
+        rate
+    }
+
+    #[test]
+    fn an_idle_rate_falls_to_0() {
+        let mut rate = burst();
+        assert_eq!(rate.at(Steady(1001 * MS)).unparse(1), "562.5");
+        assert_eq!(rate.at(Steady(1101 * MS)).unparse(1), "7.8125");
+        assert_eq!(rate.at(Steady(1202 * MS)).unparse(1), "0");
+        assert_eq!(burst().at(Steady(1300 * MS)).unparse(1), "0");
     }
 }
