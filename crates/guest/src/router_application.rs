@@ -183,7 +183,7 @@ impl RouterApplication {
         verb: &str,
     ) -> Answer {
         match error {
-            HandlerError::Failed(reason) => Answer::refused(status::FAILED, reason),
+            HandlerError::Failed(failure) => Answer::refused(status::FAILED, failure.text),
             HandlerError::Unknown => match self.router.handler(element, name) {
                 None => Answer::refused(status::NO_HANDLER, format!("no handler named ‘{name}’")),
                 Some(_) => Answer::refused(

@@ -1,6 +1,7 @@
 //! Handlers: named values of an element that users read and write while packets flow.
 
 use alloc::borrow::Cow;
+use core::fmt;
 
 use crate::prelude::*;
 
@@ -166,12 +167,52 @@ impl HandlerList {
 pub enum HandlerError {
     /// The element has no such handler.
     Unknown,
-    /// The handler said no; the text says why.
-    Failed(String),
+    /// The handler refused.
+    Failed(Failure),
+}
+
+impl HandlerError {
+    /// The handler refused; the text is for users.
+    pub fn failed(kind: FailureKind, text: impl Into<String>) -> HandlerError {
+        let text = text.into();
+        HandlerError::Failed(Failure { kind, text })
+    }
+}
+
+/// What a handler that refused says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The kind of failure.
+    pub kind: FailureKind,
+    /// What was wrong.
+    pub text: String,
+}
+
+/// The kinds of failure that `$?` tells apart in a script, by the numbers that Click's handlers
+/// return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum FailureKind {
+    /// The value is not one of the handler's: EINVAL.
+    Invalid = -22,
+    /// What is to be added exists: EEXIST.
+    Exists = -17,
+    /// There is no memory: ENOMEM.
+    NoMemory = -12,
+    /// What is to be removed does not exist: ENOENT.
+    Missing = -2,
+    /// The value cannot be read as arguments, or a script ended with an error.
+    Failed = -1,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl<T: Into<String>> From<T> for HandlerError {
     fn from(text: T) -> HandlerError {
-        HandlerError::Failed(text.into())
+        HandlerError::failed(FailureKind::Invalid, text)
     }
 }

@@ -54,7 +54,7 @@ pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::graph::{ElementInfo, Graph};
 pub use engine::library::Library;
 pub use engine::{Cx, VERSION, ports};
-pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+pub use handler::{Failure, FailureKind, HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 pub use llrpc::Llrpc;
 pub use random::Random;
 pub use router::{Kept, Refused, Router, Status};

@@ -194,7 +194,10 @@ mod tests {
             ("0".into(), "0".into())
         );
         let error = rig.try_write("t.insert", "1.0.0.2").unwrap_err();
-        assert_eq!(error, "ETH: required argument missing".into());
+        assert_eq!(
+            error,
+            HandlerError::failed(FailureKind::Failed, "ETH: required argument missing")
+        );
     }
 
     #[test]

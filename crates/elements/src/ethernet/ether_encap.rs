@@ -99,7 +99,10 @@ mod tests {
         rig.push("i", &[]);
         assert_eq!(rig.data("c")[0][..6], [3; 6]);
         let error = rig.try_write("e.src", "zork").unwrap_err();
-        assert_eq!(error, "SRC: parse error".into());
+        assert_eq!(
+            error,
+            HandlerError::failed(FailureKind::Failed, "SRC: parse error")
+        );
         rig.write("e.config", "1, 0:0:0:0:0:9, 3:3:3:3:3:3");
         assert_eq!(rig.read("e.src"), "00-00-00-00-00-09");
     }

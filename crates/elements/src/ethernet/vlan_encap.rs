@@ -152,7 +152,13 @@ pub(super) mod tests {
             "VLAN_ID 5, VLAN_PCP 1, ETHERTYPE 0x88a8"
         );
         let error = rig.try_write("e.vlan_id", "4096").unwrap_err();
-        assert_eq!(error, "VLAN_ID: out of range, bound 4095".into());
+        assert_eq!(
+            error,
+            router::HandlerError::failed(
+                router::FailureKind::Failed,
+                "VLAN_ID: out of range, bound 4095"
+            )
+        );
     }
 
     #[test]

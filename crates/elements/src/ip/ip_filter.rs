@@ -140,7 +140,10 @@ mod tests {
         push(&mut rig, &packets());
         assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 2));
         let error = rig.try_write("f.config", "permit udp").unwrap_err();
-        assert_eq!(error, "pattern 0: unknown slot ID 'permit'".into());
+        assert_eq!(
+            error,
+            HandlerError::failed(FailureKind::Failed, "pattern 0: unknown slot ID 'permit'")
+        );
         assert_eq!(rig.read("f.config"), "allow udp, 1 all");
     }
 

@@ -85,10 +85,9 @@ pub(super) mod tests {
             (output(&mut rig, 0, 0), rig.read("b.thresh")),
             (1, "-1".into())
         );
-        assert_eq!(
-            rig.try_write("b.thresh", "1, 2"),
-            Err("expecting one integer".into())
-        );
-        assert_eq!(rig.try_write("b.thresh", "x"), Err("not an integer".into()));
+        for (value, text) in [("1, 2", "expecting one integer"), ("x", "not an integer")] {
+            let refused = router::HandlerError::failed(router::FailureKind::Failed, text);
+            assert_eq!(rig.try_write("b.thresh", value), Err(refused));
+        }
     }
 }

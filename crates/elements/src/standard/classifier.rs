@@ -142,7 +142,10 @@ mod tests {
         assert_eq!(rig.data("b"), [[6]]);
         assert_eq!(rig.read("c.config"), "0/05, 0/06, 0/07");
         let error = rig.try_write("c.config", "0/05, x, 0/07").unwrap_err();
-        assert_eq!(error, "pattern 1: expected a digit".into());
+        assert_eq!(
+            error,
+            HandlerError::failed(FailureKind::Failed, "pattern 1: expected a digit")
+        );
         rig.push("i", &[6]);
         assert_eq!(
             rig.data("b"),

@@ -7,7 +7,7 @@ use core::fmt::Write;
 use super::graph::Graph;
 use super::{Cx, Engine};
 use crate::args::{Args, Elements, Message, Severity};
-use crate::handler::HandlerError;
+use crate::handler::{FailureKind, HandlerError};
 use crate::prelude::*;
 
 impl Engine {
@@ -28,7 +28,7 @@ impl Engine {
                 let former = self.config(id).to_string();
                 self.with_change(id, |engine| engine.configure(id, &former));
             }
-            return Err(HandlerError::Failed(errors.join("\n")));
+            return Err(HandlerError::failed(FailureKind::Failed, errors.join("\n")));
         }
         self.elements.set_config(id, config.to_string());
         self.warn(id, &messages);

@@ -84,7 +84,7 @@ impl Engine {
         {
             let name = self.handler_name(element, name);
             let text = alloc::format!("read handler ‘{name}’ does not take parameters");
-            return Err(HandlerError::Failed(text));
+            return Err(text.into());
         }
         let alone =
             element.is_some_and(|id| !self.threads.is_elsewhere(id)) && parameter.is_empty();

@@ -94,7 +94,7 @@ impl Driver {
         let mut diagnostics = Diagnostics::new();
         let source = Source::expression(text.as_bytes().to_vec())?;
         let Some(router) = self.router(&source, true, &mut diagnostics) else {
-            return Err(HandlerError::Failed(diagnostics.to_string()));
+            return Err(diagnostics.to_string().into());
         };
         let next = self.next.lock();
         let former = next.unwrap_or_else(PoisonError::into_inner).replace(router);

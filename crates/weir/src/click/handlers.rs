@@ -148,7 +148,7 @@ fn read_call(router: &mut Router, call: &str) -> Result<String, String> {
     }
     match router.read(element, handler, parameter) {
         Ok(text) => Ok(text),
-        Err(router::HandlerError::Failed(text)) => Err(text),
+        Err(router::HandlerError::Failed(failure)) => Err(failure.text),
         Err(router::HandlerError::Unknown) => Err(format!("no ‘{full}’ read handler")),
     }
 }

@@ -204,7 +204,14 @@ impl RouteLookup {
             }),
             Command::Remove => self.table.remove(&route).map(Undo::Add),
         };
-        done.map_err(|refused| reason(refused, &route).into())
+        done.map_err(|refused| {
+            let kind = match refused {
+                Refused::Exists(_) => FailureKind::Exists,
+                Refused::Missing => FailureKind::Missing,
+                Refused::NoMemory => FailureKind::NoMemory,
+            };
+            HandlerError::failed(kind, reason(refused, &route))
+        })
     }
 
     /// Runs the commands in `text`, one a line: all of them, or if one fails none.

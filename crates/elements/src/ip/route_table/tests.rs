@@ -90,7 +90,7 @@ fn routes_come_and_go_by_handlers() {
 fn refusals_are_in_clicks_words() {
     let mut rig = rig("RadixIPLookup", "1.0.0.0/8 4.0.0.4 0");
     let refused = |rig: &mut Rig, handler: &str, value: &str| match rig.try_write(handler, value) {
-        Err(router::HandlerError::Failed(text)) => text,
+        Err(router::HandlerError::Failed(failure)) => failure.text,
         other => panic!("{other:?}"),
     };
     for (handler, value, text) in [

@@ -7,9 +7,6 @@ use super::machine::ScriptMachine;
 use super::output::PrintOutput;
 use crate::prelude::*;
 
-/// What `$?` is after a write that failed: C's `-EINVAL`.
-const FAILED: i32 = -22;
-
 impl ScriptMachine {
     /// `print` and its like.
     pub fn print(
@@ -78,9 +75,12 @@ impl ScriptMachine {
         } else {
             call.write(cx)
         };
-        self.status = 0;
+        self.status = match &written {
+            Ok(()) => 0,
+            Err(HandlerError::Failed(failure)) => failure.kind as i32,
+            Err(HandlerError::Unknown) => FailureKind::Invalid as i32,
+        };
         if let Err(error) = written {
-            self.status = FAILED;
             report(cx, &call, error, errors);
         }
     }
@@ -158,8 +158,8 @@ fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors
         format!(" {}", call.value)
     };
     let text = match error {
-        HandlerError::Failed(text) if text.is_empty() => return,
-        HandlerError::Failed(text) => text,
+        HandlerError::Failed(failure) if failure.text.is_empty() => return,
+        HandlerError::Failed(failure) => failure.text,
         HandlerError::Unknown => "there is no such handler".to_string(),
     };
     let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();

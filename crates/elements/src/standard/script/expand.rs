@@ -26,8 +26,8 @@ impl Lookup for Expander<'_, '_> {
             .find(self.cx, reference.name, HandlerFlags::READ);
         let value = call.and_then(|call| match self.machine.read_call(self.cx, &call) {
             Ok(value) => Ok(Some(value)),
-            Err(HandlerError::Failed(text)) => {
-                self.errors.error(self.cx, &text);
+            Err(HandlerError::Failed(failure)) => {
+                self.errors.error(self.cx, &failure.text);
                 self.failed = true;
                 Ok(Some(String::new()))
             }

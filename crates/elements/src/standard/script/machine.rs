@@ -204,11 +204,15 @@ impl ScriptMachine {
         }
         (self.handler, self.writing) = (outer, outer_writing);
         let returned = self.returned().map(String::from).unwrap_or_default();
+        let reason = match self.ending() {
+            Some(Ending::Error { .. }) => FailureKind::Failed,
+            _ => FailureKind::Invalid,
+        };
         match (self.ending(), errors) {
             (_, Errors::Caller(lines)) if !lines.is_empty() => {
-                Err(HandlerError::Failed(lines.join("\n")))
+                Err(HandlerError::failed(reason, lines.join("\n")))
             }
-            (Some(Ending::Error { .. }), _) => Err(HandlerError::Failed(String::new())),
+            (Some(Ending::Error { .. }), _) => Err(HandlerError::failed(reason, "")),
             _ => Ok(returned),
         }
     }

@@ -33,7 +33,8 @@ pub use signal::is_taken as takes_signal;
 ///
 /// Variables that a script finds set:
 /// - `$args`, `$1`, `$2`, `$#`: the value that `run` was called with, its words, and their number.
-/// - `$?`: the result of the last write: 0 on success. `$$`: the process.
+/// - `$?`: the result of the last write: 0 on success, -17 if what was to be added exists, -2 if what
+///   was to be removed does not, -1 or -22 if the value is wrong. `$$`: the process.
 /// - `$input`: the input that a packet came by. `$0`, `$write`: the handler that was called, and
 ///   whether it was written.
 ///

@@ -149,8 +149,9 @@ fn passive_scripts_return_values() {
     let id = rig.router.find("s");
     assert_eq!(rig.router.read(id, "run", "a").as_deref(), Ok("one"));
     assert_eq!(rig.router.read(id, "run", "a b").as_deref(), Ok("b a"));
-    assert_eq!(rig.try_read("e.run"), Err("wrong".into()));
-    assert_eq!(rig.try_write("e.run", ""), Err("wrong".into()));
+    let wrong = || HandlerError::failed(FailureKind::Failed, "wrong");
+    assert_eq!(rig.try_read("e.run"), Err(wrong()));
+    assert_eq!(rig.try_write("e.run", ""), Err(wrong()));
     rig.advance(1000 * MS);
     assert_eq!(text(&mut rig), "1\n");
 }
@@ -400,6 +401,32 @@ fn calls_that_go_wrong_are_reported_where_they_were_made() {
         While calling 'w.switch x':|\n    Switch output must be integer|\n-22\n  \
         no 'c.nosuch' read handler|\n$(c.nosuch)";
     assert_eq!(printed.replace(['‘', '’'], "'"), format!("{expected}|\n"));
+}
+
+#[test]
+fn the_status_says_why_a_write_failed() {
+    let mut rig = Rig::new(
+        "r :: RadixIPLookup(1.0.0.0/8 0) -> Discard; Idle -> r; w :: Switch; Idle -> w -> Idle;
+         q :: Queue; Idle -> q -> Idle; e :: Script(TYPE PASSIVE, error wrong);
+         d :: RED(1, 2, 0.5); Idle -> d -> Queue -> Idle; s :: Script(TYPE PASSIVE, export status 1, write $args, set status $?);",
+    );
+    let id = rig.router.find("s");
+    for (write, status) in [
+        ("r.add 1.0.0.0/8 0", "-17"),
+        ("r.remove 2.0.0.0/8", "-2"),
+        ("r.add wrong", "-22"),
+        ("r.ctrl remove 2.0.0.0/8", "-2"),
+        ("r.add 2.0.0.0/8 0", "0"),
+        ("w.switch x", "-22"),
+        ("q.capacity x", "-1"),
+        ("d.config 1, x, 0.5", "-1"),
+        ("d.config 3, 2, 0.5", "-1"),
+        ("e.run", "-1"),
+        ("r.remove 2.0.0.0/8", "0"),
+    ] {
+        let _ = rig.router.write(id, "run", write);
+        assert_eq!(rig.read("s.status"), status, "{write}");
+    }
 }
 
 proptest! {

@@ -19,7 +19,7 @@ impl Reach<'_, '_> {
 fn words(error: HandlerError) -> String {
     match error {
         // The protocol is ASCII.
-        HandlerError::Failed(text) => text.replace(['‘', '’'], "'"),
+        HandlerError::Failed(failure) => failure.text.replace(['‘', '’'], "'"),
         HandlerError::Unknown => "no such handler".to_string(),
     }
 }
@@ -80,7 +80,7 @@ impl Target for Reach<'_, '_> {
         let element = handler.0.filter(|_| self.element.proxy.is_none());
         let made = self.cx.llrpc(element.ok_or_else(refused)?, call, data);
         made.map_err(|error| match error {
-            HandlerError::Failed(text) => text,
+            HandlerError::Failed(failure) => failure.text,
             HandlerError::Unknown => refused(),
         })
     }

@@ -16,7 +16,7 @@ use super::{Class, Element};
 use crate::args::read::Read;
 use crate::args::{Args, Failed, NoElements, Parser, Timestamp, unparse};
 use crate::engine::Cx;
-use crate::handler::{HandlerError, HandlerList};
+use crate::handler::{FailureKind, HandlerError, HandlerList};
 use crate::prelude::*;
 
 /// An element of any class, as the engine holds it.
@@ -276,7 +276,7 @@ pub fn parse_value<T>(
             "" => line.to_string(),
             _ => format!("{keyword}: {line}"),
         });
-        HandlerError::Failed(lines.collect::<Vec<_>>().join("\n"))
+        HandlerError::failed(FailureKind::Failed, lines.collect::<Vec<_>>().join("\n"))
     })
 }
 
@@ -291,7 +291,7 @@ pub fn parse_words(
     read(&mut args).map_err(|Failed| {
         let errors = args.take_errors();
         let lines: Vec<String> = errors.into_iter().map(|error| error.text).collect();
-        HandlerError::Failed(lines.join("\n"))
+        HandlerError::failed(FailureKind::Failed, lines.join("\n"))
     })
 }
 
