@@ -11,12 +11,15 @@ use crate::prelude::*;
 /// # See also
 /// RatedSource, TimedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers)]
+#[element(ports = "0/1", processing = "a", live, handlers)]
 pub struct InfiniteSource {
     #[flatten]
     payload: SourceData,
     #[flatten]
     pace: SourcePace,
+    /// The same as LENGTH.
+    #[arg]
+    datasize: Option<i32>,
     template: PacketTemplate,
 }
 
@@ -36,7 +39,7 @@ impl InfiniteSource {
 #[handlers]
 impl InfiniteSource {
     /// The argument DATA.
-    #[write]
+    #[write(raw)]
     fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
         self.payload.data = value.as_bytes().to_vec();
         self.make_template();
@@ -44,17 +47,38 @@ impl InfiniteSource {
     }
 
     /// The argument LENGTH.
-    #[write(error = "length must be integer")]
+    #[write(alias = "datasize", error = "length must be integer")]
     fn write_length(&mut self, cx: &mut Cx<'_>, length: i32) -> Result<(), &'static str> {
         self.payload.set_length(length)?;
         self.make_template();
         self.pace.wake(cx);
         Ok(())
     }
+
+    /// The argument LENGTH.
+    #[read(calm, deprecated)]
+    fn read_datasize(&self) -> i32 {
+        self.payload.length
+    }
+
+    /// The argument BURST.
+    #[read(calm, deprecated)]
+    fn read_burstsize(&self) -> i32 {
+        self.pace.burst
+    }
+
+    /// The argument BURST.
+    #[write(deprecated)]
+    fn write_burstsize(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
+        self.pace.write_burst(cx, value)
+    }
 }
 
 impl Element for InfiniteSource {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if let Some(length) = self.datasize {
+            self.payload.length = length;
+        }
         self.pace.configured(cx, args)?;
         self.payload.check(args)?;
         self.make_template();
@@ -128,6 +152,51 @@ mod tests {
         rig.write("s.reset", "");
         rig.run();
         assert_eq!(rig.data("c"), [b"x"]);
+    }
+
+    #[test]
+    fn old_names_of_arguments_and_handlers_remain() {
+        let mut rig = Rig::new("s :: InfiniteSource(DATASIZE 7, LIMIT 1) -> c :: Collect;");
+        rig.run();
+        assert_eq!(rig.data("c")[0].len(), 7);
+        rig.write("s.datasize", "9");
+        rig.write("s.burstsize", "3");
+        for (name, value) in [
+            ("s.length", "9"),
+            ("s.datasize", "9"),
+            ("s.burst", "3"),
+            ("s.burstsize", "3"),
+        ] {
+            assert_eq!(rig.read(name), value, "{name}");
+        }
+        assert!(rig.try_write("s.burstsize", "0").is_err());
+        let handlers = rig.read("s.handlers");
+        assert!(handlers.contains("datasize\trw.D\n"), "{handlers}");
+        assert!(handlers.contains("burstsize\trw.D\n"), "{handlers}");
+        assert!(handlers.contains("\ndata\trw%.\n"), "{handlers}");
+    }
+
+    #[test]
+    fn its_configuration_can_be_written() {
+        for source in ["InfiniteSource(DATA x, LIMIT 9)", "RandomSource(3, 9)"] {
+            let config = format!("s :: {source} -> c :: Collect;");
+            let mut rig = Rig::new(&config);
+            assert!(rig.read("s.handlers").contains("config\trw"), "{source}");
+            rig.run();
+            assert_eq!(rig.collected("c").len(), 9);
+            let first = if source.starts_with('I') { "yz" } else { "2" };
+            rig.write(
+                "s.config",
+                &format!("{first}, LIMIT 4, ACTIVE false, STOP true"),
+            );
+            assert_eq!(rig.read("s.count"), "0");
+            rig.write("s.active", "true");
+            assert_eq!(rig.run(), router::Status::Stopped);
+            let data = rig.data("c");
+            assert_eq!((data.len(), data[0].len()), (4, 2), "{source}");
+            let errors = rig.try_write("s.config", &format!("{first}, BURST 0"));
+            assert!(errors.is_err(), "{source}");
+        }
     }
 
     #[test]

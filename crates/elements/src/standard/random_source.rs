@@ -11,10 +11,10 @@ use crate::prelude::*;
 /// # See also
 /// InfiniteSource, RatedSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers)]
+#[element(ports = "0/1", processing = "a", live, handlers)]
 pub struct RandomSource {
     /// Length of each packet, 0 to 65535 bytes.
-    #[arg(mandatory, read)]
+    #[arg(mandatory, read, calm)]
     length: i32,
     #[flatten]
     pace: SourcePace,

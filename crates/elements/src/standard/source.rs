@@ -24,7 +24,7 @@ const LENGTH_MAX: i32 = 65535;
 #[derive(Component)]
 pub struct SourceData {
     /// The data of each packet; 64 bytes or more if not given.
-    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy)]
+    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy, calm)]
     pub data: Vec<u8>,
     /// Length of each packet, in bytes, 65535 at most; DATA is cut or repeated to fit. The length
     /// of DATA if negative.
@@ -66,12 +66,12 @@ impl SourceData {
 #[component(handlers, task(when = self.task.is_some()))]
 pub struct SourcePace {
     /// Packets after which it stops; no limit if negative.
-    #[arg(positional, default_text = "-1", read, write, then = wake,
+    #[arg(positional, default_text = "-1", read, write, calm, then = wake,
         error = "limit parameter must be integer")]
     limit: Limit,
     /// Packets each time it is scheduled.
-    #[arg(positional, default = 1, read)]
-    burst: i32,
+    #[arg(positional, default = 1, read, calm)]
+    pub burst: i32,
     /// Whether it makes packets.
     #[arg(positional, default = true, read, write, checkbox, then = wake,
         error = "active parameter must be boolean")]
@@ -102,7 +102,7 @@ pub struct SourcePace {
 impl SourcePace {
     /// The argument BURST.
     #[write]
-    fn write_burst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
+    pub fn write_burst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
         let burst = cx.names().parse(value).ok().filter(|burst| *burst >= 1);
         self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
         self.wake(cx);
@@ -126,7 +126,13 @@ impl SourcePace {
         if self.stop && !self.end_call.is_empty() {
             return Err(args.fail("END_CALL and STOP are mutually exclusive"));
         }
-        self.nonempty = Some(cx.signal(Notice::Empty, true));
+        (self.count, self.left) = (0, 0);
+        if self.nonempty.is_none() {
+            self.nonempty = Some(cx.signal(Notice::Empty, true));
+        } else {
+            // The router runs.
+            self.find_end(cx).map_err(|error| args.fail(error))?;
+        }
         Ok(())
     }
 
@@ -137,10 +143,16 @@ impl SourcePace {
             self.nonfull = cx.downstream_signal(0, Some(task));
             cx.schedule(task);
         }
+        self.find_end(cx).map_err(|error| cx.error(error))
+    }
+
+    /// Finds the handler that STOP or END_CALL names.
+    fn find_end(&mut self, cx: &Cx<'_>) -> Result<(), String> {
         let end = if self.stop { "stop" } else { &self.end_call };
-        if !end.is_empty() {
-            self.end = Some(Call::to_write(cx, end).map_err(|e| cx.error(e))?);
-        }
+        self.end = match end {
+            "" => None,
+            end => Some(Call::to_write(cx, end)?),
+        };
         Ok(())
     }
 
