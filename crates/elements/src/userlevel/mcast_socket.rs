@@ -237,7 +237,7 @@ impl Element for McastSocket {
         if let (Some(receiver), 1..) = (&self.receiver, cx.outputs()) {
             cx.watch(receiver.as_raw_fd(), true, false);
         }
-        self.outlet.initialize(cx);
+        self.outlet.initialize_with_task(cx);
         Ok(())
     }
 

@@ -205,7 +205,7 @@ impl Element for RawSocket {
         }
         self.socket = Some(socket);
         self.timer = Some(cx.timer());
-        self.outlet.initialize(cx);
+        self.outlet.initialize_with_task(cx);
         Ok(())
     }
 

@@ -384,7 +384,7 @@ impl Element for Socket {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.open(cx).map_err(|error| cx.error(error))?;
-        self.outlet.initialize(cx);
+        self.outlet.initialize_with_task(cx);
         self.watch(cx);
         Ok(())
     }

@@ -124,10 +124,12 @@ pub enum Sent {
 
 /// Pulls packets and keeps the one that waits for room.
 #[derive(Component)]
-#[component(task(schedule, when = self.pulls()))]
+#[component(task(when = self.task.is_some()))]
 pub struct Outlet {
     held: Option<Packet>,
     task: Option<TaskId>,
+    /// Input 0 is pull.
+    pulls: bool,
     signal: Signal,
 }
 
@@ -137,15 +139,16 @@ impl Outlet {
         if cx.inputs() == 0 || cx.input_is_push(0) {
             return;
         }
-        let task = cx.task();
+        let task = *self.task.get_or_insert_with(|| cx.task());
         cx.schedule(task);
-        self.task = Some(task);
+        self.pulls = true;
         self.signal = cx.upstream_signal(0, Some(task));
     }
 
-    /// Whether it pulls.
-    pub fn pulls(&self) -> bool {
-        self.task.is_some()
+    /// As [`initialize`](Self::initialize), of an element that has the task's handlers in any case.
+    pub fn initialize_with_task(&mut self, cx: &mut Cx<'_>) {
+        self.task = Some(cx.task());
+        self.initialize(cx);
     }
 
     /// Whether a packet waits for room.
@@ -155,7 +158,7 @@ impl Outlet {
 
     /// Tries again soon.
     pub fn wake(&self, cx: &mut Cx<'_>) {
-        if let Some(task) = self.task {
+        if let (Some(task), true) = (self.task, self.pulls) {
             cx.schedule(task);
         }
     }
