@@ -271,7 +271,8 @@ impl Engine {
 
 fn handlers_text<'s>(specs: impl Iterator<Item = &'s HandlerSpec>) -> String {
     let mut text = String::new();
-    for spec in specs {
+    let visible = specs.filter(|spec| !spec.flags.has(HandlerFlags::PRIVATE));
+    for spec in visible {
         let _ = writeln!(text, "{}\t{}", spec.name, spec.flags.letters());
     }
     text

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use super::Engine;
+use super::ports::{Processing, processing};
 use crate::prelude::*;
 
 impl Engine {
@@ -58,16 +59,24 @@ impl Engine {
         text
     }
 
-    /// An element's ports as Click's `ports` handler shows them.
+    /// An element's ports as Click's `ports` handler shows them; `~` marks those that could push as
+    /// well as pull.
     pub fn ports_text(&self, id: ElementId) -> String {
         let info = self.graph.info(id);
         let mut text = String::new();
-        let side = |text: &mut String, ports: &[bool], word: &str, input: bool| {
+        let (inputs, outputs) = (info.inputs.len(), info.outputs.len());
+        let (inputs, outputs) = processing(info.class.processing, inputs, outputs);
+        let side = |text: &mut String, ports: &[bool], codes: &[Processing], input: bool| {
+            let word = if input { "input" } else { "output" };
             let plural = if ports.len() == 1 { "" } else { "s" };
             let _ = writeln!(text, "{} {word}{plural}", ports.len());
-            for (port, push) in ports.iter().enumerate() {
+            for (port, (push, code)) in ports.iter().zip(codes).enumerate() {
                 let kind = if *push { "push" } else { "pull" };
-                let _ = write!(text, "{kind}\t-\t");
+                let agnostic = match code {
+                    Processing::Agnostic => "~",
+                    _ => "",
+                };
+                let _ = write!(text, "{kind}{agnostic}\t-\t");
                 let mut others: Vec<(ElementId, usize)> = if input {
                     self.graph.upstream(id, port).collect()
                 } else {
@@ -86,8 +95,8 @@ impl Engine {
                 text.push('\n');
             }
         };
-        side(&mut text, &info.inputs, "input", true);
-        side(&mut text, &info.outputs, "output", false);
+        side(&mut text, &info.inputs, &inputs, true);
+        side(&mut text, &info.outputs, &outputs, false);
         text
     }
 }
