@@ -82,7 +82,7 @@ pub(super) fn calculate(
         }
         "in" => {
             let wanted = config::unquote(words.next());
-            truth(words.any(|word| config::unquote(word) == wanted))
+            truth(!wanted.is_empty() && words.any(|word| config::unquote(word) == wanted))
         }
         "now" => Timestamp(cx.wall()).to_string(),
         "readable" => truth(words.all(|word| has(cx, word, HandlerFlags::READ, &own))),

@@ -1,4 +1,8 @@
-//! `sprintf` for scripts: C's conversions, less those for floating-point numbers and characters.
+//! `sprintf` for scripts, as Click's does it: C's conversions, less those for floating-point numbers
+//! and characters, and with some rules of Click's own.
+//!
+//! `*` is refused. `0` pads in spite of `-` or a precision. A sign is put before unsigned numbers,
+//! too. `#` puts a 0 before an octal number unless its second digit is one.
 
 use core::iter::Peekable;
 use core::str::Chars;
@@ -10,6 +14,9 @@ use crate::prelude::*;
 
 /// Widths and precisions beyond this are cut to it: a script may not fill the memory.
 const WIDEST: usize = 4096;
+/// The same for the widths of numbers, and for their precisions.
+const NUMBER_WIDEST: usize = 128;
+const DIGITS_MOST: usize = 124;
 
 /// One conversion: what stands between `%` and its letter.
 #[derive(Default)]
@@ -39,7 +46,7 @@ pub(super) fn sprintf(mut words: Words<'_>) -> Result<String, String> {
             result.push(letter);
             continue;
         }
-        let conversion = Conversion::parse(&mut letters, &mut words)?;
+        let conversion = Conversion::parse(&mut letters);
         let letter = letters.next().ok_or_else(syntax)?;
         result += &conversion.convert(letter, &mut words)?;
     }
@@ -49,21 +56,19 @@ pub(super) fn sprintf(mut words: Words<'_>) -> Result<String, String> {
     }
 }
 
-/// A number in the pattern, or for `*` the next word.
-fn number(letters: &mut Peekable<Chars<'_>>, words: &mut Words<'_>) -> Result<i32, String> {
-    if letters.next_if_eq(&'*').is_some() {
-        return words.parse();
-    }
-    let mut value = 0i32;
+/// A number in the pattern, if one stands there.
+fn number(letters: &mut Peekable<Chars<'_>>) -> Option<usize> {
+    let mut value = None;
     while let Some(digit) = letters.peek().and_then(|letter| letter.to_digit(10)) {
-        value = value.saturating_mul(10).saturating_add(digit as i32);
+        let more = value.unwrap_or(0usize).saturating_mul(10);
+        value = Some(more.saturating_add(digit as usize));
         letters.next();
     }
-    Ok(value)
+    value
 }
 
 impl Conversion {
-    fn parse(letters: &mut Peekable<Chars<'_>>, words: &mut Words<'_>) -> Result<Self, String> {
+    fn parse(letters: &mut Peekable<Chars<'_>>) -> Self {
         let mut conversion = Conversion::default();
         while let Some(flag) = letters.next_if(|letter| "0#- +".contains(*letter)) {
             match flag {
@@ -74,27 +79,24 @@ impl Conversion {
                 _ => conversion.plus = true,
             }
         }
-        let width = number(letters, words)?;
-        conversion.left |= width < 0;
-        conversion.width = (width.unsigned_abs() as usize).min(WIDEST);
+        conversion.width = number(letters).unwrap_or(0).min(WIDEST);
         if letters.next_if_eq(&'.').is_some() {
-            let precision = usize::try_from(number(letters, words)?).map_err(|_| syntax())?;
-            conversion.precision = Some(precision.min(WIDEST));
+            conversion.precision = number(letters).map(|most| most.min(WIDEST));
         }
         while let Some(size) = letters.next_if(|letter| "hlLq".contains(*letter)) {
             conversion.short = size == 'h';
         }
-        Ok(conversion)
+        conversion
     }
 
     fn convert(&self, letter: char, words: &mut Words<'_>) -> Result<String, String> {
         Ok(match letter {
-            '%' => "%".to_string(),
+            '%' => self.pad("%", self.width),
             's' => {
                 let bytes = config::string(words.next()).ok_or_else(syntax)?;
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 let most = self.precision.unwrap_or(usize::MAX);
-                self.pad("", &text.chars().take(most).collect::<String>(), false)
+                self.pad(&text.chars().take(most).collect::<String>(), self.width)
             }
             'd' | 'i' => {
                 let value: i64 = words.parse()?;
@@ -103,66 +105,58 @@ impl Conversion {
                 } else {
                     value
                 };
-                let sign = match value {
-                    ..0 => "-",
-                    _ if self.plus => "+",
-                    _ if self.space => " ",
-                    _ => "",
-                };
-                self.integer(sign, value.unsigned_abs().to_string())
+                self.number(value < 0, value.unsigned_abs(), letter)
             }
             'o' | 'x' | 'X' | 'u' => {
-                let value = unsigned(words)?;
+                let value: u64 = words.parse()?;
                 let value = if self.short { value & 0xffff } else { value };
-                let prefix = match letter {
-                    'x' if self.alternate && value > 0 => "0x",
-                    'X' if self.alternate && value > 0 => "0X",
-                    'o' if self.alternate => "0",
-                    _ => "",
-                };
-                let digits = match letter {
-                    'o' => format!("{value:o}"),
-                    'x' => format!("{value:x}"),
-                    'X' => format!("{value:X}"),
-                    _ => value.to_string(),
-                };
-                self.integer(prefix, digits)
+                self.number(false, value, letter)
             }
             _ => return Err(syntax()),
         })
     }
 
-    fn integer(&self, prefix: &str, digits: String) -> String {
-        let digits = match self.precision {
-            Some(least) => format!("{digits:0>least$}"),
-            None => digits,
+    /// A number: zeros, then what `#` puts before it, then its sign, then spaces.
+    fn number(&self, negative: bool, value: u64, letter: char) -> String {
+        let width = self.width.min(NUMBER_WIDEST);
+        let sign = match (negative, self.plus, self.space) {
+            (true, ..) => "-",
+            (_, true, _) => "+",
+            (.., true) => " ",
+            _ => "",
         };
-        self.pad(prefix, &digits, self.zero && self.precision.is_none())
+        let hexadecimal = match letter {
+            'x' if self.alternate && value > 0 => "0x",
+            'X' if self.alternate && value > 0 => "0X",
+            _ => "",
+        };
+        let digits = match letter {
+            'o' => format!("{value:o}"),
+            'x' => format!("{value:x}"),
+            'X' => format!("{value:X}"),
+            _ => value.to_string(),
+        };
+        let least = match self.precision {
+            Some(precision) => precision.min(DIGITS_MOST),
+            None if self.zero => width.saturating_sub(sign.len() + hexadecimal.len()),
+            None => 0,
+        };
+        let digits = format!("{digits:0>least$}");
+        let octal = match digits.as_bytes().get(1) {
+            Some(b'0') => "",
+            _ if self.alternate && letter == 'o' => "0",
+            _ => "",
+        };
+        self.pad(&format!("{sign}{hexadecimal}{octal}{digits}"), width)
     }
 
-    /// `prefix` and `body`, padded to the width: with zeros between them, or with spaces.
-    fn pad(&self, prefix: &str, body: &str, zeros: bool) -> String {
-        let width = self.width;
-        if zeros && !self.left {
-            let rest = width.saturating_sub(prefix.len());
-            return format!("{prefix}{body:0>rest$}");
-        }
-        let text = format!("{prefix}{body}");
-        if self.left {
-            format!("{text:<width$}")
-        } else {
-            format!("{text:>width$}")
+    fn pad(&self, text: &str, width: usize) -> String {
+        match (self.left, self.zero) {
+            (true, _) => format!("{text:<width$}"),
+            (_, true) => format!("{text:0>width$}"),
+            _ => format!("{text:>width$}"),
         }
     }
-}
-
-/// The next word as an unsigned number; a negative one counts as C converts it.
-fn unsigned(words: &mut Words<'_>) -> Result<u64, String> {
-    let word = words.next();
-    let context = Context::blank();
-    let signed = || context.parse::<i64>(word).map(|value| value as u64);
-    let value = context.parse::<u64>(word).or_else(|_| signed());
-    value.map_err(|_| syntax())
 }
 
 #[cfg(test)]
@@ -174,17 +168,32 @@ mod tests {
     }
 
     #[test]
-    fn conversions_are_as_in_c() {
+    fn conversions_are_as_in_click() {
         for (text, expected) in [
             ("\"%05x\" 127", "0007f"),
             ("\"%d|%i|%u\" -1 2 3", "-1|2|3"),
             ("\"%-5d|%5d|%+d|% d\" 3 4 5 6", "3    |    4|+5| 6"),
-            ("\"%#x %#X %#o %o\" 255 255 8 8", "0xff 0XFF 010 10"),
-            ("\"%08d\" -42", "-0000042"),
-            ("\"%5s|%-5s|%.2s\" ab cd \"e f\"", "   ab|cd   |e "),
-            ("\"%*d|%.*d\" 4 7 3 7", "   7|007"),
-            ("\"%hd %hu\" 65537 65537", "1 1"),
-            ("\"%lld%%\" 9", "9%"),
+            ("\"%#x %#X %#x %o\" 255 255 0 8", "0xff 0XFF 0 10"),
+            ("\"%#o %#o %#o %#.3o\" 7 8 0 8", "07 10 00 0010"),
+            (
+                "\"%08d|%-08d|%-08d\" -42 42 -42",
+                "-0000042|00000042|-0000042",
+            ),
+            ("\"%05.3d|%-05.3d|%#08x\" 7 7 255", "00007|007  |0x0000ff"),
+            ("\"%+u|%+x|%+.3d\" 5 5 7", "+5|+5|+007"),
+            (
+                "\"%5s|%-5s|%05s|%.2s|%.s\" ab cd ab \"e f\" gh",
+                "   ab|cd   |000ab|e |gh",
+            ),
+            (
+                "\"%hd %hu %lhd %hld\" 65537 65537 65537 65537",
+                "1 1 1 65537",
+            ),
+            ("\"%lld%%%3%\" 9", "9%  %"),
+            (
+                "\"%.d|%.0d|%u\" 5 0 18446744073709551615",
+                "5|0|18446744073709551615",
+            ),
             ("plain", "plain"),
         ] {
             assert_eq!(format(text).as_deref(), Ok(expected), "{text}");
@@ -197,15 +206,19 @@ mod tests {
             "\"%d\"",
             "\"%d\" x",
             "\"%d\" 1 2",
+            "\"%u\" -1",
+            "\"%x\" -1",
+            "\"%*s\" 5 ab",
+            "\"%.*d\" 3 7",
             "\"%f\" 1",
             "\"%\"",
             "x y",
         ] {
             assert_eq!(format(text), Err("syntax error".into()), "{text}");
         }
-        assert_eq!(
-            format("\"%999999999d\" 1").map(|text| text.len()),
-            Ok(WIDEST)
-        );
+        let length = |text| format(text).map(|text| text.len());
+        assert_eq!(length("\"%999999999s\" 1"), Ok(WIDEST));
+        assert_eq!(length("\"%999999999d\" 1"), Ok(NUMBER_WIDEST));
+        assert_eq!(length("\"%.999999999d\" 1"), Ok(DIGITS_MOST));
     }
 }
