@@ -25,9 +25,9 @@ pub struct CheckIP6Header {
     /// Bad source addresses, besides the one whose bits are all ones. `::` is one for routers.
     #[arg(positional, name = "BADADDRS", with = addresses, kind = "IPv6 addresses")]
     bad: Vec<Ipv6Addr>,
-    /// Where the header starts, in bytes from the packet's start.
+    /// Where the header starts, in bytes from the packet's start; in front of it if negative.
     #[arg(positional, default = 0)]
-    offset: u32,
+    offset: i32,
     /// Wrong packets.
     #[handler(read)]
     drops: u64,
@@ -41,14 +41,37 @@ fn addresses(text: &str, context: &Context<'_>) -> Result<Vec<Ipv6Addr>, Invalid
 impl CheckIP6Header {
     /// Where the packet ends by its header, if that is right.
     #[inline(always)]
-    fn look(&self, packet: &Packet) -> Option<usize> {
-        let bytes = packet.data().get(self.offset as usize..)?;
+    fn look(&self, packet: &Packet, offset: usize) -> Option<usize> {
+        let bytes = packet.data().get(offset..)?;
         let ip = Ipv6Packet::new_quoted(bytes).ok()?;
         let end = 40 + usize::from(ip.payload_len());
-        if end > bytes.len() && self.offset as usize + end > packet.total_len() {
+        if end > bytes.len() && offset + end > packet.total_len() {
             return None;
         }
         (!self.bad.contains(&ip.source())).then_some(end)
+    }
+
+    /// Checks and marks the header that starts at `offset`.
+    #[inline]
+    fn check(&mut self, cx: &mut Cx<'_>, packet: &mut Packet, offset: usize) -> Verdict {
+        let Some(end) = self.look(packet, offset) else {
+            return self.refuse(cx, packet);
+        };
+        packet.set_network_header(offset, 40);
+        packet.truncate(offset + end);
+        Verdict::Forward
+    }
+
+    /// Checks a header that starts in front of the packet's data.
+    #[cold]
+    fn check_in_front(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let bytes = self.offset.unsigned_abs() as usize;
+        if !packet.push(bytes) {
+            return self.refuse(cx, packet);
+        }
+        let verdict = self.check(cx, packet, 0);
+        packet.pull(bytes);
+        verdict
     }
 
     #[cold]
@@ -71,13 +94,10 @@ impl Element for CheckIP6Header {
 
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let Some(end) = self.look(packet) else {
-            return self.refuse(cx, packet);
-        };
-        let offset = self.offset as usize;
-        packet.set_network_header(offset, 40);
-        packet.truncate(offset + end);
-        Verdict::Forward
+        match usize::try_from(self.offset) {
+            Ok(offset) => self.check(cx, packet, offset),
+            Err(_) => self.check_in_front(cx, packet),
+        }
     }
 }
 
@@ -85,6 +105,19 @@ impl Element for CheckIP6Header {
 mod tests {
     use crate::testing::ip6::{addr, packet};
     use crate::testing::*;
+
+    #[test]
+    fn the_header_may_start_in_front_of_the_data() {
+        let config = "i :: Inject -> Strip(4) -> h :: CheckIP6Header(OFFSET -4) -> Unstrip(4)
+            -> c :: Collect; h[1] -> d :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[&good()[..], &[0; 9]].concat());
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].network_offset(), Some(0));
+        assert_eq!(packets[0].data(), good());
+        rig.push("i", &[0; 60]);
+        assert_eq!(rig.data("d"), [[0; 56]]);
+    }
 
     fn good() -> Vec<u8> {
         packet(59, addr("2001:db8::1"), addr("2001:db8::2"), &[1, 2, 3])

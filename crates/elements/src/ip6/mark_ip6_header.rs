@@ -1,3 +1,4 @@
+use crate::ip::mark_ip_header::mark_in_front;
 use crate::prelude::*;
 
 /// Marks where the IPv6 header is, without a check.
@@ -15,19 +16,27 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", segments)]
 pub struct MarkIP6Header {
-    /// Where the header starts, in bytes from the packet's start.
+    /// Where the header starts, in bytes from the packet's start; in front of it if negative.
     #[arg(positional, default = 0)]
-    offset: u32,
+    offset: i32,
+}
+
+/// Marks the header that starts at `offset`.
+#[inline]
+fn mark(packet: &mut Packet, offset: usize) {
+    if offset < packet.len() {
+        packet.set_network_header(offset, 40);
+    } else {
+        packet.clear_network_header();
+    }
 }
 
 impl Element for MarkIP6Header {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let offset = self.offset as usize;
-        if offset < packet.len() {
-            packet.set_network_header(offset, 40);
-        } else {
-            packet.clear_network_header();
+        match usize::try_from(self.offset) {
+            Ok(offset) => mark(packet, offset),
+            Err(_) => mark_in_front(packet, self.offset.unsigned_abs(), mark),
         }
         Verdict::Forward
     }
@@ -46,5 +55,13 @@ mod tests {
         assert_eq!(packets[0].network_offset(), Some(2));
         assert_eq!(packets[0].transport_offset(), Some(42));
         assert_eq!(packets[1].network_offset(), None);
+    }
+
+    #[test]
+    fn the_header_may_start_in_front_of_the_data() {
+        let config = "i :: Inject -> Strip(3) -> MarkIP6Header(-2) -> Unstrip(3) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[0; 60]);
+        assert_eq!(rig.collected("c")[0].network_offset(), Some(1));
     }
 }
