@@ -66,7 +66,7 @@ impl Element for StaticThreadSched {
             let text: String = args.context().parse(name).unwrap_or_default();
             let elements = named(cx, &text);
             if elements.is_empty() {
-                args.error(format_args!("‘{text}’ does not name an element"));
+                args.warning(format_args!("‘{text}’ does not name an element"));
             }
             for id in elements {
                 cx.prefer_thread(id, thread);
@@ -83,13 +83,24 @@ mod tests {
     #[test]
     fn wrong_entries_are_refused() {
         for (config, message) in [
-            ("StaticThreadSched(x 0);", "'x' does not name an element"),
             ("StaticThreadSched(i);", "expected 'ELEMENT THREAD'"),
             ("StaticThreadSched(i one);", "invalid number"),
         ] {
             let errors = Rig::errors(&(["i :: Idle -> Discard;", config].concat()));
             assert!(errors.contains(message), "{errors}");
         }
+    }
+
+    #[test]
+    fn names_of_no_element_draw_a_warning() {
+        let config = "s :: InfiniteSource(LIMIT 3) -> Discard; StaticThreadSched(x 0, s -1);";
+        let mut rig = Rig::new(config);
+        let said = rig.printed().join("\n").replace(['‘', '’'], "'");
+        assert!(
+            said.contains("warning: 'x' does not name an element"),
+            "{said}"
+        );
+        assert_eq!(rig.read("s.home_thread"), "-1");
     }
 
     #[test]
