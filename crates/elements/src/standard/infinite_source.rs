@@ -47,7 +47,7 @@ impl InfiniteSource {
     }
 
     /// The argument LENGTH.
-    #[write(alias = "datasize", error = "length must be integer")]
+    #[write(calm, alias = "datasize", error = "length must be integer")]
     fn write_length(&mut self, cx: &mut Cx<'_>, length: i32) -> Result<(), &'static str> {
         self.payload.set_length(length)?;
         self.make_template();

@@ -25,7 +25,7 @@ pub struct RatedSource {
     #[arg(positional, default = 10, read, write, error = "syntax error", then = set_rate)]
     rate: u32,
     /// Packets after which it stops; no limit if negative.
-    #[arg(positional, default_text = "-1", read, write, error = "syntax error", then = wake)]
+    #[arg(positional, default_text = "-1", read, write, calm, error = "syntax error", then = wake)]
     limit: Limit,
     /// Whether it makes packets.
     #[arg(positional, default = true, read, checkbox)]
@@ -102,7 +102,7 @@ impl RatedSource {
 #[handlers]
 impl RatedSource {
     /// The argument DATA.
-    #[write]
+    #[write(raw)]
     fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
         self.payload.data = value.as_bytes().to_vec();
         self.template = self.payload.bytes();

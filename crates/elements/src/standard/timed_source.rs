@@ -31,7 +31,7 @@ pub struct TimedSource {
     #[arg(default_text = "-1", read, write, calm, error = "expected integer")]
     limit: Limit,
     /// Whether it makes packets.
-    #[arg(default = true, read, write, checkbox, error = "bad active", then = wake)]
+    #[arg(default = true, read, write, calm, checkbox, error = "bad active", then = wake)]
     active: bool,
     /// Stop the driver after LIMIT packets.
     #[arg]
@@ -91,7 +91,7 @@ impl TimedSource {
 #[handlers]
 impl TimedSource {
     /// The argument DATA.
-    #[write]
+    #[write(raw)]
     fn write_data(&mut self, value: &str) {
         self.data = value.as_bytes().to_vec();
     }

@@ -52,10 +52,16 @@ impl Unqueue {
 #[handlers]
 impl Unqueue {
     /// Sets `count` to 0.
-    #[write(button, also = "reset_counts")]
+    #[write(button)]
     fn reset(&mut self, cx: &mut Cx<'_>) {
         self.count = 0;
         self.wake(cx);
+    }
+
+    /// As `reset`.
+    #[write(button, uncommon)]
+    fn reset_counts(&mut self, cx: &mut Cx<'_>) {
+        self.reset(cx);
     }
 }
 

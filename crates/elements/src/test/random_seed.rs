@@ -21,7 +21,7 @@ use crate::prelude::*;
 #[element(ports = "0/0", phase = phase::INFO, live, handlers)]
 pub struct RandomSeed {
     /// The seed.
-    #[arg(positional, read)]
+    #[arg(positional, read, calm)]
     seed: Option<u32>,
 }
 
