@@ -288,6 +288,9 @@ fn calculations() {
         ("if false a b", "b"),
         ("in foo bar foo", "true"),
         ("in foo bar", "false"),
+        ("in foo", "false"),
+        ("in \"\" \"\"", "false"),
+        ("in a \"\" \"a\"", "true"),
         ("first a b", "a"),
         ("length abcdef", "6"),
         ("htonl $(ntohl 6)", "6"),
@@ -365,6 +368,11 @@ fn private_handlers_say_so() {
         flags.has(router::HandlerFlags::PRIVATE)
     };
     assert!(private("cat") && private("kill") && !private("add"));
+    let handlers = rig.read("s.handlers");
+    for name in ["cat", "catq", "kill"] {
+        assert!(!handlers.contains(&format!("\n{name}\t")), "{handlers}");
+    }
+    assert!(handlers.contains("\nadd\tr+\n"), "{handlers}");
 }
 
 #[test]

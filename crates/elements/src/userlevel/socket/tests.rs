@@ -23,6 +23,22 @@ fn collect(rig: &mut Rig, done: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
     all
 }
 
+#[test]
+fn its_task_has_handlers_even_if_packets_are_pushed() {
+    within("socket-handlers", || {
+        for config in [
+            "Idle -> s :: Socket(UDP, 127.0.0.1, 4001) -> Discard;",
+            "i :: Inject -> s :: Socket(UDP, 127.0.0.1, 4001, CLIENT true);",
+            "i :: Inject -> s :: McastSocket(233.252.0.0, 4321, 127.0.0.1) -> Discard;",
+        ] {
+            let mut rig = Rig::new(config);
+            rig.run();
+            assert_eq!(rig.read("s.tickets"), "1024", "{config}");
+            assert_eq!(rig.read("s.scheduled"), "false", "{config}");
+        }
+    });
+}
+
 fn said(rig: &mut Rig, text: &str) {
     let printed = rig.printed();
     assert!(
