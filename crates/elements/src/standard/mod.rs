@@ -42,6 +42,7 @@ crate::elements! {
     discard_no_free: DiscardNoFree;
     drop_broadcasts: DropBroadcasts;
     drr_sched: DRRSched;
+    duplicate: Duplicate;
     front_drop_queue: FrontDropQueue;
     full_note_queue: FullNoteQueue;
     hash_switch: HashSwitch;
@@ -54,11 +55,13 @@ crate::elements! {
     message: Message;
     meter: Meter;
     mixed_queue: MixedQueue;
+    move_data: MoveData;
     ms_queue: MSQueue;
     notifier_queue: NotifierQueue;
     null: Null;
     pad: Pad;
     paint: Paint;
+    paint_rr: PaintRR;
     paint_switch: PaintSwitch;
     paint_tee: PaintTee;
     port_info: PortInfo;

@@ -12,6 +12,7 @@ crate::elements! {
     fast_udp_source: FastUDPSource;
     fast_udp_source_ip6: FastUDPSourceIP6;
     ip_rewriter: IPRewriter;
+    reset_ip_checksum: ResetIPChecksum;
     set_tcp_checksum: SetTCPChecksum;
     set_udp_checksum: SetUDPChecksum;
     snoop_tcp: SnoopTCP;

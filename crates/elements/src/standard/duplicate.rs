@@ -1,0 +1,67 @@
+use super::tee::{Arms, copy};
+use crate::prelude::*;
+
+/// Sends a full copy of each packet to every output.
+///
+/// The last output gets the packet itself, the others copies. Tee does the same: no two packets
+/// share a buffer.
+///
+/// # Example
+/// ```click
+/// d :: Duplicate;
+/// InfiniteSource(LIMIT 10) -> d;
+/// d[0] -> Discard;
+/// d[1] -> Print(original) -> Discard;
+/// ```
+///
+/// # See also
+/// Tee, PullTee
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments)]
+#[outputs("copies; the last one: the packets")]
+pub struct Duplicate {
+    #[flatten]
+    arms: Arms,
+    /// Accepted and ignored: a copy has the packet's data, annotations and headers, and room around
+    /// the data.
+    #[arg(default = true)]
+    data_only: bool,
+}
+
+impl Element for Duplicate {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.arms.check(cx.outputs(), args)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let last = cx.outputs() - 1;
+        for port in 0..last {
+            copy(cx, port, batch);
+        }
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+
+    #[test]
+    fn a_change_of_one_copy_leaves_the_others() {
+        let config = "i :: Inject -> d :: Duplicate(3, DATA_ONLY false); d[0] -> a :: Collect;
+            d[1] -> StoreData(0, \\<09>) -> b :: Collect; d[2] -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[vec![1, 2], vec![3]]);
+        assert_eq!(rig.data("a"), [&[1, 2][..], &[3]]);
+        assert_eq!(rig.data("b"), [&[9, 2][..], &[9]]);
+        assert_eq!(rig.data("c"), [&[1, 2][..], &[3]]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn a_wrong_number_of_outputs_is_refused() {
+        let errors = Rig::errors("Inject -> Duplicate(2) -> Collect;");
+        assert!(errors.contains("1 outputs implies 1 arms"), "{errors}");
+    }
+}
