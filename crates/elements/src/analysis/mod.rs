@@ -3,6 +3,7 @@
 #[cfg(feature = "host")]
 pub mod dumps;
 mod ip_field;
+mod numbering;
 
 crate::elements! {
     adjust_timestamp: AdjustTimestamp;
@@ -17,7 +18,10 @@ crate::elements! {
     aggregate_packet_counter: AggregatePacketCounter;
     aggregate_paint: AggregatePaint;
     anonymize_ip_addr: AnonymizeIPAddr;
+    check_number_packet: CheckNumberPacket;
     erase_ip_payload: EraseIPPayload;
+    number_packet: NumberPacket;
+    record_timestamp: RecordTimestamp;
     set_timestamp_delta: SetTimestampDelta;
     store_timestamp: StoreTimestamp;
     store_udp_time_seq_record: StoreUDPTimeSeqRecord;
@@ -25,4 +29,5 @@ crate::elements! {
     time_range: TimeRange;
     time_sorted_sched: TimeSortedSched;
     timestamp_accum: TimestampAccum;
+    timestamp_diff: TimestampDiff;
 }
