@@ -4,6 +4,7 @@
 pub mod dumps;
 mod ip_field;
 mod numbering;
+mod recording;
 
 crate::elements! {
     adjust_timestamp: AdjustTimestamp;
@@ -20,8 +21,10 @@ crate::elements! {
     anonymize_ip_addr: AnonymizeIPAddr;
     check_number_packet: CheckNumberPacket;
     erase_ip_payload: EraseIPPayload;
+    multi_replay_unqueue: MultiReplayUnqueue;
     number_packet: NumberPacket;
     record_timestamp: RecordTimestamp;
+    replay_unqueue: ReplayUnqueue;
     set_timestamp_delta: SetTimestampDelta;
     store_timestamp: StoreTimestamp;
     store_udp_time_seq_record: StoreUDPTimeSeqRecord;
