@@ -10,9 +10,10 @@ use crate::prelude::*;
 
 /// Names of the handlers that [`calculate`] answers.
 pub(super) const NAMES: &[&str] = &[
-    "add", "sub", "min", "max", "mul", "div", "idiv", "mod", "rem", "neg", "abs", "eq", "ne", "gt",
-    "ge", "lt", "le", "not", "sprintf", "first", "random", "and", "or", "nand", "nor", "if", "in",
-    "now", "readable", "writable", "length", "unquote", "htons", "htonl", "ntohs", "ntohl",
+    "add", "sub", "min", "max", "mul", "div", "idiv", "avg", "count", "popcount", "gt_vec", "mod",
+    "rem", "neg", "abs", "ceil", "floor", "round", "eq", "ne", "gt", "ge", "lt", "le", "not",
+    "sprintf", "first", "random", "and", "or", "nand", "nor", "if", "in", "now", "readable",
+    "writable", "length", "unquote", "htons", "htonl", "ntohs", "ntohl",
 ];
 
 /// An integer if it is written as one, else a floating-point number.
@@ -61,9 +62,15 @@ pub(super) fn calculate(
     let mut words = Words(text);
     Ok(match name {
         "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => arithmetic(name, words)?,
+        "avg" => average(words)?,
+        "count" | "popcount" | "gt_vec" => tally(name, words)?.to_string(),
         "mod" | "rem" => remainder(name, words)?,
-        "neg" | "abs" => match (name, Number::parse(text.trim())) {
+        "neg" | "abs" | "ceil" | "floor" | "round" => match (name, Number::parse(text.trim())) {
             (_, None) => return Err("expected one number".to_string()),
+            ("ceil" | "floor" | "round", Some(Number::Integer(x))) => x.to_string(),
+            ("ceil", Some(Number::Real(x))) => unparse::real(-floor(-x)),
+            ("floor", Some(Number::Real(x))) => unparse::real(floor(x)),
+            ("round", Some(Number::Real(x))) => unparse::real(round(x)),
             ("neg", Some(Number::Integer(x))) => x.wrapping_neg().to_string(),
             (_, Some(Number::Integer(x))) => x.wrapping_abs().to_string(),
             ("neg", Some(Number::Real(x))) => unparse::real(-x),
@@ -142,6 +149,68 @@ fn combine(name: &str, a: Number, b: Number) -> Number {
         "mul" => a * b,
         _ => a / b,
     })
+}
+
+/// The mean: an integer if all words are. Without words, the largest 32-bit integer.
+fn average(words: Words<'_>) -> Result<String, String> {
+    let (mut sum, mut count) = (Number::Integer(0), 0);
+    for word in words {
+        let number = Number::parse(word).ok_or("expected list of numbers")?;
+        sum = combine("add", sum, number);
+        count += 1;
+    }
+    Ok(match sum {
+        _ if count == 0 => i32::MAX.to_string(),
+        Number::Integer(sum) => (sum / count).to_string(),
+        Number::Real(sum) => unparse::real(sum / count as f64),
+    })
+}
+
+/// How many words there are, how many are not zero, or how many are above the first one.
+fn tally(name: &str, words: Words<'_>) -> Result<usize, String> {
+    /// Nearest to zero that counts as another number.
+    const SMALLEST: f64 = 1e-5;
+    let mut numbers = words.map(|word| Number::parse(word).ok_or("expected list of numbers"));
+    let bound = match name {
+        "gt_vec" => numbers.next().transpose()?,
+        _ => None,
+    };
+    let mut count = 0;
+    for number in numbers {
+        let counts = match (name, number?, bound) {
+            ("popcount", Number::Integer(x), _) => x != 0,
+            ("popcount", Number::Real(x), _) => !(-SMALLEST..=SMALLEST).contains(&x),
+            ("gt_vec", Number::Integer(x), Some(Number::Integer(bound))) => x > bound,
+            ("gt_vec", x, Some(bound)) => x.real() > bound.real(),
+            _ => true,
+        };
+        count += usize::from(counts);
+    }
+    Ok(count)
+}
+
+/// The greatest integer that is not above `x`. (A guest has no C library.)
+fn floor(x: f64) -> f64 {
+    /// From here on, every number is an integer.
+    const WHOLE: f64 = (1u64 << 52) as f64;
+    if !(-WHOLE..WHOLE).contains(&x) {
+        return x;
+    }
+    let truncated = x as i64 as f64;
+    if truncated > x {
+        truncated - 1.0
+    } else {
+        truncated
+    }
+}
+
+/// The nearest integer; of two, the one further from zero.
+fn round(x: f64) -> f64 {
+    let down = floor(x);
+    match x - down {
+        rest if rest > 0.5 || (rest == 0.5 && x > 0.0) => down + 1.0,
+        _ => down,
+    }
 }
 
 /// The two words that there must be.

@@ -44,6 +44,11 @@ impl ScriptMachine {
         args.finish()
     }
 
+    /// Whether a variable of this name can be read as a handler, which it hides.
+    fn exports(&self, name: &str) -> bool {
+        self.program.exported().any(|(known, _)| known == name)
+    }
+
     /// Whether a handler is listed by name.
     pub fn has(&self, name: &str) -> bool {
         let mut list = HandlerList::default();
@@ -130,7 +135,7 @@ impl ScriptMachine {
 
 impl DynamicHandlers for ScriptMachine {
     fn list_dynamic(&self, list: &mut HandlerList) {
-        for name in calculate::NAMES {
+        for name in calculate::NAMES.iter().filter(|name| !self.exports(name)) {
             match *name {
                 "now" => list.read("now"),
                 name => list.read_with(name),
@@ -154,7 +159,7 @@ impl DynamicHandlers for ScriptMachine {
         name: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
-        if calculate::NAMES.contains(&name) {
+        if calculate::NAMES.contains(&name) && !self.exports(name) {
             let own = |name: &str| self.flags(name);
             return Ok(calculate::calculate(cx, name, parameter, own)?);
         }

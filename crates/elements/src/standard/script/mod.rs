@@ -59,9 +59,11 @@ pub use signal::is_taken as takes_signal;
 ///   `errorq [TEXT]`: ends it with an error.
 ///
 /// # Handlers
-/// - `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max` (read with numbers), `mod`, `rem` (with
-///   two), `neg`, `abs` (with one): arithmetic. `random` (with none, N, or N1 and N2): a random
-///   number up to 2³¹ − 1, below N, from N1 to N2.
+/// - `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max`, `avg` (read with numbers), `mod`, `rem`
+///   (with two), `neg`, `abs`, `ceil`, `floor`, `round` (with one): arithmetic. `random` (with
+///   none, N, or N1 and N2): a random number up to 2³¹ − 1, below N, from N1 to N2.
+/// - `count`, `popcount`, `gt_vec` (read with numbers): how many there are, how many are not zero,
+///   how many are above the first. The average of integers is rounded towards zero.
 /// - `eq`, `ne`, `lt`, `le`, `gt`, `ge` (read with two words): comparison, of numbers if they
 ///   are. `in` (with words): whether the first is among the others.
 /// - `not`, `and`, `or`, `nand`, `nor` (read with truth values), `if` (with a truth value and

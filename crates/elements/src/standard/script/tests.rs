@@ -265,6 +265,25 @@ fn calculations() {
         ("idiv 7 2", "3"),
         ("min 10 6 20", "6"),
         ("max -1 6 3", "6"),
+        ("avg 5 10 2", "5"),
+        ("avg 1.5 2", "1.75"),
+        ("avg", "2147483647"),
+        ("count 1 0 3", "3"),
+        ("count", "0"),
+        ("popcount 5 0 2", "2"),
+        ("popcount .01 0.32 0", "2"),
+        ("gt_vec 5 0 2 7", "1"),
+        ("gt_vec 0.02 0.01 0.32 0", "1"),
+        ("ceil 17.35", "18"),
+        ("ceil -17.35", "-17"),
+        ("ceil 4", "4"),
+        ("floor 17.33", "17"),
+        ("floor -17.33", "-18"),
+        ("floor 1e300", "1e+300"),
+        ("round 17.33", "17"),
+        ("round 17.5", "18"),
+        ("round -17.5", "-18"),
+        ("round -17.4", "-17"),
         ("mod 7 3", "1"),
         ("mod -7 3", "-1"),
         ("rem 7.5 2", "1.5"),
@@ -463,4 +482,16 @@ proptest! {
         let _ = rig.try_read("t.run").map(|value| value.to_string());
         rig.advance(5 * MS);
     }
+}
+
+#[test]
+fn an_exported_variable_hides_a_calculation() {
+    let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count 1 2));
+        t :: Script(TYPE PASSIVE, return $(count 1 2));";
+    let mut rig = Rig::new(config);
+    assert_eq!(rig.read("s.count"), "7");
+    assert_eq!(
+        (rig.read("s.run"), rig.read("t.run")),
+        ("7".into(), "2".into())
+    );
 }
