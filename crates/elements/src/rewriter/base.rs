@@ -33,6 +33,10 @@ pub struct Base {
     /// An annotation that replies copy from the first packet of their flow.
     #[arg]
     reply_anno: Option<AnnoOf<1>>,
+    /// Whether the aggregate annotation of a mapping's packets becomes the mapping's number: 0 for
+    /// the first mapping that was made, then 1.
+    #[arg]
+    set_aggregate: bool,
     /// Treatment of packets without a mapping.
     #[arg(rest, name = "INPUTSPEC", kind = "specification, one for each input")]
     specifications: Vec<String>,
@@ -145,6 +149,7 @@ impl Base {
         self.annotations = Annotations {
             destination: annotate,
             reply: self.reply_anno.map(|anno| anno.offset() as u8),
+            aggregate: self.set_aggregate,
         };
         self.reap_interval = self.reap_time.unwrap_or(self.reap_interval);
         self.set_limit(cx, args)?;
@@ -246,7 +251,9 @@ impl Base {
         set.tallies.extend((0..self.inputs.len() as u16).map(tally));
         if self.limited {
             let flows = (set.capacity() as usize).saturating_add(1).min(SET_ASIDE);
-            if set.reserve(flows).is_err() {
+            if set.reserve(flows).is_err()
+                || self.set_aggregate && set.reserve_counts(flows).is_err()
+            {
                 cx.warning(format_args!(
                     "no memory for {flows} mappings: lower MAPPING_CAPACITY, or give a guest more \
                      memory, as in --memory 32M"

@@ -191,6 +191,8 @@ pub struct Annotations {
     pub destination: bool,
     /// The byte of replies that is to be what it was in the flow's first packet.
     pub reply: Option<u8>,
+    /// The aggregate annotation: the flow's number among all that were made.
+    pub aggregate: bool,
 }
 
 impl Default for Annotations {
@@ -198,6 +200,7 @@ impl Default for Annotations {
         Annotations {
             destination: true,
             reply: None,
+            aggregate: false,
         }
     }
 }

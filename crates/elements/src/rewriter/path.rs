@@ -218,6 +218,7 @@ impl Rounds<'_, '_> {
         if flow.state != before {
             self.set.hasten(number);
         }
+        self.annotate(number, packets);
         Some(output)
     }
 
@@ -256,6 +257,7 @@ impl Rounds<'_, '_> {
         if flow.state != before {
             self.set.hasten(number);
         }
+        self.annotate(number, &mut packets[..count]);
         Some(count)
     }
 
@@ -273,7 +275,16 @@ impl Rounds<'_, '_> {
         if flow.state != before {
             self.set.hasten(number);
         }
+        self.annotate(number, core::slice::from_mut(packet));
         output
+    }
+
+    /// Sets the aggregate annotation of a flow's packets, if that is asked for.
+    #[inline(always)]
+    fn annotate(&self, flow: u32, packets: &mut [Packet]) {
+        if self.annotations.aggregate {
+            self.set.annotate(flow, packets);
+        }
     }
 
     /// Finds a packet's flow where the guess was wrong, or makes it.
@@ -344,6 +355,9 @@ impl Rounds<'_, '_> {
         };
         let number = self.set.add(new, self.now)?;
         S::prepare(self.set.flow_mut(number)?);
+        if self.annotations.aggregate {
+            self.set.count(number);
+        }
         Some(number)
     }
 

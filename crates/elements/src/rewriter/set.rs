@@ -66,6 +66,10 @@ pub struct FlowSet {
     pub tallies: Vec<Tally>,
     /// Changes of sequence numbers.
     pub sequences: Sequences,
+    /// Numbers of flows among all that were made, in the slots of the flows; of flows that were
+    /// [counted](Self::count) only.
+    counts: Vec<u32>,
+    counted: u32,
 }
 
 impl Default for FlowSet {
@@ -82,6 +86,8 @@ impl Default for FlowSet {
             tables: Vec::new(),
             tallies: Vec::new(),
             sequences: Sequences::default(),
+            counts: Vec::new(),
+            counted: 0,
         }
     }
 }
@@ -194,6 +200,12 @@ impl FlowSet {
         self.flows.try_reserve_exact(more).map_err(|_| NoMemory)?;
         self.deadlines.reserve(flows)?;
         self.reserve_index(2 * more)
+    }
+
+    /// Sets memory aside for the numbers of `flows` flows.
+    pub fn reserve_counts(&mut self, flows: usize) -> Result<(), NoMemory> {
+        let more = flows.saturating_sub(self.counts.len());
+        self.counts.try_reserve_exact(more).map_err(|_| NoMemory)
     }
 
     fn reserve_index(&mut self, more: usize) -> Result<(), NoMemory> {
@@ -319,6 +331,28 @@ impl FlowSet {
             }
         }
         Some(number)
+    }
+
+    /// Gives a new flow the number that [`annotate`](Self::annotate) writes.
+    #[cold]
+    pub fn count(&mut self, flow: u32) {
+        let more = (flow as usize + 1).saturating_sub(self.counts.len());
+        // Without memory, the flow's packets keep their annotation.
+        if self.counts.try_reserve(more).is_ok() {
+            self.counts.resize(self.counts.len() + more, 0);
+            self.counts[flow as usize] = self.counted;
+        }
+        self.counted = self.counted.wrapping_add(1);
+    }
+
+    /// Sets the aggregate annotation of a flow's packets to the flow's number.
+    #[inline]
+    pub fn annotate(&self, flow: u32, packets: &mut [Packet]) {
+        if let Some(count) = self.counts.get(flow as usize) {
+            for packet in packets {
+                packet.set_anno(AGGREGATE, *count);
+            }
+        }
     }
 
     /// Requeues a flow whose timeout may have become shorter.

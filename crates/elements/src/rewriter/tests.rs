@@ -446,6 +446,33 @@ fn replies_get_the_annotation_of_the_first_packet() {
 }
 
 #[test]
+fn packets_get_the_number_of_their_flow() {
+    for class in ["IPRewriter", "UDPRewriter"] {
+        let input = "pattern 1.0.0.1 1024-65535# - - 0 1, drop";
+        let mut rig = rig(&format!(
+            "{class}({input}, SET_AGGREGATE true, MAPPING_CAPACITY 2)"
+        ));
+        let to = ([10, 0, 0, 1].into(), 2);
+        let send = |rig: &mut Rig, ports: &[u16]| -> Vec<u32> {
+            let packets = ports
+                .iter()
+                .map(|port| udp(([9, 0, 0, 1].into(), *port), to, &[]));
+            rig.push_all("i0", &packets.collect::<Vec<_>>());
+            let packets = rig.collected("o0");
+            packets.iter().map(|p| p.anno(AGGREGATE)).collect()
+        };
+        assert_eq!(send(&mut rig, &[5, 6]), [0, 1]);
+        assert_eq!(send(&mut rig, &[6, 6, 6, 5]), [1, 1, 1, 0]);
+        let reply = udp(to, ([1, 0, 0, 1].into(), 1025), &[]);
+        rig.push_with("i1", &reply, |p| p.set_anno(AGGREGATE, 77));
+        assert_eq!(rig.collected("o1")[0].anno(AGGREGATE), 1, "{class}");
+        // A number is not used again when its flow is gone.
+        rig.pause(10_000_000_000);
+        assert_eq!(send(&mut rig, &[7]), [2]);
+    }
+}
+
+#[test]
 fn no_udp_checksum_stays_no_udp_checksum() {
     let mut rig = rig("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)");
     let mut packet = udp(([9, 0, 0, 1].into(), 1), ([9, 0, 0, 2].into(), 2), &[1, 2]);
