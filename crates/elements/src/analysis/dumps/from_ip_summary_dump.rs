@@ -64,6 +64,9 @@ pub struct FromIPSummaryDump {
     /// As FLOWID.
     #[arg(with = args::Any, kind = "words")]
     default_flowid: String,
+    /// Most packets that are sent at a time; 0, or more than a batch: a batch.
+    #[arg]
+    burst: u32,
     /// Whether the file may be missing or empty.
     #[arg(name = "ALLOW_NONEXISTENT")]
     may_be_missing: bool,
@@ -176,6 +179,7 @@ impl Element for FromIPSummaryDump {
                 _ => args.warning(note.unplaced()),
             }
         }
+        self.replay.burst = self.burst as usize;
         self.replay.configured(cx);
         args.finish()
     }

@@ -27,6 +27,8 @@ pub struct Replay {
     multipacket: bool,
     /// The probability that a packet is taken.
     pub sample: Sample,
+    /// Most packets that are sent at a time; 0: a batch.
+    pub burst: usize,
     /// Read, and not yet sent.
     pending: Option<Packet>,
     /// How `pending` is divided, once its first part was sent.
@@ -125,7 +127,10 @@ impl Replay {
             return Ran::Nothing;
         }
         let mut batch = cx.batch();
-        let most = cx.limit();
+        let most = match self.burst {
+            0 => cx.limit(),
+            burst => cx.limit().min(burst),
+        };
         let filled = self.fill(cx, &mut batch, most, &mut read);
         let worked = !batch.is_empty();
         cx.push(0, batch);

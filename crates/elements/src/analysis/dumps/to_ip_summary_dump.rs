@@ -21,6 +21,7 @@ use crate::userlevel::puller::Puller;
 /// | `link`, `paint` | paint annotation, as a number |
 /// | `aggregate` | aggregate annotation |
 /// | `wire_len` | length of the packet's data |
+/// | `thread` | thread that the packet comes from, from 0 on |
 /// | `eth_src`, `eth_dst`, `eth_type` | Ethernet addresses, and the type in hexadecimal |
 /// | `ip_src`, `ip_dst` | addresses |
 /// | `ip_tos`, `ip_dscp`, `ip_ecn` | type of service, and its parts: `no`, `ect1`, `ect2`, `ce` |
@@ -115,6 +116,7 @@ impl ToIPSummaryDump {
         if !self.output.is_open() {
             return;
         }
+        self.writer.thread = cx.origin();
         for packet in batch.iter_mut() {
             self.writer.add(packet, cx.names(), self.output.buffer());
         }

@@ -230,3 +230,14 @@ fn files_may_be_missing_only_if_allowed() {
     error("x, DATA y", "FILENAME and DATA conflict");
     error("DATA x, FLOWID 1.2.3.4", "bad !flowid specification");
 }
+
+#[test]
+fn a_burst_is_sent_at_a_time() {
+    let config = "FromIPSummaryDump(DATA \"!data ip_src\n1.0.0.1\n1.0.0.2\n1.0.0.3\", BURST 2)
+        -> c :: Collect;";
+    let mut rig = Rig::new(config);
+    rig.step();
+    assert_eq!(rig.collected("c").len(), 2);
+    rig.run();
+    assert_eq!(rig.collected("c").len(), 1);
+}

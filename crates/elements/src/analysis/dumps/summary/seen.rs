@@ -112,6 +112,8 @@ pub struct Seen<'p> {
     pub names: Context<'p>,
     /// Whether lengths count the extra length annotation.
     pub extra_length: bool,
+    /// The thread that the packet comes from.
+    pub thread: u16,
     headers: Headers,
     ip: Option<&'p [u8]>,
     transport: &'p [u8],
@@ -131,6 +133,7 @@ impl<'p> Seen<'p> {
             packet,
             names,
             extra_length,
+            thread: 0,
             ip,
             transport: transport.map(cut).unwrap_or_default(),
             headers,

@@ -95,6 +95,8 @@ pub struct Writer {
     /// Whether lengths count the extra length annotation.
     #[arg(default = true)]
     pub extra_length: bool,
+    /// The thread that the packets at hand come from.
+    pub thread: u16,
 }
 
 impl Writer {
@@ -140,6 +142,7 @@ impl Writer {
         };
         let start = out.len();
         let mut seen = Seen::new(packet, headers, self.extra_length, names);
+        seen.thread = self.thread;
         if self.selection.binary {
             self.add_record(&mut seen, out)
         } else {

@@ -240,3 +240,10 @@ fn wrong_arguments_are_refused_in_clicks_words() {
     );
     error("", "FILENAME: required argument missing");
 }
+
+#[test]
+fn the_thread_is_the_one_that_packets_come_from() {
+    let mut rig = dump("thread paint", "");
+    rig.push_with("i", &[1], |packet| packet.set_paint(3));
+    assert_eq!(printed(&mut rig), ["0 3"]);
+}

@@ -68,6 +68,7 @@ pub static FIELDS: &[Field] = &[
         .inject(Order::ANNO, |build, value| {
             build.wanted = value.number() as u32
         }),
+    Field::new("thread", Format::Number(4)).extract(|seen| number(seen.thread)),
 ];
 
 fn paint(seen: &mut Seen<'_>) -> Option<Value<'static>> {
