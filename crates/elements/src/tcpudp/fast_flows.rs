@@ -33,6 +33,9 @@ pub struct Shape {
     /// Packets of a flow.
     #[arg(mandatory, name = "FLOWSIZE")]
     pub size: u32,
+    /// Whether it stops the driver when all packets are made.
+    #[arg(read, write, checkbox, error = "stop parameter must be boolean")]
+    pub stop: bool,
 }
 
 impl Shape {
@@ -187,6 +190,21 @@ mod tests {
         rig.write("s.active", "false");
         rig.write("s.limit", "-1");
         assert!(pull(&mut rig, 1).is_empty());
+    }
+
+    #[test]
+    fn the_driver_stops_when_all_packets_are_made() {
+        for (class, limit) in [("FastUDPFlows", 10), ("FastTCPFlows", 40)] {
+            let mut rig = Rig::new(&format!(
+                "s :: {class}(0, {limit}, 60, {ENDS}, 2, 5, STOP true) -> Unqueue -> c :: Collect;"
+            ));
+            assert_eq!(rig.run(), Status::Stopped, "{class}");
+            assert!(rig.data("c").len() >= limit);
+            assert_eq!(rig.read("s.stop"), "true");
+        }
+        let mut rig = rig("FastUDPFlows", 0, 10, 60, "2, 5");
+        assert_eq!(rig.pull("p", 64).len(), 10);
+        assert_ne!(rig.run(), Status::Stopped);
     }
 
     #[test]

@@ -160,7 +160,8 @@ impl Element for FastTCPFlows {
             return;
         }
         let now = cx.steady();
-        for _ in 0..self.pace.due(now, most) {
+        let due = self.pace.due(now, most);
+        for _ in 0..due {
             let Some(packet) = self.make(cx) else {
                 break;
             };
@@ -168,6 +169,9 @@ impl Element for FastTCPFlows {
                 break;
             }
             self.pace.made(now, 1);
+        }
+        if self.shape.stop && due > 0 && batch.is_empty() && self.pace.is_spent() {
+            cx.stop();
         }
     }
 }

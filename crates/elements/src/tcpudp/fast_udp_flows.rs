@@ -135,5 +135,8 @@ impl Element for FastUDPFlows {
             }
         }
         self.pace.made(now, batch.len());
+        if self.shape.stop && !batch.is_empty() && self.pace.is_spent() {
+            cx.stop();
+        }
     }
 }
