@@ -50,6 +50,7 @@ crate::elements! {
     static_ip_lookup: StaticIPLookup;
     store_ip_address: StoreIPAddress;
     strip_ip_header: StripIPHeader;
+    thread_ip_mapper: ThreadIPMapper;
     truncate_ip_payload: TruncateIPPayload;
     unstrip_ip_header: UnstripIPHeader;
 }

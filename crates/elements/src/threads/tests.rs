@@ -586,3 +586,34 @@ proptest! {
         crew.end();
     }
 }
+
+#[cfg(feature = "host")]
+#[test]
+fn packets_know_the_thread_that_they_come_from() {
+    let file = crate::userlevel::testing::TempFile::new("threads");
+    let path = file.path().display();
+    let dump = |port: u16| {
+        std::format!(
+            "FromIPSummaryDump(DATA \"!data src sport dst dport proto\n1.1.1.1 {port} 2.2.2.2 2 U\")"
+        )
+    };
+    let (first, second) = (dump(5), dump(6));
+    let mut crew = Crew::new(
+        &std::format!(
+            "m :: ThreadIPMapper(1.0.0.1 1024-30000# - - 0 0, 1.0.0.1 30001-65535# - - 0 0);
+             a :: {first} -> rw :: UDPRewriter(m);
+             b :: {second} -> rw;
+             rw -> d :: ToIPSummaryDump({path}, FIELDS thread sport, HEADER false)
+                -> k :: Counter -> Discard;
+             StaticThreadSched(a 0, b 1);"
+        ),
+        2,
+    );
+    crew.run(|r| says(r, "k", "count", "2"));
+    crew.end();
+    crew.write("d.flush", "");
+    let text = String::from_utf8(file.read()).unwrap();
+    let mut lines: std::vec::Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 1024", "1 30001"]);
+}
