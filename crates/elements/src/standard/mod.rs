@@ -31,6 +31,7 @@ crate::elements! {
     check_length: CheckLength;
     check_paint: CheckPaint;
     classifier: Classifier;
+    clicky_info: ClickyInfo;
     clipboard: Clipboard;
     compare_block: CompareBlock;
     counter: Counter;
@@ -45,11 +46,13 @@ crate::elements! {
     duplicate: Duplicate;
     front_drop_queue: FrontDropQueue;
     full_note_queue: FullNoteQueue;
+    handler_aggregate: HandlerAggregate;
     hash_switch: HashSwitch;
     hub: Hub;
     idle: Idle;
     infinite_source: InfiniteSource;
     input_switch: InputSwitch;
+    jiffie_clock: JiffieClock;
     link_unqueue: LinkUnqueue;
     mark_mac_header: MarkMACHeader;
     message: Message;
@@ -64,6 +67,7 @@ crate::elements! {
     paint_rr: PaintRR;
     paint_switch: PaintSwitch;
     paint_tee: PaintTee;
+    pipeliner: Pipeliner;
     port_info: PortInfo;
     print: Print;
     prio_sched: PrioSched;
@@ -107,6 +111,7 @@ crate::elements! {
     timed_source: TimedSource;
     timed_unqueue: TimedUnqueue;
     truncate: Truncate;
+    tsc_clock: TSCClock;
     unqueue: Unqueue;
     unqueue2: Unqueue2;
     unstrip: Unstrip;

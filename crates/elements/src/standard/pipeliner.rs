@@ -1,0 +1,96 @@
+use super::switch::NOWHERE;
+use crate::prelude::*;
+
+/// Passes packets on at once, on the thread that they come by.
+///
+/// In FastClick, it moves packets to another thread. In Weir, a path stays on one thread up to a
+/// queue, so write `Queue -> Unqueue` in its place and name the Unqueue in StaticThreadSched.
+///
+/// # Example
+/// ```click
+/// a :: InfiniteSource(LIMIT 10, STOP true) -> p :: Pipeliner -> Discard;
+/// DriverManager(pause, print p.count);
+/// ```
+///
+/// # See also
+/// ThreadSafeQueue, Unqueue, StaticThreadSched
+#[derive(Element)]
+#[element(ports = "1-/1", processing = "h", segments)]
+pub struct Pipeliner {
+    /// Accepted and ignored: no packets are stored.
+    #[arg(positional)]
+    capacity: i32,
+    /// Accepted and ignored.
+    #[arg(positional)]
+    burst: i32,
+    /// Accepted and ignored.
+    #[arg(positional)]
+    blocking: bool,
+    /// Whether packets pass. Otherwise they are dropped.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch")]
+    active: bool,
+    /// Accepted and ignored.
+    #[arg]
+    always_up: bool,
+    /// Accepted and ignored.
+    #[arg]
+    direct_traversal: bool,
+    /// Accepted and ignored.
+    #[arg]
+    nouseless: bool,
+    /// Accepted and ignored.
+    #[arg]
+    verbose: bool,
+    /// Accepted and ignored.
+    #[arg]
+    prefetch: bool,
+    /// Packets passed.
+    #[handler(read)]
+    count: u64,
+    /// Packets dropped because it was inactive.
+    #[handler(read)]
+    dropped: u64,
+    /// Most packets stored: none.
+    #[handler(read)]
+    highwater: u32,
+}
+
+impl Element for Pipeliner {
+    #[inline]
+    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let (packets, _) = batch.tally();
+        if self.active {
+            self.count += packets;
+            0
+        } else {
+            self.dropped += packets;
+            NOWHERE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+
+    #[test]
+    fn packets_pass_unless_it_is_inactive() {
+        let config = "i :: Inject -> p :: Pipeliner(CAPACITY 8, BLOCKING false, ALWAYS_UP true)
+            -> c :: Collect; j :: Inject -> p;";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[vec![1], vec![2]]);
+        rig.push("j", &[3]);
+        assert_eq!(rig.data("c"), [[1], [2], [3]]);
+        assert_eq!(
+            (rig.read("p.count"), rig.read("p.dropped")),
+            ("3".into(), "0".into())
+        );
+        rig.write("p.active", "false");
+        rig.push("i", &[4]);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(
+            (rig.read("p.count"), rig.read("p.dropped")),
+            ("3".into(), "1".into())
+        );
+    }
+}
