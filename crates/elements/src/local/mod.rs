@@ -4,6 +4,9 @@
 mod segment;
 
 crate::elements! {
+    buffer_converter: BufferConverter;
+    copy_flow_id: CopyFlowID;
+    copy_tcp_seq: CopyTCPSeq;
     force_icmp: ForceICMP;
     force_ip: ForceIP;
     force_tcp: ForceTCP;

@@ -39,6 +39,7 @@ pub static CLASSES: &[ClassEntry] = &[
     ClassEntry::refused("ProgressBar", TERMINAL),
     ClassEntry::refused("RandomSeed", TRIAL),
     ClassEntry::refused("RawSocket", SOCKETS),
+    ClassEntry::refused("SchedOrderTest", TRIAL),
     ClassEntry::refused("Socket", SOCKETS),
     ClassEntry::refused("ToDump", FILES),
     ClassEntry::refused("ToHost", HOST),

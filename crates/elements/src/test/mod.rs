@@ -6,5 +6,6 @@ crate::elements! {
     notifier_debug: NotifierDebug;
     queue_yank_test: QueueYankTest;
     random_seed: RandomSeed;
+    sched_order_test: SchedOrderTest;
     token_bucket_test: TokenBucketTest;
 }
