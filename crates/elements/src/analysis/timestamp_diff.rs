@@ -11,7 +11,7 @@ const PER_MILLISECOND: u64 = 1_000_000;
 
 /// Measures the time that packets take from a RecordTimestamp element to here.
 ///
-/// Packets carry the number that NumberPacket writes. Packets that the recorder has no time of leave
+/// Packets carry the number that NumberPacket writes. Packets without a recorded time leave
 /// by output 1, or are dropped if that is not connected. The packets of a batch arrive at the same
 /// time. The table of delays is allocated at initialization; when it is full, further delays are
 /// only counted (`missed`).
