@@ -43,7 +43,7 @@ impl HandlerAggregate {
 /// Why the handler of an element could not be called.
 fn failed(element: &ElementRef, handler: &str, error: HandlerError) -> String {
     let reason = match error {
-        HandlerError::Failed(reason) => reason,
+        HandlerError::Failed(reason) => reason.to_string(),
         HandlerError::Unknown => "there is no such handler".to_string(),
     };
     format!("{}.{handler}: {reason}", element.name)

@@ -1,17 +1,57 @@
 //! Names that the host knows: network devices' addresses, protocols, services, home directories.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use router::args::{EtherAddress, Host, Ipv4Prefix, Kind, NameDatabase};
+
+/// How long interfaces' addresses are taken for what they were: a configuration looks up tens of
+/// thousands of words, most of which are no interface's name.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The addresses of an interface, the first of each kind.
+#[derive(Clone, Copy, Default)]
+struct Addresses {
+    ip: Option<Ipv4Prefix>,
+    ether: Option<EtherAddress>,
+}
+
+/// The interfaces' addresses by name, and when they were read.
+type Interfaces = (Instant, HashMap<String, Addresses>);
 
 /// The machine this process runs on.
 #[derive(Default)]
 pub struct Machine {
     /// What its files of protocols and services say, read when a name is first looked up.
     files: OnceLock<NameDatabase>,
+    interfaces: Mutex<Option<Interfaces>>,
+}
+
+fn interfaces() -> HashMap<String, Addresses> {
+    let mut interfaces: HashMap<String, Addresses> = HashMap::new();
+    for interface in getifaddrs().into_iter().flatten() {
+        let addresses = interfaces.entry(interface.interface_name).or_default();
+        let Some(address) = interface.address else {
+            continue;
+        };
+        if let Some(mask) = interface
+            .netmask
+            .as_ref()
+            .and_then(|it| it.as_sockaddr_in())
+            && let Some(ip) = address.as_sockaddr_in()
+        {
+            let (address, mask) = (ip.ip(), mask.ip());
+            addresses.ip.get_or_insert(Ipv4Prefix { address, mask });
+        }
+        if let Some(ether) = address.as_link_addr().and_then(|it| it.addr()) {
+            addresses.ether.get_or_insert(EtherAddress(ether));
+        }
+    }
+    interfaces
 }
 
 impl Machine {
@@ -27,6 +67,19 @@ impl Machine {
             names
         })
     }
+
+    fn addresses(&self, device: &str) -> Addresses {
+        let interfaces = self.interfaces.lock();
+        let mut interfaces = interfaces.unwrap_or_else(PoisonError::into_inner);
+        if interfaces
+            .as_ref()
+            .is_none_or(|(read, _)| read.elapsed() > FRESH)
+        {
+            *interfaces = Some((Instant::now(), self::interfaces()));
+        }
+        let known = interfaces.as_ref().and_then(|(_, known)| known.get(device));
+        known.copied().unwrap_or_default()
+    }
 }
 
 impl Host for Machine {
@@ -35,11 +88,7 @@ impl Host for Machine {
     }
 
     fn ip_prefix(&self, device: &str) -> Option<Ipv4Prefix> {
-        getifaddrs().ok()?.find_map(|interface| {
-            let address = interface.address?.as_sockaddr_in()?.ip();
-            let mask = interface.netmask?.as_sockaddr_in()?.ip();
-            (interface.interface_name == device).then_some(Ipv4Prefix { address, mask })
-        })
+        self.addresses(device).ip
     }
 
     fn gateway(&self, device: &str) -> Option<Ipv4Addr> {
@@ -47,10 +96,7 @@ impl Host for Machine {
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {
-        getifaddrs().ok()?.find_map(|interface| {
-            let address = interface.address?.as_link_addr()?.addr()?;
-            (interface.interface_name == device).then_some(EtherAddress(address))
-        })
+        self.addresses(device).ether
     }
 
     fn number(&self, kind: Kind, name: &str) -> Option<u32> {
