@@ -10,10 +10,10 @@ use crate::prelude::*;
 /// instructions, the router stops at once.
 ///
 /// # Handlers
-/// Script's: `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max`, `mod`, `rem`, `neg`, `abs`,
-/// `random`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `in`, `not`, `and`, `or`, `nand`, `nor`, `if`,
-/// `first`, `length`, `unquote`, `sprintf`, `htons`, `htonl`, `ntohs`, `ntohl`, `readable`,
-/// `writable`, `now`, `cat`, `catq`, `kill`.
+/// Script's: `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max`, `avg`, `mod`, `rem`, `neg`, `abs`,
+/// `ceil`, `floor`, `round`, `random`, `count`, `popcount`, `gt_vec`, `eq`, `ne`, `lt`, `le`, `gt`,
+/// `ge`, `in`, `not`, `and`, `or`, `nand`, `nor`, `if`, `first`, `length`, `unquote`, `sprintf`,
+/// `htons`, `htonl`, `ntohs`, `ntohl`, `readable`, `writable`, `now`, `cat`, `catq`, `kill`.
 ///
 /// # Example
 /// ```click
