@@ -304,7 +304,7 @@ impl Recording {
 
 #[handlers]
 impl Recording {
-    /// Frees the packets; they are loaded anew.
+    /// Frees the packets; the next run loads new ones.
     #[write(button)]
     fn reset(&mut self, cx: &mut Cx<'_>) {
         self.free(cx);

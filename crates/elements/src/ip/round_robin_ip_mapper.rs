@@ -1,5 +1,5 @@
 use crate::prelude::*;
-use crate::rewriter::input::{Action, Input};
+use crate::rewriter::input::Input;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::mapper::Mapper;
 
@@ -32,18 +32,8 @@ pub struct RoundRobinIPMapper {
 
 impl Element for RoundRobinIPMapper {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        match self.patterns.len() {
-            0 => return Err(args.fail("no patterns given")),
-            1 => args.warning("only one pattern given"),
-            _ => {}
-        }
-        for text in &self.patterns {
-            match Input::parse_pattern(text, usize::MAX, cx, &args.context()) {
-                Ok(input) => self.inputs.push(input),
-                Err(error) => args.error(error),
-            }
-        }
-        args.finish()
+        self.inputs = Input::parse_patterns(&self.patterns, cx, args)?;
+        Ok(())
     }
 }
 
@@ -61,10 +51,9 @@ impl Mapper for RoundRobinIPMapper {
         for _ in 0..self.inputs.len() {
             let input = self.inputs.get(self.next)?;
             self.next = (self.next + 1) % self.inputs.len();
-            if let Action::Pattern(pattern) = &input.action
-                && let Some(rewritten) = pattern.rewrite(key, cx.random(), taken)
-            {
-                return Some((rewritten, input.outputs));
+            let mapped = input.map(cx, key, taken);
+            if mapped.is_some() {
+                return mapped;
             }
         }
         None

@@ -1,5 +1,5 @@
 use crate::prelude::*;
-use crate::rewriter::input::{Action, Input};
+use crate::rewriter::input::Input;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::mapper::Mapper;
 
@@ -125,12 +125,7 @@ impl Mapper for SourceIPHashMapper {
         key: FlowKey,
         taken: &dyn Fn(FlowKey) -> bool,
     ) -> Option<(FlowKey, [u16; 2])> {
-        let input = self.input(key.source())?;
-        let Action::Pattern(pattern) = &input.action else {
-            return None;
-        };
-        let rewritten = pattern.rewrite(key, cx.random(), taken)?;
-        Some((rewritten, input.outputs))
+        self.input(key.source())?.map(cx, key, taken)
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::prelude::*;
-use crate::rewriter::input::{Action, Input};
+use crate::rewriter::input::Input;
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::mapper::Mapper;
 
@@ -31,18 +31,8 @@ pub struct ThreadIPMapper {
 
 impl Element for ThreadIPMapper {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        match self.patterns.len() {
-            0 => return Err(args.fail("no patterns given")),
-            1 => args.warning("only one pattern given"),
-            _ => {}
-        }
-        for text in &self.patterns {
-            match Input::parse_pattern(text, usize::MAX, cx, &args.context()) {
-                Ok(input) => self.inputs.push(input),
-                Err(error) => args.error(error),
-            }
-        }
-        args.finish()
+        self.inputs = Input::parse_patterns(&self.patterns, cx, args)?;
+        Ok(())
     }
 }
 
@@ -59,11 +49,7 @@ impl Mapper for ThreadIPMapper {
     ) -> Option<(FlowKey, [u16; 2])> {
         let thread = usize::from(cx.origin());
         let input = self.inputs.get(thread % self.inputs.len().max(1))?;
-        let Action::Pattern(pattern) = &input.action else {
-            return None;
-        };
-        let rewritten = pattern.rewrite(key, cx.random(), taken)?;
-        Some((rewritten, input.outputs))
+        input.map(cx, key, taken)
     }
 }
 

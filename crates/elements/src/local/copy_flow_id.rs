@@ -32,14 +32,14 @@ pub struct CopyFlowID {
     flow: Option<([u8; 8], [u8; PORTS])>,
 }
 
-impl CopyFlowID {
-    fn keep(&mut self, packet: &Packet) -> Option<()> {
-        let addresses = packet.network_header()?.get(ADDRESSES)?;
-        let ports = packet.transport_header()?.first_chunk::<PORTS>()?;
-        self.flow = Some((addresses.try_into().ok()?, *ports));
-        Some(())
-    }
+/// The addresses and ports of a packet.
+fn flow(packet: &Packet) -> Option<([u8; 8], [u8; PORTS])> {
+    let addresses = packet.network_header()?.get(ADDRESSES)?;
+    let ports = packet.transport_header()?.first_chunk::<PORTS>()?;
+    Some((addresses.try_into().ok()?, *ports))
+}
 
+impl CopyFlowID {
     fn set(&self, packet: &mut Packet) -> Option<()> {
         let (addresses, ports) = self.flow.as_ref()?;
         packet.transport_header()?.get(..PORTS)?;
@@ -56,12 +56,7 @@ impl CopyFlowID {
                 let _ = self.set(packet);
             });
         } else if self.flow.is_none() {
-            let mut packets = batch.iter();
-            while self.flow.is_none()
-                && let Some(packet) = packets.next()
-            {
-                let _ = self.keep(packet);
-            }
+            self.flow = batch.iter().find_map(flow);
         }
     }
 }

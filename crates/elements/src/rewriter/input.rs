@@ -2,6 +2,7 @@
 
 use click::config;
 
+use super::key::FlowKey;
 use super::mapper::Mapper;
 use super::pattern::Pattern;
 use crate::prelude::*;
@@ -103,6 +104,42 @@ impl Input {
             action: Action::Pattern(pattern),
             outputs: parse_ports(ports, outputs, context)?,
         })
+    }
+
+    /// The patterns of a mapper's arguments. Mistakes go to `args`.
+    pub fn parse_patterns(
+        texts: &[String],
+        cx: &Cx<'_>,
+        args: &mut Args<'_>,
+    ) -> Result<Vec<Input>, Failed> {
+        match texts.len() {
+            0 => return Err(args.fail("no patterns given")),
+            1 => args.warning("only one pattern given"),
+            _ => {}
+        }
+        let mut inputs = Vec::new();
+        for text in texts {
+            match Input::parse_pattern(text, usize::MAX, cx, &args.context()) {
+                Ok(input) => inputs.push(input),
+                Err(error) => args.error(error),
+            }
+        }
+        args.finish()?;
+        Ok(inputs)
+    }
+
+    /// What a new flow becomes by the input's pattern, as [`Mapper::map`] has it.
+    pub fn map(
+        &self,
+        cx: &mut Cx<'_>,
+        key: FlowKey,
+        taken: &dyn Fn(FlowKey) -> bool,
+    ) -> Option<(FlowKey, [u16; 2])> {
+        let Action::Pattern(pattern) = &self.action else {
+            return None;
+        };
+        let rewritten = pattern.rewrite(key, cx.random(), taken)?;
+        Some((rewritten, self.outputs))
     }
 }
 

@@ -24,7 +24,7 @@ impl Interface for dyn RunOrder {
 /// Shows the order in which tasks run.
 ///
 /// Its task schedules itself again and again. All SchedOrderTests of a router keep one list of the
-/// numbers of those that ran, up to the largest SIZE. ScheduleInfo sets their tickets.
+/// numbers of the elements that ran, up to the largest SIZE. ScheduleInfo sets the tickets.
 ///
 /// # Example
 /// ```click

@@ -50,7 +50,7 @@ pub(super) struct Signals {
     /// Where a byte arrives with each signal.
     pipe: Option<UnixStream>,
     hooks: Vec<SigId>,
-    /// Those that the script takes.
+    /// The signals that the script takes.
     numbers: Vec<i32>,
     /// The script no longer takes signals: they do what they do by default.
     given_up: Arc<AtomicBool>,
