@@ -532,7 +532,14 @@ pub fn component(
         let mut write =
             quote!(::router::Component::write_handler(&mut self.#field, cx, name, value));
         if let Some(then) = then {
-            write = quote!(#write.and_then(|()| ::router::outcome(self.#then(cx))));
+            write = quote!({
+                let former = ::core::clone::Clone::clone(&self.#field);
+                let outcome = #write.and_then(|()| ::router::outcome(self.#then(cx)));
+                if outcome.is_err() {
+                    self.#field = former;
+                }
+                outcome
+            });
         }
         tried(true, write)
     });

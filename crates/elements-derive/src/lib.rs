@@ -46,7 +46,8 @@
 //!   unspecified address.
 //! - `#[state]`: the value that the element of the same name had, after a hotswap.
 //! - `#[flatten]`: a `Component`, whose arguments and handlers are the element's own; with
-//!   `then = METHOD`, `self.METHOD(cx)` is called after one of its handlers is written.
+//!   `then = METHOD`, `self.METHOD(cx)` is called after one of its handlers is written; if that
+//!   fails, the component, which is `Clone`, gets its former value back.
 //! - `#[delegate]`: the same, of a `Component` that implements `Element` and the capabilities that
 //!   the element provides: it does the element's work, and no `impl Element` is written. With
 //!   `configured = METHOD`, the struct's METHOD is called in place of the component's

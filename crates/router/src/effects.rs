@@ -22,6 +22,17 @@ pub struct Effects {
     pub rules: Option<Arc<dyn Classify>>,
 }
 
+impl Effects {
+    /// The effects of an element that moves the start of the data and does nothing else.
+    pub fn of_move(edit: Option<Edit>) -> Effects {
+        Effects {
+            edit,
+            preserves: Facts::ALL.without(Facts::DESTINATION),
+            ..Effects::default()
+        }
+    }
+}
+
 impl PartialEq for Effects {
     fn eq(&self, other: &Effects) -> bool {
         let rules = match (&self.rules, &other.rules) {

@@ -21,7 +21,7 @@ pub fn set_annotation(packet: &mut Packet, control: u16) {
 }
 
 /// A tag. With `ANNO`, it may be each packet's own.
-#[derive(Component)]
+#[derive(Clone, Component)]
 #[component(handlers)]
 pub struct Tag<const ANNO: bool> {
     /// The tag's control information, 16 bits: priority and VLAN. In EtherVLANEncap and VLANEncap,
@@ -111,7 +111,7 @@ impl<const ANNO: bool> Tag<ANNO> {
 }
 
 /// A tag, and a VLAN whose packets do not get it.
-#[derive(Component)]
+#[derive(Clone, Component)]
 pub struct Tagging {
     #[flatten]
     pub tag: Tag<true>,

@@ -3,3 +3,4 @@
 pub mod average;
 pub mod gaps;
 pub mod token_bucket;
+pub mod traffic;

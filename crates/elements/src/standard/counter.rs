@@ -1,9 +1,9 @@
-mod count_call;
+mod calls;
 
-use count_call::CountCall;
+use calls::Calls;
 
 use crate::prelude::*;
-use crate::rates::average::Rate;
+use crate::rates::traffic::Traffic;
 
 /// Counts packets and bytes, and measures their rates.
 ///
@@ -19,47 +19,28 @@ use crate::rates::average::Rate;
 #[derive(Element)]
 #[element(ports = "1/1", segments, handlers, provides(Llrpcs))]
 pub struct Counter {
-    /// When the packet count reaches N, HANDLER is written before the packet goes on.
-    #[arg(
-        read = CountCall::show,
-        write,
-        then = resolve,
-        error = "'count_call' first word should be unsigned (count)"
-    )]
-    count_call: CountCall,
-    /// The same when the byte count reaches N or more.
-    #[arg(
-        write,
-        then = resolve,
-        error = "'byte_count_call' first word should be unsigned (count)"
-    )]
-    byte_count_call: CountCall,
+    #[flatten(then = resolve)]
+    calls: Calls,
     /// Packets since the last reset.
     #[handler(read)]
     count: u64,
     /// Bytes since the last reset.
     #[handler(read, name = "byte_count")]
     bytes: u64,
-    rate: Rate,
-    byte_rate: Rate,
+    #[flatten]
+    traffic: Traffic,
 }
 
 impl Counter {
     #[inline]
     fn see(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
-        if batch.is_empty() {
-            return;
-        }
-        let now = cx.recent();
         let (packets, bytes) = batch.tally();
-        self.rate.update(now, packets);
-        self.byte_rate.update(now, bytes);
-        let (count, bytes) = (self.count + packets, self.bytes + bytes);
-        if self.count_call.is_due(count) || self.byte_count_call.is_due(bytes) {
-            self.see_each(cx, batch);
-        } else {
-            (self.count, self.bytes) = (count, bytes);
+        self.traffic.update(cx.recent(), packets, bytes);
+        if self.calls.are_due(self.count + packets, self.bytes + bytes) {
+            return self.see_each(cx, batch);
         }
+        self.count += packets;
+        self.bytes += bytes;
     }
 
     /// As the batch's packets count one by one, for the calls' sake.
@@ -68,53 +49,30 @@ impl Counter {
         for packet in batch.iter() {
             self.count += packet.stands_for() as u64;
             self.bytes += packet.wire_len() as u64;
-            if self.count == self.count_call.at
-                && let Some(call) = self.count_call.take(self.count)
-            {
+            if let Some(call) = self.calls.at_count(self.count) {
                 let _ = call.write_from(cx, self);
             }
-            if let Some(call) = self.byte_count_call.take(self.bytes) {
+            if let Some(call) = self.calls.at_bytes(self.bytes) {
                 let _ = call.write_from(cx, self);
             }
         }
     }
 
-    /// Finds the handlers to be called.
     fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let mut calls = [self.count_call.clone(), self.byte_count_call.clone()];
-        let found = cx.call_out(self, |cx| {
-            calls.iter_mut().try_for_each(|call| call.resolve(cx))
-        });
-        [self.count_call, self.byte_count_call] = calls;
-        found
+        let mut calls = self.calls.clone();
+        cx.call_out(self, |cx| calls.resolve(cx))?;
+        self.calls = calls;
+        Ok(())
     }
 }
 
 #[handlers]
 impl Counter {
-    /// Packets a second.
-    #[read]
-    fn rate(&mut self, cx: &mut Cx<'_>) -> String {
-        self.rate.at(cx.steady()).unparse(1)
-    }
-
-    /// Bytes a second.
-    #[read]
-    fn byte_rate(&mut self, cx: &mut Cx<'_>) -> String {
-        self.byte_rate.at(cx.steady()).unparse(1)
-    }
-
-    /// Bits a second.
-    #[read]
-    fn bit_rate(&mut self, cx: &mut Cx<'_>) -> String {
-        self.byte_rate.at(cx.steady()).unparse(8)
-    }
-
     /// Sets the counts to 0.
     #[write(button, also = "reset_counts")]
     fn reset(&mut self) {
         (self.count, self.bytes) = (0, 0);
-        (self.count_call.done, self.byte_count_call.done) = (false, false);
+        self.calls.reset();
     }
 }
 
@@ -139,7 +97,7 @@ impl Element for Counter {
 impl Llrpcs for Counter {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         let value = match (call, llrpc::word(data)?) {
-            (Llrpc::GET_RATE, 0) => self.rate.at(cx.steady()).rate(),
+            (Llrpc::GET_RATE, 0) => self.traffic.packets_a_second(cx),
             (Llrpc::GET_COUNT, 0) => self.count,
             (Llrpc::GET_COUNT, 1) => self.bytes,
             _ => return Err(HandlerError::Unknown),
@@ -261,5 +219,8 @@ mod tests {
         let refused = rig.try_write("k.count_call", "soon stop");
         let text = "'count_call' first word should be unsigned (count)";
         assert_eq!(refused, Err(text.into()));
+        rig.write("k.count_call", "7 reset");
+        assert!(rig.try_write("k.count_call", "9 nosuch").is_err());
+        assert_eq!(rig.read("k.count_call"), "7");
     }
 }

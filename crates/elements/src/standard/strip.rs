@@ -20,13 +20,8 @@ pub struct Strip {
 }
 
 impl Element for Strip {
-    #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            edit: Edit::pull(self.length as usize),
-            preserves: Facts::ALL.without(Facts::DESTINATION),
-            ..Effects::default()
-        }
+        Effects::of_move(Edit::pull(self.length as usize))
     }
 
     #[inline(always)]

@@ -18,10 +18,7 @@ pub struct StripToNetworkHeader;
 impl Element for StripToNetworkHeader {
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            preserves: Facts::ALL.without(Facts::DESTINATION),
-            ..Effects::default()
-        }
+        Effects::of_move(None)
     }
 
     #[inline(always)]

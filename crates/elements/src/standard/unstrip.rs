@@ -20,13 +20,8 @@ pub struct Unstrip {
 }
 
 impl Element for Unstrip {
-    #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            edit: Edit::push(self.length as usize),
-            preserves: Facts::ALL.without(Facts::DESTINATION),
-            ..Effects::default()
-        }
+        Effects::of_move(Edit::push(self.length as usize))
     }
 
     #[inline(always)]
