@@ -1,3 +1,4 @@
+use super::burst::Burst;
 use crate::prelude::*;
 
 /// Drops every packet, and counts them.
@@ -27,6 +28,7 @@ pub struct Discard {
     count: u64,
     /// The task that pulls, if the input is pull, and the signal of packets upstream.
     pull: Option<(TaskId, Signal)>,
+    pulling: Burst,
 }
 
 impl Discard {
@@ -77,29 +79,21 @@ impl Element for Discard {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let Some((_, signal)) = &self.pull else {
-            return Ran::Nothing;
+        let Some(mut batch) = cx.pulled() else {
+            let size = if self.active { self.burst } else { 0 };
+            return self.pulling.pull(cx, size.into());
         };
-        if !self.active {
-            return Ran::Nothing;
-        }
-        let mut left = self.burst as usize;
-        let mut batch = cx.batch();
-        while left > 0 {
-            let most = left.min(packet::BATCH);
-            cx.pull(0, &mut batch, most);
-            let pulled = batch.len();
-            left -= pulled;
-            self.count += cx.pool().recycle(&mut batch);
-            if pulled < most {
-                break;
-            }
-        }
+        let pulled = batch.len();
+        self.count += cx.pool().recycle(&mut batch);
         cx.done(batch);
-        if left == 0 || cx.is_active(signal) {
+        let all = self.pulling.came(pulled);
+        if self.pulling.is_under_way() {
+            return Ran::More;
+        }
+        if all || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
             cx.schedule(task);
         }
-        Ran::worked(left < self.burst as usize)
+        Ran::worked(pulled > 0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
+mod burst;
 pub(crate) mod chosen_input;
 mod crc32;
 mod delay;

@@ -1,5 +1,6 @@
 //! Pulling at intervals: what TimedUnqueue and Burster share.
 
+use super::burst::Burst;
 use crate::prelude::*;
 
 /// Most nanoseconds that are made up for; after longer pauses the intervals start again.
@@ -12,8 +13,9 @@ pub(super) struct TimedPull {
     #[arg(mandatory)]
     interval: Timestamp,
     burst: u32,
-    /// Packets left of the burst under way; 0 between bursts.
-    left: u32,
+    pulling: Burst,
+    /// Whether the burst begins with what was asked for.
+    begins: bool,
     /// When the last burst was due; none after there was nothing to pull.
     due: Option<Steady>,
     task: Option<TaskId>,
@@ -46,27 +48,24 @@ impl Element for TimedPull {
         let Some(timer) = self.timer else {
             return Ran::Nothing;
         };
-        if self.left == 0 {
+        let Some(batch) = cx.pulled() else {
+            self.begins = !self.pulling.is_under_way();
             // Packets may have come, but it is not their time yet.
-            if cx.expires(timer).is_some() {
-                return Ran::Nothing;
-            }
-            self.left = self.burst;
-        }
-        let most = cx.limit().min(self.left as usize);
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, most);
+            let early = self.begins && cx.expires(timer).is_some();
+            return self
+                .pulling
+                .pull(cx, if early { 0 } else { self.burst.into() });
+        };
         let pulled = batch.len();
         cx.push(0, batch);
-        if pulled == 0 && self.left == self.burst && !cx.is_active(&self.signal) {
-            (self.left, self.due) = (0, None);
-            return Ran::Nothing;
-        }
-        self.left -= pulled as u32;
-        if pulled == most && self.left > 0 {
+        self.pulling.came(pulled);
+        if self.pulling.is_under_way() {
             return Ran::More;
         }
-        self.left = 0;
+        if pulled == 0 && self.begins && !cx.is_active(&self.signal) {
+            self.due = None;
+            return Ran::Nothing;
+        }
         let now = cx.steady();
         let last = self.due.filter(|due| now.since(*due) <= ARREARS_MAX);
         let next = last.unwrap_or(now).after(self.interval.0.unsigned_abs());

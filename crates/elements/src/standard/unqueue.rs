@@ -1,3 +1,4 @@
+use super::burst::Burst;
 use super::limit::Limit;
 use crate::prelude::*;
 
@@ -25,8 +26,7 @@ pub struct Unqueue {
     /// Packets passed.
     #[handler(read)]
     count: u64,
-    /// Packets left of the burst under way.
-    left: u64,
+    pulling: Burst,
     task: Option<TaskId>,
     signal: Signal,
 }
@@ -80,25 +80,18 @@ impl Element for Unqueue {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        if self.left == 0 {
-            self.left = most(&self.burst).min(self.allowed());
-            if !self.active || self.allowed() == 0 {
-                self.left = 0;
-                return Ran::Nothing;
-            }
-        }
-        let most = (self.left.min(cx.limit() as u64)) as usize;
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, most);
+        let Some(batch) = cx.pulled() else {
+            let size = most(&self.burst).min(self.allowed());
+            return self.pulling.pull(cx, if self.active { size } else { 0 });
+        };
         let pulled = batch.len();
         self.count += pulled as u64;
-        self.left -= pulled as u64;
         cx.push(0, batch);
-        if pulled == most && self.left > 0 && self.active {
+        let all = self.pulling.came(pulled);
+        if self.pulling.is_under_way() {
             return Ran::More;
         }
-        self.left = 0;
-        if pulled == most || cx.is_active(&self.signal) {
+        if all || cx.is_active(&self.signal) {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
@@ -123,6 +116,20 @@ mod tests {
         rig.write("u.reset", "");
         rig.run();
         assert_eq!(rig.data("c"), [[3], [4]]);
+    }
+
+    #[test]
+    fn its_handlers_can_be_called_where_packets_are_pulled() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> Queue
+                -> Script(TYPE PACKET, print $(u.count), write u.limit 2, return 0)
+                -> u :: Unqueue -> c :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            rig.push_all("i", &[vec![1], vec![2], vec![3]]);
+            rig.run();
+            assert_eq!(rig.printed(), ["0\n", "1\n"]);
+            assert_eq!(rig.data("c"), [[1], [2]]);
+        }
     }
 
     #[test]

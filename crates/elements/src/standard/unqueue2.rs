@@ -1,3 +1,4 @@
+use super::burst::Burst;
 use crate::prelude::*;
 
 /// Pulls packets and pushes them on, while there is room in the queues downstream.
@@ -28,8 +29,7 @@ pub struct Unqueue2 {
     packets: u64,
     queues: Vec<ElementId>,
     links: Vec<Link<dyn Storage>>,
-    /// Packets left of the burst under way.
-    left: usize,
+    pulling: Burst,
     upstream: Signal,
     downstream: Signal,
 }
@@ -84,28 +84,22 @@ impl Element for Unqueue2 {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        if self.left == 0 {
-            self.left = self.most().min(self.room(cx));
-        }
-        if self.left == 0 {
+        let Some(batch) = cx.pulled() else {
+            let size = self.most().min(self.room(cx));
             // A queue that has room again wakes it, if there is a notifier.
-            if cx.is_active(&self.downstream) {
+            if size == 0 && cx.is_active(&self.downstream) {
                 cx.schedule(task);
             }
-            return Ran::Nothing;
-        }
-        let most = cx.limit().min(self.left);
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, most);
+            return self.pulling.pull(cx, size as u64);
+        };
         let pulled = batch.len();
         self.packets += pulled as u64;
-        self.left -= pulled;
         cx.push(0, batch);
-        if pulled == most && self.left > 0 {
+        let all = self.pulling.came(pulled);
+        if self.pulling.is_under_way() {
             return Ran::More;
         }
-        self.left = 0;
-        if pulled == most || cx.is_active(&self.upstream) {
+        if all || cx.is_active(&self.upstream) {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)

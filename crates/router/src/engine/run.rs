@@ -174,7 +174,16 @@ impl Engine {
         let mut worked = false;
         let began = self.scheduler.begin_turn(&*self.runtime.embedding);
         loop {
-            let ran = self.with(id, |element, cx| element.run_task(cx, task));
+            let mut ran = self.with(id, |element, cx| element.run_task(cx, task));
+            if let Some(Ran::Pull { port, most }) = ran {
+                let mut batch = self.walk.batch();
+                self.pull(id, port, &mut batch, most);
+                self.walk.pulled = Some(batch);
+                ran = self.with(id, |element, cx| element.run_task(cx, task));
+                if let Some(left) = self.walk.pulled.take() {
+                    self.put_back(left);
+                }
+            }
             self.run_stack(base);
             match ran {
                 Some(Ran::More) => worked = true,

@@ -22,6 +22,17 @@ pub enum Ran {
     /// It did something, and runs again as soon as the packets that it sent are delivered: its
     /// burst is not finished.
     More,
+    /// It wants at most `most` packets from input `port`. It runs again at once, and finds them by
+    /// [`Cx::pulled`](crate::Cx::pulled).
+    ///
+    /// Unlike with [`Cx::pull`](crate::Cx::pull), the element is not at work meanwhile: what calls
+    /// handlers on the packets' way can read and write its own.
+    Pull {
+        /// The input.
+        port: usize,
+        /// Most packets.
+        most: usize,
+    },
 }
 
 impl Ran {

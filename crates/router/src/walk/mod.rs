@@ -89,6 +89,8 @@ pub(crate) struct Walk {
     /// Most packets of a batch.
     pub limit: usize,
     pub pull_through: Option<PullThrough>,
+    /// What was pulled for the task that runs.
+    pub pulled: Option<Box<Batch>>,
     /// Outputs from which packets are being pulled through their elements.
     pub pulling_through: Vec<PortOf>,
 }
@@ -106,6 +108,7 @@ impl Walk {
             prefetcher: Prefetcher::default(),
             limit: limit.clamp(1, BATCH),
             pull_through: None,
+            pulled: None,
             pulling_through: Vec::with_capacity(16),
         }
     }

@@ -143,6 +143,13 @@ impl Cx<'_> {
         self.engine.pull(self.id, port, batch, most);
     }
 
+    /// The packets that the router pulled for the task that runs, which asked for them by
+    /// [`Ran::Pull`](crate::Ran::Pull).
+    #[inline]
+    pub fn pulled(&mut self) -> Option<Box<Batch>> {
+        self.engine.walk.pulled.take()
+    }
+
     /// Leaves the rest of a pull to the router: once [`pull`](crate::Element::pull) has returned, its
     /// batch is filled with at most `most` packets from input `port`, and given to
     /// [`pulled`](crate::PulledThrough::pulled) if there are any. The last thing that a pull does.

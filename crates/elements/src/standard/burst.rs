@@ -1,0 +1,47 @@
+//! Pulling in bursts: what tasks that pull share.
+
+use crate::prelude::*;
+
+/// A burst of packets that a task pulls from input 0, a batch at a time.
+#[derive(Default)]
+pub struct Burst {
+    /// Packets left of it; 0 between bursts.
+    left: u64,
+    /// Packets asked for last.
+    asked: usize,
+}
+
+impl Burst {
+    /// Asks for the next batch. `size` is how many packets the burst may have, if it begins or if it
+    /// was to have more.
+    #[inline]
+    pub fn pull(&mut self, cx: &Cx<'_>, size: u64) -> Ran {
+        self.left = match self.left {
+            0 => size,
+            left => left.min(size),
+        };
+        self.asked = self.left.min(cx.limit() as u64) as usize;
+        match self.asked {
+            0 => Ran::Nothing,
+            most => Ran::Pull { port: 0, most },
+        }
+    }
+
+    /// Takes note of how many packets came; returns whether all came that were asked for. If not,
+    /// the burst is over.
+    #[inline]
+    pub fn came(&mut self, packets: usize) -> bool {
+        let all = packets == self.asked;
+        self.left = match all {
+            true => self.left.saturating_sub(packets as u64),
+            false => 0,
+        };
+        all
+    }
+
+    /// Whether a burst is under way.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.left > 0
+    }
+}
