@@ -55,6 +55,10 @@ impl Embedding for Simulation {
         let cable = self.cables.iter().find(|(known, _)| known == name);
         cable.map(|(_, cable)| Box::new(cable.clone()) as Box<dyn Device>)
     }
+
+    fn device_name(&self, index: usize) -> Option<String> {
+        self.cables.get(index).map(|(name, _)| name.clone())
+    }
 }
 
 #[derive(Default)]

@@ -76,6 +76,11 @@ impl Embedding for GuestEmbedding {
         Some(Box::new(device))
     }
 
+    fn device_name(&self, index: usize) -> Option<String> {
+        let interface = self.region.as_ref()?.interface(index)?;
+        Some(interface.name().to_string())
+    }
+
     fn handlers(&self, list: &mut HandlerList) {
         // [`RouterApplication`] writes it: a router cannot replace itself.
         list.write("hotconfig");

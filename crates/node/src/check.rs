@@ -1,6 +1,7 @@
 //! Checking a configuration as a guest would take it, before there is a guest, or as a switch would.
 
 use click::{Diagnostics, FlatGraph, Location, Options};
+use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady};
@@ -71,6 +72,10 @@ impl Embedding for Dry {
         let known = self.interfaces.iter().find(|(there, _)| there == name);
         known.map(|(_, mac)| Box::new(NoTraffic(*mac)) as Box<dyn Device>)
     }
+
+    fn device_name(&self, index: usize) -> Option<String> {
+        self.interfaces.get(index).map(|(name, _)| name.clone())
+    }
 }
 
 /// The interfaces that the elements of `classes` in a configuration name, and where.
@@ -116,6 +121,7 @@ pub fn check(
         if diagnostics.errors() > 0 {
             return diagnostics;
         }
+        say_ports(&flat, interfaces, &mut diagnostics);
         let dry = Dry {
             interfaces: interfaces.to_vec(),
         };
@@ -123,6 +129,29 @@ pub fn check(
         try_out(flat, &text, &library, dry, cpus, &mut diagnostics);
     }
     diagnostics
+}
+
+/// Says which interface stands for each DPDK port that the configuration names.
+fn say_ports(flat: &FlatGraph, interfaces: &[(String, [u8; 6])], diagnostics: &mut Diagnostics) {
+    let ports = named(flat, &dpdk::CLASSES);
+    let names = || ports.iter().map(|(port, _)| port);
+    let mut said: Vec<String> = Vec::new();
+    for port in names() {
+        let interface = dpdk::index(port, names()).and_then(|at| interfaces.get(at));
+        if let Some((interface, _)) = interface {
+            let text = format!("port {port} is ‘{interface}’");
+            if !said.contains(&text) {
+                said.push(text);
+            }
+        }
+    }
+    if let (Some((_, location)), false) = (ports.first(), said.is_empty()) {
+        let said = said.join(", ");
+        diagnostics.message(
+            location,
+            format_args!("DPDK ports are the guest's interfaces here: {said}"),
+        );
+    }
 }
 
 /// Makes the router, and ends it.

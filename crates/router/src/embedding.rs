@@ -70,6 +70,13 @@ pub trait Embedding: Send {
         None
     }
 
+    /// The name of network device number `index`, in the order in which the program was given them;
+    /// `None` if there are fewer.
+    fn device_name(&self, index: usize) -> Option<String> {
+        let _ = index;
+        None
+    }
+
     /// The names that a router's arguments may use beside those its elements define.
     fn names(&mut self) -> NameDatabase {
         NameDatabase::new()

@@ -12,6 +12,8 @@ use weir::lab::{Namespace, Runner, ip};
 mod common;
 #[path = "run/cpus.rs"]
 mod cpus;
+#[path = "run/dpdk.rs"]
+mod dpdk;
 #[path = "run/lanes.rs"]
 mod lanes;
 

@@ -2,12 +2,17 @@
 
 use crate::prelude::*;
 
+pub mod dpdk;
 mod guest;
 mod receiver;
+mod rss;
 mod sender;
 
 crate::elements! {
+    dpdk_info: DpdkInfo;
+    from_dpdk_device: FromDpdkDevice;
     from_netfront: FromNetfront;
+    to_dpdk_device: ToDpdkDevice;
     to_netfront: ToNetfront;
 }
 

@@ -31,6 +31,8 @@ pub struct Receiver {
     pub timestamp: bool,
     /// Whether only IP packets leave by output 0, and by which link type they are told.
     pub force_ip: Option<LinkType>,
+    /// Whether frames carry the hash of their flow as their aggregate.
+    pub hashes: bool,
     opened: Option<(DeviceId, TaskId)>,
     /// Frames left of the burst under way.
     left: u32,
@@ -71,6 +73,23 @@ impl Receiver {
         })
     }
 
+    /// Frames received.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes received.
+    pub fn byte_count(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Schedules the task.
+    pub fn wake(&self, cx: &mut Cx<'_>) {
+        if let Some((_, task)) = self.opened {
+            cx.schedule(task);
+        }
+    }
+
     fn found_nothing(&mut self, cx: &mut Cx<'_>, device: DeviceId, task: TaskId) -> Ran {
         self.left = 0;
         self.empty_polls += 1;
@@ -94,6 +113,9 @@ impl Receiver {
             packet.set_packet_type(packet_type(packet, &self.mac.0));
             if now != 0 {
                 packet.set_timestamp(now);
+            }
+            if self.hashes {
+                packet.set_anno(AGGREGATE, super::rss::hash(packet.data()));
             }
         }
     }

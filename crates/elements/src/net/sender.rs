@@ -46,6 +46,33 @@ impl Sender {
 }
 
 impl Sender {
+    /// The device, once it is open.
+    #[inline]
+    pub fn device(&self) -> Option<DeviceId> {
+        self.device
+    }
+
+    /// Frames sent.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes sent.
+    pub fn byte_count(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Frames dropped.
+    pub fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// Drops and counts frames.
+    pub fn discard(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.drops += batch.tally().0;
+        cx.pool().recycle(batch);
+    }
+
     /// Whether the notifiers upstream say that there may be something to pull.
     fn may_pull(&self, cx: &Cx<'_>) -> bool {
         matches!(&self.pull, Some((_, signal)) if cx.is_active(signal))
@@ -53,7 +80,7 @@ impl Sender {
 
     /// Sends from the front of `batch` as far as there is room, and counts.
     #[inline]
-    fn transmit(&mut self, cx: &mut Cx<'_>, device: DeviceId, batch: &mut Batch) {
+    pub fn transmit(&mut self, cx: &mut Cx<'_>, device: DeviceId, batch: &mut Batch) {
         let longest = self.mtu + FRAMING;
         if batch.iter().any(|packet| packet.segment_len() > longest) {
             self.drop_long(cx, batch, longest);
@@ -127,8 +154,7 @@ impl Element for Sender {
         };
         self.transmit(cx, device, batch);
         if !batch.is_empty() {
-            self.drops += batch.tally().0;
-            cx.pool().recycle(batch);
+            self.discard(cx, batch);
         }
         0
     }

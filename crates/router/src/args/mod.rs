@@ -160,6 +160,19 @@ impl<'n> Args<'n> {
         Read::new(self)
     }
 
+    /// Takes the arguments left, each of which must have one of the keywords `names`, and a value
+    /// without meaning here.
+    pub fn ignore(&mut self, names: &[&str]) -> Result<(), Failed> {
+        let mut ignored: Vec<Option<String>> = vec![None; names.len()];
+        let slots = names.iter().zip(&mut ignored);
+        let any = |text: &str, context: &Context<'_>| Any.parse(text, context).map(Some);
+        slots
+            .fold(self.read(), |read, (name, slot)| {
+                read.arg(name, Flags::KEYWORD, any, slot)
+            })
+            .complete()
+    }
+
     /// Takes no arguments at all: anything given is an error.
     pub fn none(&mut self) -> Result<(), Failed> {
         self.read().complete()

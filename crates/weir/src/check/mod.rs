@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use click::Diagnostics;
+use elements::net::dpdk;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
 use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
 
@@ -79,7 +80,14 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, CheckError> {
 
 /// Classes outside the host's groups whose elements reach out of the router when they are
 /// initialized.
-const REACH_OUT: [&str; 4] = ["Script", "DriverManager", DEVICES[0], DEVICES[1]];
+const REACH_OUT: [&str; 6] = [
+    "Script",
+    "DriverManager",
+    DEVICES[0],
+    DEVICES[1],
+    dpdk::CLASSES[0],
+    dpdk::CLASSES[1],
+];
 
 /// Elements that name interfaces; which there are is the affair of the guest or host to be.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
@@ -243,6 +251,12 @@ mod tests {
             ));
             assert!(checked.router.is_some(), "{}", checked.diagnostics);
         }
+    }
+
+    #[test]
+    fn dpdk_ports_are_taken_for_granted() {
+        let checked = check("FromDPDKDevice(0000:18:00.1, N_QUEUES 2) -> ToDPDKDevice(1);");
+        assert!(checked.router.is_some(), "{}", checked.diagnostics);
     }
 
     #[test]

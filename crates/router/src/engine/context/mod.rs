@@ -316,6 +316,11 @@ impl Cx<'_> {
         Some(device)
     }
 
+    /// The name of network device number `index`; `None` if there are fewer.
+    pub fn device_name(&self, index: usize) -> Option<String> {
+        self.engine.runtime.embedding.device_name(index)
+    }
+
     /// A device's face.
     pub fn device_info(&mut self, device: DeviceId) -> &mut dyn Device {
         self.engine.runtime.devices.get(device)
