@@ -38,6 +38,7 @@ pub mod classification;
 pub mod ethernet;
 pub mod etherswitch;
 mod filters;
+pub mod flow;
 mod headers;
 pub mod icmp;
 pub mod ip;
@@ -66,6 +67,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     net::CLASSES,
     ethernet::CLASSES,
     etherswitch::CLASSES,
+    flow::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
@@ -109,6 +111,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         aqm::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
+        flow::PAGES,
         icmp::PAGES,
         ip::PAGES,
         ip6::PAGES,

@@ -57,6 +57,7 @@ impl Packet {
         meta.packet_type = PacketType::Host;
         meta.timestamp = 0;
         meta.anno = [0; ANNO_BYTES / 8];
+        meta.flow = 0;
         Packet(buffer)
     }
 
@@ -312,6 +313,19 @@ impl Packet {
     #[inline]
     pub fn set_origin(&mut self, origin: u32) {
         self.meta_mut().origin = origin;
+    }
+
+    /// The index of the packet's flow in the table of the element that found it; `None` if none did.
+    /// Copies keep it.
+    #[inline]
+    pub fn flow(&self) -> Option<u32> {
+        self.meta().flow.checked_sub(1)
+    }
+
+    /// Sets the index of the packet's flow, which is below `u32::MAX`.
+    #[inline]
+    pub fn set_flow(&mut self, flow: Option<u32>) {
+        self.meta_mut().flow = flow.map_or(0, |flow| flow.wrapping_add(1));
     }
 
     /// How the packet arrived on its link.

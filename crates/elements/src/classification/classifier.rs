@@ -24,7 +24,20 @@ const MAX_OFFSET: u32 = 65_528;
 /// # Errors
 /// Every mistake in every pattern, in order, in Click's words.
 pub fn classifier<P: AsRef<str>>(patterns: &[P], align: u8) -> Result<Compiled, Diagnostics> {
-    let (rules, expressions) = parse(patterns, align)?;
+    let outputs: Vec<_> = (0..patterns.len() as u32).map(Some).collect();
+    classifier_to(patterns, &outputs, align)
+}
+
+/// As [`classifier`], with pattern `n` leading to the output in `outputs[n]`, or nowhere.
+///
+/// # Errors
+/// As [`classifier`].
+pub fn classifier_to<P: AsRef<str>>(
+    patterns: &[P],
+    outputs: &[Option<u32>],
+    align: u8,
+) -> Result<Compiled, Diagnostics> {
+    let (rules, expressions) = parse(patterns, outputs, align)?;
     Ok(Program::compile_warning(
         rules,
         &expressions,
@@ -35,6 +48,7 @@ pub fn classifier<P: AsRef<str>>(patterns: &[P], align: u8) -> Result<Compiled, 
 /// Parses a Classifier's patterns.
 pub(super) fn parse<P: AsRef<str>>(
     patterns: &[P],
+    outputs: &[Option<u32>],
     align: u8,
 ) -> Result<(Rules, Vec<Expression>), Diagnostics> {
     let align = u16::from(align % 4);
@@ -51,7 +65,7 @@ pub(super) fn parse<P: AsRef<str>>(
             diagnostics: &mut diagnostics,
         };
         reader.read();
-        rules.push(&reader.expression, Some(number as u32));
+        rules.push(&reader.expression, outputs.get(number).copied().flatten());
         expressions.push(reader.expression);
     }
     if diagnostics.has_errors() {

@@ -62,7 +62,7 @@ mod vectors;
 mod views;
 mod wide_tables;
 
-pub use classifier::classifier;
+pub use classifier::{classifier, classifier_to};
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
 pub use headers::{Headers, View};
 pub use hit::NO_OUTPUT;

@@ -12,7 +12,7 @@ use crate::prelude::*;
 /// # See also
 /// Unstrip, EtherEncap, IPEncap
 #[derive(Element)]
-#[element(ports = "1/1", segments)]
+#[element(ports = "1/1", segments, alias("FlowStrip"))]
 pub struct Strip {
     /// Number of bytes. A shorter packet becomes empty.
     #[arg(mandatory)]

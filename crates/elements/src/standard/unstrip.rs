@@ -12,7 +12,7 @@ use crate::prelude::*;
 /// # See also
 /// Strip, EtherEncap, IPEncap
 #[derive(Element)]
-#[element(ports = "1/1", segments)]
+#[element(ports = "1/1", segments, alias("FlowUnstrip"))]
 pub struct Unstrip {
     /// Number of bytes.
     #[arg(mandatory)]

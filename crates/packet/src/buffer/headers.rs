@@ -23,7 +23,7 @@ impl Packet {
         meta.transport = shift(meta.transport);
     }
 
-    /// Copies annotations, origin, header offsets, timestamp and type from `other`, of whose data
+    /// Copies annotations, origin, flow, header offsets, timestamp and type from `other`, of whose data
     /// this packet holds a copy.
     pub fn copy_meta(&mut self, other: &Packet) {
         let from = other.meta();
@@ -36,6 +36,7 @@ impl Packet {
         meta.timestamp = from.timestamp;
         meta.anno = from.anno;
         meta.origin = from.origin;
+        meta.flow = from.flow;
         self.shift_headers(start, to);
         self.check_headers();
     }

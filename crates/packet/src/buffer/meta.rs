@@ -62,6 +62,8 @@ pub(crate) struct Meta {
     pub(super) origin: u32,
     /// Set if the lowest bit of `owner` is.
     pub(crate) extension: MaybeUninit<Extension>,
+    /// See [`Packet::flow`]; one more, and 0 for none.
+    pub(super) flow: u32,
 }
 
 const _: () = assert!(size_of::<Meta>() == META);
@@ -88,6 +90,7 @@ impl Meta {
             capacity: capacity as u32,
             origin: 0,
             extension: MaybeUninit::uninit(),
+            flow: 0,
         }
     }
 

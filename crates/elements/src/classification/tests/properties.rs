@@ -323,7 +323,8 @@ proptest! {
             }).collect();
             clauses.join(" ")
         }).collect();
-        let (rules, expressions) = crate::classification::classifier::parse(&texts, align).unwrap();
+        let outputs: Vec<_> = (0..texts.len() as u32).map(Some).collect();
+        let (rules, expressions) = crate::classification::classifier::parse(&texts, &outputs, align).unwrap();
         let packets: Vec<Headers<'_>> = packets.iter().map(|bytes| Headers::data(bytes)).collect();
         check(&rules, &expressions, &packets, |p| p.front.len() >= 20);
     }
