@@ -37,6 +37,9 @@ pub struct Base {
     /// the first mapping that was made, then 1.
     #[arg]
     set_aggregate: bool,
+    /// Accepted and ignored: all threads share the mappings.
+    #[arg]
+    handle_migration: bool,
     /// Treatment of packets without a mapping.
     #[arg(rest, name = "INPUTSPEC", kind = "specification, one for each input")]
     specifications: Vec<String>,

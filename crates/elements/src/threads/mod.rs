@@ -5,5 +5,6 @@ mod tests;
 
 crate::elements! {
     balanced_thread_sched: BalancedThreadSched;
+    path_spinlock: PathSpinlock;
     static_thread_sched: StaticThreadSched;
 }

@@ -70,6 +70,9 @@ pub struct FromIPSummaryDump {
     /// Whether the file may be missing or empty.
     #[arg(name = "ALLOW_NONEXISTENT")]
     may_be_missing: bool,
+    /// Accepted and ignored: elements behind it need not be told which threads packets come from.
+    #[arg]
+    migrate: bool,
     /// The text to read, instead of a file.
     #[arg]
     data: String,
