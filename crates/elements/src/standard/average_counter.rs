@@ -12,11 +12,19 @@ use crate::prelude::*;
 /// # See also
 /// Counter
 #[derive(Element)]
-#[element(ports = "1/1", segments, handlers)]
+#[element(
+    ports = "1/1",
+    segments,
+    handlers,
+    alias("AverageCounterMP", "AverageCounterIMP")
+)]
 pub struct AverageCounter {
     /// Packets within this time of the first, and the time itself, do not count.
     #[arg(positional, default = 0, kind = "seconds")]
     ignore: u32,
+    /// Whether `link_count` and `link_rate` count the frame check sequence.
+    #[arg(positional, default = true)]
+    link_fcs: bool,
     /// Packets since the last reset.
     #[handler(read)]
     count: u64,
@@ -70,6 +78,31 @@ impl AverageCounter {
         self.per_second(self.bytes)
     }
 
+    /// Bits since the last reset.
+    #[read]
+    fn bit_count(&self) -> u64 {
+        8 * self.bytes
+    }
+
+    /// Bits a second.
+    #[read]
+    fn bit_rate(&self) -> String {
+        self.per_second(self.bit_count())
+    }
+
+    /// Bits since the last reset, with what Ethernet adds to each frame: preamble, gap, and with
+    /// LINK_FCS the frame check sequence.
+    #[read]
+    fn link_count(&self) -> u64 {
+        8 * (self.bytes + self.count * if self.link_fcs { 24 } else { 20 })
+    }
+
+    /// The same, a second.
+    #[read]
+    fn link_rate(&self) -> String {
+        self.per_second(self.link_count())
+    }
+
     /// Starts over.
     #[write(button)]
     fn reset(&mut self) {
@@ -116,6 +149,25 @@ mod tests {
         rig.write("a.reset", "");
         rig.push("i", &[0]);
         assert_eq!(rig.read("a.rate"), "1000");
+    }
+
+    #[test]
+    fn bits_count_as_on_the_link() {
+        for (arguments, bits) in [("", 2 * 84 * 8), ("LINK_FCS false", 2 * 80 * 8)] {
+            let config = [
+                "i :: Inject -> a :: AverageCounterMP(",
+                arguments,
+                ") -> Discard;",
+            ];
+            let mut rig = Rig::new(&config.concat());
+            rig.push("i", &[0; 60]);
+            rig.advance(SECOND);
+            rig.push("i", &[0; 60]);
+            let read = ["bit_count", "bit_rate", "link_count", "link_rate"]
+                .map(|name| rig.read(&["a.", name].concat()));
+            let expected = [960, 960, bits, bits].map(|bits: u32| bits.to_string());
+            assert_eq!(read, expected);
+        }
     }
 
     #[test]

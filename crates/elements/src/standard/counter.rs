@@ -7,7 +7,8 @@ use crate::rates::traffic::Traffic;
 
 /// Counts packets and bytes, and measures their rates.
 ///
-/// Rates are exponentially weighted moving averages.
+/// Rates are exponentially weighted moving averages. FastClick's counters for several threads are
+/// other names of this one: an element runs on one thread.
 ///
 /// # Example
 /// ```click
@@ -17,10 +18,40 @@ use crate::rates::traffic::Traffic;
 /// # See also
 /// AverageCounter
 #[derive(Element)]
-#[element(ports = "1/1", segments, handlers, provides(Llrpcs))]
+#[element(
+    ports = "1/1",
+    segments,
+    handlers,
+    provides(Llrpcs),
+    alias(
+        "CounterMP",
+        "CounterAtomic",
+        "CounterLock",
+        "CounterLockMP",
+        "CounterPLockMP",
+        "CounterPRW",
+        "CounterPRWMP",
+        "CounterRCU",
+        "CounterRCUMP",
+        "CounterRW",
+        "CounterRWMP",
+        "CounterRxWMP",
+        "CounterRxWMPPR",
+        "CounterRxWMPPW"
+    )
+)]
 pub struct Counter {
     #[flatten(then = resolve)]
     calls: Calls,
+    /// Accepted and ignored: calls are made at the packet that they are for.
+    #[arg]
+    batch_precise: bool,
+    /// Accepted and ignored: rates cost nothing to speak of.
+    #[arg]
+    no_rate: bool,
+    /// Accepted and ignored.
+    #[arg]
+    atomic: u32,
     /// Packets since the last reset.
     #[handler(read)]
     count: u64,
@@ -130,6 +161,30 @@ mod tests {
             (rig.read("k.count"), rig.read("l.byte_count")),
             ("0".into(), "0".into())
         );
+    }
+
+    #[test]
+    fn counters_for_several_threads_are_this_one() {
+        for class in [
+            "CounterMP(NO_RATE true)",
+            "CounterRCU",
+            "CounterLockMP(ATOMIC 1)",
+        ] {
+            let config = ["i :: Inject -> k :: ", class, " -> Discard;"].concat();
+            let mut rig = Rig::new(&config);
+            rig.push_all("i", &[vec![0; 10], vec![0; 20]]);
+            assert_eq!(rig.read("k.count"), "2", "{class}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_made_at_its_packet_of_a_batch() {
+        let config =
+            "i :: Inject -> k :: Counter(BATCH_PRECISE true, COUNT_CALL 2 s.run) -> Discard;
+            s :: Script(TYPE PASSIVE, print $(k.count));";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[vec![0], vec![1], vec![2]]);
+        assert_eq!(rig.printed(), ["2\n"]);
     }
 
     #[test]
