@@ -3,7 +3,7 @@
 #
 #   CLICK_SOURCE=/path/to/click tests/clicktest.sh [-c COMMAND] [-r REPORT] [DIRECTORY...]
 #
-# CLICK_SOURCE   a checkout of Click; its suite is run from there and nothing is copied.
+# CLICK_SOURCE   a checkout of Click or FastClick; its suite is run from there, nothing is copied.
 # -c COMMAND     the command under test (default: weir from target/release or target/debug).
 # -t COMMAND     the command that is click-flatten and click-buildtool (default: that under test).
 # -r REPORT      a file for a line a test: "pass|fail|skip  DIRECTORY/TEST", then what was wrong.
@@ -66,6 +66,11 @@ if (my $child = fork) {
 }
 EOF
     chmod +x "$work/bin/nc"
+fi
+# FastClick's suite asks by LLVM's `not`.
+if ! command -v not >/dev/null; then
+    printf '#!/bin/sh\n! "$@"\n' >"$work/bin/not"
+    chmod +x "$work/bin/not"
 fi
 # clicktest runs itself in some tests.
 PATH=$work/bin:$PATH:$suite
