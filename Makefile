@@ -4,7 +4,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool dpdk-dev qemu-system-x86 ipxe
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe
 
 # What is measured beside us, where it can be had.
 PEERS := nftables openvswitch-switch

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{check, demo, element, nouns, run};
+use crate::{check, demo, element, nouns, run, store};
 use node::log;
 use vmm::printable;
 
@@ -39,6 +39,7 @@ enum Verb {
     Noun(nouns::NounCommand),
     Check(check::CheckArgs),
     Element(element::ElementArgs),
+    Store(store::StoreArgs),
     /// Runs a configuration as a program of this machine, with Click's own command line.
     #[command(
         disable_help_flag = true,
@@ -121,6 +122,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             .map_err(Into::into),
         Verb::Check(args) => check::run(args).map_err(Into::into),
         Verb::Element(args) => element::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Store(args) => store::run(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Click { arguments } => {

@@ -11,6 +11,7 @@ pub mod host;
 pub mod lab;
 pub mod nouns;
 pub mod run;
+pub mod store;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

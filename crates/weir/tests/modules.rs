@@ -169,7 +169,7 @@ fn check(name: &str) {
 
 #[test]
 fn the_modules_of_each_crate_form_no_circle() {
-    for name in ["abi", "router", "elements", "switch", "node"] {
+    for name in ["abi", "router", "elements", "switch", "store", "node"] {
         check(name);
     }
 }

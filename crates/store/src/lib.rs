@@ -1,0 +1,29 @@
+//! The control store: a tree of named values that the host and its guests share. It speaks the
+//! Xenstore protocol, so that Xen's own tools and libraries work with it.
+//!
+//! - [`Store`] answers requests, whoever brings them.
+//! - [`server`] brings those of host programs, from a Unix socket.
+//! - [`client`] asks such a server.
+//! - [`wire`] has the protocol's messages.
+//!
+//! Listing apart, no request takes longer as domains grow: a change finds its watches on the path
+//! that changed, and a transaction begins with a copy of the tree that costs nothing.
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod connection;
+mod domain;
+mod path;
+mod permission;
+pub mod server;
+mod store;
+mod transaction;
+mod tree;
+mod watch;
+pub mod wire;
+
+pub use connection::ConnectionId;
+pub use domain::Quotas;
+pub use store::Store;
+pub use watch::{EVENTS_MAX, Event};
+pub use wire::DomainId;
