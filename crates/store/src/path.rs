@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::wire::{DomainId, Errno};
 
-/// Most bytes of an absolute path, and of a relative one.
-const ABSOLUTE_MAX: usize = 3072;
+/// Most bytes of an absolute path.
+pub const ABSOLUTE_MAX: usize = 3072;
+/// Most bytes of a relative path.
 const RELATIVE_MAX: usize = 2048;
 
 /// The absolute path of a node: `/` or `/a/b`.

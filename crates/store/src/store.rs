@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use crate::connection::ConnectionId;
 use crate::domain::{Domain, Quotas};
-use crate::path::Path;
+use crate::path::{ABSOLUTE_MAX, Path};
 use crate::permission::{Actor, Permissions, READ};
 use crate::transaction::{Change, Done, Transaction};
 use crate::tree::Tree;
 use crate::watch::{Event, Queue, Target, Watch, Watches};
 use crate::wire::{DomainId, Errno, Header, Kind, PAYLOAD_MAX};
+
+/// Most bytes of a watch's token: an event holds it and a path.
+const TOKEN_MAX: usize = PAYLOAD_MAX - ABSOLUTE_MAX - 2;
 
 struct Connection {
     domain: DomainId,
@@ -317,6 +320,9 @@ impl Store {
             }
             _ => return Err(Errno::EINVAL),
         };
+        if token.len() > TOKEN_MAX {
+            return Err(Errno::EINVAL);
+        }
         let (target, hidden) = watch_target(target, actor.domain)?;
         let quota = self.quotas(actor.domain).watches;
         let connection = self.connections.get_mut(&id).ok_or(Errno::EINVAL)?;

@@ -128,6 +128,8 @@ fn malformed_requests_are_refused() {
             "{kind:?} {payload:?}"
         );
     }
+    let token = format!("/a\0{}\0", "t".repeat(1023));
+    assert_eq!(rig.ask(host, Kind::Watch, &token), Err(Errno::EINVAL));
     assert_eq!(
         rig.ask_in(9, host, Kind::Read, "/\0"),
         Err(Errno::ENOENT),
