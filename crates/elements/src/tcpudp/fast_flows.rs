@@ -1,4 +1,4 @@
-//! What FastTCPFlows and FastUDPFlows share: their frames.
+//! What the sources over IPv4 share: frames, and the arguments of those with several flows.
 
 use super::fast;
 use crate::prelude::*;
@@ -58,27 +58,12 @@ impl Shape {
 
     /// A frame of zeros with an Ethernet and an IP header.
     pub fn frame(&self, protocol: IpProtocol) -> Vec<u8> {
-        let mut frame = alloc::vec![0; self.length as usize];
         let ether = EthernetHeader {
             source: self.from_ether,
             destination: self.to_ether,
             ethertype: EtherType::IPV4,
         };
-        ether.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
-        let header = Ipv4Header {
-            tos: 0,
-            total_len: (self.length as usize - IP) as u16,
-            ident: 0,
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 250,
-            protocol,
-            source: self.from,
-            destination: self.to,
-        };
-        header.emit(&mut Ipv4Packet::new_unchecked(&mut frame[IP..]));
-        frame
+        frame(self.length, ether, (self.from, self.to), protocol)
     }
 
     /// The sum of the pseudo header of the transport protocol.
@@ -90,11 +75,42 @@ impl Shape {
     /// A packet of `template`, its headers marked.
     #[inline]
     pub fn packet(&self, cx: &mut Cx<'_>, template: &[u8]) -> Option<Packet> {
-        let mut packet = cx.pool().copy(template)?;
-        packet.set_network_header(IP, 20);
-        packet.set_dst_ip(self.to);
-        Some(packet)
+        packet(cx, template, self.to)
     }
+}
+
+/// A frame of `length` zeros with an Ethernet and an IP header, from and to the addresses.
+pub fn frame(
+    length: u32,
+    ether: EthernetHeader,
+    (source, destination): (Ipv4Addr, Ipv4Addr),
+    protocol: IpProtocol,
+) -> Vec<u8> {
+    let mut frame = alloc::vec![0; length as usize];
+    ether.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
+    let header = Ipv4Header {
+        tos: 0,
+        total_len: (frame.len() - IP) as u16,
+        ident: 0,
+        dont_fragment: false,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 250,
+        protocol,
+        source,
+        destination,
+    };
+    header.emit(&mut Ipv4Packet::new_unchecked(&mut frame[IP..]));
+    frame
+}
+
+/// A packet of `template` to an address, its headers marked.
+#[inline]
+pub fn packet(cx: &mut Cx<'_>, template: &[u8], to: Ipv4Addr) -> Option<Packet> {
+    let mut packet = cx.pool().copy(template)?;
+    packet.set_network_header(IP, TRANSPORT - IP);
+    packet.set_dst_ip(to);
+    Some(packet)
 }
 
 #[cfg(test)]

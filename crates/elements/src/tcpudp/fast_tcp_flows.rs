@@ -1,4 +1,4 @@
-use super::fast::Pace;
+use super::fast::{Packets, Source};
 use super::fast_flows::{Shape, TRANSPORT};
 use crate::prelude::*;
 
@@ -17,22 +17,17 @@ use crate::prelude::*;
 /// # See also
 /// FastUDPFlows, InfiniteSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "l", handlers)]
+#[element(ports = "0/1", processing = "l")]
 pub struct FastTCPFlows {
-    #[flatten]
-    pace: Pace,
+    #[delegate]
+    source: Source<TcpFlows>,
+}
+
+/// The packets of FastTCPFlows.
+#[derive(Component)]
+struct TcpFlows {
     #[flatten]
     shape: Shape,
-    /// Whether it makes packets. Writing true also resets it.
-    #[arg(
-        positional,
-        default = true,
-        write,
-        checkbox,
-        error = "active parameter must be boolean",
-        then = activated
-    )]
-    active: bool,
     /// A SYN, a segment of data and a FIN, with ports and numbers 0.
     templates: [Vec<u8>; 3],
     flows: Vec<TcpFlow>,
@@ -47,12 +42,48 @@ struct TcpFlow {
     sent: u32,
 }
 
-/// Which of [`FastTCPFlows::templates`].
+/// Which of [`TcpFlows::templates`].
 const SYN: usize = 0;
 const DATA: usize = 1;
 const FIN: usize = 2;
 
-impl FastTCPFlows {
+impl TcpFlows {
+    /// The flow and the template of the next packet.
+    fn choose(&mut self, cx: &mut Cx<'_>, spent: bool) -> Option<(usize, usize)> {
+        let size = self.shape.size;
+        if spent {
+            let rest = self.flows.get_mut(self.finishing..)?;
+            let at = rest.iter().position(|flow| flow.sent != size);
+            self.finishing += at.unwrap_or(rest.len());
+            self.flows.get_mut(self.finishing)?.sent = size;
+            return Some((self.finishing, FIN));
+        }
+        let at = cx.random().below(self.shape.flows) as usize;
+        let flow = self.flows.get_mut(at)?;
+        if flow.sent == size {
+            let random = cx.random();
+            flow.ports = (random.next_u32() as u16, random.next_u32() as u16);
+            flow.sent = 0;
+        }
+        flow.sent += 1;
+        Some((
+            at,
+            match flow.sent {
+                1 => SYN,
+                sent if sent == size => FIN,
+                _ => DATA,
+            },
+        ))
+    }
+}
+
+impl Packets for TcpFlows {
+    const AFTER_LIMIT: bool = true;
+
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.shape.configured(cx, args, 3)
+    }
+
     fn start(&mut self, cx: &mut Cx<'_>) {
         let flags = [TcpFlags::SYN, TcpFlags::PSH | TcpFlags::ACK, TcpFlags::FIN];
         let pseudo = self.shape.pseudo(IpProtocol::TCP);
@@ -81,36 +112,8 @@ impl FastTCPFlows {
         self.flows = (0..self.shape.flows).map(flow).collect();
     }
 
-    /// The flow and the template of the next packet.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Option<(usize, usize)> {
-        let size = self.shape.size;
-        if self.pace.is_spent() {
-            let rest = self.flows.get_mut(self.finishing..)?;
-            let at = rest.iter().position(|flow| flow.sent != size);
-            self.finishing += at.unwrap_or(rest.len());
-            self.flows.get_mut(self.finishing)?.sent = size;
-            return Some((self.finishing, FIN));
-        }
-        let at = cx.random().below(self.shape.flows) as usize;
-        let flow = self.flows.get_mut(at)?;
-        if flow.sent == size {
-            let random = cx.random();
-            flow.ports = (random.next_u32() as u16, random.next_u32() as u16);
-            flow.sent = 0;
-        }
-        flow.sent += 1;
-        Some((
-            at,
-            match flow.sent {
-                1 => SYN,
-                sent if sent == size => FIN,
-                _ => DATA,
-            },
-        ))
-    }
-
-    fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let (flow, template) = self.next(cx)?;
+    fn next(&mut self, cx: &mut Cx<'_>, _count: u64, spent: bool) -> Option<Packet> {
+        let (flow, template) = self.choose(cx, spent)?;
         let mut packet = self.shape.packet(cx, &self.templates[template])?;
         let flow = self.flows.get(flow)?;
         let mut tcp = TcpPacket::new_unchecked(packet.data_mut().get_mut(TRANSPORT..)?);
@@ -126,52 +129,11 @@ impl FastTCPFlows {
         );
         Some(packet)
     }
-}
+    fn stops(&self) -> bool {
+        self.shape.stop
+    }
 
-#[handlers]
-impl FastTCPFlows {
-    /// Starts again.
-    #[write(button)]
     fn reset(&mut self) {
-        self.pace.reset();
         self.finishing = 0;
-    }
-
-    fn activated(&mut self, _cx: &mut Cx<'_>) {
-        if self.active {
-            self.reset();
-        }
-    }
-}
-
-impl Element for FastTCPFlows {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.shape.configured(cx, args, 3)?;
-        self.pace.configured(args)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.start(cx);
-        Ok(())
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            return;
-        }
-        let now = cx.steady();
-        let due = self.pace.due(now, most);
-        for _ in 0..due {
-            let Some(packet) = self.make(cx) else {
-                break;
-            };
-            if batch.push(packet).is_err() {
-                break;
-            }
-            self.pace.made(now, 1);
-        }
-        if self.shape.stop && due > 0 && batch.is_empty() && self.pace.is_spent() {
-            cx.stop();
-        }
     }
 }

@@ -1,4 +1,4 @@
-use super::fast::{self, Pace};
+use super::fast::{self, Packets, Source};
 use super::fast_flows::{LENGTH_MIN, Shape, TRANSPORT};
 use crate::prelude::*;
 
@@ -16,32 +16,51 @@ use crate::prelude::*;
 /// # See also
 /// FastTCPFlows, FastUDPSourceIP6, InfiniteSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "l", handlers)]
+#[element(ports = "0/1", processing = "l")]
 pub struct FastUDPFlows {
-    #[flatten]
-    pace: Pace,
+    #[delegate]
+    source: Source<UdpFlows>,
+}
+
+/// The packets of FastUDPFlows.
+#[derive(Component)]
+#[component(handlers)]
+struct UdpFlows {
     #[flatten]
     shape: Shape,
     /// Whether UDP has a checksum.
     #[arg(positional, default = true)]
     checksum: bool,
-    /// Whether it makes packets. Writing true also resets it.
-    #[arg(
-        positional,
-        default = true,
-        write,
-        checkbox,
-        error = "active parameter must be boolean",
-        then = activated
-    )]
-    active: bool,
     /// A packet with ports 0.
     template: Vec<u8>,
     /// Each flow's ports, and packets sent with them.
     flows: Vec<(u16, u16, u32)>,
 }
 
-impl FastUDPFlows {
+#[handlers]
+impl UdpFlows {
+    /// The argument LENGTH.
+    #[read]
+    fn read_length(&self) -> u32 {
+        self.shape.length
+    }
+
+    /// The argument LENGTH; all flows get other ports.
+    #[write(error = "length parameter must be integer")]
+    fn write_length(&mut self, cx: &mut Cx<'_>, length: u32) -> Result<(), String> {
+        let length = fast::at_least(cx, length, LENGTH_MIN);
+        fast::check(length, self.shape.flows)?;
+        self.shape.length = length;
+        self.start(cx);
+        Ok(())
+    }
+}
+
+impl Packets for UdpFlows {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.shape.configured(cx, args, 1)
+    }
+
     fn start(&mut self, cx: &mut Cx<'_>) {
         let mut frame = self.shape.frame(IpProtocol::UDP);
         let header = UdpHeader {
@@ -60,7 +79,7 @@ impl FastUDPFlows {
         self.flows = (0..self.shape.flows).map(flow).collect();
     }
 
-    fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+    fn next(&mut self, cx: &mut Cx<'_>, _count: u64, _spent: bool) -> Option<Packet> {
         let at = cx.random().below(self.shape.flows) as usize;
         let flow = self.flows.get_mut(at)?;
         if flow.2 == self.shape.size {
@@ -76,67 +95,7 @@ impl FastUDPFlows {
         udp.update_checksum(Delta::of_u16(0, source) + Delta::of_u16(0, destination));
         Some(packet)
     }
-}
-
-#[handlers]
-impl FastUDPFlows {
-    /// The argument LENGTH.
-    #[read]
-    fn read_length(&self) -> u32 {
-        self.shape.length
-    }
-
-    /// The argument LENGTH; all flows get other ports.
-    #[write(error = "length parameter must be integer")]
-    fn write_length(&mut self, cx: &mut Cx<'_>, length: u32) -> Result<(), String> {
-        let length = fast::at_least(cx, length, LENGTH_MIN);
-        fast::check(length, self.shape.flows)?;
-        self.shape.length = length;
-        self.start(cx);
-        Ok(())
-    }
-
-    /// Starts again.
-    #[write(button)]
-    fn reset(&mut self) {
-        self.pace.reset();
-    }
-
-    fn activated(&mut self, _cx: &mut Cx<'_>) {
-        if self.active {
-            self.reset();
-        }
-    }
-}
-
-impl Element for FastUDPFlows {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.shape.configured(cx, args, 1)?;
-        self.pace.configured(args)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.start(cx);
-        Ok(())
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            return;
-        }
-        let now = cx.steady();
-        let most = self.pace.left(most);
-        for _ in 0..self.pace.due(now, most) {
-            let Some(packet) = self.make(cx) else {
-                break;
-            };
-            if batch.push(packet).is_err() {
-                break;
-            }
-        }
-        self.pace.made(now, batch.len());
-        if self.shape.stop && !batch.is_empty() && self.pace.is_spent() {
-            cx.stop();
-        }
+    fn stops(&self) -> bool {
+        self.shape.stop
     }
 }

@@ -1,10 +1,6 @@
-use super::fast::{LENGTH_MAX, Pace};
+use super::fast::{LENGTH_MAX, Packets, Source, raised, set_ports};
+use super::fast_flows::{LENGTH_MIN, TRANSPORT, frame, packet};
 use crate::prelude::*;
-
-/// The least length of a frame.
-const LENGTH_MIN: u32 = 60;
-const IP: usize = 14;
-const UDP: usize = 34;
 
 /// Makes Ethernet frames with equal UDP datagrams at a rate: a benchmark tool.
 ///
@@ -19,10 +15,15 @@ const UDP: usize = 34;
 /// # See also
 /// InfiniteSource, RatedSource, UDPIPEncap
 #[derive(Element)]
-#[element(ports = "0/1", processing = "l", handlers)]
+#[element(ports = "0/1", processing = "l")]
 pub struct FastUDPSource {
-    #[flatten]
-    pace: Pace,
+    #[delegate]
+    source: Source<UdpFrames>,
+}
+
+/// The packets of FastUDPSource.
+#[derive(Component)]
+struct UdpFrames {
     /// A frame's bytes, from 60 to 65549; less becomes 60.
     #[arg(mandatory)]
     length: u32,
@@ -50,86 +51,39 @@ pub struct FastUDPSource {
     /// Frames after which both ports increase by 1; 0: never.
     #[arg(positional, default = 0)]
     interval: u32,
-    /// Whether it makes packets. Writing true also resets it.
-    #[arg(
-        positional,
-        default = true,
-        write,
-        checkbox,
-        error = "active parameter must be boolean",
-        then = activated
-    )]
-    active: bool,
     /// The frame that is copied.
     frame: Vec<u8>,
 }
 
-impl FastUDPSource {
-    /// Sets the frame's ports, moved on by as often as INTERVAL passed, and its checksum.
-    fn set_ports(&mut self) {
-        let passed = self
-            .pace
-            .count()
-            .checked_div(self.interval.into())
-            .unwrap_or(0) as u16;
-        let length = (self.frame.len() - UDP) as u16;
-        let (ip, datagram) = self.frame.split_at_mut(UDP);
-        let ip = Ipv4Packet::new_unchecked(&mut ip[IP..]);
-        let (source, destination) = (ip.source(), ip.destination());
-        let mut udp = UdpPacket::new_unchecked(datagram);
-        let header = UdpHeader {
-            source: self.from_port.0.wrapping_add(passed),
-            destination: self.to_port.0.wrapping_add(passed),
-            length,
+impl UdpFrames {
+    fn make_frame(&mut self) {
+        let ether = EthernetHeader {
+            source: self.from_ether,
+            destination: self.to_ether,
+            ethertype: EtherType::IPV4,
         };
+        self.frame = frame(self.length, ether, (self.from, self.to), IpProtocol::UDP);
+        let datagram = &mut self.frame[TRANSPORT..];
+        let header = UdpHeader {
+            source: self.from_port.0,
+            destination: self.to_port.0,
+            length: datagram.len() as u16,
+        };
+        let mut udp = UdpPacket::new_unchecked(datagram);
         header.emit(&mut udp);
         if self.checksum {
             let protocol = IpProtocol::UDP.0;
-            udp.fill_checksum(pseudo_header_v4(source, destination, protocol, length));
-        }
-    }
-
-    fn make_frame(&mut self) {
-        self.frame = alloc::vec![0; self.length as usize];
-        let total_len = (self.frame.len() - IP) as u16;
-        let (ether, rest) = self.frame.split_at_mut(IP);
-        ether[..6].copy_from_slice(&self.to_ether.0);
-        ether[6..12].copy_from_slice(&self.from_ether.0);
-        ether[12..].copy_from_slice(&[0x08, 0x00]);
-        let header = Ipv4Header {
-            tos: 0,
-            total_len,
-            ident: 0,
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 250,
-            protocol: IpProtocol::UDP,
-            source: self.from,
-            destination: self.to,
-        };
-        header.emit(&mut Ipv4Packet::new_unchecked(rest));
-        self.set_ports();
-    }
-}
-
-#[handlers]
-impl FastUDPSource {
-    /// Starts again.
-    #[write(button)]
-    fn reset(&mut self) {
-        self.pace.reset();
-        self.set_ports();
-    }
-
-    fn activated(&mut self, _cx: &mut Cx<'_>) {
-        if self.active {
-            self.reset();
+            udp.fill_checksum(pseudo_header_v4(
+                self.from,
+                self.to,
+                protocol,
+                header.length,
+            ));
         }
     }
 }
 
-impl Element for FastUDPSource {
+impl Packets for UdpFrames {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.length < LENGTH_MIN {
             args.warning("packet length < 60, defaulting to 60");
@@ -139,30 +93,15 @@ impl Element for FastUDPSource {
             return Err(args.fail("LENGTH must be at most 65549"));
         }
         self.make_frame();
-        self.pace.configured(args)
+        Ok(())
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            return;
+    fn next(&mut self, cx: &mut Cx<'_>, count: u64, _spent: bool) -> Option<Packet> {
+        if let Some(raised) = raised(count, self.interval) {
+            let datagram = self.frame.get_mut(TRANSPORT..)?;
+            set_ports(datagram, (self.from_port, self.to_port), raised);
         }
-        let now = cx.steady();
-        let most = self.pace.left(most);
-        for _ in 0..self.pace.due(now, most) {
-            let Some(mut packet) = cx.pool().copy(&self.frame) else {
-                break;
-            };
-            packet.set_network_header(IP, UDP - IP);
-            packet.set_dst_ip(self.to);
-            if let Err(packet) = batch.push(packet) {
-                cx.kill(packet);
-                break;
-            }
-            self.pace.made(now, 1);
-            if self.interval > 0 && self.pace.count().is_multiple_of(self.interval.into()) {
-                self.set_ports();
-            }
-        }
+        packet(cx, &self.frame, self.to)
     }
 }
 

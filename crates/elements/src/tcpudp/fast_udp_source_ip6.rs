@@ -1,4 +1,4 @@
-use super::fast::{self, Pace};
+use super::fast::{self, Packets, Source};
 use crate::prelude::*;
 
 /// Where headers start in a frame.
@@ -21,10 +21,15 @@ const LENGTH_MIN: u32 = 62;
 /// # See also
 /// FastUDPFlows, UDPIP6Encap, InfiniteSource
 #[derive(Element)]
-#[element(ports = "0/1", processing = "l", handlers)]
+#[element(ports = "0/1", processing = "l")]
 pub struct FastUDPSourceIP6 {
-    #[flatten]
-    pace: Pace,
+    #[delegate]
+    source: Source<UdpIp6Frames>,
+}
+
+/// The packets of FastUDPSourceIP6.
+#[derive(Component)]
+struct UdpIp6Frames {
     /// Length of frames, in bytes; 62 at least.
     #[arg(mandatory)]
     length: u32,
@@ -52,22 +57,11 @@ pub struct FastUDPSourceIP6 {
     /// Packets after which both ports increase by one; never if 0.
     #[arg(positional, default = 0)]
     interval: u32,
-    /// Whether it makes packets. Writing true also resets it.
-    #[arg(
-        positional,
-        default = true,
-        write,
-        checkbox,
-        error = "active parameter must be boolean",
-        then = activated
-    )]
-    active: bool,
-    /// How often the ports went up.
-    raised: u16,
+    /// The frame that is copied.
     template: Vec<u8>,
 }
 
-impl FastUDPSourceIP6 {
+impl UdpIp6Frames {
     fn make_template(&mut self) {
         let mut frame = alloc::vec![0; self.length as usize];
         let header = EthernetHeader {
@@ -101,68 +95,25 @@ impl FastUDPSourceIP6 {
         }
         self.template = frame;
     }
-
-    /// Sets the ports to those given, raised by `raised`.
-    fn raise(&mut self, raised: u16) {
-        self.raised = raised;
-        let udp = self.template.get_mut(UDP..).unwrap_or_default();
-        let mut udp = UdpPacket::new_unchecked(udp);
-        let ports = (
-            self.from_port.0.wrapping_add(raised),
-            self.to_port.0.wrapping_add(raised),
-        );
-        let delta =
-            Delta::of_u16(udp.source(), ports.0) + Delta::of_u16(udp.destination(), ports.1);
-        udp.set_source(ports.0);
-        udp.set_destination(ports.1);
-        udp.update_checksum(delta);
-    }
 }
 
-#[handlers]
-impl FastUDPSourceIP6 {
-    /// Starts again.
-    #[write(button)]
-    fn reset(&mut self) {
-        self.pace.reset();
-        self.raise(0);
-    }
-
-    fn activated(&mut self, _cx: &mut Cx<'_>) {
-        if self.active {
-            self.reset();
-        }
-    }
-}
-
-impl Element for FastUDPSourceIP6 {
+impl Packets for UdpIp6Frames {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.length = fast::at_least(cx, self.length, LENGTH_MIN);
         fast::check(self.length, 1).map_err(|error| args.fail(error))?;
         self.make_template();
-        self.pace.configured(args)
+        Ok(())
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            return;
+    fn next(&mut self, cx: &mut Cx<'_>, count: u64, _spent: bool) -> Option<Packet> {
+        if let Some(raised) = fast::raised(count, self.interval) {
+            let datagram = self.template.get_mut(UDP..)?;
+            fast::set_ports(datagram, (self.from_port, self.to_port), raised);
         }
-        let now = cx.steady();
-        let most = self.pace.left(most);
-        for _ in 0..self.pace.due(now, most) {
-            let Some(mut packet) = cx.pool().copy(&self.template) else {
-                break;
-            };
-            packet.set_network_header(IP, 40);
-            packet.set_dst_ip6(self.to);
-            if batch.push(packet).is_err() {
-                break;
-            }
-            self.pace.made(now, 1);
-            if self.interval > 0 && self.pace.count().is_multiple_of(self.interval.into()) {
-                self.raise(self.raised.wrapping_add(1));
-            }
-        }
+        let mut packet = cx.pool().copy(&self.template)?;
+        packet.set_network_header(IP, 40);
+        packet.set_dst_ip6(self.to);
+        Some(packet)
     }
 }
 
