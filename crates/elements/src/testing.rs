@@ -301,6 +301,12 @@ impl Rig {
         }
     }
 
+    /// Asserts that `config` is refused with a message that contains `part`.
+    #[track_caller]
+    pub fn refuses(config: &str, part: &str) {
+        assert_contains(&Rig::errors(config), part);
+    }
+
     /// A router of `config` with a guest's library and devices, or what is wrong with it.
     pub fn in_guest(config: &str, cables: &[(&str, &Cable)]) -> Result<Rig, String> {
         let bench = Bench {
@@ -521,6 +527,14 @@ impl Rig {
         self.try_read(handler).expect("the handler can be read")
     }
 
+    /// Asserts what handlers show: their paths, each with its value.
+    #[track_caller]
+    pub fn assert_handlers(&mut self, shown: &[(&str, &str)]) {
+        for (handler, value) in shown {
+            assert_eq!(self.read(handler), *value, "{handler}");
+        }
+    }
+
     /// Reads `element.handler`, or says why not.
     pub fn try_read(&mut self, handler: &str) -> Result<String, HandlerError> {
         let (element, name) = handler.rsplit_once('.').expect("element.handler");
@@ -564,6 +578,12 @@ impl Rig {
     pub fn outstanding(&mut self) -> usize {
         self.router.runtime().pool.outstanding()
     }
+}
+
+/// Asserts that `text` contains `part`, or shows it.
+#[track_caller]
+pub fn assert_contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{text}");
 }
 
 /// A UDP packet over IPv4 of `payload`, checksums right, TTL 64.

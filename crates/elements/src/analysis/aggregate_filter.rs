@@ -193,8 +193,10 @@ mod tests {
             ("x 1", "pattern 0: expected a port number"),
             ("allow 1, drop x", "pattern 1: bad aggregate number 'x'"),
         ] {
-            let errors = Rig::errors(&format!("Idle -> AggregateFilter({args}) -> Discard;"));
-            assert!(errors.contains(text), "{errors}");
+            Rig::refuses(
+                &format!("Idle -> AggregateFilter({args}) -> Discard;"),
+                text,
+            );
         }
     }
 

@@ -58,7 +58,9 @@ mod tests {
             });
             assert_eq!(rig.collected("c")[0].anno(AGGREGATE), aggregate, "{args}");
         }
-        let errors = Rig::errors("Idle -> AggregatePaint(9) -> Discard;");
-        assert!(errors.contains("bad number of bits"), "{errors}");
+        Rig::refuses(
+            "Idle -> AggregatePaint(9) -> Discard;",
+            "bad number of bits",
+        );
     }
 }

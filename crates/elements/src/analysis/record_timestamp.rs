@@ -277,10 +277,11 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_refused() {
-        let errors = Rig::errors("Idle -> RecordTimestamp(N 16777217) -> Discard;");
-        assert!(errors.contains("at most 16777216 slots"), "{errors}");
+        Rig::refuses(
+            "Idle -> RecordTimestamp(N 16777217) -> Discard;",
+            "at most 16777216 slots",
+        );
         let config = "Idle -> x :: Null -> RecordTimestamp(COUNTER x) -> Discard;";
-        let errors = Rig::errors(config);
-        assert!(errors.contains("expected NumberPacket"), "{errors}");
+        Rig::refuses(config, "expected NumberPacket");
     }
 }

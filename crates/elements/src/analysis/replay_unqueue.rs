@@ -53,10 +53,7 @@ mod tests {
         rig.run();
         assert_eq!(rig.data("c"), [[0], [1], [2], [0], [1], [2]]);
         assert_eq!(rig.read("r.loaded"), "true");
-        assert_eq!(
-            (rig.read("r.stop"), rig.read("r.active")),
-            ("0".into(), "false".into())
-        );
+        rig.assert_handlers(&[("r.stop", "0"), ("r.active", "false")]);
         assert_eq!(
             rig.printed(),
             [

@@ -77,10 +77,9 @@ mod tests {
         assert_eq!(stored("1", &[9; 10]), [&[9][..], &time, &[9]].concat());
         assert_eq!(stored("3", &[9; 2]), [&[9, 9, 0][..], &time].concat());
         for args in ["", "1, TAIL true", "-1"] {
-            let errors = Rig::errors(&format!("Idle -> StoreTimestamp({args}) -> Discard;"));
-            assert!(
-                errors.contains("supply exactly one of 'OFFSET' and 'TAIL'"),
-                "{errors}"
+            Rig::refuses(
+                &format!("Idle -> StoreTimestamp({args}) -> Discard;"),
+                "supply exactly one of 'OFFSET' and 'TAIL'",
             );
         }
     }

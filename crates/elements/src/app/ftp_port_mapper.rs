@@ -305,10 +305,7 @@ mod tests {
                     "tcp_table"
                 }
             ));
-            assert!(
-                table.contains("=> (1.0.0.1, 1024, 2.0.0.2, 21) seq -24 [*0 0]"),
-                "{table}"
-            );
+            assert_contains(&table, "=> (1.0.0.1, 1024, 2.0.0.2, 21) seq -24 [*0 0]");
             // The server connects from its port 20.
             let data = tcp((SERVER.0, 20), (OUTSIDE.0, 1025), 2, &[]);
             rig.push("i", &data);

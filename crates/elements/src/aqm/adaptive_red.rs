@@ -151,16 +151,10 @@ mod tests {
     #[test]
     fn thresholds_follow_the_target() {
         let mut rig = Rig::new("Inject -> r :: AdaptiveRED(40, 0.02) -> q :: Queue -> Puller;");
-        assert_eq!(
-            (rig.read("r.min_thresh"), rig.read("r.max_thresh")),
-            ("20".into(), "60".into())
-        );
+        rig.assert_handlers(&[("r.min_thresh", "20"), ("r.max_thresh", "60")]);
         assert_eq!(rig.read("r.config"), "40, 0.02, QUEUES q, STABILITY 4");
         let mut rig = Rig::new("Inject -> r :: AdaptiveRED(1, 0.02) -> q :: Queue -> Puller;");
-        assert_eq!(
-            (rig.read("r.min_thresh"), rig.read("r.max_thresh")),
-            ("5".into(), "15".into())
-        );
+        rig.assert_handlers(&[("r.min_thresh", "5"), ("r.max_thresh", "15")]);
         let errors = Rig::errors("Inject -> AdaptiveRED(60000, 0.5) -> Queue -> Puller;");
         assert!(errors.contains("MAX_THRESH must be <= 65535"), "{errors}");
     }

@@ -278,9 +278,10 @@ mod tests {
         assert_eq!(rig.read("c.codel_interval"), "1.000000");
         assert!(rig.try_write("c.interval", "0").is_err());
         assert_eq!(rig.read("c.stats"), "0 current queue\n0 drops\n");
-        let errors = Rig::errors("Idle -> Queue -> CoDel(1ms, 0) -> Puller;");
-        assert!(errors.contains("INTERVAL must be above 0"), "{errors}");
-        let errors = Rig::errors("Idle -> CoDel -> Puller;");
-        assert!(errors.contains("no nearby Queues"), "{errors}");
+        Rig::refuses(
+            "Idle -> Queue -> CoDel(1ms, 0) -> Puller;",
+            "INTERVAL must be above 0",
+        );
+        Rig::refuses("Idle -> CoDel -> Puller;", "no nearby Queues");
     }
 }

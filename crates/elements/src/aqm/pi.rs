@@ -235,10 +235,7 @@ mod tests {
              -> q :: Queue(1000) -> RatedUnqueue(3000) -> Discard;",
         );
         rig.advance(5 * SECOND);
-        assert_eq!(
-            (rig.read("p.drops"), rig.read("p.p")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("p.drops", "0"), ("p.p", "0")]);
     }
 
     #[test]
@@ -267,10 +264,7 @@ mod tests {
         );
         rig.write("p.target", "9");
         rig.write("p.a", "0.75");
-        assert_eq!(
-            (rig.read("p.target"), rig.read("p.a")),
-            ("9".into(), "0.75".into())
-        );
+        rig.assert_handlers(&[("p.target", "9"), ("p.a", "0.75")]);
         for wrong in ["-1", "nan", "1e300"] {
             assert!(rig.try_write("p.w", wrong).is_err());
         }
@@ -290,8 +284,7 @@ mod tests {
                 "STABILITY parameter must be between 1 and 16",
             ),
         ] {
-            let errors = Rig::errors(&format!("Inject -> PI({args}) -> Queue -> Puller;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("Inject -> PI({args}) -> Queue -> Puller;"), error);
         }
     }
 }

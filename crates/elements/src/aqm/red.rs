@@ -172,8 +172,7 @@ mod tests {
         // Two are left once the last marked one is gone.
         assert_eq!(rig.pull("o", 1).len(), 1);
         assert!(rig.read("r.drops").parse::<u32>().unwrap() >= 2);
-        let errors = Rig::errors("Inject -> RED(1, 2, 0.5) -> Collect;");
-        assert!(errors.contains("no nearby Queues"), "{errors}");
+        Rig::refuses("Inject -> RED(1, 2, 0.5) -> Collect;", "no nearby Queues");
         let errors = Rig::errors("Inject -> RED(1, 2, 0.5, QUEUES c) -> c :: Collect;");
         assert!(errors.contains("'c' is not a Storage element"), "{errors}");
     }
@@ -185,10 +184,7 @@ mod tests {
         let batch: alloc::vec::Vec<_> = (0..50).map(|n| alloc::vec![n]).collect();
         rig.push_all("i", &batch);
         // Up to an average of 3 all pass: the fourth is the last that finds 3 or fewer.
-        assert_eq!(
-            (rig.read("q.length"), rig.read("r.drops")),
-            ("4".into(), "46".into())
-        );
+        rig.assert_handlers(&[("q.length", "4"), ("r.drops", "46")]);
     }
 
     #[test]
@@ -226,10 +222,7 @@ mod tests {
         );
         rig.write("r.min_thresh", "7");
         rig.write("r.max_p", "0.25");
-        assert_eq!(
-            (rig.read("r.min_thresh"), rig.read("r.max_p")),
-            ("7".into(), "0.25".into())
-        );
+        rig.assert_handlers(&[("r.min_thresh", "7"), ("r.max_p", "0.25")]);
         assert!(rig.try_write("r.max_thresh", "6").is_err());
         assert_eq!(rig.read("r.max_thresh"), "50");
         rig.write("r.config", "1, 2, 0.5");
@@ -260,8 +253,7 @@ mod tests {
             ),
             ("1, 2, 0.5, QUEUES zork", "no element named 'zork'"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> RED({args}) -> Queue -> Puller;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("Inject -> RED({args}) -> Queue -> Puller;"), error);
         }
     }
 }

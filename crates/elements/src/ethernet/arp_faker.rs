@@ -85,10 +85,9 @@ mod tests {
 
     #[test]
     fn all_arguments_are_needed() {
-        let errors = Rig::errors("ARPFaker(1.0.0.1, 1:1:1:1:1:1) -> Collect;");
-        assert!(
-            errors.contains("SRCETH: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "ARPFaker(1.0.0.1, 1:1:1:1:1:1) -> Collect;",
+            "SRCETH: required argument missing",
         );
     }
 }

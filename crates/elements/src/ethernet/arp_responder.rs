@@ -313,15 +313,14 @@ mod tests {
             ),
             ("1.1.1.1 zork", "argument 0: expected IP/MASK ETH"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> ARPResponder({args}) -> Collect;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(
+                &format!("Inject -> ARPResponder({args}) -> Collect;"),
+                error,
+            );
         }
         let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 1.0.0.1 1:1:1:1:1:2");
         let warning = rig.printed().concat();
-        assert!(
-            warning.contains("warning: multiple entries for 1.0.0.1/32"),
-            "{warning}"
-        );
+        assert_contains(&warning, "warning: multiple entries for 1.0.0.1/32");
         rig.write("r.config", "2.0.0.2 1:1:1:1:1:1, 2.0.0.2 1:1:1:1:1:2");
         let lines =
             "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";

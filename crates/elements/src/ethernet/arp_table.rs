@@ -189,10 +189,7 @@ mod tests {
         let table = "1.0.0.1 0 02-01-00-00-01-0F 0.110000\n1.0.0.2 0 FF-FF-FF-FF-FF-FF 0.000000\n";
         assert_eq!(rig.read("t.table"), table);
         assert_eq!(rig.read("t.count"), "2");
-        assert_eq!(
-            (rig.read("t.length"), rig.read("t.drops")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("t.length", "0"), ("t.drops", "0")]);
         let error = rig.try_write("t.insert", "1.0.0.2").unwrap_err();
         assert_eq!(
             error,
@@ -215,10 +212,9 @@ mod tests {
 
     #[test]
     fn a_factor_of_0_is_refused() {
-        let errors = Rig::errors("ARPTable(CAPACITY_SLIM_FACTOR 0);");
-        assert!(
-            errors.contains("CAPACITY_SLIM_FACTOR cannot be zero"),
-            "{errors}"
+        Rig::refuses(
+            "ARPTable(CAPACITY_SLIM_FACTOR 0);",
+            "CAPACITY_SLIM_FACTOR cannot be zero",
         );
     }
 }

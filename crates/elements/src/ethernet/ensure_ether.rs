@@ -112,7 +112,9 @@ mod tests {
 
     #[test]
     fn ethertypes_have_16_bits() {
-        let errors = Rig::errors("Inject -> EnsureEther(65536) -> Collect;");
-        assert!(errors.contains("must be <= 0xFFFF"), "{errors}");
+        Rig::refuses(
+            "Inject -> EnsureEther(65536) -> Collect;",
+            "must be <= 0xFFFF",
+        );
     }
 }

@@ -109,10 +109,9 @@ mod tests {
 
     #[test]
     fn all_arguments_are_needed() {
-        let errors = Rig::errors("Inject -> EtherEncap(0x0800) -> Collect;");
-        assert!(
-            errors.contains("SRC: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> EtherEncap(0x0800) -> Collect;",
+            "SRC: required argument missing",
         );
     }
 }

@@ -189,10 +189,9 @@ mod tests {
                 Err("type mismatch".into())
             );
         }
-        let errors = Rig::errors("EtherPauseSource(1:1:1:1:1:1) -> Discard;");
-        assert!(
-            errors.contains("PAUSETIME: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "EtherPauseSource(1:1:1:1:1:1) -> Discard;",
+            "PAUSETIME: required argument missing",
         );
     }
 }

@@ -122,10 +122,7 @@ mod tests {
     fn handlers_change_the_tag_and_the_configuration() {
         let mut rig = rig(&format!("{HEADER}, 5, 3)"));
         assert_eq!(rig.read("e.vlan_tci"), "24581");
-        assert_eq!(
-            (rig.read("e.vlan_id"), rig.read("e.vlan_pcp")),
-            ("5".into(), "3".into())
-        );
+        rig.assert_handlers(&[("e.vlan_id", "5"), ("e.vlan_pcp", "3")]);
         rig.write("e.vlan_id", "6");
         rig.write("e.src", "9:9:9:9:9:9");
         rig.write("e.ethertype", "0x86dd");

@@ -74,8 +74,7 @@ mod tests {
             ("43, 0", "ANNO: parse error"),
         ] {
             let config = alloc::format!("Inject -> GetEtherAddress({arguments}) -> Collect;");
-            let errors = Rig::errors(&config);
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&config, error);
         }
     }
 }

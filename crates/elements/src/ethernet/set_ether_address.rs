@@ -45,10 +45,9 @@ mod tests {
         );
         rig.write("s.addr", "0:0:0:0:0:9");
         assert_eq!(rig.read("s.addr"), "00-00-00-00-00-09");
-        let errors = Rig::errors("Inject -> SetEtherAddress(1:1:1:1:1:1) -> Collect;");
-        assert!(
-            errors.contains("ANNO: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> SetEtherAddress(1:1:1:1:1:1) -> Collect;",
+            "ANNO: required argument missing",
         );
     }
 }

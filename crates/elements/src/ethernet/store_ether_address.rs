@@ -99,8 +99,7 @@ mod tests {
             ("1:1:1:1:1:1, zork", "type mismatch: bad OFFSET"),
         ] {
             let config = format!("Inject -> StoreEtherAddress({arguments}) -> Collect;");
-            let errors = Rig::errors(&config);
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&config, error);
         }
     }
 }

@@ -170,8 +170,10 @@ pub(super) mod tests {
             ("VLAN_ID 4096", "VLAN_ID: out of range, bound 4095"),
             ("NATIVE_VLAN -2", "NATIVE_VLAN: out of range, bound -1"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> VLANEncap({arguments}) -> Collect;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(
+                &format!("Inject -> VLANEncap({arguments}) -> Collect;"),
+                error,
+            );
         }
     }
 }

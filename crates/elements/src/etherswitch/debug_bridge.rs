@@ -72,10 +72,9 @@ mod tests {
 
     #[test]
     fn a_label_is_needed() {
-        let errors = Rig::errors("Inject -> DebugBridge -> Collect;");
-        assert!(
-            errors.contains("LABEL: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> DebugBridge -> Collect;",
+            "LABEL: required argument missing",
         );
     }
 }

@@ -79,10 +79,7 @@ mod tests {
         let mut rig = rig("1.0.0.1, 2.0.0.2");
         rig.write("e.src", "3.0.0.3");
         rig.write("e.dst", "4.0.0.4");
-        assert_eq!(
-            (rig.read("e.src"), rig.read("e.dst")),
-            ("3.0.0.3".into(), "4.0.0.4".into())
-        );
+        rig.assert_handlers(&[("e.src", "3.0.0.3"), ("e.dst", "4.0.0.4")]);
         assert_eq!(rig.try_write("e.dst", "zork"), Err("syntax error".into()));
         rig.push("i", &[]);
         let packet = rig.data("c").remove(0);

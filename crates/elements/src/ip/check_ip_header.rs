@@ -140,8 +140,10 @@ mod tests {
         assert_eq!(rig.collected("c")[0].network_offset(), Some(2));
         rig.push("i", &[0]);
         assert_eq!(rig.read("CheckIPHeader2@2.drops"), "1");
-        let errors = Rig::errors("Inject -> CheckIPHeader(1, 2) -> Collect;");
-        assert!(errors.contains("too many arguments"), "{errors}");
+        Rig::refuses(
+            "Inject -> CheckIPHeader(1, 2) -> Collect;",
+            "too many arguments",
+        );
     }
 
     proptest! {

@@ -203,10 +203,9 @@ mod tests {
 
     #[test]
     fn every_output_needs_a_pattern() {
-        let errors = Rig::errors("Idle -> IPClassifier(tcp, udp) -> Discard;");
-        assert!(
-            errors.contains("need 1 arguments, one per output port"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> IPClassifier(tcp, udp) -> Discard;",
+            "need 1 arguments, one per output port",
         );
     }
 }

@@ -260,8 +260,7 @@ mod tests {
             ),
             ("17, 1.0.0.1, 2.0.0.2, ECT 3", "bad ECT value '3'"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> IPEncap({args}) -> Collect;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("Inject -> IPEncap({args}) -> Collect;"), error);
         }
     }
 }

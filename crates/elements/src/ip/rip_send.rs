@@ -136,10 +136,9 @@ mod tests {
 
     #[test]
     fn all_arguments_are_needed() {
-        let errors = Rig::errors("RIPSend(1.0.0.1, 1.0.0.255, 10.0.0.0/8) -> Discard;");
-        assert!(
-            errors.contains("METRIC: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "RIPSend(1.0.0.1, 1.0.0.255, 10.0.0.0/8) -> Discard;",
+            "METRIC: required argument missing",
         );
     }
 }

@@ -41,9 +41,6 @@ mod tests {
         assert_eq!(rig.data("a"), [[2]]);
         assert_eq!(rig.data("b"), [[1]]);
         let printed = rig.printed().concat();
-        assert!(
-            printed.contains("SortedIPLookup is deprecated"),
-            "{printed}"
-        );
+        assert_contains(&printed, "SortedIPLookup is deprecated");
     }
 }

@@ -187,10 +187,9 @@ mod tests {
 
     #[test]
     fn wrong_places_are_refused() {
-        let errors = Rig::errors("Inject -> StoreIPAddress(zork) -> Collect;");
-        assert!(
-            errors.contains("type mismatch: OFFSET requires integer"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> StoreIPAddress(zork) -> Collect;",
+            "type mismatch: OFFSET requires integer",
         );
     }
 }

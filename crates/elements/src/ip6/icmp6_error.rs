@@ -270,8 +270,7 @@ mod tests {
             ("::, 3, 0", "not configured -a"),
             ("2001:db8::1, -3, 0", "not configured -a"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> ICMP6Error({args}) -> Collect;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("Inject -> ICMP6Error({args}) -> Collect;"), error);
         }
     }
 }

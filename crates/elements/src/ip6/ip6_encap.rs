@@ -141,8 +141,7 @@ mod tests {
             ("4, ::1, ::2, HLIM 256", "HLIM: out of range"),
             ("4, ::1", "DST: required argument missing"),
         ] {
-            let errors = Rig::errors(&format!("Inject -> IP6Encap({args}) -> Collect;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("Inject -> IP6Encap({args}) -> Collect;"), error);
         }
     }
 }

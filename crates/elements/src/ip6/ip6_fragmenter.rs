@@ -317,8 +317,10 @@ mod tests {
         honest.push("i", &long);
         assert_eq!(honest.data("big"), [long]);
         assert_eq!(honest.read("f.drops"), "1");
-        let errors = Rig::errors("Inject -> IP6Fragmenter(55) -> Collect;");
-        assert!(errors.contains("MTU must be at least 56"), "{errors}");
+        Rig::refuses(
+            "Inject -> IP6Fragmenter(55) -> Collect;",
+            "MTU must be at least 56",
+        );
     }
 
     #[test]

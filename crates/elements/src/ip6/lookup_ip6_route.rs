@@ -257,13 +257,14 @@ mod tests {
 
     #[test]
     fn wrong_routes_are_refused() {
-        let errors = Rig::errors("Inject -> LookupIP6Route(::/0 0, zork 1) -> Collect;");
-        assert!(
-            errors.contains("argument 2 should be DADDR/MASK [GW] OUTPUT"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> LookupIP6Route(::/0 0, zork 1) -> Collect;",
+            "argument 2 should be DADDR/MASK [GW] OUTPUT",
         );
-        let errors = Rig::errors("Inject -> LookupIP6Route(::/0 1) -> Collect;");
-        assert!(errors.contains("need 2 or more output ports"), "{errors}");
+        Rig::refuses(
+            "Inject -> LookupIP6Route(::/0 1) -> Collect;",
+            "need 2 or more output ports",
+        );
         let mut rig = Rig::new("Inject -> LookupIP6Route -> Collect;");
         assert!(rig.printed().concat().contains("no routes"));
     }

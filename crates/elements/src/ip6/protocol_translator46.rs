@@ -66,9 +66,6 @@ mod tests {
             (four[0].dst_ip(), four[0].transport_offset()),
             (b, Some(20))
         );
-        assert_eq!(
-            (rig.read("p46.drops"), rig.read("p64.drops")),
-            ("1".into(), "0".into())
-        );
+        rig.assert_handlers(&[("p46.drops", "1"), ("p64.drops", "0")]);
     }
 }

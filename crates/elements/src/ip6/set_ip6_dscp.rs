@@ -67,10 +67,7 @@ mod tests {
         after[..2].copy_from_slice(&[0x6b, 0xba]);
         assert_eq!(rig.data("c"), [after]);
         rig.write("d.dscp", "0");
-        assert_eq!(
-            (rig.read("d.dscp"), rig.read("d.config")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("d.dscp", "0"), ("d.config", "0")]);
         rig.push("i", &before);
         assert_eq!(rig.data("c")[0][..2], [0x60, 0x3a]);
     }
@@ -81,10 +78,9 @@ mod tests {
         let error = rig.try_write("d.dscp", "64").unwrap_err();
         assert_eq!(error, "diffserv code point out of range".into());
         assert_eq!(rig.read("d.dscp"), "63");
-        let errors = Rig::errors("Inject -> SetIP6DSCP(64) -> Collect;");
-        assert!(
-            errors.contains("diffserv code point out of range"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> SetIP6DSCP(64) -> Collect;",
+            "diffserv code point out of range",
         );
     }
 }

@@ -111,14 +111,8 @@ mod tests {
             "i",
             &[tcp(A, A, 0x18, b"one"), tcp(A, A, 0x10, b""), padded],
         );
-        assert_eq!(
-            (rig.read("b.data"), rig.read("b.data")),
-            ("one".into(), "two".into())
-        );
-        assert_eq!(
-            (rig.read("b.data"), rig.read("q.length")),
-            ("".into(), "0".into())
-        );
+        rig.assert_handlers(&[("b.data", "one"), ("b.data", "two")]);
+        rig.assert_handlers(&[("b.data", ""), ("q.length", "0")]);
     }
 
     #[test]
@@ -139,8 +133,7 @@ mod tests {
                 "b :: BufferConverter({most}); Idle -> [0] b -> Discard;
                 Idle -> [1] b;"
             );
-            let errors = Rig::errors(&config);
-            assert!(errors.contains("MTU must be from 1 to 65495"), "{errors}");
+            Rig::refuses(&config, "MTU must be from 1 to 65495");
         }
     }
 }

@@ -107,10 +107,9 @@ mod tests {
 
     #[test]
     fn inputs_and_outputs_have_to_match() {
-        let errors = Rig::errors("Idle -> RoundRobinUnqueue; ");
-        assert!(
-            errors.contains("number of outputs must equal to number of inputs"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> RoundRobinUnqueue; ",
+            "number of outputs must equal to number of inputs",
         );
     }
 }

@@ -465,10 +465,9 @@ mod tests {
 
     #[test]
     fn rates_have_bounds() {
-        let errors = Rig::errors("Idle -> WebGen(1.0.0.0/8, 2.0.0.2, 0) -> Discard;");
-        assert!(
-            errors.contains("RATE must be from 1 to 1000000"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> WebGen(1.0.0.0/8, 2.0.0.2, 0) -> Discard;",
+            "RATE must be from 1 to 1000000",
         );
     }
 }

@@ -72,10 +72,7 @@ mod tests {
         );
         assert_eq!(packets[0].mac_offset(), Some(0));
         assert_eq!(packets[0].timestamp(), crate::testing::START);
-        assert_eq!(
-            (rig.read("f.count"), rig.read("f.byte_count")),
-            ("5".into(), "243".into())
-        );
+        rig.assert_handlers(&[("f.count", "5"), ("f.byte_count", "243")]);
         assert_eq!(rig.read("f.mac"), "02-00-00-00-00-01");
         rig.write("f.reset_counts", "");
         assert_eq!(rig.read("f.count"), "0");
@@ -113,12 +110,10 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_refused() {
-        let errors = Rig::errors("FromNetfront(nowhere) -> Discard;");
-        assert!(
-            errors.contains("nowhere: no such interface; name one that the guest was given"),
-            "{errors}"
+        Rig::refuses(
+            "FromNetfront(nowhere) -> Discard;",
+            "nowhere: no such interface; name one that the guest was given",
         );
-        let errors = Rig::errors("FromNetfront(a, 0) -> Discard;");
-        assert!(errors.contains("BURST must be at least 1"), "{errors}");
+        Rig::refuses("FromNetfront(a, 0) -> Discard;", "BURST must be at least 1");
     }
 }

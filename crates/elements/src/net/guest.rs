@@ -106,11 +106,9 @@ mod tests {
     fn classes_that_need_a_host_are_refused_with_a_reason() {
         let errors = Rig::in_guest("Idle -> d :: ToDump(x.pcap);", &[]);
         let errors = errors.err().unwrap();
-        assert!(
-            errors.contains(
-                "'d :: ToDump': works on files: it exists in `weir click`, not in a guest"
-            ),
-            "{errors}"
+        assert_contains(
+            &errors,
+            "'d :: ToDump': works on files: it exists in `weir click`, not in a guest",
         );
         assert!(!errors.contains("unknown"), "{errors}");
     }

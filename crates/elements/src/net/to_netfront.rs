@@ -52,17 +52,11 @@ mod tests {
         let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
         rig.push_all("i", &[vec![1; 60], vec![2; 60], vec![3; 60]]);
         assert_eq!(cable.sent(), [[1; 60], [2; 60]]);
-        assert_eq!(
-            (rig.read("t.count"), rig.read("t.drops")),
-            ("2".into(), "1".into())
-        );
+        rig.assert_handlers(&[("t.count", "2"), ("t.drops", "1")]);
         assert_eq!(rig.read("t.byte_count"), "120");
         assert_eq!(rig.outstanding(), 0);
         rig.write("t.reset_counts", "");
-        assert_eq!(
-            (rig.read("t.count"), rig.read("t.drops")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("t.count", "0"), ("t.drops", "0")]);
     }
 
     #[test]

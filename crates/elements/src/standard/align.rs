@@ -71,8 +71,7 @@ mod tests {
             ("3, 0", "MODULUS must be 2, 4, or 8"),
             ("4, 4", "OFFSET must be smaller than MODULUS"),
         ] {
-            let errors = Rig::errors(&format!("Idle -> Align({arguments}) -> Discard;"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&format!("Idle -> Align({arguments}) -> Discard;"), message);
         }
     }
 }

@@ -127,8 +127,7 @@ mod tests {
                 "conflicting AlignmentInfo for 'b'",
             ),
         ] {
-            let errors = Rig::errors(&format!("{info} {PATH}"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&format!("{info} {PATH}"), message);
         }
     }
 }

@@ -69,10 +69,7 @@ mod tests {
             "Idle -> m :: BandwidthMeter(1kbps, 1000); {THREE}"
         ));
         let printed = rig.printed().concat();
-        assert!(
-            printed.contains("no units for bandwidth argument 2, assuming Bps"),
-            "{printed}"
-        );
+        assert_contains(&printed, "no units for bandwidth argument 2, assuming Bps");
     }
 
     #[test]

@@ -42,7 +42,6 @@ mod tests {
         assert_eq!(rig.collected("c").len(), 8);
         rig.advance(20_000_000);
         assert_eq!(rig.collected("c").len(), 2);
-        let errors = Rig::errors("Idle -> Burster(1s, 0) -> Discard;");
-        assert!(errors.contains("bad BURST"), "{errors}");
+        Rig::refuses("Idle -> Burster(1s, 0) -> Discard;", "bad BURST");
     }
 }

@@ -63,10 +63,9 @@ mod tests {
         assert_eq!((pulled.len(), pulled[0].data()), (1, &[3][..]));
         drop(pulled);
         assert_eq!(rig.outstanding(), 0);
-        let errors = Rig::errors("Idle -> CheckLength -> Discard;");
-        assert!(
-            errors.contains("LENGTH: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> CheckLength -> Discard;",
+            "LENGTH: required argument missing",
         );
     }
 }

@@ -146,21 +146,12 @@ mod tests {
         let config = "i :: Inject -> k :: Counter -> Queue -> l :: Counter -> p :: Puller;";
         let mut rig = Rig::new(config);
         rig.push_all("i", &[vec![0; 10], vec![0; 20], vec![]]);
-        assert_eq!(
-            (rig.read("k.count"), rig.read("k.byte_count")),
-            ("3".into(), "30".into())
-        );
+        rig.assert_handlers(&[("k.count", "3"), ("k.byte_count", "30")]);
         rig.pull("p", 2);
-        assert_eq!(
-            (rig.read("l.count"), rig.read("l.byte_count")),
-            ("2".into(), "30".into())
-        );
+        rig.assert_handlers(&[("l.count", "2"), ("l.byte_count", "30")]);
         rig.write("k.reset", "");
         rig.write("l.reset_counts", "");
-        assert_eq!(
-            (rig.read("k.count"), rig.read("l.byte_count")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("k.count", "0"), ("l.byte_count", "0")]);
     }
 
     #[test]
@@ -193,10 +184,7 @@ mod tests {
             let config = ["i :: Inject -> k :: Counter(", arguments, ") -> Discard;"].concat();
             let mut rig = Rig::new(&config);
             rig.push_segments("i", 3, |_| {});
-            assert_eq!(
-                (rig.read("k.count"), rig.read("k.byte_count")),
-                ("3".into(), "420".into())
-            );
+            rig.assert_handlers(&[("k.count", "3"), ("k.byte_count", "420")]);
         }
     }
 
@@ -247,10 +235,7 @@ mod tests {
                 rig.push_all(port, &vec![vec![0; 9]; 8]);
             }
             assert_eq!(rig.printed(), ["3\n", "0\n"].repeat(2));
-            assert_eq!(
-                (rig.read("k.count"), rig.read("l.count")),
-                ("2".into(), "2".into())
-            );
+            rig.assert_handlers(&[("k.count", "2"), ("l.count", "2")]);
             assert_eq!(rig.read("k.byte_count"), "18");
         }
     }
@@ -266,9 +251,10 @@ mod tests {
             ("COUNT_CALL 3 count", "no 'k.count' write handler"),
             ("COUNT_CALL 3 k.nosuch", "no 'k.nosuch' write handler"),
         ] {
-            let errors =
-                Rig::errors(&["Idle -> k :: Counter(", argument, ") -> Discard;"].concat());
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(
+                &["Idle -> k :: Counter(", argument, ") -> Discard;"].concat(),
+                message,
+            );
         }
         let mut rig = Rig::new("Idle -> k :: Counter -> Discard;");
         let refused = rig.try_write("k.count_call", "soon stop");

@@ -127,10 +127,7 @@ mod tests {
             rig.push("i", &[n]);
         }
         rig.run();
-        assert_eq!(
-            (rig.read("d.count"), rig.read("d.burst")),
-            ("0".into(), "2".into())
-        );
+        rig.assert_handlers(&[("d.count", "0"), ("d.burst", "2")]);
         rig.write("d.active", "true");
         rig.step();
         assert_eq!(rig.read("d.count"), "2");
@@ -139,7 +136,6 @@ mod tests {
         assert_eq!((rig.read("d.count"), rig.outstanding()), ("5".into(), 0));
         let refused = rig.try_write("d.burst", "0");
         assert_eq!(refused, Err("‘burst’ takes an integer of 1 or more".into()));
-        let errors = Rig::errors("Idle -> Discard(BURST 0);");
-        assert!(errors.contains("BURST must be at least 1"), "{errors}");
+        Rig::refuses("Idle -> Discard(BURST 0);", "BURST must be at least 1");
     }
 }

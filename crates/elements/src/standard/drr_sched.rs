@@ -248,8 +248,10 @@ mod tests {
         assert_eq!(rig.outstanding(), 1);
         rig.end();
         for quantum in ["0", "-1"] {
-            let errors = Rig::errors(&format!("Idle -> DRRSched({quantum}) -> Discard;"));
-            assert!(errors.contains("bad QUANTUM"), "{errors}");
+            Rig::refuses(
+                &format!("Idle -> DRRSched({quantum}) -> Discard;"),
+                "bad QUANTUM",
+            );
         }
     }
 }

@@ -117,7 +117,9 @@ mod tests {
             Err("a.class: expected a number, not ‘Counter’".into())
         );
         assert!(rig.try_write("h.write", "nosuch 1").is_err());
-        let errors = Rig::errors("HandlerAggregate(ELEMENT nobody);");
-        assert!(errors.contains("does not name an element"), "{errors}");
+        Rig::refuses(
+            "HandlerAggregate(ELEMENT nobody);",
+            "does not name an element",
+        );
     }
 }

@@ -270,15 +270,9 @@ mod tests {
             });
         }
         rig.advance(MS);
-        assert_eq!(
-            (rig.read("l.size"), rig.read("q.length")),
-            ("1".into(), "9".into())
-        );
+        rig.assert_handlers(&[("l.size", "1"), ("q.length", "9")]);
         rig.advance(300 * MS);
-        assert_eq!(
-            (rig.read("l.size"), rig.read("q.length")),
-            ("4".into(), "6".into())
-        );
+        rig.assert_handlers(&[("l.size", "4"), ("q.length", "6")]);
         assert_eq!(rig.collected("c").len(), 0);
         rig.advance(50 * MS);
         assert_eq!(
@@ -310,16 +304,10 @@ mod tests {
     #[test]
     fn handlers_show_and_change_the_link() {
         let mut rig = rig(250, 1000, 64);
-        assert_eq!(
-            (rig.read("l.latency"), rig.read("l.bandwidth")),
-            ("250ms".into(), "1000".into())
-        );
+        rig.assert_handlers(&[("l.latency", "250ms"), ("l.bandwidth", "1000")]);
         rig.write("l.latency", "1ms");
         rig.write("l.bandwidth", "8Mbps");
-        assert_eq!(
-            (rig.read("l.latency"), rig.read("l.bandwidth")),
-            ("1ms".into(), "1000000".into())
-        );
+        rig.assert_handlers(&[("l.latency", "1ms"), ("l.bandwidth", "1000000")]);
         for (handler, value, message) in [
             ("l.latency", "x", "latency must be a timestamp"),
             ("l.bandwidth", "x", "invalid bandwidth"),
@@ -327,10 +315,9 @@ mod tests {
         ] {
             assert_eq!(rig.try_write(handler, value), Err(message.into()));
         }
-        let errors = Rig::errors("Idle -> LinkUnqueue(1ms, 700bps) -> Discard;");
-        assert!(
-            errors.contains("bandwidth too small, minimum 100Bps"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> LinkUnqueue(1ms, 700bps) -> Discard;",
+            "bandwidth too small, minimum 100Bps",
         );
     }
 }

@@ -91,10 +91,7 @@ pub(super) mod tests {
     #[test]
     fn handlers_show_the_rates() {
         let mut rig = Rig::new(&format!("Idle -> m :: Meter(1000, 64000); {THREE}"));
-        assert_eq!(
-            (rig.read("m.rate"), rig.read("m.meters")),
-            ("0".into(), "1000 64000".into())
-        );
+        rig.assert_handlers(&[("m.rate", "0"), ("m.meters", "1000 64000")]);
     }
 
     #[test]
@@ -108,8 +105,7 @@ pub(super) mod tests {
                 "need 2 arguments, one less than the number of output ports",
             ),
         ] {
-            let errors = Rig::errors(&format!("Idle -> m :: {meter}; {THREE}"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&format!("Idle -> m :: {meter}; {THREE}"), message);
         }
     }
 }

@@ -41,11 +41,7 @@ mod tests {
     #[test]
     fn it_works_and_warns_of_its_name() {
         let mut rig = Rig::new("i :: Inject -> MSQueue -> p :: Puller;");
-        assert!(
-            rig.printed()
-                .concat()
-                .contains("use ThreadSafeQueue instead")
-        );
+        assert_contains(&rig.printed().concat(), "use ThreadSafeQueue instead");
         rig.push("i", &[1]);
         assert_eq!(rig.pull("p", 9).len(), 1);
     }

@@ -52,12 +52,10 @@ mod tests {
 
     #[test]
     fn wrong_colors_and_annotations_are_refused() {
-        let errors = Rig::errors("Inject -> Paint(300) -> Collect;");
-        assert!(
-            errors.contains("COLOR: out of range, bound 255"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> Paint(300) -> Collect;",
+            "COLOR: out of range, bound 255",
         );
-        let errors = Rig::errors("Inject -> Paint(3, 99) -> Collect;");
-        assert!(errors.contains("ANNO: "), "{errors}");
+        Rig::refuses("Inject -> Paint(3, 99) -> Collect;", "ANNO: ");
     }
 }

@@ -81,16 +81,10 @@ mod tests {
         rig.push_all("i", &[vec![1], vec![2]]);
         rig.push("j", &[3]);
         assert_eq!(rig.data("c"), [[1], [2], [3]]);
-        assert_eq!(
-            (rig.read("p.count"), rig.read("p.dropped")),
-            ("3".into(), "0".into())
-        );
+        rig.assert_handlers(&[("p.count", "3"), ("p.dropped", "0")]);
         rig.write("p.active", "false");
         rig.push("i", &[4]);
         assert!(rig.data("c").is_empty());
-        assert_eq!(
-            (rig.read("p.count"), rig.read("p.dropped")),
-            ("3".into(), "1".into())
-        );
+        rig.assert_handlers(&[("p.count", "3"), ("p.dropped", "1")]);
     }
 }

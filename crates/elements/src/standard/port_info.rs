@@ -44,7 +44,6 @@ mod tests {
 
     #[test]
     fn wrong_ports_are_refused() {
-        let errors = Rig::errors("PortInfo(a b);");
-        assert!(errors.contains("expected 'NAME PORT/PROTO'"), "{errors}");
+        Rig::refuses("PortInfo(a b);", "expected 'NAME PORT/PROTO'");
     }
 }

@@ -191,7 +191,9 @@ mod tests {
 
     #[test]
     fn wrong_contents_are_refused() {
-        let errors = Rig::errors("Inject -> Print(CONTENTS octal) -> Collect;");
-        assert!(errors.contains("bad contents value"), "{errors}");
+        Rig::refuses(
+            "Inject -> Print(CONTENTS octal) -> Collect;",
+            "bad contents value",
+        );
     }
 }

@@ -24,7 +24,6 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> Queue -> PullNull -> p :: Puller;");
         rig.push("i", &[1, 2]);
         assert_eq!(rig.pull("p", 1)[0].data(), [1, 2]);
-        let errors = Rig::errors("Inject -> PullNull -> Collect;");
-        assert!(errors.contains("PullNull"), "{errors}");
+        Rig::refuses("Inject -> PullNull -> Collect;", "PullNull");
     }
 }

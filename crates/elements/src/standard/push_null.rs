@@ -24,7 +24,6 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> PushNull -> c :: Collect;");
         rig.push("i", &[1, 2]);
         assert_eq!(rig.data("c"), [[1, 2]]);
-        let errors = Rig::errors("Idle -> Queue -> PushNull -> Puller;");
-        assert!(errors.contains("PushNull"), "{errors}");
+        Rig::refuses("Idle -> Queue -> PushNull -> Puller;", "PushNull");
     }
 }

@@ -74,10 +74,7 @@ mod tests {
         let config = "s :: InfiniteSource -> q :: Queue(5) -> p :: Puller;";
         let mut rig = Rig::new(config);
         rig.run();
-        assert_eq!(
-            (rig.read("q.length"), rig.read("q.drops")),
-            ("5".into(), "0".into())
-        );
+        rig.assert_handlers(&[("q.length", "5"), ("q.drops", "0")]);
         assert_eq!(rig.read("s.scheduled"), "false");
         rig.pull("p", 2);
         rig.run();
@@ -98,13 +95,12 @@ mod tests {
     #[test]
     fn wrong_capacities_are_refused() {
         let errors = Rig::errors("Inject -> q :: Queue(many) -> Puller;");
-        assert!(
-            errors.contains("While configuring 'q :: Queue':"),
-            "{errors}"
-        );
+        assert_contains(&errors, "While configuring 'q :: Queue':");
         assert!(errors.contains("CAPACITY: invalid number"), "{errors}");
-        let errors = Rig::errors("Inject -> Queue(2000000000) -> Puller;");
-        assert!(errors.contains("at most 16777216 packets"), "{errors}");
+        Rig::refuses(
+            "Inject -> Queue(2000000000) -> Puller;",
+            "at most 16777216 packets",
+        );
     }
 
     #[test]

@@ -212,17 +212,11 @@ mod tests {
     #[test]
     fn handlers_show_and_change_the_arguments() {
         let mut rig = Rig::new("Idle -> r :: RandomBitErrors(0.25) -> Discard;");
-        assert_eq!(
-            (rig.read("r.p_bit_error"), rig.read("r.error_kind")),
-            ("0.25".into(), "flip".into())
-        );
+        rig.assert_handlers(&[("r.p_bit_error", "0.25"), ("r.error_kind", "flip")]);
         rig.write("r.p_bit_error", "0.5");
         rig.write("r.error_kind", "set");
         assert_eq!(rig.read("r.config"), "0.5, KIND set");
-        assert_eq!(
-            (rig.read("r.p_bit_error"), rig.read("r.error_kind")),
-            ("0.5".into(), "set".into())
-        );
+        rig.assert_handlers(&[("r.p_bit_error", "0.5"), ("r.error_kind", "set")]);
         assert!(rig.try_write("r.p_bit_error", "1.01").is_err());
         assert_eq!(rig.read("r.p_bit_error"), "0.5");
     }
@@ -237,14 +231,12 @@ mod tests {
                 "bad action 'turn' (must be 'set', 'clear', or 'flip')",
             ),
         ] {
-            let errors = Rig::errors(&format!("Idle -> RandomBitErrors({arguments}) -> Discard;"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(
+                &format!("Idle -> RandomBitErrors({arguments}) -> Discard;"),
+                message,
+            );
         }
         let mut rig = Rig::new("Idle -> RandomBitErrors(0) -> Discard;");
-        assert!(
-            rig.printed()
-                .concat()
-                .contains("zero bit error probability")
-        );
+        assert_contains(&rig.printed().concat(), "zero bit error probability");
     }
 }

@@ -154,10 +154,7 @@ mod tests {
     #[test]
     fn handlers_show_and_change_it() {
         let mut rig = Rig::new("i :: Inject -> r :: RandomSample(SAMPLE 0.25) -> c :: Collect;");
-        assert_eq!(
-            (rig.read("r.sampling_prob"), rig.read("r.drop_prob")),
-            ("0.25".into(), "0.75".into())
-        );
+        rig.assert_handlers(&[("r.sampling_prob", "0.25"), ("r.drop_prob", "0.75")]);
         rig.write("r.drop_prob", "1");
         assert_eq!(rig.read("r.config"), "SAMPLE 0, ACTIVE true");
         rig.push("i", &[1]);

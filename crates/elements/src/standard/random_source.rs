@@ -126,8 +126,10 @@ mod tests {
             ("-1", "bad length -1"),
             ("5, BURST 0", "burst size must be >= 1"),
         ] {
-            let errors = Rig::errors(&alloc::format!("RandomSource({arguments}) -> Discard;"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(
+                &alloc::format!("RandomSource({arguments}) -> Discard;"),
+                message,
+            );
         }
     }
 }

@@ -73,9 +73,6 @@ mod tests {
         assert_eq!(rig.data("c").len(), 1);
         assert_eq!(rig.outstanding(), 0);
         rig.write("r.rate", "7");
-        assert_eq!(
-            (rig.read("r.rate"), rig.read("r.config")),
-            ("7".into(), "7".into())
-        );
+        rig.assert_handlers(&[("r.rate", "7"), ("r.config", "7")]);
     }
 }

@@ -136,8 +136,7 @@ mod tests {
             ("1, BURST_SIZE 1, BURST_DURATION 1s", "cannot specify both"),
         ] {
             let config = format!("Idle -> RatedUnqueue({arguments}) -> Discard;");
-            let errors = Rig::errors(&config);
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&config, message);
         }
     }
 }

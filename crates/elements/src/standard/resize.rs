@@ -75,10 +75,7 @@ mod tests {
         rig.push("i", &[1, 2, 3]);
         assert_eq!(rig.data("c"), [[1, 2], [2, 3]]);
         rig.write("r.config", "");
-        assert_eq!(
-            (rig.read("r.head"), rig.read("r.tail")),
-            ("0".into(), "0".into())
-        );
+        rig.assert_handlers(&[("r.head", "0"), ("r.tail", "0")]);
         assert!(rig.try_write("r.head", "many").is_err());
     }
 

@@ -43,16 +43,9 @@ mod tests {
     #[test]
     fn the_byte_is_set() {
         let mut rig = Rig::new("i :: Inject -> s :: SetAnnoByte(17, 5) -> c :: Collect;");
-        assert!(
-            rig.printed()
-                .concat()
-                .contains("use Paint(VALUE, ANNO) instead")
-        );
+        assert_contains(&rig.printed().concat(), "use Paint(VALUE, ANNO) instead");
         rig.push("i", &[1]);
-        assert_eq!(
-            (rig.read("s.anno"), rig.read("s.value")),
-            ("17".into(), "5".into())
-        );
+        rig.assert_handlers(&[("s.anno", "17"), ("s.value", "5")]);
         rig.write("s.value", "255");
         rig.push("i", &[1]);
         let bytes = rig.collected("c");
@@ -63,7 +56,6 @@ mod tests {
                 .eq([5, 255])
         );
         assert!(rig.try_write("s.value", "256").is_err());
-        let errors = Rig::errors("Idle -> SetAnnoByte(DST_IP, 1) -> Discard;");
-        assert!(errors.contains("ANNO"), "{errors}");
+        Rig::refuses("Idle -> SetAnnoByte(DST_IP, 1) -> Discard;", "ANNO");
     }
 }

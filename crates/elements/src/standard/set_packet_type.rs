@@ -60,7 +60,9 @@ mod tests {
         let types = rig.collected("c");
         let types = types.iter().map(|packet| packet.packet_type());
         assert!(types.eq([PacketType::Broadcast, PacketType::OtherHost]));
-        let errors = Rig::errors("Idle -> SetPacketType(x) -> Discard;");
-        assert!(errors.contains("unrecognized packet type 'x'"), "{errors}");
+        Rig::refuses(
+            "Idle -> SetPacketType(x) -> Discard;",
+            "unrecognized packet type 'x'",
+        );
     }
 }

@@ -88,10 +88,9 @@ mod tests {
 
     #[test]
     fn a_difference_is_not_set_here() {
-        let errors = Rig::errors("Idle -> SetTimestamp(DELTA true) -> Discard;");
-        assert!(
-            errors.contains("use SetTimestampDelta(TYPE FIRST)"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> SetTimestamp(DELTA true) -> Discard;",
+            "use SetTimestampDelta(TYPE FIRST)",
         );
     }
 }

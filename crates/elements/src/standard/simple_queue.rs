@@ -39,10 +39,7 @@ mod tests {
         for n in 1..=3 {
             rig.push("i", &[n]);
         }
-        assert_eq!(
-            (rig.read("q.length"), rig.read("q.drops")),
-            ("2".into(), "1".into())
-        );
+        rig.assert_handlers(&[("q.length", "2"), ("q.drops", "1")]);
         assert!(
             rig.pull("p", 9)
                 .iter()

@@ -42,10 +42,9 @@ mod tests {
         let mut rig = Rig::new(&["i :: Inject -> s :: StaticSwitch(5);", TWO].concat());
         rig.push("i", &[1]);
         assert_eq!(rig.outstanding(), 0);
-        let errors = Rig::errors(&["Inject -> s :: StaticSwitch;", TWO].concat());
-        assert!(
-            errors.contains("OUTPUT: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            &["Inject -> s :: StaticSwitch;", TWO].concat(),
+            "OUTPUT: required argument missing",
         );
     }
 }

@@ -108,10 +108,9 @@ mod tests {
         packets.iter().for_each(|data| rig.push("i", data));
         let expected: [&[u8]; 4] = [&[1, 2, 9, 8, 5], &[1, 2, 9], &[1, 2], &[]];
         assert_eq!(rig.data("c"), expected);
-        let errors = Rig::errors("Idle -> StoreData(4) -> Discard;");
-        assert!(
-            errors.contains("DATA: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> StoreData(4) -> Discard;",
+            "DATA: required argument missing",
         );
     }
 
@@ -130,10 +129,9 @@ mod tests {
         );
         let two = stored("0, \\<A5 07>, \\<0F>", &[0xf0, 0xf0, 9]);
         assert_eq!(two, [[0xf5, 7, 9]]);
-        let errors = Rig::errors("Idle -> StoreData(0, \\<01>, \\<01 02>) -> Discard;");
-        assert!(
-            errors.contains("MASK must be no longer than DATA"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> StoreData(0, \\<01>, \\<01 02>) -> Discard;",
+            "MASK must be no longer than DATA",
         );
     }
 

@@ -74,10 +74,7 @@ mod tests {
         rig.write("s.tickets1", "3");
         rig.push("i", &[2]);
         assert_eq!(rig.data("b"), [[2]]);
-        assert_eq!(
-            (rig.read("s.tickets0"), rig.read("s.tickets1")),
-            ("0".into(), "3".into())
-        );
+        rig.assert_handlers(&[("s.tickets0", "0"), ("s.tickets1", "3")]);
         assert!(rig.try_write("s.tickets1", "-1").is_err());
         assert!(rig.try_write("s.tickets2", "1").is_err());
     }
@@ -90,8 +87,7 @@ mod tests {
             ("x", "argument 0 should be number of tickets (integer)"),
         ] {
             let config = alloc::format!("Inject -> StrideSwitch({tickets}) -> Discard;");
-            let errors = Rig::errors(&config);
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&config, message);
         }
     }
 }

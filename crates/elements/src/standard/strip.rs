@@ -50,10 +50,9 @@ mod tests {
 
     #[test]
     fn the_length_must_be_given() {
-        let errors = Rig::errors("Inject -> Strip -> Collect;");
-        assert!(
-            errors.contains("LENGTH: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> Strip -> Collect;",
+            "LENGTH: required argument missing",
         );
     }
 }

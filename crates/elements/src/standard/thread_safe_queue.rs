@@ -41,10 +41,7 @@ mod tests {
         let mut rig = Rig::new("i :: Inject -> q :: ThreadSafeQueue(1) -> p :: Puller;");
         rig.push("i", &[1]);
         rig.push("i", &[2]);
-        assert_eq!(
-            (rig.read("q.length"), rig.read("q.drops")),
-            ("1".into(), "1".into())
-        );
+        rig.assert_handlers(&[("q.length", "1"), ("q.drops", "1")]);
         assert_eq!(rig.pull("p", 1)[0].data(), [1]);
     }
 }

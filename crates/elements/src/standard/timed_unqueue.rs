@@ -136,8 +136,10 @@ mod tests {
             ("1s, 0", "bad BURST"),
             ("1s, -1", "bad BURST"),
         ] {
-            let errors = Rig::errors(&format!("Idle -> Burster({arguments}) -> Discard;"));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(
+                &format!("Idle -> Burster({arguments}) -> Discard;"),
+                message,
+            );
         }
     }
 }

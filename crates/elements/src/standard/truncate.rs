@@ -85,10 +85,9 @@ mod tests {
 
     #[test]
     fn the_length_to_cut_to_must_be_given() {
-        let errors = Rig::errors("Idle -> Truncate -> Discard;");
-        assert!(
-            errors.contains("LENGTH: required argument missing"),
-            "{errors}"
+        Rig::refuses(
+            "Idle -> Truncate -> Discard;",
+            "LENGTH: required argument missing",
         );
     }
 }

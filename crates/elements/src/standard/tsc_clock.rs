@@ -126,10 +126,9 @@ mod tests {
         rig.write("s.switch", "0");
         rig.run();
         assert_eq!(rig.read("s.switch"), "0");
-        let errors = Rig::errors("TSCClock(READY_CALL x.y);");
-        assert!(
-            errors.contains("READY_CALL: no element named 'x'"),
-            "{errors}"
+        Rig::refuses(
+            "TSCClock(READY_CALL x.y);",
+            "READY_CALL: no element named 'x'",
         );
     }
 }

@@ -136,10 +136,7 @@ mod tests {
     fn handlers_change_the_arguments() {
         let mut rig =
             Rig::new("i :: Inject -> Queue -> u :: Unqueue(-1, ACTIVE false) -> c :: Collect;");
-        assert_eq!(
-            (rig.read("u.burst"), rig.read("u.limit")),
-            ("2147483647".into(), "-1".into())
-        );
+        rig.assert_handlers(&[("u.burst", "2147483647"), ("u.limit", "-1")]);
         rig.push("i", &[1]);
         rig.run();
         assert!(rig.collected("c").is_empty());

@@ -120,16 +120,10 @@ mod tests {
                 );
                 let mut rig = Rig::with_batch(&config, batch);
                 rig.run();
-                assert_eq!(
-                    (rig.read("a.length"), rig.read("b.length")),
-                    ("30".into(), "30".into())
-                );
+                rig.assert_handlers(&[("a.length", "30"), ("b.length", "30")]);
                 rig.pull("p", 10);
                 rig.run();
-                assert_eq!(
-                    (rig.read("a.drops"), rig.read("b.length")),
-                    ("0".into(), "40".into())
-                );
+                rig.assert_handlers(&[("a.drops", "0"), ("b.length", "40")]);
                 assert_eq!(rig.read("u.packets"), "40 packets\n");
             }
         }
@@ -141,22 +135,14 @@ mod tests {
             -> a :: Queue(5) -> Idle; Idle -> b :: Queue(100) -> Idle; Idle -> c :: Queue(9) -> Idle;";
         let mut rig = Rig::new(config);
         rig.run();
-        assert_eq!(
-            (rig.read("a.length"), rig.read("a.drops")),
-            ("5".into(), "45".into())
-        );
-        let errors = Rig::errors("Idle -> u :: Unqueue2(QUEUES u) -> Discard;");
-        assert!(errors.contains("bad QUEUES"), "{errors}");
+        rig.assert_handlers(&[("a.length", "5"), ("a.drops", "45")]);
+        Rig::refuses("Idle -> u :: Unqueue2(QUEUES u) -> Discard;", "bad QUEUES");
     }
 
     #[test]
     fn it_sleeps_while_there_is_nothing_to_pull() {
         let mut rig = Rig::new("i :: Inject -> Queue -> u :: Unqueue2 -> c :: Collect;");
-        assert!(
-            rig.printed()
-                .concat()
-                .contains("you should probably use Unqueue")
-        );
+        assert_contains(&rig.printed().concat(), "you should probably use Unqueue");
         rig.run();
         assert_eq!(rig.read("u.scheduled"), "false");
         rig.push("i", &[1]);

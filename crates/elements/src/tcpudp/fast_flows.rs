@@ -199,10 +199,7 @@ mod tests {
         rig.write("s.limit", "51");
         rig.write("s.length", "100");
         assert_eq!(pull(&mut rig, 9)[0].len(), 100);
-        assert_eq!(
-            (rig.read("s.length"), rig.read("s.count")),
-            ("100".into(), "51".into())
-        );
+        rig.assert_handlers(&[("s.length", "100"), ("s.count", "51")]);
         rig.write("s.active", "false");
         rig.write("s.limit", "-1");
         assert!(pull(&mut rig, 1).is_empty());
@@ -253,8 +250,7 @@ mod tests {
             ("70000, {}, 1, 5", "LENGTH too large"),
         ] {
             let args = rest.replace("{}", ENDS);
-            let errors = Rig::errors(&format!("FastUDPFlows(0, 1, {args}) -> Puller;"));
-            assert!(errors.contains(error), "{errors}");
+            Rig::refuses(&format!("FastUDPFlows(0, 1, {args}) -> Puller;"), error);
         }
     }
 }

@@ -135,10 +135,7 @@ mod tests {
         }
         assert_eq!((pulled.len(), pulled[0].network_offset()), (5, Some(14)));
         assert!(rig.pull("p", 1).is_empty());
-        assert_eq!(
-            (rig.read("s.count"), rig.read("s.rate")),
-            ("5".into(), "5000".into())
-        );
+        rig.assert_handlers(&[("s.count", "5"), ("s.rate", "5000")]);
         rig.write("s.reset", "");
         assert_eq!(rig.pull("p", 1)[0].data()[34..36], [0, 7]);
     }

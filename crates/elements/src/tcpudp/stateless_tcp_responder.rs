@@ -317,10 +317,7 @@ mod tests {
             assert!(exchange(&mut rig, &packet).is_none());
         }
         assert!(exchange(&mut rig, &segment(0x04, (1, 0), None)).is_none());
-        assert_eq!(
-            (rig.read("r.evil"), rig.read("r.resets")),
-            ("4".into(), "1".into())
-        );
+        rig.assert_handlers(&[("r.evil", "4"), ("r.resets", "1")]);
         rig.push("i", &udp(CLIENT, SERVER, &[1]));
         assert_eq!(rig.data("other").len(), 1);
     }

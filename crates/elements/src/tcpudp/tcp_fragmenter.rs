@@ -208,10 +208,7 @@ mod tests {
             });
             assert_eq!(rig.data("c").len(), segments, "{limit}");
         }
-        assert_eq!(
-            (rig.read("f.count"), rig.read("f.fragmented_count")),
-            ("3".into(), "1".into())
-        );
+        rig.assert_handlers(&[("f.count", "3"), ("f.fragmented_count", "1")]);
     }
 
     #[test]
@@ -222,10 +219,9 @@ mod tests {
         let packets = [frame(&udp(A, B, &[7; 100])), fragment, [0x45; 80].to_vec()];
         rig.push_all("i", &packets);
         assert_eq!(rig.data("c"), packets);
-        let errors = Rig::errors("Inject -> TCPFragmenter(MTU 0) -> Collect;");
-        assert!(
-            errors.contains("At least one of MTU and MTU_ANNO must be set"),
-            "{errors}"
+        Rig::refuses(
+            "Inject -> TCPFragmenter(MTU 0) -> Collect;",
+            "At least one of MTU and MTU_ANNO must be set",
         );
     }
 }

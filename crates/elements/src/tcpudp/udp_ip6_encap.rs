@@ -132,15 +132,14 @@ mod tests {
         rig.write("e.dst", "DST_ANNO");
         rig.write("e.dport", "81");
         assert_eq!(rig.read("e.config"), "2001:db8::3, 80, DST_ANNO, 81");
-        assert_eq!(
-            (rig.read("e.dst"), rig.read("e.dport")),
-            ("DST_ANNO".into(), "81".into())
-        );
+        rig.assert_handlers(&[("e.dst", "DST_ANNO"), ("e.dport", "81")]);
         rig.push_with("i", &[], |packet| packet.set_dst_ip6(addr("2001:db8::7")));
         let expected = udp((addr("2001:db8::3"), 80), (addr("2001:db8::7"), 81), &[]);
         assert_eq!(rig.data("c")[0][8..], expected[8..]);
         assert!(rig.try_write("e.dst", "zork").is_err());
-        let errors = Rig::errors("Inject -> UDPIP6Encap(::1, 1, zork, 1) -> Collect;");
-        assert!(errors.contains("bad DST"), "{errors}");
+        Rig::refuses(
+            "Inject -> UDPIP6Encap(::1, 1, zork, 1) -> Collect;",
+            "bad DST",
+        );
     }
 }

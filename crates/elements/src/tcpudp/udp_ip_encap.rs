@@ -173,12 +173,11 @@ mod tests {
         rig.write("e.dst", "DST_ANNO");
         rig.write("e.dport", "81");
         assert_eq!(rig.read("e.config"), "3.0.0.3, 80, DST_ANNO, 81");
-        assert_eq!(
-            (rig.read("e.dst"), rig.read("e.dport")),
-            ("DST_ANNO".into(), "81".into())
-        );
+        rig.assert_handlers(&[("e.dst", "DST_ANNO"), ("e.dport", "81")]);
         assert!(rig.try_write("e.dst", "zork").is_err());
-        let errors = Rig::errors("Inject -> UDPIPEncap(1.1.1.1, 1, zork, 1) -> Collect;");
-        assert!(errors.contains("bad DST"), "{errors}");
+        Rig::refuses(
+            "Inject -> UDPIPEncap(1.1.1.1, 1, zork, 1) -> Collect;",
+            "bad DST",
+        );
     }
 }

@@ -161,7 +161,6 @@ mod tests {
         let mut rig = Rig::new("a :: SchedOrderTest(7, LIMIT 3);");
         assert_eq!(rig.run(), Status::Idle(None));
         assert_eq!(rig.read("a.order"), "7 7 7\n");
-        let errors = Rig::errors("SchedOrderTest(1, SIZE 1048577);");
-        assert!(errors.contains("at most 1048576"), "{errors}");
+        Rig::refuses("SchedOrderTest(1, SIZE 1048577);", "at most 1048576");
     }
 }

@@ -86,8 +86,7 @@ mod tests {
             ("StaticThreadSched(i);", "expected 'ELEMENT THREAD'"),
             ("StaticThreadSched(i one);", "invalid number"),
         ] {
-            let errors = Rig::errors(&(["i :: Idle -> Discard;", config].concat()));
-            assert!(errors.contains(message), "{errors}");
+            Rig::refuses(&(["i :: Idle -> Discard;", config].concat()), message);
         }
     }
 
@@ -96,10 +95,7 @@ mod tests {
         let config = "s :: InfiniteSource(LIMIT 3) -> Discard; StaticThreadSched(x 0, s -1);";
         let mut rig = Rig::new(config);
         let said = rig.printed().join("\n").replace(['‘', '’'], "'");
-        assert!(
-            said.contains("warning: 'x' does not name an element"),
-            "{said}"
-        );
+        assert_contains(&said, "warning: 'x' does not name an element");
         assert_eq!(rig.read("s.home_thread"), "-1");
     }
 
@@ -120,10 +116,7 @@ mod tests {
             c :: C -> Discard; StaticThreadSched(c -1);";
         let mut rig = Rig::new(config);
         rig.run();
-        assert_eq!(
-            (rig.read("c/s.home_thread"), rig.read("c/s.count")),
-            ("-1".into(), "0".into())
-        );
+        rig.assert_handlers(&[("c/s.home_thread", "-1"), ("c/s.count", "0")]);
         rig.write("c/s.home_thread", "0");
         rig.run();
         assert_eq!(rig.read("c/s.count"), "3");

@@ -142,8 +142,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         let error = |config: &str, text: &str| {
-            let errors = Rig::errors(config);
-            assert!(errors.contains(text), "{errors}");
+            Rig::refuses(config, text);
         };
         error("KernelTun(10.0.0.1/8, 11.0.0.1) -> Discard;", "bad GATEWAY");
         error(

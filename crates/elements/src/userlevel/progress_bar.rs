@@ -338,20 +338,13 @@ mod tests {
             p :: ProgressBar(c.count c.byte_count, FIXED_SIZE 10, BANNER b);";
         let mut rig = Rig::new(config);
         assert_eq!(rig.read("p.poshandler"), "c.count c.byte_count");
-        assert_eq!(
-            (rig.read("p.size"), rig.read("p.banner")),
-            ("10".into(), "b".into())
-        );
+        rig.assert_handlers(&[("p.size", "10"), ("p.banner", "b")]);
         rig.write("p.sizehandler", "c.count");
-        assert_eq!(
-            (rig.read("p.size"), rig.read("p.sizehandler")),
-            ("-1".into(), "c.count".into())
-        );
+        rig.assert_handlers(&[("p.size", "-1"), ("p.sizehandler", "c.count")]);
         // Without a terminal nothing is drawn, and nothing keeps the router awake.
         rig.write("p.reset", "");
         rig.write("p.mark_done", "");
         assert!(rig.printed().is_empty());
-        let errors = Rig::errors("ProgressBar(nobody.count);");
-        assert!(errors.contains("no element named"), "{errors}");
+        Rig::refuses("ProgressBar(nobody.count);", "no element named");
     }
 }

@@ -391,19 +391,16 @@ mod tests {
         rig.run();
         rig.end();
         assert_eq!(word(&output.read(), 20), 113);
-        let errors =
-            Rig::errors("q :: Queue; Idle -> ToDump(/x, USE_ENCAP_FROM q); Idle -> q -> Idle;");
-        assert!(
-            errors.contains("'q' has no 'encap' read handler"),
-            "{errors}"
+        Rig::refuses(
+            "q :: Queue; Idle -> ToDump(/x, USE_ENCAP_FROM q); Idle -> q -> Idle;",
+            "'q' has no 'encap' read handler",
         );
     }
 
     #[test]
     fn wrong_arguments_are_refused_in_clicks_words() {
         let error = |args: &str, text: &str| {
-            let errors = Rig::errors(&format!("Idle -> ToDump({args});"));
-            assert!(errors.contains(text), "{errors}");
+            Rig::refuses(&format!("Idle -> ToDump({args});"), text);
         };
         error(
             "/nowhere/x.pcap",

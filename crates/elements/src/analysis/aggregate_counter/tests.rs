@@ -41,10 +41,7 @@ fn counts_are_written_in_order() {
         file(&mut rig, "text_file"),
         "!IPAggregate 1.0\n# x\n!num_nonzero 2\n1 2\n2 1\n"
     );
-    assert_eq!(
-        (rig.read("a.count"), rig.read("a.nagg")),
-        ("3".into(), "2".into())
-    );
+    rig.assert_handlers(&[("a.count", "3"), ("a.nagg", "2")]);
     rig.write("a.clear", "");
     rig.write("a.banner", "");
     assert_eq!(
@@ -130,8 +127,10 @@ fn calls_are_made_when_numbers_are_reached() {
             "AGGREGATE_CALL first word should be unsigned",
         ),
     ] {
-        let errors = Rig::errors(&format!("Idle -> AggregateCounter({args}) -> Discard;"));
-        assert!(errors.contains(text), "{errors}");
+        Rig::refuses(
+            &format!("Idle -> AggregateCounter({args}) -> Discard;"),
+            text,
+        );
     }
 }
 

@@ -350,13 +350,14 @@ mod tests {
             .collect();
         assert_eq!(times, [995, 996, 997, 998, 999, 995, 10, 20]);
         assert_eq!((packets[0].paint(), packets[5].paint()), (0xef, 0xf1));
-        let errors = Rig::errors("FromNetFlowSummaryDump(/nowhere/x) -> Discard;");
-        assert!(
-            errors.contains("/nowhere/x: No such file or directory"),
-            "{errors}"
+        Rig::refuses(
+            "FromNetFlowSummaryDump(/nowhere/x) -> Discard;",
+            "/nowhere/x: No such file or directory",
         );
-        let errors = Rig::errors("FromNetFlowSummaryDump(x, LINK y) -> Discard;");
-        assert!(errors.contains("'LINK' should be"), "{errors}");
+        Rig::refuses(
+            "FromNetFlowSummaryDump(x, LINK y) -> Discard;",
+            "'LINK' should be",
+        );
     }
 
     proptest! {

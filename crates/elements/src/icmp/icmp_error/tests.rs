@@ -153,15 +153,9 @@ fn handlers_and_live_reconfiguration() {
     rig.write("e.mtu", "40");
     rig.write("e.pmtu", "1300");
     assert_eq!(rig.read("e.src"), "8.8.8.8");
-    assert_eq!(
-        (rig.read("e.mtu"), rig.read("e.pmtu")),
-        ("40".into(), "1300".into())
-    );
+    rig.assert_handlers(&[("e.mtu", "40"), ("e.pmtu", "1300")]);
     rig.write("e.config", "7.7.7.7, unreachable, port");
-    assert_eq!(
-        (rig.read("e.src"), rig.read("e.mtu")),
-        ("7.7.7.7".into(), "576".into())
-    );
+    rig.assert_handlers(&[("e.src", "7.7.7.7"), ("e.mtu", "576")]);
 }
 
 #[test]
@@ -174,7 +168,9 @@ fn wrong_types_and_codes_are_refused() {
             "argument 2 takes ICMP code (integer between 0 and 255)",
         ),
     ] {
-        let errors = Rig::errors(&format!("Inject -> ICMPError(1.1.1.1, {args}) -> Collect;"));
-        assert!(errors.contains(error), "{errors}");
+        Rig::refuses(
+            &format!("Inject -> ICMPError(1.1.1.1, {args}) -> Collect;"),
+            error,
+        );
     }
 }

@@ -122,8 +122,10 @@ fn nonsense_is_refused() {
     rig.push("i", &[&[0x45, 0, 0, 19][..], &[0; 40]].concat());
     assert_eq!(rig.data("big").len(), 4);
     assert_eq!(rig.outstanding(), 0);
-    let errors = Rig::errors("Inject -> IPFragmenter(7) -> Collect;");
-    assert!(errors.contains("MTU must be at least 8"), "{errors}");
+    Rig::refuses(
+        "Inject -> IPFragmenter(7) -> Collect;",
+        "MTU must be at least 8",
+    );
 }
 
 proptest! {

@@ -168,8 +168,9 @@ fn mistakes_are_named() {
         ("PACKETS, 1.5, 1", "ratio must be between 0 and 1"),
         ("PACKETS, 1", "THRESH: required argument missing"),
     ] {
-        let errors: String =
-            Rig::errors(&format!("Idle -> IPRateMonitor({arguments}) -> Discard;"));
-        assert!(errors.contains(error), "{errors}");
+        Rig::refuses(
+            &format!("Idle -> IPRateMonitor({arguments}) -> Discard;"),
+            error,
+        );
     }
 }

@@ -122,10 +122,7 @@ fn refusals_are_in_clicks_words() {
     }
     let mut rig = self::rig("LinearIPLookup", "1/8 0, 1/8 1");
     let printed = rig.printed().join("\n");
-    assert!(
-        printed.contains("1 route replaced by later versions"),
-        "{printed}"
-    );
+    assert_contains(&printed, "1 route replaced by later versions");
 }
 
 #[test]

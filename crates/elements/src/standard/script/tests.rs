@@ -160,10 +160,7 @@ fn passive_scripts_return_values() {
 fn exported_variables_are_handlers() {
     let config = "s :: Script(TYPE PASSIVE, export n 0, exportq m \"x y\", set n $(add $n 1));";
     let mut rig = Rig::new(config);
-    assert_eq!(
-        (rig.read("s.n"), rig.read("s.m")),
-        ("0".into(), "x y".into())
-    );
+    rig.assert_handlers(&[("s.n", "0"), ("s.m", "x y")]);
     rig.write("s.run", "");
     rig.write("s.run", "");
     assert_eq!(rig.read("s.n"), "2");
@@ -372,10 +369,7 @@ fn files_can_be_written_and_read() {
     assert_eq!(written, "0\n");
     let expected = "one\n0\n0\nx\n\"one\\n0\\n0\\nx\"\n0\n";
     assert!(printed.starts_with(expected), "{printed}");
-    assert!(
-        printed.contains("  /nosuch/file: No such file or directory"),
-        "{printed}"
-    );
+    assert_contains(&printed, "  /nosuch/file: No such file or directory");
 }
 
 #[test]
@@ -490,8 +484,5 @@ fn an_exported_variable_hides_a_calculation() {
         t :: Script(TYPE PASSIVE, return $(count 1 2));";
     let mut rig = Rig::new(config);
     assert_eq!(rig.read("s.count"), "7");
-    assert_eq!(
-        (rig.read("s.run"), rig.read("t.run")),
-        ("7".into(), "2".into())
-    );
+    rig.assert_handlers(&[("s.run", "7"), ("t.run", "2")]);
 }

@@ -39,15 +39,9 @@ fn packets_are_read_with_what_is_known_of_them() {
         assert_eq!(packets[1].timestamp(), 1001 * SECOND);
         assert_eq!(packets[1].mac_offset(), Some(0));
         assert_eq!(packets[1].anno(EXTRA_LENGTH), 5);
-        assert_eq!(
-            (rig.read("f.count"), rig.read("f.encap")),
-            ("2".into(), "ETHER".into())
-        );
+        rig.assert_handlers(&[("f.count", "2"), ("f.encap", "ETHER")]);
         assert_eq!(rig.read("f.filename"), file.to_string());
-        assert_eq!(
-            (rig.read("f.filesize"), rig.read("f.filepos")),
-            ("96".into(), "96".into())
-        );
+        rig.assert_handlers(&[("f.filesize", "96"), ("f.filepos", "96")]);
         assert_eq!(rig.read("f.active"), "false");
     }
 }
@@ -100,10 +94,7 @@ fn the_end_can_be_moved_while_it_runs() {
     ));
     rig.run();
     assert_eq!(numbers(&mut rig), [0, 1]);
-    assert_eq!(
-        (rig.read("f.active"), rig.read("f.scheduled")),
-        ("false".into(), "false".into())
-    );
+    rig.assert_handlers(&[("f.active", "false"), ("f.scheduled", "false")]);
     rig.write("f.extend_interval", "2");
     rig.run();
     // The packet at the end was passed over when the end was reached.

@@ -28,10 +28,7 @@ fn frames_cross_a_veth_pair() {
         assert_eq!(packets[0].mac_offset(), Some(0));
         assert!(packets[0].timestamp() > 1_600_000_000_000_000_000);
         assert_eq!(rig.collected("s").len(), 5);
-        assert_eq!(
-            (rig.read("f.kernel_drops"), rig.read("f.encap")),
-            ("0".into(), "ETHER".into())
-        );
+        rig.assert_handlers(&[("f.kernel_drops", "0"), ("f.encap", "ETHER")]);
         assert_eq!(rig.read("t.q"), "false");
     });
 }
@@ -121,8 +118,7 @@ fn an_interface_that_goes_away_is_told_of_once() {
 fn wrong_devices_are_refused_in_clicks_words() {
     Namespace::with_veth("wrong").within(|| {
         let error = |config: &str, text: &str| {
-            let errors = Rig::errors(config);
-            assert!(errors.contains(text), "{errors}");
+            Rig::refuses(config, text);
         };
         error(
             "FromDevice(nope) -> Discard;",

@@ -112,10 +112,9 @@ fn nonsense_is_told_once() {
     );
     assert_eq!(lines.last().unwrap(), "<data>:1: no '!data' provided");
     let mut rig = read("!IPSummaryDump 2.7\n!data src\n1.0.0.1", "");
-    assert!(
-        rig.printed()
-            .concat()
-            .contains("unexpected IPSummaryDump version 2.7")
+    assert_contains(
+        &rig.printed().concat(),
+        "unexpected IPSummaryDump version 2.7",
     );
 }
 
@@ -192,14 +191,8 @@ fn handlers_tell_and_set_what_they_say() {
     rig.run();
     assert_eq!(rig.collected("c").len(), 0);
     assert_eq!(rig.read("f.active"), "false");
-    assert_eq!(
-        (rig.read("f.filesize"), rig.read("f.filepos")),
-        ("18".into(), "0".into())
-    );
-    assert_eq!(
-        (rig.read("f.sampling_prob"), rig.read("f.encap")),
-        ("0.5".into(), "IP".into())
-    );
+    rig.assert_handlers(&[("f.filesize", "18"), ("f.filepos", "0")]);
+    rig.assert_handlers(&[("f.sampling_prob", "0.5"), ("f.encap", "IP")]);
     assert!(rig.try_write("f.active", "x").is_err());
     rig.write("f.active", "true");
     rig.run();
@@ -221,8 +214,7 @@ fn files_may_be_missing_only_if_allowed() {
         assert_eq!(rig.read("f.scheduled"), "false");
     }
     let error = |args: &str, text: &str| {
-        let errors = Rig::errors(&format!("FromIPSummaryDump({args}) -> Discard;"));
-        assert!(errors.contains(text), "{errors}");
+        Rig::refuses(&format!("FromIPSummaryDump({args}) -> Discard;"), text);
     };
     error("/nowhere/x", "/nowhere/x: No such file or directory");
     error(&format!("{file}"), "empty file");

@@ -137,11 +137,7 @@ fn small_flows_leave_no_file_and_strange_packets_do_no_harm() {
     assert!(!folder.has("1") && folder.has("2") && !folder.has("4"));
     let mut rig = Rig::new("i :: Inject -> ToIPFlowDumps -> Discard;");
     rig.push("i", &packet);
-    assert!(
-        rig.printed()
-            .concat()
-            .contains("OUTPUT_PATTERN has no % escapes")
-    );
+    assert_contains(&rig.printed().concat(), "OUTPUT_PATTERN has no % escapes");
     let errors = Rig::errors("d :: Discard; Idle -> ToIPFlowDumps(%n, NOTIFIER d) -> d;");
     assert!(errors.contains("d is not an AggregateNotifier"), "{errors}");
 }
