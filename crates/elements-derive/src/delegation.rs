@@ -24,6 +24,7 @@ fn element() -> ItemTrait {
             fn action(&mut self, #cx, packet: &mut ::packet::Packet) -> ::router::Verdict;
             fn affects(&self, packet: &::packet::Packet) -> bool;
             fn effects(&self) -> ::router::Effects;
+            fn batch(&mut self, #cx, #batch);
             fn push(&mut self, #cx, port: usize, #batch) -> usize;
             fn pull(&mut self, #cx, port: usize, #batch, most: usize);
             fn run_task(&mut self, #cx, task: ::router::TaskId) -> ::router::Ran;

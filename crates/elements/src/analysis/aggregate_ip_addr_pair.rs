@@ -126,15 +126,7 @@ impl Element for AggregateIPAddrPair {
     }
 
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.alone = batch.len() == 1;
-        filter(self, cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.alone = batch.len() == 1;
         filter(self, cx, batch);
     }

@@ -32,15 +32,6 @@ enum Kind {
     First,
 }
 
-impl SetTimestampDelta {
-    #[inline]
-    fn look_at_clock(&mut self, cx: &Cx<'_>) {
-        if self.kind == Kind::Now {
-            self.now = cx.wall();
-        }
-    }
-}
-
 #[handlers]
 impl SetTimestampDelta {
     /// The first timestamp that was seen.
@@ -68,16 +59,10 @@ impl Element for SetTimestampDelta {
     }
 
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.look_at_clock(cx);
-        filter(self, cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.look_at_clock(cx);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if self.kind == Kind::Now {
+            self.now = cx.wall();
+        }
         filter(self, cx, batch);
     }
 

@@ -91,15 +91,7 @@ impl StoreUDPTimeSeqRecord {
 
 impl Element for StoreUDPTimeSeqRecord {
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.now = cx.wall();
-        filter(self, cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.now = cx.wall();
         filter(self, cx, batch);
     }

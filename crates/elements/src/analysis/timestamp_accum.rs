@@ -23,19 +23,6 @@ pub struct TimestampAccum {
     sum: i128,
 }
 
-impl TimestampAccum {
-    #[inline]
-    fn add(&mut self, cx: &Cx<'_>, batch: &Batch) {
-        if batch.is_empty() {
-            return;
-        }
-        let now = i128::from(cx.wall());
-        let times = batch.iter().map(|packet| i128::from(packet.timestamp()));
-        self.sum += now * batch.len() as i128 - times.sum::<i128>();
-        self.count += batch.len() as u64;
-    }
-}
-
 #[handlers]
 impl TimestampAccum {
     /// The sum, in seconds.
@@ -59,15 +46,14 @@ impl TimestampAccum {
 
 impl Element for TimestampAccum {
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.add(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.add(cx, batch);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let now = i128::from(cx.wall());
+        let times = batch.iter().map(|packet| i128::from(packet.timestamp()));
+        self.sum += now * batch.len() as i128 - times.sum::<i128>();
+        self.count += batch.len() as u64;
     }
 }
 

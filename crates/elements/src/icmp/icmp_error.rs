@@ -239,14 +239,7 @@ impl Element for ICMPError {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.now = 0;
-        router::filter(self, cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.now = 0;
         router::filter(self, cx, batch);
     }

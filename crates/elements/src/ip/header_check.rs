@@ -195,30 +195,6 @@ impl Check {
         Ok(())
     }
 
-    /// Marks the headers of a batch. Wrong ones leave.
-    #[inline(always)]
-    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let seen = if self.bad_sources.is_empty() {
-            self.mark_all::<false>(batch)
-        } else {
-            self.mark_all::<true>(batch)
-        };
-        if seen.odd != 0 {
-            self.mark_odd(cx, batch, seen.odd);
-        }
-        let usual = seen.odd == 0;
-        let facts = [
-            (Facts::UNICAST, seen.types == PacketType::Host as u8),
-            (Facts::SOURCE_STAYS, seen.fixes == 0),
-            (Facts::NO_OPTIONS, usual),
-            (Facts::FITS_ETHERNET, usual && seen.fit >> 31 == 1),
-            (Facts::DESTINATION, self.offset == 0),
-        ];
-        for (fact, known) in facts {
-            batch.learn(fact.if_so(known));
-        }
-    }
-
     /// Marks usual headers. Nothing is called, so that all that is counted stays in registers.
     #[inline(always)]
     fn mark_all<const SOURCES: bool>(&self, batch: &mut Batch) -> Seen {
@@ -292,14 +268,27 @@ impl Element for Check {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.batch(cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.batch(cx, batch);
+    #[inline(always)]
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let seen = if self.bad_sources.is_empty() {
+            self.mark_all::<false>(batch)
+        } else {
+            self.mark_all::<true>(batch)
+        };
+        if seen.odd != 0 {
+            self.mark_odd(cx, batch, seen.odd);
+        }
+        let usual = seen.odd == 0;
+        let facts = [
+            (Facts::UNICAST, seen.types == PacketType::Host as u8),
+            (Facts::SOURCE_STAYS, seen.fixes == 0),
+            (Facts::NO_OPTIONS, usual),
+            (Facts::FITS_ETHERNET, usual && seen.fit >> 31 == 1),
+            (Facts::DESTINATION, self.offset == 0),
+        ];
+        for (fact, known) in facts {
+            batch.learn(fact.if_so(known));
+        }
     }
 }
 

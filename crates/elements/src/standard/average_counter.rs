@@ -42,21 +42,6 @@ impl AverageCounter {
         u64::from(self.ignore) * 1000
     }
 
-    #[inline]
-    fn see(&mut self, now: Steady, batch: &Batch) {
-        if batch.is_empty() {
-            return;
-        }
-        let now = now.0 / 1_000_000;
-        let (first, last) = self.span.get_or_insert((now, now));
-        *last = now;
-        if now.saturating_sub(*first) >= self.ignored() {
-            let (packets, bytes) = batch.tally();
-            self.count += packets;
-            self.bytes += bytes;
-        }
-    }
-
     fn per_second(&self, count: u64) -> String {
         let (first, last) = self.span.unwrap_or_default();
         let milliseconds = (last - first).saturating_sub(self.ignored()).max(1);
@@ -112,15 +97,18 @@ impl AverageCounter {
 
 impl Element for AverageCounter {
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.see(cx.steady(), batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.see(cx.steady(), batch);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let now = cx.steady().0 / 1_000_000;
+        let (first, last) = self.span.get_or_insert((now, now));
+        *last = now;
+        if now.saturating_sub(*first) >= self.ignored() {
+            let (packets, bytes) = batch.tally();
+            self.count += packets;
+            self.bytes += bytes;
+        }
     }
 }
 

@@ -23,21 +23,6 @@ pub struct SetTimestamp {
     delta: bool,
 }
 
-impl SetTimestamp {
-    #[inline]
-    fn set(&self, cx: &Cx<'_>, batch: &mut Batch) {
-        // The clock is read once for all packets of the batch.
-        let time = self.timestamp.map_or_else(|| cx.wall(), |time| time.0);
-        for packet in batch.iter_mut() {
-            if self.first {
-                packet.set_anno_u64(anno::FIRST_TIMESTAMP, time as u64);
-            } else {
-                packet.set_timestamp(time);
-            }
-        }
-    }
-}
-
 impl Element for SetTimestamp {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.delta {
@@ -48,15 +33,16 @@ impl Element for SetTimestamp {
     }
 
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.set(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.set(cx, batch);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // The clock is read once for all packets of the batch.
+        let time = self.timestamp.map_or_else(|| cx.wall(), |time| time.0);
+        for packet in batch.iter_mut() {
+            if self.first {
+                packet.set_anno_u64(anno::FIRST_TIMESTAMP, time as u64);
+            } else {
+                packet.set_timestamp(time);
+            }
+        }
     }
 }
 

@@ -240,13 +240,7 @@ impl Element for ToIPFlowDumps {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.add_all(cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.add_all(cx, batch);
     }
 

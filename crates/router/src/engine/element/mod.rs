@@ -88,13 +88,20 @@ pub trait Element: Any + Send {
         Effects::default()
     }
 
+    /// Works on a batch on its way from input 0 to output 0, be it pushed or pulled:
+    /// [`action`](Element::action) for each packet, unless an element says otherwise.
+    #[inline]
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        filter(self, cx, batch);
+    }
+
     /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
     /// on by the output whose number is returned; it is dropped if there is no such output.
     /// Packets for other outputs are given to [`Cx::emit`].
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let _ = port;
-        filter(self, cx, batch);
+        self.batch(cx, batch);
         0
     }
 
@@ -104,7 +111,7 @@ pub trait Element: Any + Send {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
         let _ = port;
         cx.pull(0, batch, most);
-        filter(self, cx, batch);
+        self.batch(cx, batch);
     }
 
     /// Runs a task that the element made.
@@ -119,8 +126,8 @@ pub trait Element: Any + Send {
     }
 }
 
-/// Applies [`action`](Element::action) to each packet of a batch: what `push` and `pull` do unless
-/// an element says otherwise. For elements that have something to do once a batch besides.
+/// Applies [`action`](Element::action) to each packet of a batch: what `batch` does unless an
+/// element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
 pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
     let effects = element.effects();
