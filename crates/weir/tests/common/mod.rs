@@ -166,6 +166,18 @@ impl Host {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Asserts what a command says that has to succeed.
+    #[track_caller]
+    pub fn shows(&self, arguments: &str, expected: &str) {
+        assert_eq!(self.ok(arguments), expected, "weir {arguments}");
+    }
+
+    /// Asserts that a command fails, and that its one sentence contains `part`.
+    #[track_caller]
+    pub fn refuses(&self, arguments: &str, part: &str) {
+        assert_contains(&self.refusal(arguments), part);
+    }
+
     /// The one sentence that a command says which has to fail.
     #[track_caller]
     pub fn refusal(&self, arguments: &str) -> String {
@@ -269,6 +281,12 @@ impl Drop for Host {
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Asserts that `text` contains `part`, or shows it.
+#[track_caller]
+pub fn assert_contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{text}");
 }
 
 pub fn path(namespace: &Namespace) -> String {

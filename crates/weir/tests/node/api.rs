@@ -8,7 +8,7 @@ use node::model::{
 use serde_json::json;
 use switch::port::PortKind;
 
-use crate::common::{Host, pinging, until};
+use crate::common::{Host, assert_contains, pinging, until};
 
 /// Removes a resource and makes it again of what the API answered.
 #[track_caller]
@@ -138,10 +138,7 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     let refused = |patch| client.patch::<Vnic>("g0", &patch).unwrap_err();
     let error = refused(json!({"link": "wan"}));
     assert_eq!(error.kind, Kind::InUse);
-    assert!(
-        error.error.contains("only `properties` and `addresses` of"),
-        "{error}"
-    );
+    assert_contains(&error.error, "only `properties` and `addresses` of");
     let error = refused(json!({"properties": {"colour": 1}}));
     assert!(error.error.contains("unknown field `colour`"), "{error}");
     let error = refused(json!({"properties": {"mtu": 9000}}));
@@ -167,10 +164,7 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     let error = client
         .patch::<Guest>("g", &json!({"memory": "8M"}))
         .unwrap_err();
-    assert!(
-        error.error.contains("only `config` and `restart` of"),
-        "{error}"
-    );
+    assert_contains(&error.error, "only `config` and `restart` of");
     // Everything is removed only if that is confirmed.
     let error = client.purge(&Purge { confirm: false }).unwrap_err();
     assert_eq!(
@@ -229,14 +223,8 @@ fn metrics_are_what_stat_shows_while_traffic_flows() {
         }
     }
     let text = client.metrics().unwrap();
-    assert!(
-        text.contains("# TYPE weir_port_rx_bytes_total counter"),
-        "{text}"
-    );
-    assert!(
-        text.contains("# TYPE weir_lane_busy_seconds_total counter"),
-        "{text}"
-    );
+    assert_contains(&text, "# TYPE weir_port_rx_bytes_total counter");
+    assert_contains(&text, "# TYPE weir_lane_busy_seconds_total counter");
     ping.kill().unwrap();
     ping.wait().unwrap();
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use node::model::{Guest, GuestState, GuestStatus};
 
-use crate::common::{BOTH_WAYS, Host, LIMIT, alive, counted, holds, kill, pinging, pings, until};
+use crate::common::{
+    BOTH_WAYS, Host, LIMIT, alive, assert_contains, counted, holds, kill, pinging, pings, until,
+};
 
 /// A small file system in memory. It is unmounted when dropped.
 struct Disk(PathBuf);
@@ -132,10 +134,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     disk.make_room();
     host.ok("vnic create -l lan late0");
     let again = host.ok(&format!("wire apply {}", wire(made)));
-    assert!(
-        again.contains(&format!("+ stub ‘{}w{made}’", host.prefix)),
-        "{again}"
-    );
+    assert_contains(&again, &format!("+ stub ‘{}w{made}’", host.prefix));
     assert!(interface(made));
     host.ok(&format!("wire delete w{made}"));
     assert!(!interface(made));

@@ -56,10 +56,9 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
 
     // By packet sockets, the kernel spreads flows over a queue for each lane.
     host.ok(&format!("link attach {near} --mode packet --lanes 2"));
-    let twice = host.refusal(&format!("link attach {near}"));
-    assert!(
-        twice.contains(&format!("‘{near}’ is already attached")),
-        "{twice}"
+    host.refuses(
+        &format!("link attach {near}"),
+        &format!("‘{near}’ is already attached"),
     );
     let inner = host.namespace(&near, "in0", "10.86.0.2/24", None);
     pings(&inner, "10.86.0.1");
@@ -138,8 +137,7 @@ fn a_node_that_is_asked_for_more_lanes_has_another_switch_take_its_place() {
     let (one, _two) = host.lan("10.88.0");
     pings(&one, "10.88.0.2");
     let first = host.switch_pid();
-    let few = host.refusal("vnic set-prop -p lanes=2 a0");
-    assert!(few.contains("the switch has 1 lane;"), "{few}");
+    host.refuses("vnic set-prop -p lanes=2 a0", "the switch has 1 lane;");
     host.options = vec!["--lanes".into(), "2".into()];
     host.end("-TERM");
     host.start();
@@ -158,8 +156,7 @@ fn a_node_that_is_asked_for_more_lanes_has_another_switch_take_its_place() {
     assert_eq!(host.ok("link stat --lanes -p -o lane"), "0\n1\n");
     pings(&one, "10.88.0.2");
     host.end("-TERM");
-    let wrong = host.refusal("node --lanes 99");
-    assert!(wrong.contains("1 to 16 lanes, not 99"), "{wrong}");
+    host.refuses("node --lanes 99", "1 to 16 lanes, not 99");
     host.start();
 }
 
@@ -292,8 +289,7 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
     let shown = inner.command("ip", "-o link show in5");
     let shown = Runner::default().run(shown, LIMIT).unwrap();
     assert!(shown.contains("mtu 1496 "), "{shown}");
-    let refusal = host.refusal("vnic set-prop -p mtu=1500 in5");
-    assert!(refusal.contains("less the VLAN tag's"), "{refusal}");
+    host.refuses("vnic set-prop -p mtu=1500 in5", "less the VLAN tag's");
     host.ok("vnic delete in5");
 
     // A node that is killed, a switch that is killed, both.
@@ -370,10 +366,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     let (a, _b) = host.lan("10.90.0");
     let ping = "icmp,nw_src=10.90.0.1,nw_dst=10.90.0.2";
     let add = format!("switch add-flow lan {ping},actions=output:b0");
-    assert!(
-        host.refusal(&add)
-            .contains("its lookup function is learning")
-    );
+    host.refuses(&add, "its lookup function is learning");
     host.ok("switch set lan --lookup flow-table");
     assert!(answers(&a, "10.90.0.2"), "by addresses");
     host.ok("switch set lan --default drop");
@@ -431,10 +424,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     host.lose_switch();
     assert_eq!(made(&host), std::slice::from_ref(&entry));
     until("pings are not answered", || answers(&a, "10.90.0.2"));
-    assert_eq!(
-        host.ok("switch show -p -o lookup,default"),
-        "flow-table:drop\n"
-    );
+    host.shows("switch show -p -o lookup,default", "flow-table:drop\n");
     host.ok(&format!("switch remove-flow lan {ping}"));
     assert_eq!(made(&host), Vec::<Value>::new());
     assert!(!answers(&a, "10.90.0.2"), "the entry is gone");
@@ -457,10 +447,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     assert_eq!(made(&host), Vec::<Value>::new());
     host.ok(&format!("switch add-flow lan {ping},actions=output:a0"));
     host.ok("switch set lan --lookup learning");
-    assert!(
-        host.refusal("switch flows lan")
-            .contains("lookup function is learning")
-    );
+    host.refuses("switch flows lan", "lookup function is learning");
     host.ok("switch set lan --lookup flow-table");
     assert_eq!(made(&host), Vec::<Value>::new());
     assert_eq!(host.ok("switch show -p -o default"), "normal\n");

@@ -11,17 +11,16 @@ use node::model::{Object, Vnic};
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
-use crate::common::{BOTH_WAYS, Host, LIMIT, Stream, alive, holds, kill, path, pings, until};
+use crate::common::{
+    BOTH_WAYS, Host, LIMIT, Stream, alive, assert_contains, holds, kill, path, pings, until,
+};
 
 #[test]
 fn namespaces_on_a_stub_reach_each_other() {
     let host = Host::new();
     let (one, _two) = host.lan("10.80.0");
     pings(&one, "10.80.0.2");
-    assert_eq!(
-        host.ok("vnic show -p -o vnic,link,state"),
-        "a0:lan:up\nb0:lan:up\n"
-    );
+    host.shows("vnic show -p -o vnic,link,state", "a0:lan:up\nb0:lan:up\n");
     let macs = host.json("switch macs lan");
     let ports: BTreeSet<_> = macs
         .as_array()
@@ -60,9 +59,9 @@ fn a_firewall_guest_stands_between_two_stubs() {
         firewall.display()
     ));
     assert_eq!(host.ok("ls -p -o guest,state"), "fw:running\n");
-    assert_eq!(
-        host.ok("vnic show -p -o vnic,state,serves fw.outside"),
-        "fw.outside:up:guest\\:fw\n"
+    host.shows(
+        "vnic show -p -o vnic,state,serves fw.outside",
+        "fw.outside:up:guest\\:fw\n",
     );
     pings(&inside, "10.2.0.2");
     let refused = outside
@@ -74,18 +73,14 @@ fn a_firewall_guest_stands_between_two_stubs() {
     host.ok("write fw ping.reset_counts 1");
     assert_eq!(host.ok("read fw ping.count"), "0\n");
     assert!(host.ok("top fw -c 1 -i 0.1").contains("ELEMENT"));
-    let missing = host.refusal("read fw nothing.count");
-    assert!(missing.contains("nothing"), "{missing}");
+    host.refuses("read fw nothing.count", "nothing");
     // Both know what they stand on.
-    assert!(
-        host.refusal("vnic delete fw0")
-            .contains("`weir destroy fw` first")
-    );
+    host.refuses("vnic delete fw0", "`weir destroy fw` first");
     assert!(host.refusal("stub delete out").contains("fw.outside"));
     host.ok("destroy fw");
-    assert_eq!(
-        host.ok("vnic show -p -o vnic,state"),
-        "client:up\nfw0:unused\nserver:up\n"
+    host.shows(
+        "vnic show -p -o vnic,state",
+        "client:up\nfw0:unused\nserver:up\n",
     );
 }
 
@@ -151,16 +146,10 @@ fn traffic_flows_again_after_the_switch_is_killed() {
     let (sent, arrived) = stream.end();
     assert!(sent - arrived <= 1000, "{arrived} of {sent} arrived");
     assert_eq!(host.ok("ls -p -o pid"), guest);
-    assert_eq!(
-        host.ok("vnic show -p -o state,properties a0"),
-        "up:maxbw=1G\n"
-    );
+    host.shows("vnic show -p -o state,properties a0", "up:maxbw=1G\n");
     assert_eq!(host.ok("flow show -p -o flow,state"), "pings:up\n");
     assert!(host.refusal("vnic show -l none").contains("no link ‘none’"));
-    assert!(
-        host.refusal("flow show -l none")
-            .contains("no link or VNIC ‘none’")
-    );
+    host.refuses("flow show -l none", "no link or VNIC ‘none’");
     let on = host.json("flow show pings")[0]["link"].clone();
     let on = format!("flow show -p -o flow -l {}", on.as_str().unwrap());
     assert_eq!(host.ok(&on), "pings\n");
@@ -257,20 +246,17 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     assert_eq!(host.ok(shown), "learning:60:7:\n");
     host.ok("switch set lan --lookup flow-table --default drop");
     assert!(host.ok("switch show lan").contains("drop"));
-    assert!(
-        host.refusal("switch set lan --lookup hash --default drop")
-            .contains("that of ‘lan’ is hash")
+    host.refuses(
+        "switch set lan --lookup hash --default drop",
+        "that of ‘lan’ is hash",
     );
     host.ok("switch set lan --reset default");
-    assert_eq!(
-        host.ok("switch show lan -p -o lookup,default"),
-        "flow-table:normal\n"
+    host.shows(
+        "switch show lan -p -o lookup,default",
+        "flow-table:normal\n",
     );
     host.ok("switch set lan --reset lookup,default");
-    assert_eq!(
-        host.ok("switch show lan -p -o lookup,default"),
-        "learning:\n"
-    );
+    host.shows("switch show lan -p -o lookup,default", "learning:\n");
     pings(&one, "10.84.0.2");
     host.ok("switch flush lan");
     pings(&one, "10.84.0.2");
@@ -421,10 +407,7 @@ fn a_node_removes_nothing_from_its_sockets_places_but_sockets() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         let path = place.display();
-        assert!(
-            said.contains(&format!("{path}: the file there is not a socket")),
-            "{said}"
-        );
+        assert_contains(&said, &format!("{path}: the file there is not a socket"));
         assert_eq!(std::fs::read(&place).unwrap(), b"a letter");
         std::fs::remove_file(&place).unwrap();
         if there {

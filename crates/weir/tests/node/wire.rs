@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Host, LIMIT, Stream, inside, ip, member, named, ping};
+use crate::common::{Host, LIMIT, Stream, assert_contains, inside, ip, member, named, ping};
 
 /// The two subnets of the example, with names of the test's own.
 fn two_subnets(host: &Host) -> String {
@@ -128,10 +128,7 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     // And one that is right is made in use.
     let other = host.file("other.toml", &PAIR.replace("10.7.0.2/24", "10.7.0.4/24"));
     let change = host.ok(&format!("wire apply {other}"));
-    assert!(
-        change.contains("addresses 10.7.0.2/24 → 10.7.0.4/24"),
-        "{change}"
-    );
+    assert_contains(&change, "addresses 10.7.0.2/24 → 10.7.0.4/24");
     assert!(ping(&a, "10.7.0.4").is_some());
     let shaped = "addresses = ['10.7.0.4/24']\nproperties = { maxbw = '10M', vlan = 7 }";
     let shaped = PAIR.replace("addresses = ['10.7.0.2/24']", shaped);
@@ -142,9 +139,9 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     );
     host.ok(&format!("wire apply {faster}"));
     let b = format!("{}b", host.prefix);
-    assert_eq!(
-        host.ok(&format!("vnic show -p -o properties {b}")),
-        "vlan=7,delay=1ms\n"
+    host.shows(
+        &format!("vnic show -p -o properties {b}"),
+        "vlan=7,delay=1ms\n",
     );
 }
 
@@ -258,10 +255,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     let p = host.prefix.clone();
     let file = host.file("table.toml", TABLE);
     let made = host.ok(&format!("wire apply {file}"));
-    assert!(
-        made.contains(&format!("+ default of flow table ‘{p}s’")),
-        "{made}"
-    );
+    assert_contains(&made, &format!("+ default of flow table ‘{p}s’"));
     let answers = |from, to| answers(&p, from, to);
     assert!(!answers(2, 1) && !answers(3, 1), "there is no entry");
     assert!(answers(1, 2) && answers(1, 3));
@@ -343,10 +337,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     let plain = host.file("plain.toml", &plain.replace("lookup = 'flow-table'\n", ""));
     host.ok(&format!("wire apply {plain}"));
     assert!(answers(2, 3));
-    assert!(
-        host.refusal(&format!("switch flows {p}s"))
-            .contains("lookup function is learning")
-    );
+    host.refuses(&format!("switch flows {p}s"), "lookup function is learning");
     host.ok(&format!("wire apply {file}"));
     assert!(answers(1, 3));
     host.ok("wire delete table");
@@ -382,9 +373,9 @@ fn wrong_files_are_refused_in_sentences() {
             .contains("wrong.toml:3: unknown field `speeed`")
     );
     let missing = refusal("wire = 'w'\n[vnic.v]\nlink = 'nowhere'\nhost = true\n");
-    assert!(
-        missing.contains("vnic ‘v’: there is no stub or link ‘nowhere’ in the wire"),
-        "{missing}"
+    assert_contains(
+        &missing,
+        "vnic ‘v’: there is no stub or link ‘nowhere’ in the wire",
     );
     let rate = refusal("wire = 'w'\n[stub.s]\nspeed = '900T'\n");
     assert!(rate.contains("a rate is a number"), "{rate}");
@@ -627,10 +618,7 @@ fn what_a_capture_leaves_out_is_told() {
         let note = format!("note: {left_out} of {n} has no counterpart and is omitted");
         assert!(notes.contains(&note), "{note}: {notes}");
     }
-    assert!(
-        notes.contains(&format!("‘tun7’ of {n}: a TUN or TAP")),
-        "{notes}"
-    );
+    assert_contains(&notes, &format!("‘tun7’ of {n}: a TUN or TAP"));
     let far = format!(
         "‘eth1’ of {n}: its other end is in namespace ‘{s}’, which was not read: the interface is omitted; add `-n {s}` to read it"
     );
@@ -648,10 +636,7 @@ fn what_a_capture_leaves_out_is_told() {
         text.contains("10.6.0.0/16 via 10.8.4.2") && !text.contains("10.2.0.0"),
         "{text}"
     );
-    assert!(
-        text.contains("10.6.1.0/24 via 10.8.4.2 metric 70"),
-        "{text}"
-    );
+    assert_contains(&text, "10.6.1.0/24 via 10.8.4.2 metric 70");
     // A peer is a route to it.
     assert!(
         text.contains("172.16.0.1/32") && text.contains("172.16.0.2/32 dev "),
@@ -694,8 +679,7 @@ fn what_a_capture_leaves_out_is_told() {
     assert!(notes().contains(&classes), "{}", notes());
 
     for names in ["--name a/b", "--name copy --prefix a/b"] {
-        let refusal = host.refusal(&format!("wire capture {names}"));
-        assert!(refusal.contains("‘a/b’: a name is 1 to"), "{refusal}");
+        host.refuses(&format!("wire capture {names}"), "‘a/b’: a name is 1 to");
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Host, inside, ip, member, named, ping};
+use crate::common::{Host, assert_contains, inside, ip, member, named, ping};
 use crate::wire::routes;
 
 #[test]
@@ -233,10 +233,7 @@ fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
         for verb in ["diff", "apply"] {
             let refusal = host.refusal(&format!("wire {verb} {}", file(said)));
             assert!(refusal.contains(why), "{said}: {refusal}");
-            assert!(
-                refusal.contains(&format!("weir link detach {p}up")),
-                "{refusal}"
-            );
+            assert_contains(&refusal, &format!("weir link detach {p}up"));
         }
         assert_eq!(host.ok("stub show -p"), "", "{said}");
     }
@@ -277,8 +274,7 @@ fn a_link_of_several_wires_goes_with_the_last_of_them() {
     host.end("-KILL");
     host.start();
     assert_eq!(host.ok(&format!("wire diff {b}")), "");
-    let refusal = host.refusal(&format!("wire apply {a}"));
-    assert!(refusal.contains("not maxbw=5M"), "{refusal}");
+    host.refuses(&format!("wire apply {a}"), "not maxbw=5M");
     host.ok("wire delete b");
     assert_eq!(links(&host), "");
     ip(&format!("link delete {p}up"));
