@@ -159,16 +159,4 @@ impl Device for Exit {
     fn room(&mut self) -> usize {
         usize::MAX
     }
-
-    fn arm_receive(&mut self, _thread: u16) -> bool {
-        true
-    }
-
-    fn arm_transmit(&mut self, _thread: u16) -> bool {
-        true
-    }
-
-    fn has_received(&mut self) -> bool {
-        false
-    }
 }

@@ -35,15 +35,6 @@ impl Device for NoTraffic {
     fn room(&mut self) -> usize {
         0
     }
-    fn arm_receive(&mut self, _thread: u16) -> bool {
-        true
-    }
-    fn arm_transmit(&mut self, _thread: u16) -> bool {
-        true
-    }
-    fn has_received(&mut self) -> bool {
-        false
-    }
 }
 
 impl Embedding for Dry {

@@ -120,18 +120,6 @@ impl Device for AbsentDevice {
     fn room(&mut self) -> usize {
         0
     }
-
-    fn arm_receive(&mut self, _thread: u16) -> bool {
-        true
-    }
-
-    fn arm_transmit(&mut self, _thread: u16) -> bool {
-        true
-    }
-
-    fn has_received(&mut self) -> bool {
-        false
-    }
 }
 
 /// The embedding of a placeholder.
