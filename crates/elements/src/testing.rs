@@ -16,6 +16,14 @@ pub(crate) use crate::userlevel::testing::*;
 #[cfg(test)]
 pub(crate) use proptest::prelude::*;
 
+/// The address of a host.
+pub const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+/// The address of another.
+pub const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+/// Nanoseconds in a millisecond.
+pub const MS: u64 = 1_000_000;
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
 pub const START: i64 = 1_000_000_000_000_000_000;
 

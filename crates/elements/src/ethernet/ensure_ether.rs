@@ -76,8 +76,6 @@ impl Element for EnsureEther {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-
     fn rig(before: &str) -> Rig {
         Rig::new(&alloc::format!(
             "i :: Inject -> {before} -> EnsureEther(0x0800, 3:3:3:3:3:3, 4:4:4:4:4:4)

@@ -141,7 +141,6 @@ mod tests {
     }
 
     const OTHER_END: [u8; 6] = [1, 0x80, 0xc2, 0, 0, 1];
-    const MS: u64 = 1_000_000;
 
     #[test]
     fn frames_come_at_every_interval() {

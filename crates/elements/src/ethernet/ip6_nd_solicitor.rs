@@ -290,7 +290,6 @@ mod tests {
     const CONFIG: &str = "i :: Inject -> GetIP6Address(0)
         -> [0] nds :: IP6NDSolicitor(fe80::1, 1:1:1:1:1:1) -> c :: Collect;
         answers :: Inject -> [1] nds; nds[1] -> q :: Collect;";
-    const SECOND: u64 = 1_000_000_000;
 
     fn query(target: &str) -> Vec<u8> {
         let target = addr(target);

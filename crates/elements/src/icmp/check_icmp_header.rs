@@ -48,8 +48,6 @@ check! {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-
     fn message(kind: u8, payload: usize) -> Vec<u8> {
         let mut packet = ping(A, A, &[3; 40][..payload]);
         packet[20] = kind;

@@ -88,8 +88,6 @@ impl Element for ICMPPingResponder {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
     const CONFIG: &str =
         "i :: Inject -> CheckIPHeader -> r :: ICMPPingResponder -> CheckIPHeader -> c :: Collect;
          r[1] -> other :: Collect;";

@@ -21,20 +21,3 @@ pub struct DirectIPLookup {
     #[init(FlushableRoutes::new(Order::Latest, None))]
     routes: FlushableRoutes,
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::*;
-
-    #[test]
-    fn routes_are_added_and_flushed() {
-        let mut rig = Rig::new("Idle -> rt :: DirectIPLookup(10/8 0) -> Discard;");
-        rig.write("rt.add", "11/8 1.0.0.1 0");
-        let id = rig.router.find("rt");
-        let hop = rig.router.read(id, "lookup", "11.0.0.1");
-        assert_eq!(hop.as_deref(), Ok("0 1.0.0.1"));
-        assert!(rig.try_write("rt.add", "11/8 0").is_err());
-        rig.write("rt.flush", "");
-        assert_eq!(rig.read("rt.table"), "");
-    }
-}

@@ -80,9 +80,6 @@ fn swap(packet: &mut Packet, tcp: bool) {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
     #[test]
     fn addresses_ports_and_numbers_change_places() {
         let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> IPMirror -> c :: Collect;");

@@ -91,9 +91,6 @@ impl Element for IPOutputCombo {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
     fn rig() -> Rig {
         Rig::new(
             "i :: Inject -> MarkIPHeader -> o :: IPOutputCombo(7, 9.9.9.9, 60);

@@ -113,8 +113,6 @@ fn update(packet: &mut Packet, protocol: IpProtocol, delta: Delta) {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
     const C: Ipv4Addr = Ipv4Addr::new(3, 4, 5, 6);
 
     fn rig(args: &str) -> Rig {

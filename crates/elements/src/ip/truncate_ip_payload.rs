@@ -82,8 +82,6 @@ impl Element for TruncateIPPayload {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-
     /// What is left of `packet`, and the extra length.
     fn cut(arguments: &str, packet: &[u8]) -> (Vec<u8>, u32) {
         let mut rig = Rig::new(&format!(

@@ -373,7 +373,6 @@ impl Element for WebGen {
 
 #[cfg(test)]
 mod tests {
-    const SECOND: u64 = 1_000_000_000;
 
     fn word(data: &[u8], at: usize) -> u32 {
         u32::from_be_bytes(*data[at..].first_chunk().unwrap())

@@ -116,8 +116,6 @@ impl Element for AverageCounter {
 mod tests {
     use crate::testing::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     #[test]
     fn the_rate_is_that_between_the_first_packet_and_the_last() {
         let mut rig = Rig::new("i :: Inject -> a :: AverageCounter -> c :: Collect;");

@@ -85,7 +85,6 @@ impl Element for DelayShaper {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
     const CONFIG: &str =
         "i :: Inject -> Queue -> d :: DelayShaper(50ms) -> u :: Unqueue -> c :: Collect;";
 

@@ -77,7 +77,6 @@ impl Element for DelayUnqueue {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
     const CONFIG: &str = "i :: Inject -> Queue -> d :: DelayUnqueue(50ms) -> c :: Collect;";
 
     proptest! {

@@ -210,8 +210,6 @@ impl Element for LinkUnqueue {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
-
     fn rig(latency: u64, bandwidth: u64, batch: usize) -> Rig {
         let config = format!(
             "i :: Inject -> q :: Queue -> l :: LinkUnqueue({latency}ms, {bandwidth}) -> c :: Collect;"

@@ -52,8 +52,6 @@ impl Element for QuitWatcher {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
-
     #[test]
     fn the_router_stops_when_one_sleeps() {
         let config =

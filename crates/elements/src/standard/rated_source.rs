@@ -203,8 +203,6 @@ impl Element for RatedSource {
 mod tests {
     use crate::testing::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     #[test]
     fn no_packet_is_longer_than_an_ip_packet_can_be() {
         let mut rig = Rig::new("s :: RatedSource(LENGTH 65535) -> Discard;");

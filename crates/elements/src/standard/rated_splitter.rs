@@ -36,8 +36,6 @@ impl RatedSplitter {
 mod tests {
     use crate::testing::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     /// Packets that passed and did not, of 10000 a second for three seconds.
     fn split(splitter: &str, length: u64) -> (u64, u64) {
         let config = format!(

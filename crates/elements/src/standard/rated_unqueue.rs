@@ -35,8 +35,6 @@ impl RatedUnqueue {
 mod tests {
     use crate::testing::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn passed(unqueue: &str, length: u32, seconds: u64, batch: usize) -> u64 {
         let config = format!(
             "InfiniteSource(LENGTH {length}, BURST 64) -> Queue(256) -> {unqueue} -> c :: Counter

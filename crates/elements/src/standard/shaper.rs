@@ -28,8 +28,6 @@ pub struct Shaper {
 mod tests {
     use crate::testing::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     /// Packets pulled within three seconds, `most` at a time, every `step` nanoseconds.
     fn pulled(shaper: &str, length: u64, step: u64, most: usize) -> u64 {
         let config = format!("InfiniteSource(LENGTH {length}) -> s :: {shaper} -> p :: Puller;");

@@ -60,8 +60,6 @@ impl Element for TimedSink {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
-
     #[test]
     fn a_packet_goes_at_every_interval() {
         let config = "s :: InfiniteSource -> c :: Counter -> t :: TimedSink(10ms);";

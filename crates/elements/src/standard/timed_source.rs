@@ -147,8 +147,6 @@ impl Element for TimedSource {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
-
     #[test]
     fn packets_come_at_every_interval() {
         let mut rig = Rig::new("s :: TimedSource(20ms, DATA ab) -> c :: Collect;");

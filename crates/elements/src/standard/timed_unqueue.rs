@@ -34,8 +34,6 @@ impl TimedUnqueue {
 mod tests {
     use crate::testing::*;
 
-    const MS: u64 = 1_000_000;
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         /// While there are packets, a burst leaves at every interval.

@@ -39,8 +39,6 @@ check! {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-
     #[test]
     fn wrong_packets_are_told_apart() {
         let config = "i :: Inject -> MarkIPHeader -> k :: CheckUDPHeader(DETAILS true)

@@ -85,9 +85,6 @@ impl Element for ResetIPChecksum {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
     fn rig(arguments: &str) -> Rig {
         Rig::new(&format!(
             "i :: Inject -> MarkIPHeader -> r :: ResetIPChecksum({arguments}) -> c :: Collect;"

@@ -70,9 +70,6 @@ impl Element for SetTCPChecksum {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
     #[test]
     fn checksums_come_out_right() {
         let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> SetTCPChecksum -> c :: Collect;");

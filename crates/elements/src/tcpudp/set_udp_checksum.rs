@@ -53,9 +53,6 @@ impl Element for SetUDPChecksum {
 mod tests {
     use crate::testing::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
     #[test]
     fn checksums_come_out_right() {
         let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> SetUDPChecksum -> c :: Collect;");

@@ -282,30 +282,7 @@ impl Element for ChatterSocket {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{ErrorKind, Read};
-    use std::os::unix::net::UnixStream;
-
     use crate::testing::*;
-
-    fn connect(socket: &TempFile) -> UnixStream {
-        let stream = UnixStream::connect(socket.path()).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream
-    }
-
-    /// What a client hears until it ends in `end`.
-    fn receive(rig: &mut Rig, client: &mut UnixStream, end: &str) -> String {
-        let mut received = String::new();
-        run_until(rig, |_| {
-            let mut room = [0; 4096];
-            match client.read(&mut room) {
-                Ok(count) => received.push_str(core::str::from_utf8(&room[..count]).unwrap()),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-            received.ends_with(end)
-        });
-        received
-    }
 
     #[test]
     fn clients_hear_what_elements_say() {

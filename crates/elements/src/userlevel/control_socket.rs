@@ -390,7 +390,7 @@ fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{ErrorKind, Read, Write};
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
 
     use crate::testing::*;
@@ -398,22 +398,7 @@ mod tests {
     /// Sends `commands`, and takes what is answered until it ends in `end`.
     fn talk(rig: &mut Rig, client: &mut UnixStream, commands: &str, end: &str) -> String {
         client.write_all(commands.as_bytes()).unwrap();
-        let mut received = String::new();
-        run_until(rig, |_| {
-            let mut room = [0; 4096];
-            match client.read(&mut room) {
-                Ok(count) => received.push_str(core::str::from_utf8(&room[..count]).unwrap()),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-            received.ends_with(end)
-        });
-        received
-    }
-
-    fn connect(socket: &TempFile) -> UnixStream {
-        let client = UnixStream::connect(socket.path()).unwrap();
-        client.set_nonblocking(true).unwrap();
-        client
+        receive(rig, client, end)
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use core::fmt;
 use std::fs;
 use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -48,6 +50,27 @@ impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// A client of the server at this socket.
+pub fn connect(socket: &TempFile) -> UnixStream {
+    let stream = UnixStream::connect(socket.path()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    stream
+}
+
+/// What a client hears until it ends in `end`.
+pub fn receive(rig: &mut Rig, client: &mut UnixStream, end: &str) -> String {
+    let mut received = String::new();
+    run_until(rig, |_| {
+        let mut room = [0; 4096];
+        match client.read(&mut room) {
+            Ok(count) => received.push_str(core::str::from_utf8(&room[..count]).unwrap()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        received.ends_with(end)
+    });
+    received
 }
 
 /// A network namespace that is gone when the test ends.

@@ -1,7 +1,6 @@
 use crate::testing::*;
 
 const SELF: [u8; 6] = [2, 1, 0, 0xa, 0xa, 0xf];
-const MS: u64 = 1_000_000;
 
 fn rig(args: &str) -> Rig {
     Rig::new(&format!(

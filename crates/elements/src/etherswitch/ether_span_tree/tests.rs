@@ -1,6 +1,5 @@
 use crate::testing::*;
 
-const SECOND: u64 = 1_000_000_000;
 /// The maximum age, twice the forward delay, and some hellos.
 const SETTLED: u64 = 70 * SECOND;
 

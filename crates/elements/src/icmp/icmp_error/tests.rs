@@ -1,7 +1,5 @@
 use crate::testing::*;
 
-const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
 const SELF: [u8; 4] = [9, 9, 9, 9];
 
 fn rig(args: &str) -> Rig {

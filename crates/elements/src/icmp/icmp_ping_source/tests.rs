@@ -1,7 +1,5 @@
 use crate::testing::*;
 
-const MS: u64 = 1_000_000;
-
 /// A source whose replies the test hands back.
 fn rig(arguments: &str) -> Rig {
     Rig::new(&format!(

@@ -1,8 +1,5 @@
 use crate::testing::*;
 
-const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
 /// A segment of flow `port` with these fields.
 fn segment(port: u16, ident: u16, sequence: u32, ack: u32, window: u16, data: &[u8]) -> Vec<u8> {
     let mut packet = tcp((A, port), (B, 80), 0x10, data);

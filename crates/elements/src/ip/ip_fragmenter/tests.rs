@@ -1,8 +1,5 @@
 use crate::testing::*;
 
-const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
 fn rig(args: &str) -> Rig {
     let config = format!(
         "i :: Inject -> MarkIPHeader -> f :: IPFragmenter({args}) -> c :: Collect;

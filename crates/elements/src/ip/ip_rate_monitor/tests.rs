@@ -1,7 +1,5 @@
 use crate::testing::*;
 
-const MS: u64 = 1_000_000;
-
 fn rig(arguments: &str) -> Rig {
     Rig::new(&format!(
         "i :: Inject -> MarkIPHeader -> [0] m :: IPRateMonitor({arguments});

@@ -87,6 +87,20 @@ fn routes_come_and_go_by_handlers() {
 }
 
 #[test]
+fn routes_are_added_and_flushed() {
+    for class in ["DirectIPLookup", "RadixIPLookup", "RangeIPLookup"] {
+        let mut rig = Rig::new(&format!("Idle -> rt :: {class}(10/8 0) -> Discard;"));
+        rig.write("rt.add", "11/8 1.0.0.1 0");
+        let id = rig.router.find("rt");
+        let hop = rig.router.read(id, "lookup", "11.0.0.1");
+        assert_eq!(hop.as_deref(), Ok("0 1.0.0.1"), "{class}");
+        assert!(rig.try_write("rt.add", "11/8 0").is_err(), "{class}");
+        rig.write("rt.flush", "");
+        assert_eq!(rig.read("rt.table"), "", "{class}");
+    }
+}
+
+#[test]
 fn refusals_are_in_clicks_words() {
     let mut rig = rig("RadixIPLookup", "1.0.0.0/8 4.0.0.4 0");
     let refused = |rig: &mut Rig, handler: &str, value: &str| match rig.try_write(handler, value) {

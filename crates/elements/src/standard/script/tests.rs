@@ -1,7 +1,5 @@
 use crate::testing::*;
 
-const MS: u64 = 1_000_000;
-
 /// What `Script(instructions)` prints on standard output, and then to the log, within a second.
 fn run(instructions: &str) -> String {
     let mut rig = Rig::new(&format!(

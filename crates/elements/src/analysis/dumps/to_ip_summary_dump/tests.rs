@@ -1,9 +1,6 @@
 use crate::testing::*;
 use crate::userlevel::testing::TempFile;
 
-const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
-
 fn mark(packet: &mut Packet) {
     packet.set_network_header(0, 20);
     packet.set_timestamp(996_033_261_451_094_000);
