@@ -48,7 +48,7 @@ pub struct AdaptiveRED {
     /// The queues to observe, instead of the nearest.
     #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
-    #[flatten]
+    #[delegate(configured = complete, initialize = start, run_timer = adapt)]
     red: Red,
 }
 
@@ -75,7 +75,11 @@ impl AdaptiveRED {
     /// The arguments as they are now.
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
-        let (target, max_p, queues) = (self.target(), self.max_p(), self.red.queues.argument(cx));
+        let (target, max_p, queues) = (
+            self.target(),
+            self.max_p(),
+            self.red.seen.queues.argument(cx),
+        );
         let stability = self.red.parameters.stability;
         format!("{target}, {max_p}, {queues}, STABILITY {stability}")
     }
@@ -86,8 +90,29 @@ impl AdaptiveRED {
         self.target.max(TARGET_MIN)
     }
 
-    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
-        self.red.average.take(&old.red.average);
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let target = self.target();
+        let parameters = Parameters {
+            min_thresh: target / 2,
+            max_thresh: target.saturating_add(target / 2),
+            max_p: self.max_p,
+            ..Parameters::default()
+        };
+        self.red.configured(args, parameters, &self.names)
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.red.initialize(cx)?;
+        let timer = cx.timer();
+        cx.schedule_after(timer, INTERVAL);
+        Ok(())
+    }
+
+    fn adapt(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let mut parameters = self.red.parameters;
+        parameters.max_p = adapted(&parameters, self.red.observed(cx));
+        self.red.set(parameters);
+        cx.schedule_after(timer, INTERVAL);
     }
 }
 
@@ -104,49 +129,9 @@ fn adapted(parameters: &Parameters, average: u64) -> u32 {
     }
 }
 
-impl Element for AdaptiveRED {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let target = self.target();
-        let parameters = Parameters {
-            min_thresh: target / 2,
-            max_thresh: target.saturating_add(target / 2),
-            max_p: self.max_p,
-            ..Parameters::default()
-        };
-        self.red.configured(args, parameters, &self.names)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.red.initialize(cx)?;
-        let timer = cx.timer();
-        cx.schedule_after(timer, INTERVAL);
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-        let mut parameters = self.red.parameters;
-        parameters.max_p = adapted(&parameters, self.red.observed(cx));
-        self.red.set(parameters);
-        cx.schedule_after(timer, INTERVAL);
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.red.push(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.red.pull(cx, batch, most);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-
-    const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn thresholds_follow_the_target() {

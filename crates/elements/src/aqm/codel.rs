@@ -1,5 +1,5 @@
 use super::control_law::{INTERVAL, INTERVAL_MAX, Law, TARGET};
-use super::managed::Managed;
+use super::managed::{Managed, pull_unmarked};
 use crate::prelude::*;
 
 /// Drops packets so that the delay in the queue before it falls to a target.
@@ -97,22 +97,16 @@ impl Element for CoDel {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut wanted = most.min(batch.room());
         let mut now = None;
-        while wanted > 0 {
-            let mut pulled = cx.batch();
-            cx.pull(0, &mut pulled, wanted);
-            let found = pulled.len();
-            if found == 0 {
-                cx.done(pulled);
-                self.law.rest();
-                break;
+        pull_unmarked(cx, batch, most, |cx, pulled| {
+            if pulled.is_empty() {
+                return self.law.rest();
             }
             let now = *now.get_or_insert_with(|| cx.wall());
             // Those behind a packet were still in the queue when it left.
-            let left = self.queues.length(cx) + found;
+            let left = self.queues.length(cx) + pulled.len();
             pulled.filter(
-                &mut (&mut *self, &mut *cx, left),
+                &mut (&mut *self, cx, left),
                 |(codel, _, left), packet| {
                     *left = left.saturating_sub(1);
                     codel.decide(now, packet, *left).then_some(())
@@ -122,9 +116,7 @@ impl Element for CoDel {
                     cx.kill(packet);
                 },
             );
-            wanted -= batch.append(&mut pulled, wanted);
-            cx.done(pulled);
-        }
+        });
     }
 }
 

@@ -1,7 +1,8 @@
-//! The queues that an element manages.
+//! The queues that an element manages, and what it observes of them.
 
 use core::fmt::Write;
 
+use super::average::Average;
 use crate::prelude::*;
 
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
@@ -94,5 +95,65 @@ impl Managed {
         self.queues
             .iter()
             .map(|id| cx.graph().info(*id).name.as_str())
+    }
+}
+
+/// What is observed of the queues, and how many packets were marked for it.
+#[derive(Component)]
+#[component(handlers)]
+pub(super) struct Observed {
+    /// Packets marked.
+    #[handler(read)]
+    pub drops: u64,
+    #[flatten]
+    pub queues: Managed,
+    pub average: Average,
+}
+
+#[handlers]
+impl Observed {
+    /// The average length of the queues.
+    #[read]
+    fn avg_queue_size(&self) -> String {
+        self.average.unparse()
+    }
+
+    /// Length, average length and packets marked, in words.
+    #[read]
+    fn stats(&self, cx: &mut Cx<'_>) -> String {
+        let (length, average) = (self.queues.length(cx), self.average.unparse());
+        let drops = self.drops;
+        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+    }
+}
+
+impl Observed {
+    /// Counts a marked packet, which leaves by output 1.
+    pub fn mark(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += packet.stands_for() as u64;
+        cx.emit(1, packet);
+    }
+}
+
+/// Pulls packets until `most` stand in `batch` that `mark` left of those it was given, or there are
+/// none: then it is given none.
+#[inline]
+pub(super) fn pull_unmarked(
+    cx: &mut Cx<'_>,
+    batch: &mut Batch,
+    most: usize,
+    mut mark: impl FnMut(&mut Cx<'_>, &mut Batch),
+) {
+    let mut wanted = most.min(batch.room());
+    while wanted > 0 {
+        let mut pulled = cx.batch();
+        cx.pull(0, &mut pulled, wanted);
+        let found = pulled.len();
+        mark(cx, &mut pulled);
+        wanted -= batch.append(&mut pulled, wanted);
+        cx.done(pulled);
+        if found == 0 {
+            break;
+        }
     }
 }

@@ -1,5 +1,4 @@
-use super::average::Average;
-use super::managed::Managed;
+use super::managed::{Observed, pull_unmarked};
 use crate::prelude::*;
 
 /// Largest target length.
@@ -64,12 +63,8 @@ pub struct PI {
     #[handler(read = show_real, name = "p")]
     #[state]
     probability: f64,
-    /// Packets hit.
-    #[handler(read)]
-    drops: u64,
     #[flatten]
-    queues: Managed,
-    average: Average,
+    seen: Observed,
     /// Length an interval ago.
     #[state]
     before: u32,
@@ -77,26 +72,12 @@ pub struct PI {
 
 #[handlers]
 impl PI {
-    /// The average length of the queues.
-    #[read]
-    fn avg_queue_size(&self) -> String {
-        self.average.unparse()
-    }
-
-    /// Length, average length and packets hit, in words.
-    #[read]
-    fn stats(&self, cx: &mut Cx<'_>) -> String {
-        let (length, average) = (self.queues.length(cx), self.average.unparse());
-        let drops = self.drops;
-        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
-    }
-
     /// The arguments as they are now.
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
         let [w, a, b] = [self.w, self.a, self.b].map(unparse::real);
         let (target, stability) = (self.target(), self.stability);
-        let queues = self.queues.argument(cx);
+        let queues = self.seen.queues.argument(cx);
         format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
     }
 }
@@ -133,7 +114,7 @@ impl PI {
     }
 
     fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
-        self.average.take(&old.average);
+        self.seen.average.take(&old.seen.average);
     }
 
     #[inline]
@@ -144,10 +125,7 @@ impl PI {
         batch.filter(
             state,
             |(_, cx), _| (u64::from(cx.random().next_u32()) < threshold).then_some(()),
-            |(pi, cx), packet, ()| {
-                pi.drops += packet.stands_for() as u64;
-                cx.emit(1, packet);
-            },
+            |(pi, cx), packet, ()| pi.seen.mark(cx, packet),
         );
     }
 }
@@ -159,25 +137,25 @@ impl Element for PI {
             return Err(args.fail("TARGET: required argument missing"));
         }
         self.check(cx).map_err(|error| args.fail(error))?;
-        self.queues.configured(args, &self.names)?;
-        self.average.set_stability(self.stability);
+        self.seen.queues.configured(args, &self.names)?;
+        self.seen.average.set_stability(self.stability);
         Ok(())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.queues.initialize(cx)?;
+        self.seen.queues.initialize(cx)?;
         let timer = cx.timer();
         cx.schedule_after(timer, self.interval());
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-        let length = self.queues.length(cx) as u32;
+        let length = self.seen.queues.length(cx) as u32;
         let distance = |length: u32| f64::from(length) - f64::from(self.target());
         let step = self.a * distance(length) - self.b * distance(self.before);
         self.probability = (self.probability + step).clamp(0.0, 1.0);
         self.before = length;
-        self.average.update(length.into());
+        self.seen.average.update(length.into());
         cx.schedule_after(timer, self.interval());
     }
 
@@ -188,26 +166,13 @@ impl Element for PI {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut wanted = most.min(batch.room());
-        while wanted > 0 {
-            let mut pulled = cx.batch();
-            cx.pull(0, &mut pulled, wanted);
-            let found = pulled.len();
-            self.filter(cx, &mut pulled);
-            wanted -= batch.append(&mut pulled, wanted);
-            cx.done(pulled);
-            if found == 0 {
-                break;
-            }
-        }
+        pull_unmarked(cx, batch, most, |cx, pulled| self.filter(cx, pulled));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-
-    const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn the_queue_comes_to_its_target_under_overload() {

@@ -41,7 +41,7 @@ pub struct RED {
     /// The queues to observe, instead of the nearest.
     #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
-    #[flatten]
+    #[delegate(configured = complete)]
     red: Red,
     /// Whether the probability rises from `MAX_P` to 1 between `MAX_THRESH` and twice that.
     /// Otherwise each packet above `MAX_THRESH` is marked.
@@ -55,7 +55,7 @@ impl RED {
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
         let (min_thresh, max_thresh, max_p) = (self.min_thresh, self.max_thresh, self.red.max_p());
-        let queues = self.red.queues.argument(cx);
+        let queues = self.red.seen.queues.argument(cx);
         let stability = self.red.parameters.stability;
         let gentle = if self.gentle { "" } else { ", GENTLE false" };
         format!("{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}")
@@ -81,29 +81,8 @@ impl RED {
         Ok(())
     }
 
-    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
-        self.red.average.take(&old.red.average);
-    }
-}
-
-impl Element for RED {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.red.configured(args, self.parameters(), &self.names)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.red.initialize(cx)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.red.push(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.red.pull(cx, batch, most);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random early detection: what RED and AdaptiveRED share.
 
-use super::average::{Average, SCALE};
-use super::managed::Managed;
+use super::average::SCALE;
+use super::managed::{Observed, pull_unmarked};
 use crate::prelude::*;
 
 /// Probability 1, in the fixed-point numbers that probabilities are.
@@ -93,19 +93,14 @@ struct Lines {
 
 /// The state of a RED element.
 #[derive(Component)]
-#[component(handlers)]
 pub(super) struct Red {
     /// The weight of an observation in the average is 2^-STABILITY, 0 to 16. 9 is usual for a link
     /// of 300 packets a second; 0: the length itself.
     #[arg(default = 4)]
     stability: u32,
-    /// Packets marked.
-    #[handler(read)]
-    drops: u64,
     #[flatten]
-    pub queues: Managed,
+    pub seen: Observed,
     pub parameters: Parameters,
-    pub average: Average,
     lines: Lines,
     /// Packets since one was marked; -1: the average was low.
     count: i64,
@@ -113,23 +108,6 @@ pub(super) struct Red {
     random: i64,
     /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
     empty_since: u64,
-}
-
-#[handlers]
-impl Red {
-    /// The average length of the queues.
-    #[read]
-    fn avg_queue_size(&self) -> String {
-        self.average.unparse()
-    }
-
-    /// Length, average length and packets marked, in words.
-    #[read]
-    fn stats(&self, cx: &mut Cx<'_>) -> String {
-        let (length, average) = (self.queues.length(cx), self.average.unparse());
-        let drops = self.drops;
-        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
-    }
 }
 
 impl Red {
@@ -145,7 +123,7 @@ impl Red {
             ..parameters
         };
         parameters.check().map_err(|error| args.fail(error))?;
-        self.queues.configured(args, queues)?;
+        self.seen.queues.configured(args, queues)?;
         self.set(parameters);
         Ok(())
     }
@@ -158,23 +136,21 @@ impl Red {
     /// Takes parameters that were checked.
     pub fn set(&mut self, parameters: Parameters) {
         self.parameters = parameters;
-        self.average.set_stability(parameters.stability);
+        self.seen.average.set_stability(parameters.stability);
         self.lines = parameters.lines();
     }
 
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.queues.initialize(cx)?;
-        self.average.clear();
-        (self.count, self.drops, self.empty_since) = (-1, 0, 0);
-        Ok(())
+    /// The average goes on where `old` has it.
+    pub fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Red) {
+        self.seen.average.take(&old.seen.average);
     }
 
     /// The queues' length for decisions that are not about a packet.
     pub fn observed(&self, cx: &Cx<'_>) -> u64 {
-        if self.average.stability() == 0 {
-            self.queues.length(cx) as u64
+        if self.seen.average.stability() == 0 {
+            self.seen.queues.length(cx) as u64
         } else {
-            self.average.rounded()
+            self.seen.average.rounded()
         }
     }
 
@@ -183,12 +159,12 @@ impl Red {
     fn marks(&mut self, cx: &mut Cx<'_>, length: usize) -> bool {
         let length = length as u64;
         if length > 0 {
-            self.average.update(length);
+            self.seen.average.update(length);
             self.empty_since = 0;
         } else {
             self.observe_empty(cx);
         }
-        let average = self.average.rounded();
+        let average = self.seen.average.rounded();
         if average <= u64::from(self.parameters.min_thresh) {
             self.count = -1;
             return false;
@@ -202,7 +178,7 @@ impl Red {
         } else {
             self.lines.upper
         };
-        let scaled = (self.average.scaled() as i64).saturating_mul(slope);
+        let scaled = (self.seen.average.scaled() as i64).saturating_mul(slope);
         let probability = (scaled >> SCALE) - offset;
         self.count += 1;
         let marks = self.count > 0 && probability > 0 && self.count > self.random / probability;
@@ -223,14 +199,23 @@ impl Red {
             0 => 1,
             since => now.saturating_sub(since),
         };
-        self.average.update_empty(n);
+        self.seen.average.update_empty(n);
         self.empty_since = now;
+    }
+}
+
+impl Element for Red {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.seen.queues.initialize(cx)?;
+        self.seen.average.clear();
+        (self.count, self.seen.drops, self.empty_since) = (-1, 0, 0);
+        Ok(())
     }
 
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         // The packets of the batch that pass will be in the queues when the next one comes.
-        let length = self.queues.length(cx);
+        let length = self.seen.queues.length(cx);
         let state = &mut (self, cx, length);
         batch.filter(
             state,
@@ -239,39 +224,24 @@ impl Red {
                 *length += usize::from(!marked);
                 marked.then_some(())
             },
-            |(red, cx, _), packet, ()| {
-                red.drops += packet.stands_for() as u64;
-                cx.emit(1, packet);
-            },
+            |(red, cx, _), packet, ()| red.seen.mark(cx, packet),
         );
+        0
     }
 
     #[inline]
-    pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        let mut wanted = most.min(batch.room());
-        while wanted > 0 {
-            let mut pulled = cx.batch();
-            cx.pull(0, &mut pulled, wanted);
-            let found = pulled.len();
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        pull_unmarked(cx, batch, most, |cx, pulled| {
             // Those behind a packet were still in the queue when it left.
-            let length = self.queues.length(cx) + found;
-            let state = &mut (&mut *self, &mut *cx, length);
+            let length = self.seen.queues.length(cx) + pulled.len();
             pulled.filter(
-                state,
+                &mut (&mut *self, cx, length),
                 |(red, cx, length), _| {
                     *length = length.saturating_sub(1);
                     red.marks(cx, *length).then_some(())
                 },
-                |(red, cx, _), packet, ()| {
-                    red.drops += packet.stands_for() as u64;
-                    cx.emit(1, packet);
-                },
+                |(red, cx, _), packet, ()| red.seen.mark(cx, packet),
             );
-            wanted -= batch.append(&mut pulled, wanted);
-            cx.done(pulled);
-            if found == 0 {
-                break;
-            }
-        }
+        });
     }
 }
