@@ -96,10 +96,17 @@ impl Encap {
             _ => [0; 4],
         }
     }
+}
+
+impl Element for Encap {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.make_template(cx);
+        Ok(())
+    }
 
     /// Puts the headers in front of a packet.
     #[inline(always)]
-    pub fn encapsulate(&mut self, packet: &mut Packet) -> Verdict {
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let icmp_len = self.icmp_len();
         if !packet.push(IP + icmp_len) {
             return Verdict::Drop;

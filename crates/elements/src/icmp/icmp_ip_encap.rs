@@ -19,7 +19,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct ICMPIPEncap {
-    #[flatten]
+    #[delegate(configured = complete)]
     encap: Encap,
     /// The ICMP type, such as `echo` or `unreachable`.
     #[arg(mandatory, name = "TYPE", with = NamedInt(Kind::IcmpType), kind = "integer or name")]
@@ -35,19 +35,14 @@ pub struct ICMPIPEncap {
     code: String,
 }
 
-impl Element for ICMPIPEncap {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl ICMPIPEncap {
+    fn complete(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let kind = u8::try_from(self.type_number).map_err(|_| args.fail("invalid TYPE"))?;
         let code = code_of(&args.context(), kind, &self.code);
         self.encap.code = code.ok_or_else(|| args.fail("invalid CODE"))?;
         self.encap.icmp_type = Icmpv4Type(kind);
         self.encap.make_template(cx);
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        self.encap.encapsulate(packet)
     }
 }
 

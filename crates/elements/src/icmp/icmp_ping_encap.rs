@@ -17,20 +17,8 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct ICMPPingEncap {
-    #[flatten]
+    #[delegate]
     encap: Encap,
-}
-
-impl Element for ICMPPingEncap {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.encap.make_template(cx);
-        Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        self.encap.encapsulate(packet)
-    }
 }
 
 #[cfg(test)]

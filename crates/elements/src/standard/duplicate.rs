@@ -1,4 +1,4 @@
-use super::tee::{Arms, copy};
+use super::tee::Arms;
 use crate::prelude::*;
 
 /// Sends a full copy of each packet to every output.
@@ -20,27 +20,12 @@ use crate::prelude::*;
 #[element(ports = "1/1-", processing = "h", segments)]
 #[outputs("copies; the last one: the packets")]
 pub struct Duplicate {
-    #[flatten]
+    #[delegate]
     arms: Arms,
     /// Accepted and ignored: a copy has the packet's data, annotations and headers, and room around
     /// the data.
     #[arg(default = true)]
     data_only: bool,
-}
-
-impl Element for Duplicate {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.arms.check(cx.outputs(), args)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let last = cx.outputs() - 1;
-        for port in 0..last {
-            copy(cx, port, batch);
-        }
-        last
-    }
 }
 
 #[cfg(test)]

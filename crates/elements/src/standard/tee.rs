@@ -13,7 +13,7 @@ pub(super) fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
     cx.push(port, copies);
 }
 
-/// The argument N, which only says how many outputs the user expects.
+/// Sends copies to every output. The argument N only says how many outputs the user expects.
 #[derive(Component)]
 pub(super) struct Arms {
     /// Number of outputs; only checked against those connected.
@@ -27,6 +27,21 @@ impl Arms {
             return Err(args.fail(format_args!("{outputs} outputs implies {outputs} arms")));
         }
         Ok(())
+    }
+}
+
+impl Element for Arms {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.check(cx.outputs(), args)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let last = cx.outputs() - 1;
+        for port in 0..last {
+            copy(cx, port, batch);
+        }
+        last
     }
 }
 
@@ -47,23 +62,8 @@ impl Arms {
 #[derive(Element)]
 #[element(ports = "1/1-", processing = "h", segments)]
 pub struct Tee {
-    #[flatten]
+    #[delegate]
     arms: Arms,
-}
-
-impl Element for Tee {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.arms.check(cx.outputs(), args)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let last = cx.outputs() - 1;
-        for port in 0..last {
-            copy(cx, port, batch);
-        }
-        last
-    }
 }
 
 #[cfg(test)]
