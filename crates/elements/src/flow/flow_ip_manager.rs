@@ -34,6 +34,7 @@ const CAPACITY_MAX: u32 = 1 << 22;
 #[element(
     ports = "1/1",
     processing = "h/h",
+    segments,
     raw,
     handlers,
     provides(FlowManager),

@@ -10,6 +10,7 @@ mod sender;
 
 crate::elements! {
     dpdk_info: DpdkInfo;
+    ensure_dpdk_buffer: EnsureDpdkBuffer;
     from_dpdk_device: FromDpdkDevice;
     from_netfront: FromNetfront;
     to_dpdk_device: ToDpdkDevice;
