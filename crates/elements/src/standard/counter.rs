@@ -46,7 +46,7 @@ pub struct Counter {
     /// Accepted and ignored: calls are made at the packet that they are for.
     #[arg]
     batch_precise: bool,
-    /// Accepted and ignored: rates cost nothing to speak of.
+    /// Accepted and ignored: rates are always measured.
     #[arg]
     no_rate: bool,
     /// Accepted and ignored.

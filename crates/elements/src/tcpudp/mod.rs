@@ -17,6 +17,7 @@ crate::elements! {
     set_udp_checksum: SetUDPChecksum;
     snoop_tcp: SnoopTCP;
     stateless_tcp_responder: StatelessTCPResponder;
+    strip_transport_header: StripTransportHeader;
     tcp_fragmenter: TCPFragmenter;
     tcp_ip_send: TCPIPSend;
     tcp_rewriter: TCPRewriter;
