@@ -17,7 +17,7 @@
 //! - `alias("…")`: other names of the class.
 //! - `is_a("…")`: other class names that it may stand for.
 //! - `phase = …`, `per_thread`: see `Class`.
-//! - `deprecated = "…"`: what to use instead; each use warns.
+//! - `deprecated = "…"`: the warning of each use, which says what to use instead.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.
 //! - `raw`: the arguments that no field takes are a language of the element's own, or depend on
 //!   those before them; they are left in `args`, and `configured` reads them.

@@ -18,7 +18,7 @@ use crate::prelude::*;
     processing = "h/h",
     is_a("IPRouteTable"),
     segments,
-    deprecated = "use LinearIPLookup or RadixIPLookup instead"
+    deprecated = "SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead"
 )]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct SortedIPLookup {
@@ -41,6 +41,6 @@ mod tests {
         assert_eq!(rig.data("a"), [[2]]);
         assert_eq!(rig.data("b"), [[1]]);
         let printed = rig.printed().concat();
-        assert_contains(&printed, "SortedIPLookup is deprecated");
+        assert_contains(&printed, "SortedIPLookup is deprecated; use LinearIPLookup");
     }
 }

@@ -25,7 +25,7 @@ use crate::prelude::*;
         "Queue",
         "ThreadSafeQueue"
     ),
-    deprecated = "use ThreadSafeQueue instead"
+    deprecated = "MSQueue is deprecated, use ThreadSafeQueue instead"
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MSQueue {

@@ -12,7 +12,12 @@ use crate::prelude::*;
 /// # See also
 /// Paint, AnnotationInfo
 #[derive(Element)]
-#[element(ports = "1/1", segments, live)]
+#[element(
+    ports = "1/1",
+    segments,
+    live,
+    deprecated = "SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead"
+)]
 pub struct SetAnnoByte {
     /// The one-byte annotation; its handler shows the offset.
     #[arg(mandatory, read = |anno: &AnnoOf<1>| anno.offset())]
@@ -24,11 +29,6 @@ pub struct SetAnnoByte {
 }
 
 impl Element for SetAnnoByte {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.warning("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
-        Ok(())
-    }
-
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.annotations_mut()[self.anno.offset()] = self.value;
@@ -56,6 +56,8 @@ mod tests {
                 .eq([5, 255])
         );
         assert!(rig.try_write("s.value", "256").is_err());
-        Rig::refuses("Idle -> SetAnnoByte(DST_IP, 1) -> Discard;", "ANNO");
+        let config = "Idle -> SetAnnoByte(DST_IP, 1) -> Discard;";
+        Rig::refuses(config, "  ANNO: ");
+        Rig::refuses(config, "is obsolete");
     }
 }

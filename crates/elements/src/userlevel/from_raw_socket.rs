@@ -18,7 +18,7 @@ use crate::prelude::*;
     flow = "x/y",
     raw,
     provides(Descriptors),
-    deprecated = "use RawSocket instead"
+    deprecated = "FromRawSocket is deprecated, use RawSocket instead"
 )]
 pub struct FromRawSocket {
     #[delegate]

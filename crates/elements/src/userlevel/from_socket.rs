@@ -18,7 +18,7 @@ use crate::prelude::*;
     flow = "x/y",
     raw,
     provides(Descriptors),
-    deprecated = "use Socket instead"
+    deprecated = "FromSocket is deprecated, use Socket instead"
 )]
 pub struct FromSocket {
     #[delegate]

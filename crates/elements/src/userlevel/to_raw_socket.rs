@@ -19,7 +19,7 @@ use crate::prelude::*;
     flow = "x/y",
     raw,
     provides(Descriptors),
-    deprecated = "use RawSocket instead"
+    deprecated = "ToRawSocket is deprecated, use RawSocket instead"
 )]
 pub struct ToRawSocket {
     #[delegate]

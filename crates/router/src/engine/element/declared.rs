@@ -36,7 +36,7 @@ pub trait DynElement: Element + Component {
 impl<C: Class> DynElement for C {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if !C::DEPRECATED.is_empty() {
-            args.warning(format_args!("{} is deprecated, {}", C::NAME, C::DEPRECATED));
+            args.warning(C::DEPRECATED);
         }
         let read = self.arguments(args.read());
         if C::RAW {

@@ -188,7 +188,7 @@ pub trait Class: Element + Component + Default {
     const LIVE: bool = false;
     /// Whether [`Element::configured`] reads the arguments that no field takes.
     const RAW: bool = false;
-    /// What to use instead of the class, as a warning says; empty if it is not deprecated.
+    /// The warning of each use, which says what to use instead; empty if it is not deprecated.
     const DEPRECATED: &'static str = "";
     /// The capabilities that other elements may use.
     const CAPABILITIES: &'static [Capability] = &[];
