@@ -6,6 +6,8 @@ use crate::prelude::*;
 pub(super) enum Errors {
     /// To the caller of a handler, a line each.
     Caller(Vec<String>),
+    /// To the messages of the initialization. The script runs nevertheless.
+    Initialization,
     /// To the log, after a heading, if there is still one to be printed.
     Watcher {
         heading: Option<String>,
@@ -33,6 +35,7 @@ impl Errors {
     pub fn error(&mut self, cx: &mut Cx<'_>, text: &str) {
         match self {
             Errors::Caller(lines) => lines.extend(text.lines().map(String::from)),
+            Errors::Initialization => cx.message(text),
             Errors::Watcher { heading, indent } => {
                 if let Some(heading) = heading.take() {
                     cx.chatter(heading);

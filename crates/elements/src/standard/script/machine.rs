@@ -72,7 +72,7 @@ impl ScriptMachine {
     /// Sets the variables that are set once, and starts a script that starts of itself.
     fn start(&mut self, cx: &mut Cx<'_>) {
         self.timer = Some(cx.timer());
-        let mut errors = Errors::while_executing(cx);
+        let mut errors = Errors::Initialization;
         for i in 0..self.program.instructions.len() {
             let instruction = &self.program.instructions[i];
             if let ScriptOp::Init {

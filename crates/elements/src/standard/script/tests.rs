@@ -414,6 +414,27 @@ fn wrong_scripts_are_refused() {
 }
 
 #[test]
+fn a_variable_that_cannot_be_initialized_is_a_message_of_the_initialization() {
+    for script in ["init x $(mod 1), print 7", "init x 1, print 7"] {
+        let mut rig = Rig::new(&format!("s :: Script(TYPE PASSIVE, {script});"));
+        let printed = rig.printed().concat();
+        let expected = script.starts_with("init x $");
+        assert_eq!(
+            printed.contains("While initializing"),
+            expected,
+            "{printed}"
+        );
+        assert_eq!(
+            printed.contains("expected two numbers"),
+            expected,
+            "{printed}"
+        );
+        rig.write("s.run", "");
+        assert_eq!(rig.printed().concat(), "7\n", "{script}");
+    }
+}
+
+#[test]
 fn calls_that_go_wrong_are_reported_where_they_were_made() {
     let printed = run("write c.count 1, write w.switch x, print $?, print $(c.nosuch)");
     let expected = "While executing 's :: Script':|\n  no 'c.count' write handler|\n  \
