@@ -82,4 +82,9 @@ mod tests {
         rig.push("i", &[]);
         assert_eq!(vlan_tag::annotation(&rig.collected("c")[0]), 1);
     }
+    #[test]
+    fn control_information_is_a_number() {
+        let errors = Rig::errors("Idle -> SetVLANAnno(1 2) -> Discard;");
+        assert!(errors.contains("VLAN_TCI: invalid number"), "{errors}");
+    }
 }

@@ -65,10 +65,10 @@ impl<const ANNO: bool> Tag<ANNO> {
 impl<const ANNO: bool> Tag<ANNO> {
     /// Control information, or perhaps `ANNO`.
     fn parse_control(text: &str, context: &Context<'_>) -> Result<Option<Option<u16>>, Invalid> {
-        match WordArg.parse(text, context)?.as_str() {
-            "ANNO" if ANNO => Ok(Some(None)),
-            text => context.parse_with(CONTROL, text).map(|tci| Some(Some(tci))),
+        if ANNO && WordArg.parse(text, context)? == "ANNO" {
+            return Ok(Some(None));
         }
+        context.parse_with(CONTROL, text).map(|tci| Some(Some(tci)))
     }
 
     /// Combines the arguments.

@@ -20,6 +20,7 @@ use crate::prelude::*;
 pub struct IPEncap {
     /// The protocol of the payload.
     #[arg(mandatory, name = "PROTO", with = NamedInt(Kind::IpProtocol), kind = "IP protocol")]
+    #[init(-1)]
     protocol: i32,
     /// The source address.
     #[arg(mandatory, name = "SRC", read, write, config, calm, then = make_template)]
@@ -240,6 +241,7 @@ mod tests {
     fn contradictions_are_refused() {
         for (args, error) in [
             ("300, 1.0.0.1, 2.0.0.2", "bad IP protocol"),
+            (", 1.0.0.1, 2.0.0.2", "bad IP protocol"),
             (
                 "17, 1.0.0.1, zork",
                 "DST argument should be IP address or 'DST_ANNO'",

@@ -52,7 +52,12 @@ impl Element for IPRewriterPatterns {
                 args.error("too many patterns");
                 continue;
             };
-            match Pattern::parse(&config::split_space(words), &context) {
+            let words = config::split_space(words);
+            if let [other] = &words[..] {
+                args.error(format!("no such pattern ‘{other}’"));
+                continue;
+            }
+            match Pattern::parse(&words, &context) {
                 Ok(pattern) => {
                     self.patterns.push(Arc::new(pattern));
                     let value = u32::from(id) << 16 | u32::from(number);

@@ -531,7 +531,8 @@ fn mistakes_are_named() {
         let complaints = complaint(arguments);
         assert!(complaints.contains(message), "{arguments}: {complaints}");
     }
-    let twice = Rig::errors("IPRewriterPatterns(a - 1 - -, a - 2 - -, b x -);");
+    let twice = Rig::errors("IPRewriterPatterns(a - 1 - -, a - 2 - -, b x -, c d);");
+    assert!(twice.contains("no such pattern 'd'"), "{twice}");
     assert!(twice.contains("pattern 'a' already defined"), "{twice}");
     assert!(twice.contains("bad source address"), "{twice}");
 }

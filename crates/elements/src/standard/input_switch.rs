@@ -14,14 +14,14 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "-/1", processing = "h", segments, live, handlers)]
 pub struct InputSwitch {
-    /// The input; all packets are dropped if negative.
-    #[arg(positional, default = 0)]
+    /// The input, by Click's keyword; all packets are dropped if negative.
+    #[arg(positional, name = "OUTPUT", default = 0)]
     input: i32,
 }
 
 #[handlers]
 impl InputSwitch {
-    /// The argument INPUT.
+    /// The argument OUTPUT.
     #[read(also = "config")]
     fn read_switch(&self) -> i32 {
         self.input
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn only_one_input_passes() {
-        let mut rig = Rig::new(&["s :: InputSwitch(1); ", TWO].concat());
+        let mut rig = Rig::new(&["s :: InputSwitch(OUTPUT 1); ", TWO].concat());
         for (switch, shown, passes) in [
             ("1", "1", vec![[2]]),
             ("0", "0", vec![[1]]),
