@@ -40,6 +40,12 @@ fn a_line_makes_a_packet() {
 }
 
 #[test]
+fn an_empty_payload_has_headers() {
+    let mut rig = read("!data payload\n\"\"\n", "");
+    assert_eq!(rig.collected("c")[0].len(), 40);
+}
+
+#[test]
 fn what_is_missing_of_a_packet_is_in_its_annotation() {
     let mut rig = read(
         "!data src ip_len payload\n1.0.0.1 100 \"hi\"\n1.0.0.1 30 -",

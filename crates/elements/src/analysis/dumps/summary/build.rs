@@ -468,6 +468,8 @@ impl Build<'_> {
 
     pub fn set_payload(&mut self, payload: &[u8]) {
         if payload.is_empty() {
+            // It has headers, too.
+            self.payload();
             return;
         }
         self.account_payload(payload.len() as u64);

@@ -231,7 +231,8 @@ impl Format {
             Format::Direction | Format::Link => match text {
                 b">" | b"L" => found(0),
                 b"<" | b"R" | b"X" => found(1),
-                _ => number(most(1)),
+                // The annotation has its low byte.
+                _ => number(most(4)),
             },
             Format::Fragment | Format::FragmentOffset => {
                 parse_fragment(text, build.minor_version).map(Value::Number)

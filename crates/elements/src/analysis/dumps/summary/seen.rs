@@ -249,7 +249,8 @@ impl<'p> Seen<'p> {
         let rest = rest.map(|rest| &rest[..rest.len().min(length)]);
         match rest {
             Some([]) if length > 0 => (length, None),
-            None if length == 0 => (0, Some(&[])),
+            // The headers end where the packet does.
+            None if total == self.packet.network_header_len() + header => (0, Some(&[])),
             rest => (length, rest),
         }
     }

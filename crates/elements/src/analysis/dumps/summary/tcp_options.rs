@@ -147,9 +147,18 @@ pub fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
     let mut scan = Scan::new(text);
     loop {
         let start = options.len();
+        // An option in numbers may be any, except among those of SACK.
+        let in_numbers = scan.is_at_digit();
         parse_one(&mut scan, &mut options)?;
         let kind = options.get(start..)?.iter().find(|kind| **kind != NOP);
-        if !kind.is_none_or(|kind| which.has(*kind)) {
+        let has = match kind {
+            _ if which == Which::All => true,
+            _ if in_numbers => which != Which::Sack,
+            // A NOP or an EOL that stands alone.
+            None | Some(&EOL) => false,
+            Some(kind) => which.has(*kind),
+        };
+        if !has {
             return None;
         }
         match scan.next() {

@@ -174,6 +174,11 @@ fn tcp_options_are_printed_as_they_are_read() {
         ("ts1:2", NoTimestamp, None),
         ("mss5", Sack, None),
         ("sack1-", All, None),
+        ("nop", All, Some(".")),
+        ("mss5;nop", NoTimestamp, None),
+        ("eol", Sack, None),
+        ("5=0:0:0:1:0:0:0:2", Sack, None),
+        ("8=0:0:0:1:0:0:0:2", NoTimestamp, Some(".")),
     ] {
         assert_eq!(printed(text, which).as_deref(), out, "{text}");
     }

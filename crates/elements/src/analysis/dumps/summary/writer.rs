@@ -34,17 +34,17 @@ impl Selection {
         for word in config::split_space(text) {
             let name = config::unquote_text(&word);
             match find(&name).filter(|field| field.extract.is_some()) {
-                Some(field) if binary && field.format.width() == Width::None => {
-                    errors.push(std::format!("cannot use field {name} with BINARY"));
-                }
                 Some(field) => {
+                    if binary && field.format.width() == Width::None {
+                        errors.push(std::format!("cannot use field {name} with BINARY"));
+                    }
                     selection.of_ip |= field.of_ip;
                     selection.fields.push(field);
                 }
                 None => errors.push(std::format!("unknown content type '{name}'")),
             }
         }
-        if selection.fields.is_empty() && errors.is_empty() {
+        if selection.fields.is_empty() {
             errors.push("no contents specified".into());
         }
         if selection.fields.len() > FIELDS_MAX {

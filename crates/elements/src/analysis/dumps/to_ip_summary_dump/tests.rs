@@ -215,6 +215,17 @@ fn dates_are_those_of_the_calendar() {
 }
 
 #[test]
+fn a_payload_behind_a_header_that_is_cut_short_is_not_there() {
+    for (words, payload) in [(5, "\"\""), (15, "-")] {
+        let mut rig = dump("payload", "");
+        let mut packet = tcp((A, 1), (B, 2), 0x10, &[]);
+        packet[32] = words << 4;
+        rig.push_with("i", &packet, mark);
+        assert_eq!(printed(&mut rig), [payload]);
+    }
+}
+
+#[test]
 fn on_a_pull_input_it_pulls_of_itself() {
     let mut rig = Rig::new("i :: Inject -> Queue -> t :: ToIPSummaryDump(-) -> c :: Collect;");
     rig.push_all("i", &alloc::vec![alloc::vec![1; 60]; 100]);
@@ -229,7 +240,8 @@ fn wrong_arguments_are_refused_in_clicks_words() {
         Rig::refuses(&format!("Idle -> ToIPSummaryDump({args});"), text);
     };
     error("/nowhere/x", "/nowhere/x: No such file or directory");
-    error("-, FIELDS zork", "unknown content type 'zork'");
+    let none = "unknown content type 'zork'\n  no contents specified\n";
+    error("-, FIELDS zork", none);
     error(
         "-, FIELDS payload, BINARY true",
         "cannot use field payload with BINARY",
