@@ -36,6 +36,10 @@ impl Element for VLANDecap {
             packet.pull(4);
         }
         packet.set_mac_header(0);
+        if packet.len() >= 14 {
+            // What follows is the network header; its length is not known.
+            packet.set_network_header(14, 0);
+        }
         if self.annotate {
             vlan_tag::set_annotation(packet, control);
         }
@@ -57,6 +61,7 @@ mod tests {
         let packets = remove.collected("c");
         assert_eq!(packets[0].data(), untagged());
         assert_eq!(packets[0].mac_offset(), Some(0));
+        assert_eq!(packets[0].network_offset(), Some(14));
         assert_eq!(annotation(&packets[0]), 0x6005);
         assert_eq!(annotation(&packets[1]), 0);
         assert_eq!(packets[2].len(), 17);
