@@ -30,9 +30,13 @@ lint: ## Check formatting and lints
 bench: setup peers ## Measure; results go to bench/results
 	bench/run
 
-conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOURCE
+CONFORMANCE_SECONDS ?= 60
+CLICK ?= $(CLICK_SOURCE)/userlevel/click
+conformance: setup ## Run Click's own tests, and CONFORMANCE_SECONDS of random cases beside the program CLICK
 	$(CARGO) build --release --quiet --package weir
 	tests/clicktest.sh
+	CLICK=$(CLICK) CONFORMANCE_SECONDS=$(CONFORMANCE_SECONDS) $(CARGO) test --release --quiet \
+		--package weir --test differential -- --ignored --nocapture
 
 docs: setup ## Write the element reference from the classes' declarations
 	$(CARGO) run --quiet --package weir -- element --markdown docs/elements

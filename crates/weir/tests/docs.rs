@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Blocks that do not run here, by their first command, and the reason.
-const SKIPPED: [(&str, &str); 2] = [
+const SKIPPED: [(&str, &str); 3] = [
     ("make run", "runs this test, and installs packages"),
     ("CLICK_SOURCE=", "needs a checkout of Click"),
+    ("CLICK=", "needs a Click"),
 ];
 
 /// What runs the commands of a page, with the folders of the project and of `weir`. `run PLACE

@@ -80,6 +80,7 @@ fn each_test_that_the_specification_names_is_there() {
     let root = folder().join("..");
     let mut text = String::new();
     sources(&root.join("crates"), &mut text);
+    sources(&root.join("tests"), &mut text);
     let specification = std::fs::read_to_string(root.join("docs/specification.md")).unwrap();
     let words = specification.split('`').skip(1).step_by(2);
     let is_test = |word: &&str| {
