@@ -2,8 +2,9 @@ use crate::prelude::*;
 
 /// Computes the checksum of UDP datagrams.
 ///
-/// Packets must have their IP header marked; that they are UDP is not checked. Fragments and
-/// packets that end before the datagram does are dropped, the first with a message.
+/// Packets must have their IP header marked; that they are UDP is not checked, nor is a length that
+/// is less than the header's. Fragments and packets that end before the datagram does are dropped,
+/// the first with a message.
 ///
 /// # Example
 /// ```click
@@ -22,13 +23,18 @@ pub struct SetUDPChecksum {
 /// Computes the checksum; `None` if the datagram is not there whole.
 #[inline(always)]
 fn fill(packet: &mut Packet) -> Option<()> {
-    let ip = Ipv4Packet::new_quoted(packet.network_header()?).ok()?;
+    let ip = Ipv4Packet::new_unchecked(packet.network_header()?);
     if ip.is_fragment() {
         return None;
     }
     let (source, destination) = (ip.source(), ip.final_destination());
     let protocol = ip.protocol().0;
-    let mut udp = UdpPacket::new_checked(packet.transport_header_mut()?).ok()?;
+    let bytes = packet.transport_header_mut()?;
+    let available = bytes.len();
+    let mut udp = UdpPacket::new_unchecked(bytes);
+    if available < UdpPacket::<&[u8]>::HEADER_LEN || usize::from(udp.length()) > available {
+        return None;
+    }
     let pseudo = pseudo_header_v4(source, destination, protocol, udp.length());
     udp.fill_checksum(pseudo);
     Some(())
@@ -92,5 +98,21 @@ mod tests {
         rig.push("i", &fragment);
         assert_eq!(rig.data("c"), [fragment]);
         assert!(rig.printed().is_empty());
+    }
+    #[test]
+    fn a_length_below_the_headers_counts_as_it_stands() {
+        let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> SetUDPChecksum -> c :: Collect;");
+        for length in 0..8 {
+            let mut packet = ping(A, B, &[9; 20]);
+            packet[24..28].copy_from_slice(&[0, length, 0x5a, 0x5a]);
+            rig.push("i", &packet);
+            // The pseudo header, and the bytes that the length covers without the checksum.
+            let mut covered = packet[12..20].to_vec();
+            covered.extend([0, 1, 0, length]);
+            packet[26..28].fill(0);
+            covered.extend(&packet[20..20 + usize::from(length)]);
+            packet[26..28].copy_from_slice(&checksum(&covered).to_be_bytes());
+            assert_eq!(rig.data("c"), [packet]);
+        }
     }
 }
