@@ -239,3 +239,20 @@ fn a_burst_is_sent_at_a_time() {
     rig.run();
     assert_eq!(rig.collected("c").len(), 1);
 }
+
+#[test]
+fn checksums_count_on_the_end_of_a_source_route() {
+    let mut rig = read(
+        "!data src dst proto ip_opt udp_len payload\n\
+         1.0.0.1 2.0.0.2 U lsrr{9.9.9.9^3.0.0.3} - \"hi\"\n\
+         1.0.0.1 2.0.0.2 U lsrr{9.9.9.9,3.0.0.3} - \"hi\"\n",
+        ", CHECKSUM true",
+    );
+    // The first has a hop to go, the other's destination is the last.
+    for (packet, destination) in rig.collected("c").iter().zip([[3, 0, 0, 3], [2, 0, 0, 2]]) {
+        let datagram = packet.transport_header().unwrap();
+        let pseudo = [&[1, 0, 0, 1][..], &destination, &[0, 17, 0, 10], datagram].concat();
+        assert_eq!((datagram.len(), checksum(&pseudo)), (10, 0));
+    }
+    assert!(rig.printed().is_empty());
+}

@@ -585,6 +585,8 @@ impl Build<'_> {
             return;
         };
         let sum = checksum(ip);
+        let ip = Ipv4Packet::new_unchecked(ip);
+        let (from, to) = (ip.source(), ip.final_destination());
         self.set(network + 10, &sum.to_be_bytes());
         let fragment = u16::from_be_bytes([self.at(network + 6), self.at(network + 7)]);
         let protocol = self.ip_protocol();
@@ -601,14 +603,9 @@ impl Build<'_> {
         let Some(bytes) = self.bytes.get(transport..) else {
             return;
         };
-        let address = |at: usize| {
-            let octets = [at, at + 1, at + 2, at + 3].map(|at| self.at(at));
-            Ipv4Addr::from(octets)
-        };
         let sum = match protocol {
             ICMP => checksum(bytes),
             _ => {
-                let (from, to) = (address(network + 12), address(network + 16));
                 let length = bytes.len() as u16;
                 let sum = pseudo_header_v4(from, to, protocol, length).add_bytes(bytes);
                 // No checksum is what 0 means in UDP (RFC 768).
