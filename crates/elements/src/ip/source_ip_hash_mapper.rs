@@ -5,6 +5,10 @@ use crate::rewriter::mapper::Mapper;
 
 /// Most nodes of all patterns together: half a MiB.
 const NODES_MAX: usize = 1 << 16;
+/// Most places that are drawn, those of servers between the given ones included: some 0.1 s.
+const DRAWS_MAX: usize = 1 << 24;
+/// Places are numbers below this.
+const PLACES: u32 = 1 << 31;
 
 /// Tells rewriters to use one of several patterns, the same for all flows of a source address.
 ///
@@ -28,8 +32,9 @@ pub struct SourceIPHashMapper {
     /// First `NNODES SEED`, two integers: how many nodes each pattern has, and where the places on
     /// the circle begin. More nodes share the load more evenly; 65536 of all patterns together are
     /// most. Then the patterns: each with its outputs as RoundRobinIPMapper has it, and a number
-    /// behind it, `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT SERVER`. A pattern's nodes are where its
-    /// `SERVER` puts them.
+    /// from 0 to 65535 behind it, `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT SERVER`. The numbers say
+    /// where the nodes are: those of the lowest number are the first pattern's, and so on. So
+    /// patterns should stand in the order of their numbers, and a number only once.
     #[arg(rest, name = "PATTERN", kind = "numbers, then any number of patterns")]
     patterns: Vec<String>,
     inputs: Vec<Input>,
@@ -39,15 +44,25 @@ pub struct SourceIPHashMapper {
 
 /// Where the address stands on the circle: neighbours far apart.
 fn place(address: Ipv4Addr) -> u32 {
-    Random::new(address.to_bits().into()).next_u32()
+    let octets = address.octets();
+    let spread = u32::from(octets[0]) << 24 | 1;
+    u32::from_le_bytes(octets).wrapping_mul(spread) % i32::MAX as u32
+}
+
+/// Which of `nodes` nodes in order is the root of a binary search tree of least depth, whose lowest
+/// level is filled from the left.
+fn root(nodes: usize) -> usize {
+    let half = (nodes + 1).next_power_of_two() / 2;
+    let lowest = nodes + 1 - half;
+    (half / 2 + lowest.min(half / 2)).saturating_sub(1)
 }
 
 /// Splits the server's number off a pattern.
-fn server<'t>(text: &'t str, context: &Context<'_>) -> Result<(&'t str, u32), &'static str> {
+fn server<'t>(text: &'t str, context: &Context<'_>) -> Result<(&'t str, u16), &'static str> {
     let bad = "bad server ID in pattern spec";
     let (pattern, number) = text.trim_end().rsplit_once([' ', '\t', '\n']).ok_or(bad)?;
     let number = context.parse::<i32>(number).ok();
-    let number = number.and_then(|number| u32::try_from(number).ok());
+    let number = number.and_then(|number| u16::try_from(number).ok());
     Ok((pattern, number.ok_or(bad)?))
 }
 
@@ -82,6 +97,7 @@ impl Element for SourceIPHashMapper {
                 "too many nodes; max {NODES_MAX} of all patterns"
             )));
         }
+        let mut servers = Vec::new();
         for text in patterns {
             let parsed = server(text, &args.context()).map_err(String::from);
             let parsed = parsed.and_then(|(pattern, number)| {
@@ -90,13 +106,35 @@ impl Element for SourceIPHashMapper {
             });
             match parsed {
                 Ok((input, number)) => {
-                    let index = self.inputs.len() as u32;
                     self.inputs.push(input);
-                    let mut random = Random::new(u64::from(seed as u32) << 32 | u64::from(number));
-                    self.circle
-                        .extend((0..nodes).map(|_| (random.next_u32(), index)));
+                    servers.push(number);
                 }
                 Err(error) => args.error(error),
+            }
+        }
+        servers.sort_unstable();
+        if servers.windows(2).any(|pair| pair[0] == pair[1]) {
+            args.warning("a server ID occurs twice: the last pattern is never used");
+        }
+        servers.dedup();
+        let draws = servers
+            .last()
+            .map_or(0, |last| (usize::from(*last) + 1) * nodes);
+        if draws > DRAWS_MAX {
+            return Err(args.fail(format_args!(
+                "server IDs too large; max {} with {nodes} nodes each",
+                DRAWS_MAX / nodes - 1
+            )));
+        }
+        // Servers that do not occur have their places, too, so that the others keep theirs.
+        let mut random = Random::repeating(seed as u32);
+        for server in 0..=servers.last().copied().unwrap_or(0) {
+            let index = servers.binary_search(&server);
+            for _ in 0..nodes {
+                let place = random.below(PLACES);
+                if let Ok(index) = index {
+                    self.circle.push((place, index as u32));
+                }
             }
         }
         self.circle.sort_unstable();
@@ -109,7 +147,9 @@ impl SourceIPHashMapper {
     fn input(&self, source: Ipv4Addr) -> Option<&Input> {
         let place = place(source);
         let behind = self.circle.partition_point(|(node, _)| *node < place);
-        let (_, index) = self.circle.get(behind).or(self.circle.first())?;
+        // Behind the last node comes the root of the tree that Click keeps the nodes in.
+        let next = self.circle.get(behind);
+        let (_, index) = next.or_else(|| self.circle.get(root(self.circle.len())))?;
         self.inputs.get(*index as usize)
     }
 }
@@ -172,6 +212,48 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_those_that_click_chooses() {
+        // What Click 2.1 answers with the same arguments, where the C library is glibc.
+        for (arguments, servers) in [
+            (
+                "100 7, - - 10.0.0.0 - 0 0 1, - - 10.0.0.1 - 0 0 2, - - 10.0.0.2 - 0 0 5",
+                "22211222011211220210201202110002",
+            ),
+            (
+                "37 -5, - - 10.0.0.0 - 0 0 0, - - 10.0.0.1 - 0 0 3",
+                "00010000100101100000110101111101",
+            ),
+            // Behind the last node: the root's.
+            (
+                "1 3, - - 10.0.0.0 - 0 0 7, - - 10.0.0.1 - 0 0 2, - - 10.0.0.2 - 0 0 9",
+                "20020112101010011011110111112212",
+            ),
+        ] {
+            let mut rig = Rig::new(&format!(
+                "m :: SourceIPHashMapper({arguments});
+                 i :: Inject -> CheckIPHeader -> rw :: IPRewriter(m) -> c :: Collect;"
+            ));
+            for n in 0..32u8 {
+                let source = Ipv4Addr::new(n.wrapping_mul(37) % 223 + 1, n, 5, n.wrapping_mul(91));
+                rig.push("i", &udp((source, 1), ([9; 4].into(), 80), &[]));
+            }
+            let chosen = rig
+                .data("c")
+                .into_iter()
+                .map(|packet| char::from(b'0' + packet[19]));
+            assert_eq!(chosen.collect::<String>(), servers);
+        }
+    }
+
+    #[test]
+    fn a_server_that_occurs_twice_is_a_warning() {
+        let mut rig =
+            Rig::new("SourceIPHashMapper(2 1, - - 10.0.0.1 - 0 0 4, - - 10.0.0.2 - 0 0 4);");
+        let warning = "warning: a server ID occurs twice: the last pattern is never used";
+        assert!(rig.printed().iter().any(|line| line.contains(warning)));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (arguments, message) in [
             ("", "no hash seed given"),
@@ -187,6 +269,14 @@ mod tests {
                 "bad server ID in pattern spec",
             ),
             ("5 1, -", "bad server ID in pattern spec"),
+            (
+                "5 1, - - - - 0 0 65536, - - - - 0 0 1",
+                "bad server ID in pattern spec",
+            ),
+            (
+                "1000 1, - - - - 0 0 16777, - - - - 0 0 1",
+                "server IDs too large; max 16776 with 1000 nodes each",
+            ),
             ("5 1, - x - - 0 0 1", "bad source port"),
             (
                 "40000 1, - - - - 0 0 1, - - - - 0 0 2",
