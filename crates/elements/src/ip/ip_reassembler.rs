@@ -15,6 +15,9 @@ const INTERVAL: i64 = 10;
 const OVERHEAD: usize = 40;
 /// One in this many of a pool's own buffers: most packets that may be incomplete. Each has two.
 const POOL_SHARE: usize = 8;
+/// Where in the header the flags are, and those that fragments have in common.
+const FLAGS: usize = 6;
+const KEPT: u8 = 0xc0;
 /// Longest IP packet.
 const LONGEST: usize = 0xffff;
 
@@ -37,8 +40,10 @@ struct Partial {
     /// header.
     head: Packet,
     has_first: bool,
-    /// The payload's whole length, known from the last fragment on.
+    /// The payload's whole length, known from the last fragment on: as far as it reached then.
     length: Option<usize>,
+    /// Flags of the fragment that came first: the reserved bit, and not to fragment.
+    flags: u8,
     /// Longest fragment, its IP header included.
     longest: usize,
     /// When the last of the fragments came, in seconds, by the fragments' own times.
@@ -91,6 +96,7 @@ impl Partial {
             mut payload,
             head,
             longest,
+            flags,
             ..
         } = self;
         let network = usize::try_from(head.network_offset()?).ok()?;
@@ -106,8 +112,11 @@ impl Partial {
         }
         let mut ip = Ipv4Packet::new_unchecked(payload.network_header_mut()?);
         ip.set_total_len(length as u16);
-        let (dont_fragment, more) = (ip.dont_fragment(), !whole && ip.more_fragments());
-        ip.set_fragment(dont_fragment, more, 0);
+        let more = !whole && ip.more_fragments();
+        ip.set_fragment(false, more, 0);
+        if let Some(header) = ip.header_mut() {
+            header[FLAGS] |= flags;
+        }
         ip.fill_checksum();
         Some(payload)
     }
@@ -122,8 +131,9 @@ impl Partial {
 /// the packet buffers, the packets longest without a new fragment are given up, until three
 /// quarters of the limit are left.
 ///
-/// Fragments with impossible lengths, or beyond a packet's known end, are dropped. Where fragments
-/// overlap, the later fragment's bytes are used.
+/// Fragments with impossible lengths are dropped. The last fragment makes the packet's end known: it
+/// is where the farthest of the fragments so far ends, and fragments beyond it are dropped. Where
+/// fragments overlap, the later fragment's bytes are used.
 ///
 /// # Example
 /// ```click
@@ -295,6 +305,7 @@ fn start(pool: &mut Pool, packet: &Packet) -> Option<Partial> {
         head: head_of(pool, packet)?,
         has_first: false,
         length: None,
+        flags: packet.network_header()?.get(FLAGS)? & KEPT,
         longest: 0,
         seen: 0,
         touched: Steady::default(),
@@ -313,7 +324,7 @@ fn head_of(pool: &mut Pool, packet: &Packet) -> Option<Packet> {
     Some(head)
 }
 
-/// Adds `packet` to what is here; `None` if it contradicts that, or there is no memory.
+/// Adds `packet` to what is here; `None` if it lies beyond the end, or there is no memory.
 fn add(
     pool: &mut Pool,
     partial: &mut Partial,
@@ -322,9 +333,7 @@ fn add(
     now: i64,
 ) -> Option<()> {
     let end = fragment.place.end;
-    let reach = partial.payload.len();
-    let beyond = partial.length.is_some_and(|length| end > length);
-    if beyond || (fragment.last && end < reach) {
+    if partial.length.is_some_and(|length| end > length) {
         return None;
     }
     let ip = Ipv4Packet::new_unchecked(packet.network_header()?);
@@ -336,7 +345,7 @@ fn add(
         return None;
     }
     if fragment.last {
-        partial.length = Some(end);
+        partial.length = Some(partial.payload.len());
     }
     partial.longest = partial.longest.max(usize::from(ip.total_len()));
     partial.seen = partial.seen.max(now);

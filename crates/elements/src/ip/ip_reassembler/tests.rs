@@ -109,7 +109,7 @@ fn nonsense_is_dropped_and_counted() {
     let cut = pieces[0][..30].to_vec();
     rig.push_all("i", &[odd, empty, long, cut]);
     assert!(rig.read("r.dump").contains("bad fragments seen:  4\n"));
-    // Behind the known end, and an end before what is there.
+    // Behind the known end, and an end before it.
     let beyond = with(&pieces[0], |ip| ip.set_fragment(false, true, 48));
     let early = with(&pieces[0], |ip| ip.set_fragment(false, false, 8));
     rig.push_all("i", &[pieces[1].clone(), beyond, early, pieces[0].clone()]);
@@ -233,5 +233,37 @@ proptest! {
             rig.push("i", &piece(start, data.len().min(start + 8)));
         }
         prop_assert_eq!(rig.data("c"), [whole]);
+    }
+    /// Fragments that contradict each other about the packet's end: `(start, length, last, byte)`,
+    /// in units of 8 bytes, but for the length of those that are the last.
+    #[test]
+    fn the_end_is_as_far_as_fragments_reach_when_the_last_comes(
+        history in proptest::collection::vec((0usize..6, 1usize..48, any::<bool>(), any::<u8>()), 1..40),
+    ) {
+        let mut rig = rig("");
+        // What a packet of one byte per index would be.
+        let (mut bytes, mut ended) = (Vec::<Option<u8>>::new(), false);
+        for (start, length, last, byte) in history {
+            let (start, last) = (start * 8, last && start > 0);
+            let end = start + if last { length } else { length.div_ceil(8) * 8 };
+            let data = std::vec![byte; end - start];
+            let header = &udp((A, 1), (B, 2), &[])[..20];
+            rig.push("i", &with(&[header, &data].concat(), |ip| {
+                ip.set_fragment(false, !last, start as u16);
+                ip.set_total_len((20 + data.len()) as u16);
+            }));
+            if end <= bytes.len() || !ended {
+                bytes.resize(bytes.len().max(end), None);
+                bytes[start..end].fill(Some(byte));
+                ended |= last;
+            }
+            let whole: Option<Vec<u8>> = bytes.iter().copied().collect();
+            let expected: Vec<Vec<u8>> = whole.filter(|_| ended).into_iter().collect();
+            if !expected.is_empty() {
+                (bytes, ended) = (Vec::new(), false);
+            }
+            let out = rig.data("c");
+            prop_assert_eq!(out.iter().map(|packet| &packet[20..]).collect::<Vec<_>>(), expected);
+        }
     }
 }
