@@ -28,10 +28,11 @@ const QUOTED: u8 = 2;
 /// gets 1. The paint annotation becomes 0 for packets in the direction of the flow's first packet,
 /// 1 for the others. Times are those of the packets' timestamps.
 ///
-/// Fragments without ports are held until another fragment of their packet shows the flow. Later
-/// packets between the same hosts are held too, to keep the order. At the end of a trace, `clear`
-/// releases them. The element knows up to 1048576 flows and holds up to a quarter of the packet
-/// buffers; further packets leave by output 1.
+/// Fragments without ports are held until another fragment of their packet shows the flow, and
+/// dropped if none does. Later packets between the same hosts are held too, to keep the order. At
+/// the end of a trace, `clear` releases them. The element knows up to 1048576 flows and holds up to
+/// a quarter of the packet buffers; further packets leave by output 1. Flows that are forgotten at
+/// the same time are forgotten in the order of their numbers.
 ///
 /// # Example
 /// ```click
@@ -284,7 +285,8 @@ impl AggregateIPFlows {
         if all {
             self.now = i64::MAX;
         }
-        let hosts: Vec<Hosts> = self.held.keys().copied().collect();
+        let mut hosts: Vec<Hosts> = self.held.keys().copied().collect();
+        hosts.sort_unstable_by_key(|hosts| (!hosts.tcp, hosts.ends));
         hosts.iter().for_each(|hosts| self.release(cx, hosts));
         self.now = now;
         let is_old = |key: &Key, flow: &Flow| {

@@ -29,8 +29,8 @@ impl AggregateIPFlows {
         }
     }
 
-    /// Sends the first of two hosts' held packets; what it tells of its other fragments' flow is
-    /// noted, and theirs tell of it.
+    /// Sends the first of two hosts' held packets, or drops it if its flow is not known; what it
+    /// tells of its other fragments' flow is noted, and theirs tell of it.
     fn send_first(&mut self, cx: &mut Cx<'_>, held: &mut VecDeque<Held>) {
         let Some(mut first) = held.pop_front() else {
             return;
@@ -61,7 +61,7 @@ impl AggregateIPFlows {
                 self.account(&key, &first.header, &first.packet);
                 cx.emit(0, first.packet);
             }
-            None => cx.emit(1, first.packet),
+            None => cx.kill(first.packet),
         }
     }
 }
