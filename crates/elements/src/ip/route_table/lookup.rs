@@ -254,7 +254,7 @@ impl Element for RouteLookup {
     /// Takes the routes given as arguments.
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.table.clear();
-        let mut replaced = 0;
+        let mut routes = Vec::with_capacity(self.routes.len());
         for (i, text) in self.routes.iter().enumerate() {
             let i = i + 1;
             let route = match Route::parse(text, false, &args.context()) {
@@ -274,12 +274,13 @@ impl Element for RouteLookup {
                 args.error(format_args!("argument {i} bad OUTPUT"));
                 continue;
             }
-            match self.table.add(route, false) {
-                Ok(_) => {}
-                Err(Refused::Exists(_)) => replaced += 1,
-                Err(refused) => args.error(reason(refused, &route)),
-            }
+            routes.push(route);
         }
+        let mut replaced = 0;
+        self.table.fill(routes, |refused, route| match refused {
+            Refused::Exists(_) => replaced += 1,
+            _ => args.error(reason(refused, route)),
+        });
         if replaced > 0 {
             let routes = if replaced > 1 { "routes" } else { "route" };
             args.warning(format_args!(

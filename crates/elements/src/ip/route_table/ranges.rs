@@ -206,8 +206,9 @@ impl Ranges {
         )
     }
 
-    /// Recomputes the number of buckets. False, and nothing changed, if memory is short.
-    fn rebuild(&mut self, prefixes: &Prefixes) -> bool {
+    /// Recomputes the number of buckets, and all ranges. False, and nothing changed, if memory is
+    /// short.
+    pub fn rebuild(&mut self, prefixes: &Prefixes) -> bool {
         let bits = bits_for(prefixes.len());
         let mut new = Ranges {
             shift: 32 - bits,

@@ -1,7 +1,6 @@
 //! A table of routes.
 
-use alloc::collections::BTreeMap;
-
+use hashbrown::HashMap;
 use simd::{BLOCK, Kernel, Level, Simd};
 
 use super::Route;
@@ -29,7 +28,7 @@ pub struct RouteTable {
     order: Order,
     slots: Slots<Route>,
     /// Where each route is.
-    index: BTreeMap<(u32, u32), u32>,
+    index: HashMap<(u32, u32), u32>,
     prefixes: Prefixes,
     /// Routes whose masks are no prefixes.
     odd: usize,
@@ -103,7 +102,7 @@ impl RouteTable {
         RouteTable {
             order,
             slots: Slots::new(order),
-            index: BTreeMap::new(),
+            index: HashMap::new(),
             prefixes: Prefixes::new(),
             odd: 0,
             hops: Hops::new(),
@@ -145,14 +144,54 @@ impl RouteTable {
             self.index.insert(key(&route), slot);
             return Ok(old);
         }
-        if !self.slots.reserve() {
+        if !self.slots.reserve() || self.index.try_reserve(1).is_err() {
             return Err(Refused::NoMemory);
         }
         self.point(&route)?;
+        self.keep(route);
+        Ok(None)
+    }
+
+    /// Takes in a route for a prefix that has none.
+    fn keep(&mut self, route: Route) {
         self.odd += route.prefix.length().is_none() as usize;
         let slot = self.slots.insert(route);
         self.index.insert(key(&route), slot);
-        Ok(None)
+    }
+
+    /// Fills an empty table with routes, as [`add`](Self::add) does one by one, in a fraction of the
+    /// time. `refused` learns of those that were not added.
+    pub fn fill(&mut self, routes: Vec<Route>, mut refused: impl FnMut(Refused, &Route)) {
+        let mut prefixes = Vec::new();
+        for route in &routes {
+            if let Some(old) = self.index.get(&key(route)) {
+                if let Some(old) = self.slots.get(*old) {
+                    refused(Refused::Exists(*old), route);
+                }
+                continue;
+            }
+            let has_room = self.slots.reserve() && self.index.try_reserve(1).is_ok();
+            if !has_room || prefixes.try_reserve(1).is_err() {
+                refused(Refused::NoMemory, route);
+                continue;
+            }
+            match route.prefix.length() {
+                None => {}
+                Some(0) => self.hops.set_default(hop(route)),
+                Some(length) => {
+                    let prefix = (route.prefix.address.to_bits(), length);
+                    prefixes.push((prefix, self.hops.acquire(hop(route))));
+                }
+            }
+            self.keep(*route);
+        }
+        self.prefixes = prefixes.into_iter().collect();
+        if !self.ranges.rebuild(&self.prefixes) {
+            self.clear();
+            if let Some(last) = routes.last() {
+                refused(Refused::NoMemory, last);
+            }
+        }
     }
 
     /// Removes the route that `route` means; returns it.

@@ -259,6 +259,7 @@ fn changes() -> impl Strategy<Value = Change> {
 proptest! {
     #[test]
     fn tables_agree_with_one_that_tries_every_route(
+        first in proptest::collection::vec(routes(), 0..60),
         changes in proptest::collection::vec(changes(), 1..200),
         flushes in 0usize..3,
         addresses in proptest::collection::vec(any::<u32>(), 64),
@@ -266,6 +267,14 @@ proptest! {
     ) {
         let mut table = RouteTable::new(order);
         let mut naive = Naive::default();
+        let conflicts: Vec<Route> =
+            first.iter().filter(|route| !naive.add(**route, false)).copied().collect();
+        let mut refused = Vec::new();
+        table.fill(first, |reason, route| {
+            assert!(matches!(reason, Refused::Exists(old) if old.prefix == route.prefix));
+            refused.push(*route);
+        });
+        prop_assert_eq!(refused, conflicts);
         let mut flushes = flushes;
         for change in changes {
             match change {
