@@ -364,6 +364,7 @@ impl Rounds<'_, '_> {
     fn choose<S: Scheme>(&mut self, pattern: &Pattern, identity: &Identity) -> Option<FlowKey> {
         let (table, ground) = (identity.table, pattern.ground(identity.key));
         if self.set.is_exhausted(table, self.number, ground) {
+            pattern.start(self.cx.random());
             return None;
         }
         let set = &*self.set;

@@ -143,6 +143,16 @@ impl Pattern {
         }
     }
 
+    /// Where a search begins. A search that is known to find nothing takes its random number all the
+    /// same, so that later choices do not depend on what is known.
+    pub fn start(&self, random: &mut Random) -> u32 {
+        let start = match self.choice {
+            Choice::Sequence => self.next.load(Ordering::Relaxed),
+            _ => random.below(self.variation.saturating_add(1)),
+        };
+        if start > self.variation { 0 } else { start }
+    }
+
     /// The first value that is free, from where the choice begins.
     fn choose(&self, key: FlowKey, random: &mut Random, free: impl Fn(u32) -> bool) -> Option<u32> {
         if self.choice == Choice::Same && self.vary_port {
@@ -152,11 +162,7 @@ impl Pattern {
                 return Some(same);
             }
         }
-        let start = match self.choice {
-            Choice::Sequence => self.next.load(Ordering::Relaxed),
-            _ => random.below(self.variation.saturating_add(1)),
-        };
-        let start = if start > self.variation { 0 } else { start };
+        let start = self.start(random);
         let mut values = (start..=self.variation).chain(0..start);
         values.find(|value| free(*value))
     }

@@ -137,6 +137,29 @@ fn a_source_is_given_again_when_its_flow_has_ended() {
     assert_eq!(rig.read("rw.mapping_failures"), "3");
 }
 
+/// The ports are those that Click 2.1 chooses, where the C library is glibc.
+#[test]
+fn refused_flows_take_their_random_numbers() {
+    let mut rig = Rig::new(
+        "RandomSeed(1);
+         rw :: IPRewriter(pattern 1.0.0.1 101-103? - - 0 0);
+         i0 :: Inject -> CheckIPHeader -> rw -> o0 :: Collect; Idle -> o1 :: Collect;",
+    );
+    play(
+        &mut rig,
+        "0 0 U 9.0.0.1 7 10.0.0.4 1 => 0 1.0.0.1 103 10.0.0.4 1
+         0 0 U 9.0.0.2 7 10.0.0.4 1 => 0 1.0.0.1 102 10.0.0.4 1
+         0 0 U 9.0.0.3 7 10.0.0.4 1 => 0 1.0.0.1 101 10.0.0.4 1
+         0 0 U 9.0.0.4 7 10.0.0.4 1 => -
+         0 0 U 9.0.0.5 7 10.0.0.4 1 => -
+         0 0 U 9.0.0.6 7 10.0.0.4 1 => -
+         0 0 U 9.0.0.7 7 10.0.0.5 1 => 0 1.0.0.1 102 10.0.0.5 1
+         0 0 U 9.0.0.7 7 10.0.0.6 1 => 0 1.0.0.1 103 10.0.0.6 1
+         0 0 U 9.0.0.7 7 10.0.0.7 1 => 0 1.0.0.1 101 10.0.0.7 1
+         0 0 U 9.0.0.7 7 10.0.0.8 1 => 0 1.0.0.1 102 10.0.0.8 1",
+    );
+}
+
 #[test]
 fn tcp_and_udp_flows_are_different_flows_of_ip_rewriter() {
     let mut rig = rig("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)");
