@@ -214,6 +214,9 @@ impl Router {
             let id = ElementId(i as u32);
             let graph = engine.graph.clone();
             let (messages, _) = engine.configure(id, &graph.info(id).config);
+            if messages.is_empty() {
+                continue;
+            }
             let mut report = self::report(diagnostics, "While configuring", &graph, id);
             for message in messages {
                 let severity = severity(message.severity);
@@ -234,6 +237,9 @@ impl Router {
                 continue;
             }
             let done = engine.with_delivery(id, |element, cx| element.initialize(cx));
+            if done == Some(Ok(())) && engine.reports.is_empty() {
+                continue;
+            }
             let mut report = self::report(diagnostics, "While initializing", &graph, id);
             let mut errors = 0;
             for (severity, text) in engine.reports.drain(..) {

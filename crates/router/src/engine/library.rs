@@ -1,5 +1,7 @@
 //! The classes that configurations may use.
 
+use alloc::collections::BTreeMap;
+
 use click::{Diagnostics, Environment, FlatGraph};
 
 use super::element::ClassEntry;
@@ -55,8 +57,10 @@ impl Library {
         let before = diagnostics.errors();
         let mut classes = Vec::with_capacity(flat.elements.len());
         let mut reported: Vec<&str> = Vec::new();
+        let mut found = BTreeMap::new();
         for element in &flat.elements {
-            match self.find(&element.class) {
+            let class = element.class.as_str();
+            match *found.entry(class).or_insert_with(|| self.find(class)) {
                 Some(class) => {
                     if let Some(reason) = class.refused {
                         diagnostics.error(

@@ -1,6 +1,9 @@
 //! Ports: how many an element has, which of them push and pull, and which inputs' packets may leave
 //! by which outputs. Codes and messages are Click's.
 
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
 use click::{Diagnostics, FlatGraph, Location};
 
 use super::element::ClassEntry;
@@ -156,10 +159,12 @@ pub struct Resolved {
     pub outputs: Vec<Vec<bool>>,
 }
 
+#[derive(Debug)]
 struct Ends {
     from: (usize, usize),
     to: (usize, usize),
     through: bool,
+    /// It was said that they differ.
     done: bool,
 }
 
@@ -247,28 +252,15 @@ fn settle(
         }
     }
     let before = diagnostics.errors();
-    let mut changed = true;
-    while core::mem::take(&mut changed) {
-        for end in ends.iter_mut().filter(|end| !end.done) {
-            let from = &mut outputs[end.from.0][end.from.1];
-            let to = &mut inputs[end.to.0][end.to.1];
-            match (*from, *to) {
-                (a, b) if a == b => {}
-                (Processing::Agnostic, kind) => {
-                    *from = kind;
-                    changed = true;
-                }
-                (kind, Processing::Agnostic) => {
-                    *to = kind;
-                    changed = true;
-                }
-                (from, to) => {
-                    end.done = true;
-                    mixed(graph, end, from, to, diagnostics);
-                }
-            }
-        }
-    }
+    let mut spread = Spread {
+        inputs,
+        outputs,
+        ends,
+    };
+    spread.run(|end, from, to| mixed(graph, end, from, to, diagnostics));
+    let Spread {
+        inputs, outputs, ..
+    } = spread;
     // What is still agnostic is connected to nothing that cares: it pushes.
     let push = |ports: Vec<Vec<Processing>>| -> Vec<Vec<bool>> {
         let is_push = |p: &Processing| *p != Processing::Pull;
@@ -281,6 +273,140 @@ fn settle(
         inputs: push(inputs),
         outputs: push(outputs),
     })
+}
+
+/// Ports, and the connections that agree on what their two ports are.
+struct Spread {
+    inputs: Vec<Vec<Processing>>,
+    outputs: Vec<Vec<Processing>>,
+    ends: Vec<Ends>,
+}
+
+impl Spread {
+    /// Lets agnostic ports become what those at the other ends are, and tells `mixed` of ends that
+    /// differ: as if all ends were looked at in order, again and again until nothing changes. After
+    /// the first round it looks only at those that may have changed.
+    fn run(&mut self, mut mixed: impl FnMut(&Ends, Processing, Processing)) {
+        let mut due = BinaryHeap::new();
+        let numbers = PortNumbers::new(&self.inputs, &self.outputs);
+        let touching = Touching::new(&self.ends, &numbers);
+        for i in 0..self.ends.len() {
+            if let Some(side) = self.settle(i, &mut mixed) {
+                // All behind it are looked at in this round anyway.
+                let before = touching.of(numbers.of(&self.ends[i], side));
+                let before = before.iter().filter(|end| **end < i);
+                due.extend(before.map(|end| Reverse((1, *end))));
+            }
+        }
+        while let Some(Reverse((round, i))) = due.pop() {
+            if let Some(side) = self.settle(i, &mut mixed) {
+                let others = touching.of(numbers.of(&self.ends[i], side)).iter();
+                let next = |end: usize| (round + usize::from(end < i), end);
+                due.extend(
+                    others
+                        .filter(|end| **end != i)
+                        .map(|end| Reverse(next(*end))),
+                );
+            }
+        }
+    }
+
+    /// Makes the two ports of `ends[i]` the same kind; which of them changed.
+    fn settle(
+        &mut self,
+        i: usize,
+        mixed: &mut impl FnMut(&Ends, Processing, Processing),
+    ) -> Option<Side> {
+        let end = &mut self.ends[i];
+        let from = &mut self.outputs[end.from.0][end.from.1];
+        let to = &mut self.inputs[end.to.0][end.to.1];
+        match (*from, *to) {
+            (a, b) if a == b => None,
+            (Processing::Agnostic, kind) => {
+                *from = kind;
+                Some(Side::From)
+            }
+            (kind, Processing::Agnostic) => {
+                *to = kind;
+                Some(Side::To)
+            }
+            (from, to) => {
+                if !core::mem::replace(&mut end.done, true) {
+                    mixed(end, from, to);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// One of two ports that a connection joins.
+#[derive(Clone, Copy)]
+enum Side {
+    From,
+    To,
+}
+
+/// Numbers of ports: the outputs of all elements, then the inputs.
+struct PortNumbers {
+    outputs: Vec<usize>,
+    inputs: Vec<usize>,
+    count: usize,
+}
+
+impl PortNumbers {
+    fn new(inputs: &[Vec<Processing>], outputs: &[Vec<Processing>]) -> PortNumbers {
+        let mut count = 0;
+        let mut number = |ports: &Vec<Processing>| {
+            count += ports.len();
+            count - ports.len()
+        };
+        PortNumbers {
+            outputs: outputs.iter().map(&mut number).collect(),
+            inputs: inputs.iter().map(&mut number).collect(),
+            count,
+        }
+    }
+
+    fn of(&self, end: &Ends, side: Side) -> usize {
+        match side {
+            Side::From => self.outputs[end.from.0] + end.from.1,
+            Side::To => self.inputs[end.to.0] + end.to.1,
+        }
+    }
+}
+
+/// Which ends each port is at.
+struct Touching {
+    /// Where in `ends` those of each port end; they start where the port's before it end.
+    reach: Vec<usize>,
+    ends: Vec<usize>,
+}
+
+impl Touching {
+    fn new(all: &[Ends], numbers: &PortNumbers) -> Touching {
+        let ports = |end: &Ends| [Side::From, Side::To].map(|side| numbers.of(end, side));
+        let mut reach = alloc::vec![0; numbers.count + 1];
+        for port in all.iter().flat_map(ports) {
+            reach[port + 1] += 1;
+        }
+        for port in 0..numbers.count {
+            reach[port + 1] += reach[port];
+        }
+        let mut ends = alloc::vec![0; 2 * all.len()];
+        for (i, end) in all.iter().enumerate() {
+            for port in ports(end) {
+                ends[reach[port]] = i;
+                reach[port] += 1;
+            }
+        }
+        Touching { reach, ends }
+    }
+
+    fn of(&self, port: usize) -> &[usize] {
+        let start = port.checked_sub(1).map_or(0, |before| self.reach[before]);
+        &self.ends[start..self.reach[port]]
+    }
 }
 
 fn mixed(
@@ -360,4 +486,70 @@ fn check_completeness(
         }
     }
     diagnostics.errors() == before
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kind() -> impl Strategy<Value = Processing> {
+        prop_oneof![
+            1 => Just(Processing::Push),
+            1 => Just(Processing::Pull),
+            4 => Just(Processing::Agnostic),
+        ]
+    }
+
+    proptest! {
+        /// The order of messages is that of Click, which looks at all connections in rounds.
+        #[test]
+        fn kinds_spread_as_in_rounds(
+            kinds in proptest::collection::vec((kind(), kind()), 1..12),
+            pairs in proptest::collection::vec((any::<u8>(), any::<u8>()), 0..24),
+        ) {
+            let (mut inputs, mut outputs): (Vec<_>, Vec<_>) = kinds
+                .iter()
+                .map(|(a, b)| (alloc::vec![*a], alloc::vec![*b]))
+                .unzip();
+            let pick = |n: u8| (usize::from(n) % kinds.len(), 0);
+            let ends = || pairs.iter().map(|(from, to)| Ends {
+                from: pick(*from),
+                to: pick(*to),
+                through: false,
+                done: false,
+            });
+            let mut spread = Spread {
+                inputs: inputs.clone(),
+                outputs: outputs.clone(),
+                ends: ends().collect(),
+            };
+            let mut said = Vec::new();
+            spread.run(|end, from, to| said.push((end.from, end.to, from, to)));
+
+            let mut expected = Vec::new();
+            let mut changed = true;
+            while core::mem::take(&mut changed) {
+                for end in ends() {
+                    let (from, to) = (&mut outputs[end.from.0][0], &mut inputs[end.to.0][0]);
+                    if *from == *to {
+                        continue;
+                    }
+                    let mixed = (end.from, end.to, *from, *to);
+                    if *from == Processing::Agnostic {
+                        (*from, changed) = (*to, true);
+                    } else if *to == Processing::Agnostic {
+                        (*to, changed) = (*from, true);
+                    } else if !expected.contains(&mixed) {
+                        expected.push(mixed);
+                    }
+                }
+            }
+            let mut seen = Vec::new();
+            said.retain(|mixed| !seen.contains(mixed) && { seen.push(*mixed); true });
+            prop_assert_eq!(said, expected);
+            prop_assert_eq!((spread.inputs, spread.outputs), (inputs, outputs));
+        }
+    }
 }
