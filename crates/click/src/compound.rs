@@ -3,11 +3,11 @@
 
 use crate::classes::ClassId;
 use crate::{Context, Diagnostics, Location};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use hashbrown::HashMap;
 
 /// Index of the inputs in pairs of inputs and outputs.
 pub(crate) const INPUT: usize = 0;
@@ -66,10 +66,10 @@ pub(crate) struct Compound {
     pub(crate) ports: [u32; 2],
     /// The class to consider when this compound doesn't fit a use.
     pub(crate) next: Option<ClassId>,
-    index: BTreeMap<String, usize>,
+    index: HashMap<String, usize>,
     /// Runs of taken numbers by name prefix, so that finding a free one does
     /// not try each taken one every time.
-    taken: BTreeMap<String, (u64, u64)>,
+    taken: HashMap<String, (u64, u64)>,
 }
 
 impl Compound {
@@ -84,8 +84,8 @@ impl Compound {
             links: Vec::new(),
             ports: [0, 0],
             next: None,
-            index: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            index: HashMap::new(),
+            taken: HashMap::new(),
         }
     }
 
@@ -147,8 +147,7 @@ impl Compound {
     /// Gives an anonymous element its final name: the one it has, or with the
     /// next number that is free. The ends of a group follow suit.
     pub(crate) fn settle_name(&mut self, node: usize) {
-        let provisional = self.nodes[node].name.clone();
-        let Some(name) = provisional.strip_prefix(';') else {
+        let Some(name) = self.nodes[node].name.strip_prefix(';') else {
             return;
         };
         let mut name = name.to_string();
@@ -156,10 +155,14 @@ impl Compound {
             name = self.free_name(&name);
         }
         for (side, end) in SIDES.iter().zip(node + 1..) {
-            let is_end = |inner: &&mut Node| inner.name == format!("{provisional}/{side}");
-            if let Some(inner) = self.nodes.get_mut(end).filter(is_end) {
-                inner.name = format!("{name}/{side}");
-                self.index.entry(inner.name.clone()).or_insert(end);
+            let own = &self.nodes[node].name;
+            let behind =
+                |inner: &Node| Some(inner.name.strip_prefix(own.as_str())? == format!("/{side}"));
+            if self.nodes.get(end).and_then(behind) == Some(true) {
+                self.nodes[end].name = format!("{name}/{side}");
+                self.index
+                    .entry(self.nodes[end].name.clone())
+                    .or_insert(end);
             }
         }
         self.index.insert(name.clone(), node);
