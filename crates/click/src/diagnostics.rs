@@ -34,7 +34,8 @@ pub enum Quotes {
 }
 
 impl Quotes {
-    fn apply(self, text: &str) -> Cow<'_, str> {
+    /// `text`, which has curly quotes, as it is printed.
+    pub fn apply(self, text: &str) -> Cow<'_, str> {
         if self == Quotes::Curly || !text.contains(['‘', '’']) {
             Cow::Borrowed(text)
         } else {

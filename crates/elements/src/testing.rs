@@ -8,7 +8,7 @@ use core::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use click::{Diagnostics, Limits, Options};
+use click::{Diagnostics, Limits, Options, Quotes};
 
 pub(crate) use crate::prelude::*;
 #[cfg(all(test, feature = "host"))]
@@ -44,6 +44,10 @@ impl Embedding for Simulation {
 
     fn chatter(&mut self, line: &str) {
         self.lines.lock().unwrap().push(line.to_string());
+    }
+
+    fn quotes(&self) -> Quotes {
+        Quotes::Curly
     }
 
     fn print(&mut self, text: &[u8]) {

@@ -4,6 +4,8 @@ use core::sync::atomic::AtomicU32;
 
 use packet::Pool;
 
+use click::Quotes;
+
 use crate::args::NameDatabase;
 use crate::handler::{HandlerError, HandlerList};
 use crate::prelude::*;
@@ -34,6 +36,11 @@ pub trait Embedding: Send {
 
     /// Prints a line for the user: Click's `click_chatter`.
     fn chatter(&mut self, line: &str);
+
+    /// The quotation marks that messages have where [`chatter`](Self::chatter) prints them.
+    fn quotes(&self) -> Quotes {
+        Quotes::Ascii
+    }
 
     /// Writes text to standard output as it stands. Where there is none, it goes where
     /// [`chatter`](Self::chatter) goes, without a line end at its end.

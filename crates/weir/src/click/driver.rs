@@ -144,6 +144,10 @@ impl Embedding for ClickEmbedding {
         host::chatter(line);
     }
 
+    fn quotes(&self) -> click::Quotes {
+        host::quotes()
+    }
+
     fn seed(&mut self) -> u64 {
         host::seed()
     }

@@ -6,7 +6,7 @@ use click::Diagnostics;
 use router::args::{Context, Elements};
 use router::{ElementId, HandlerFlags, Router};
 
-use crate::host::chatter;
+use crate::host::chatter_all;
 
 /// Reads the handlers and prints what they say: with headings if there are several. Returns
 /// whether all went well.
@@ -37,7 +37,7 @@ pub fn print(router: &mut Router, handlers: &[String]) -> io::Result<bool> {
 pub fn complain(text: &str) {
     let mut diagnostics = Diagnostics::new();
     diagnostics.error_here(text);
-    chatter(&diagnostics.to_string());
+    chatter_all(&diagnostics);
 }
 
 /// The elements that `pattern` stands for: a name, a pattern of names, or a class. The second

@@ -9,7 +9,9 @@ pub use clock::{Clock, Warp};
 pub use events::{Events, Woken};
 pub use names::Machine;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+
+use click::{Diagnostics, Quotes};
 
 /// Prints a line where Click's `click_chatter` does: on standard error, at once.
 pub fn chatter(line: &str) {
@@ -29,10 +31,25 @@ pub fn seed() -> u64 {
     }
 }
 
+/// The quotation marks of messages on standard error: curly ones on a terminal whose language has
+/// them, as Click decides it.
+pub fn quotes() -> Quotes {
+    let has_them = |language: String| {
+        ["UTF-8", "UTF8", "utf8"]
+            .iter()
+            .any(|s| language.contains(s))
+    };
+    if std::io::stderr().is_terminal() && std::env::var("LANG").is_ok_and(has_them) {
+        Quotes::Curly
+    } else {
+        Quotes::Ascii
+    }
+}
+
 /// Prints diagnostics on standard error, as Click does.
-pub fn chatter_all(diagnostics: &click::Diagnostics) {
+pub fn chatter_all(diagnostics: &Diagnostics) {
     if !diagnostics.is_empty() {
-        chatter(&diagnostics.to_string());
+        chatter(&quotes().apply(&format!("{diagnostics:#}")));
     }
 }
 

@@ -18,6 +18,7 @@ use super::links::Link;
 use super::name::{Claim, NameError};
 use super::plan::{InstanceError, Plan};
 use super::serve::Server;
+use crate::host::chatter_all;
 
 /// Boots one guest in the foreground; Ctrl-C ends it.
 #[derive(Debug, Args)]
@@ -286,7 +287,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     if diagnostics.errors() > 0 {
         return Err(RunError::Config(diagnostics.to_string().trim_end().into()));
     }
-    eprint!("{diagnostics}");
+    chatter_all(&diagnostics);
     let signals = signals().map_err(RunError::Signals)?;
     let claim = Claim::new(&name)?;
     let voice = Voice {

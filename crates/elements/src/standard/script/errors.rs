@@ -38,11 +38,11 @@ impl Errors {
             Errors::Initialization => cx.message(text),
             Errors::Watcher { heading, indent } => {
                 if let Some(heading) = heading.take() {
-                    cx.chatter(heading);
+                    cx.report(&heading);
                 }
                 let indent = if *indent { "  " } else { "" };
                 for line in text.lines() {
-                    cx.chatter(format_args!("{indent}{line}"));
+                    cx.report(&format!("{indent}{line}"));
                 }
             }
         }

@@ -17,6 +17,12 @@ impl Cx<'_> {
         self.chatter_on(DEFAULT_CHANNEL, line);
     }
 
+    /// Prints a line of a message, whose quotation marks are curly.
+    pub fn report(&mut self, line: &str) {
+        let quotes = self.engine.runtime.embedding.quotes();
+        self.chatter(quotes.apply(line));
+    }
+
     /// As [`chatter`](Self::chatter), on a channel: only its listeners get it.
     pub fn chatter_on(&mut self, channel: &str, line: impl Display) {
         let line = line.to_string();
