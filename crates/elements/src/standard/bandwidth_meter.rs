@@ -32,17 +32,7 @@ pub struct BandwidthMeter {
 
 impl Element for BandwidthMeter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let parse = |n, text: &str| {
-            let (Bandwidth(rate), has_unit) = args.context().parse_with(BandwidthArg, text).ok()?;
-            if !has_unit {
-                args.warning(format_args!(
-                    "no units for bandwidth argument {n}, assuming Bps"
-                ));
-            }
-            Some(rate)
-        };
-        let usage = "BandwidthMeter(bandwidth, ...)";
-        self.metered.configured(cx, args, &self.rates, usage, parse)
+        self.metered.configured(cx, args, &self.rates)
     }
 
     #[inline]

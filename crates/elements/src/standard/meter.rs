@@ -9,7 +9,7 @@ use crate::prelude::*;
 ///
 /// # Example
 /// ```click
-/// m :: Meter(10000);
+/// m :: Meter(10000Bps);
 /// RatedSource(RATE 20000, LIMIT 1000, STOP true) -> m;
 /// m[0] -> Discard;
 /// m[1] -> Print(much) -> Discard;
@@ -24,8 +24,9 @@ use crate::prelude::*;
     "below the second, and so on"
 )]
 pub struct Meter {
-    /// Packets a second, each more than the one before.
-    #[arg(rest, name = "RATE", kind = "integer, one or more times")]
+    /// Packets a second, each more than the one before. As in Click, they are written as bandwidths,
+    /// and a number without a unit is a warning: `10000Bps` is 10000 packets a second.
+    #[arg(rest, name = "RATE", kind = "bandwidth, one or more times")]
     rates: Vec<String>,
     #[flatten]
     metered: Metered,
@@ -33,9 +34,7 @@ pub struct Meter {
 
 impl Element for Meter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let parse = |_, text: &str| args.context().parse(text).ok();
-        self.metered
-            .configured(cx, args, &self.rates, "Meter(rate, ...)", parse)
+        self.metered.configured(cx, args, &self.rates)
     }
 
     #[inline]
@@ -95,9 +94,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn rates_without_units_are_warned_of() {
+        let mut rig = Rig::new(&format!("Idle -> m :: Meter(1kBps, 64000); {THREE}"));
+        assert_eq!(rig.read("m.meters"), "1000 64000");
+        assert_eq!(
+            rig.printed(),
+            [
+                "config:1: While configuring 'm :: Meter':",
+                "  warning: no units for bandwidth argument 2, assuming Bps"
+            ]
+        );
+    }
+
+    #[test]
     fn wrong_rates_are_refused() {
         for (meter, message) in [
-            ("Meter", "too few arguments to Meter(rate, ...)"),
+            (
+                "Meter",
+                "too few arguments to BandwidthMeter(bandwidth, ...)",
+            ),
             ("Meter(1, x)", "argument 2 syntax error"),
             ("Meter(1, 1)", "rate 2 must be > rate 1"),
             (

@@ -30,25 +30,29 @@ impl Metered {
 }
 
 impl Metered {
-    /// Takes the arguments `texts`, which `parse` understands; `usage` shows how they are written.
+    /// Takes the arguments `texts`.
     pub fn configured(
         &mut self,
         cx: &Cx<'_>,
         args: &Args<'_>,
         texts: &[String],
-        usage: &str,
-        parse: impl Fn(usize, &str) -> Option<u64>,
     ) -> Result<(), Failed> {
         if texts.is_empty() {
-            return Err(args.fail(format_args!("too few arguments to {usage}")));
+            return Err(args.fail("too few arguments to BandwidthMeter(bandwidth, ...)"));
         }
         let mut rates: Vec<u64> = Vec::new();
         for (n, text) in (1..).zip(texts) {
-            let Some(rate) = parse(n, text) else {
+            let Ok((Bandwidth(rate), has_unit)) = args.context().parse_with(BandwidthArg, text)
+            else {
                 return Err(args.fail(format_args!("argument {n} syntax error")));
             };
             if rates.last().is_some_and(|last| rate <= *last) {
                 return Err(args.fail(format_args!("rate {n} must be > rate {}", n - 1)));
+            }
+            if !has_unit {
+                args.warning(format_args!(
+                    "no units for bandwidth argument {n}, assuming Bps"
+                ));
             }
             rates.push(rate);
         }
