@@ -227,6 +227,7 @@ impl Router {
                 } else {
                     click::Location::new(" ", 0)
                 };
+                let mut report = report.within(Context::prefix(message.part));
                 report.report(severity, &location, message.text);
             }
         }

@@ -74,9 +74,10 @@ impl RED {
     }
 
     /// Takes arguments that handlers changed.
-    fn apply(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+    fn apply(&mut self, _cx: &mut Cx<'_>) -> Result<(), HandlerError> {
         let parameters = self.parameters();
-        parameters.check()?;
+        let wrong = |error| HandlerError::failed(FailureKind::Failed, error);
+        parameters.check().map_err(wrong)?;
         self.red.set(parameters);
         Ok(())
     }

@@ -122,7 +122,10 @@ impl Red {
             stability: self.stability,
             ..parameters
         };
-        parameters.check().map_err(|error| args.fail(error))?;
+        if let Err(error) = parameters.check() {
+            args.error(error);
+        }
+        args.finish()?;
         self.seen.queues.configured(args, queues)?;
         self.set(parameters);
         Ok(())

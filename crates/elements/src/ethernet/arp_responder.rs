@@ -155,8 +155,9 @@ impl ARPResponder {
 
     /// Adds an entry, in the notation of the arguments.
     #[write]
-    fn add(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
-        for entry in parse(value, &cx.names())? {
+    fn add(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        let wrong = |error| HandlerError::failed(FailureKind::Failed, error);
+        for entry in parse(value, &cx.names()).map_err(wrong)? {
             insert(&mut self.entries, entry);
         }
         Ok(())

@@ -44,15 +44,14 @@ pub fn take_compiled(
         Ok(compiled) => (Ok(compiled.program), compiled.warnings),
         Err(errors) => (Err(Failed), errors),
     };
-    for mut line in said.0 {
-        match line.severity {
-            Severity::Error => args.error(&line),
-            Severity::Warning if warn => {
-                // The severity is added where the line is shown.
-                line.severity = Severity::Error;
-                args.warning(&line);
+    for line in said.0 {
+        match (line.severity, line.pattern) {
+            (Severity::Error, _) => args.error(&line),
+            (Severity::Warning, _) if !warn => {}
+            (Severity::Warning, Some(pattern)) => {
+                args.warning_in(format_args!("pattern {pattern}"), line.text);
             }
-            Severity::Warning => {}
+            (Severity::Warning, None) => args.warning(line.text),
         }
     }
     program

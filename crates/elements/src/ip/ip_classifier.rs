@@ -114,7 +114,8 @@ impl DynamicHandlers for IPClassifier {
         let mut patterns = self.patterns.clone();
         patterns[number] = value.to_string();
         let compiled = ip_classifier(&unquoted(&patterns), &RouterNames(cx.names()));
-        let compiled = compiled.map_err(|errors| errors.to_string())?;
+        let compiled = compiled
+            .map_err(|errors| HandlerError::failed(FailureKind::Failed, errors.to_string()))?;
         self.program = Some(compiled.program);
         cx.set_config(click::config::join_args(&patterns));
         self.patterns = patterns;
@@ -186,7 +187,8 @@ mod tests {
         push(&mut rig);
         assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 1));
         let error = rig.try_write("c.pattern1", "port").unwrap_err();
-        assert_eq!(error, "pattern 1: 'port': value missing".into());
+        let text = "pattern 1: 'port': value missing";
+        assert_eq!(error, HandlerError::failed(FailureKind::Failed, text));
         assert_eq!(rig.read("c.pattern1"), "tcp");
         assert!(rig.try_read("c.pattern2").is_err());
     }

@@ -128,6 +128,22 @@ mod tests {
     }
 
     #[test]
+    fn warnings_say_first_which_pattern() {
+        let mut rig = rig("allow ip tos < 300, 1 all");
+        assert_eq!(
+            rig.printed()[1..],
+            ["  pattern 0: warning: relation '< 300' is always true (range 0-255)"]
+        );
+        let text = "allow ip tos < 400, 1 all";
+        rig.write("f.config", text);
+        assert!(
+            rig.printed()
+                .concat()
+                .ends_with("  pattern 0: warning: relation '< 400' is always true (range 0-255)")
+        );
+    }
+
+    #[test]
     fn packets_without_a_network_header_match_no_test() {
         let mut rig = rig("allow tcp, 1 all");
         rig.push("i", &packets()[0]);

@@ -62,6 +62,14 @@ fn route(text: &str, context: &Context<'_>) -> Option<(Ipv6Prefix, Hop)> {
     Some((prefix, Hop { gateway, port }))
 }
 
+/// What `$?` becomes after a text that is no route is that of an invalid value, as in Click.
+fn invalid(error: HandlerError) -> HandlerError {
+    match error {
+        HandlerError::Failed(failure) => failure.text.into(),
+        error => error,
+    }
+}
+
 #[handlers]
 impl LookupIP6Route {
     /// A line for each route: prefix, gateway, output.
@@ -108,7 +116,8 @@ impl LookupIP6Route {
                 read
             };
             read.mandatory_positional("PORT", &mut port).complete()
-        })?;
+        })
+        .map_err(invalid)?;
         let port = usize::try_from(port)
             .ok()
             .filter(|port| *port < cx.outputs());
@@ -128,7 +137,8 @@ impl LookupIP6Route {
             args.read()
                 .mandatory_positional_with("PREFIX", parser, &mut prefix)
                 .complete()
-        })?;
+        })
+        .map_err(invalid)?;
         if let Some(prefix) = prefix {
             self.table.remove(prefix);
         }

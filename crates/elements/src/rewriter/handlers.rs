@@ -41,13 +41,21 @@ impl Base {
     }
 
     /// The limit.
-    #[write(error = "CAPACITY: expected integer")]
-    fn set_capacity(&mut self, cx: &mut Cx<'_>, capacity: i32) {
+    #[write]
+    fn set_capacity(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        let mut capacity = 0;
+        router::parse_words(cx, value, |args| {
+            let read = args.read();
+            read.mandatory_positional("CAPACITY", &mut capacity)
+                .complete()
+        })?;
+        let capacity: i32 = capacity;
         let now = cx.steady().0;
         self.with_set(cx, |set, _| {
             set.set_capacity(capacity.max(0));
             set.reap(now);
         });
+        Ok(())
     }
 
     /// Ends all mappings.

@@ -97,11 +97,26 @@ pub enum Severity {
 pub struct Message {
     /// How much it matters.
     pub severity: Severity,
+    /// What of the arguments it is about, with a colon behind: shown before the severity.
+    pub part: String,
     /// The line, without severity or place.
     pub text: String,
     /// Whether the line is to repeat the element's place, which the heading above names too. A line
     /// about a part of an argument does not, in Click.
     pub placed: bool,
+    /// Whether it ended the configuration at once.
+    pub ends: bool,
+}
+
+/// As it is shown.
+impl Display for Message {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mark = match self.severity {
+            Severity::Warning => "warning: ",
+            Severity::Error | Severity::Info => "",
+        };
+        write!(f, "{}{mark}{}", self.part, self.text)
+    }
 }
 
 /// The arguments of one element, and all that is needed to make sense of them.
@@ -232,8 +247,10 @@ impl<'n> Args<'n> {
     pub fn message(&self, severity: Severity, text: impl Display) {
         self.messages.borrow_mut().push(Message {
             severity,
+            part: String::new(),
             text: text.to_string(),
             placed: true,
+            ends: false,
         });
     }
 
@@ -241,8 +258,21 @@ impl<'n> Args<'n> {
     pub fn error_in(&self, part: impl Display, text: impl Display) {
         self.messages.borrow_mut().push(Message {
             severity: Severity::Error,
-            text: format!("{part}: {text}"),
+            part: format!("{part}: "),
+            text: text.to_string(),
             placed: false,
+            ends: false,
+        });
+    }
+
+    /// Adds a warning about the part `part` of an argument: `pattern 0`.
+    pub fn warning_in(&self, part: impl Display, text: impl Display) {
+        self.messages.borrow_mut().push(Message {
+            severity: Severity::Warning,
+            part: format!("{part}: "),
+            text: text.to_string(),
+            placed: true,
+            ends: false,
         });
     }
 
@@ -254,6 +284,9 @@ impl<'n> Args<'n> {
     /// Adds an error, for `return Err(args.fail("…"))`.
     pub fn fail(&self, text: impl Display) -> Failed {
         self.error(text);
+        if let Some(message) = self.messages.borrow_mut().last_mut() {
+            message.ends = true;
+        }
         Failed
     }
 

@@ -21,14 +21,18 @@ impl Engine {
         let errors: Vec<_> = messages
             .iter()
             .filter(|m| m.severity == Severity::Error)
-            .map(|m| m.text.as_str())
+            .map(Message::to_string)
             .collect();
         if !errors.is_empty() {
             if stored {
                 let former = self.config(id).to_string();
                 self.with_change(id, |engine| engine.configure(id, &former));
             }
-            return Err(HandlerError::failed(FailureKind::Failed, errors.join("\n")));
+            let kind = match messages.iter().any(|m| m.ends) {
+                true => FailureKind::Invalid,
+                false => FailureKind::Failed,
+            };
+            return Err(HandlerError::failed(kind, errors.join("\n")));
         }
         self.elements.set_config(id, config.to_string());
         self.warn(id, &messages);
@@ -48,7 +52,7 @@ impl Engine {
         let (name, class) = (self.name(id), self.graph.info(id).class.name);
         let mut text = format!("While configuring '{name} :: {class}':");
         for warning in warnings {
-            let _ = write!(text, "\n  warning: {}", warning.text);
+            let _ = write!(text, "\n  {warning}");
         }
         self.chatter(&text);
     }
