@@ -49,6 +49,7 @@ impl Embedding for GuestEmbedding {
     }
 
     fn chatter(&mut self, line: &str) {
+        let line = line.strip_suffix('\n').unwrap_or(line);
         let _ = writeln!(self.cpu.platform().console(), "{line}");
     }
 

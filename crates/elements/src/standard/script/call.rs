@@ -42,7 +42,12 @@ impl ScriptMachine {
     pub fn show(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
         if let Some((call, value)) = self.call_read(cx, text, unquote, errors) {
             let name = call.full_name(cx);
-            cx.chatter(format_args!("{name}:\n{value}"));
+            // A blank line follows a value that ends its last line, and one that is empty.
+            let end = match value.is_empty() || value.ends_with('\n') {
+                true => "\n",
+                false => "",
+            };
+            cx.chatter(format_args!("{name}:\n{value}{end}"));
         }
     }
 

@@ -43,6 +43,41 @@ fn variables_and_handlers_are_put_in() {
     }
 }
 
+/// The numbers are those that Click's handlers return.
+#[test]
+fn a_failed_write_leaves_its_number() {
+    let elements = "Idle -> cl :: Classifier(-, -); cl[0] -> d :: Discard; cl[1] -> d;
+        Idle -> ip :: IPClassifier(tcp, -); ip[0] -> d; ip[1] -> d;
+        Idle -> r6 :: LookupIP6Route(3ffe::/16 0) -> d;
+        Idle -> ar :: ARPResponder(1.0.0.1 1:1:1:1:1:1) -> d;
+        Idle -> rw :: IPRewriter(drop) -> d;
+        Idle -> rd :: RED(1, 5, 0.5) -> Queue -> Unqueue -> d;
+        Idle -> rt :: RadixIPLookup(1/8 0) -> d;";
+    for (write, number) in [
+        ("cl.config -", -22),
+        ("cl.config \"-, 5\"", -1),
+        ("ip.config tcp", -22),
+        ("ip.pattern0 foo", -1),
+        ("r6.add x", -22),
+        ("r6.remove x", -22),
+        ("ar.add x", -1),
+        ("rw.capacity x", -1),
+        ("rd.max_p 2", -1),
+        ("rd.config \"5, 1, 0\"", -1),
+        ("rt.add 1/8 0", -17),
+        ("rt.remove 2/8", -2),
+    ] {
+        let script = format!("s :: Script(writeq {write}, print $?); {elements}");
+        let mut rig = Rig::new(&script);
+        rig.run();
+        assert_eq!(
+            rig.printed().last(),
+            Some(&format!("{number}\n")),
+            "{write}"
+        );
+    }
+}
+
 #[test]
 fn printing_adds_line_ends_where_there_are_none() {
     for (script, expected) in [
@@ -55,12 +90,15 @@ fn printing_adds_line_ends_where_there_are_none() {
         ("printn \"a\", printn 5, print", "a|\n5|\n\n"),
         ("print '\"c.count\"'", "\"c.count\"\n"),
         ("read c.count", "c.count:\n0|\n"),
+        ("read c.config", "c.config:\n\n"),
         ("readq length \"\\<0a 09 01>\"", "s.length:\n3|\n"),
         ("read length \"a\"", "s.length:\n3|\n"),
     ] {
         let printed = run(script).replace(['‘', '’'], "'");
         assert_eq!(printed, expected, "{script}");
     }
+    // The value's last line is ended, and an empty one follows.
+    assert!(run("read c.ports").ends_with("\n\n"));
 }
 
 #[test]
