@@ -1,6 +1,6 @@
 //! The flat graph, as the engine uses it: names, classes, ports and edges.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::any::Any;
 
 use click::{FlatGraph, Location};
@@ -36,6 +36,9 @@ pub struct Graph {
     /// The flat graph as it was elaborated.
     pub flat: FlatGraph,
     by_name: BTreeMap<String, usize>,
+    /// Numbers of the connections, in the order of the inputs and of the outputs that they join.
+    by_input: Vec<u32>,
+    by_output: Vec<u32>,
 }
 
 impl Graph {
@@ -45,11 +48,17 @@ impl Graph {
             .enumerate()
             .map(|(i, element)| (element.name.clone(), i))
             .collect();
+        let all = || (0..flat.connections.len() as u32).collect::<Vec<_>>();
+        let (mut by_input, mut by_output) = (all(), all());
+        by_input.sort_by_key(|c| flat.connections[*c as usize].to);
+        by_output.sort_by_key(|c| flat.connections[*c as usize].from);
         Graph {
             elements,
             source,
             flat,
             by_name,
+            by_input,
+            by_output,
         }
     }
 
@@ -75,9 +84,12 @@ impl Graph {
 
     /// The ports at the other end of an element's input.
     pub fn upstream(&self, id: ElementId, port: usize) -> impl Iterator<Item = (ElementId, usize)> {
-        let connections = self.flat.connections.iter();
+        let input = (id.index(), port);
+        let connection = |c: &u32| &self.flat.connections[*c as usize];
+        let start = (self.by_input).partition_point(|c| connection(c).to < input);
+        let connections = self.by_input[start..].iter().map(connection);
         connections
-            .filter(move |c| c.to == (id.index(), port))
+            .take_while(move |c| c.to == input)
             .map(|c| (ElementId(c.from.0 as u32), c.from.1))
     }
 
@@ -87,9 +99,12 @@ impl Graph {
         id: ElementId,
         port: usize,
     ) -> impl Iterator<Item = (ElementId, usize)> {
-        let connections = self.flat.connections.iter();
+        let output = (id.index(), port);
+        let connection = |c: &u32| &self.flat.connections[*c as usize];
+        let start = (self.by_output).partition_point(|c| connection(c).from < output);
+        let connections = self.by_output[start..].iter().map(connection);
         connections
-            .filter(move |c| c.from == (id.index(), port))
+            .take_while(move |c| c.from == output)
             .map(|c| (ElementId(c.to.0 as u32), c.to.1))
     }
 
@@ -130,6 +145,7 @@ impl Graph {
         };
         let mut found = Vec::new();
         let mut reached = step(id, port);
+        let mut known: BTreeSet<(ElementId, usize)> = reached.iter().copied().collect();
         let mut next = 0;
         while let Some(&(id, port)) = reached.get(next) {
             next += 1;
@@ -148,7 +164,7 @@ impl Graph {
             let flows = flow(info.class.flow, port, others.len(), upstream);
             for (other, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
                 for port in step(id, other) {
-                    if !reached.contains(&port) {
+                    if known.insert(port) {
                         reached.push(port);
                     }
                 }

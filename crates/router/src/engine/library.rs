@@ -11,19 +11,35 @@ use crate::prelude::*;
 #[derive(Clone)]
 pub struct Library {
     tables: Vec<&'static [ClassEntry]>,
+    /// By a name's first letter the lengths that names of classes have, a bit each: most names of
+    /// elements are told from those of classes by this.
+    lengths: [u64; 128],
+}
+
+/// A name's place in [`Library::lengths`], and its bit there.
+fn length(name: &str) -> (usize, u64) {
+    let first = name.bytes().next().unwrap_or(0);
+    (usize::from(first % 128), 1 << name.len().min(63))
 }
 
 impl Library {
     /// The classes of `table`.
     pub fn new(table: &'static [ClassEntry]) -> Library {
-        Library {
-            tables: alloc::vec![table],
-        }
+        let mut library = Library {
+            tables: Vec::new(),
+            lengths: [0; 128],
+        };
+        library.add(table);
+        library
     }
 
     /// Adds classes; where a name is known already, the new class goes first.
     pub fn add(&mut self, table: &'static [ClassEntry]) {
         self.tables.push(table);
+        for name in table.iter().flat_map(ClassEntry::names) {
+            let (first, bit) = length(name);
+            self.lengths[first] |= bit;
+        }
     }
 
     /// All classes.
@@ -33,6 +49,10 @@ impl Library {
 
     /// The class called `name`.
     pub fn find(&self, name: &str) -> Option<&'static ClassEntry> {
+        let (first, bit) = length(name);
+        if self.lengths[first] & bit == 0 {
+            return None;
+        }
         self.iter()
             .find(|class| class.name == name || class.aliases.contains(&name))
     }
@@ -41,8 +61,8 @@ impl Library {
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let limit = name.len().div_ceil(3);
         self.iter()
-            .flat_map(|class| core::iter::once(&class.name).chain(class.aliases))
-            .map(|known| (distance(name, known), *known))
+            .flat_map(ClassEntry::names)
+            .map(|known| (distance(name, known), known))
             .min()
             .filter(|(distance, _)| *distance <= limit)
             .map(|(_, name)| name)

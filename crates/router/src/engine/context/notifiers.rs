@@ -1,5 +1,7 @@
 //! Notifiers, as an element sees them: its own signals, and the search for others'.
 
+use alloc::collections::BTreeSet;
+
 use super::Cx;
 use crate::engine::ports::flow;
 use crate::prelude::*;
@@ -107,13 +109,12 @@ impl Cx<'_> {
             }
         };
         let (mut parts, mut always, mut deeper) = (Vec::new(), false, false);
-        let mut seen: Vec<(ElementId, usize)> = Vec::new();
+        let mut seen: BTreeSet<(ElementId, usize)> = BTreeSet::new();
         let mut pending = step(self.id, port);
         while let Some(next) = pending.pop() {
-            if seen.contains(&next) {
+            if !seen.insert(next) {
                 continue;
             }
-            seen.push(next);
             let (id, at) = next;
             let signals = &self.engine.scheduler.signals;
             let part = signals.of(id, notice);

@@ -243,6 +243,11 @@ pub struct ClassEntry {
 }
 
 impl ClassEntry {
+    /// The class's names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        core::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
     /// The entry of class `C`.
     pub const fn of<C: Class>() -> ClassEntry {
         ClassEntry {
