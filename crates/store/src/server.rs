@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::io::Interest;
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
@@ -148,21 +148,18 @@ impl Client {
 
     /// Waits until there is something to do, and does it; `None` if the connection is over.
     async fn turn(&mut self) -> Option<()> {
-        let full = self.unsent.len() >= UNSENT_MAX;
-        let interest = match (full, self.unsent.is_empty()) {
-            (false, true) => Interest::READABLE,
-            (false, false) => Interest::READABLE | Interest::WRITABLE,
-            (true, _) => Interest::WRITABLE,
-        };
+        let mut bytes = [0; 8192];
+        let (mut reader, writer) = self.stream.split();
         tokio::select! {
-            ready = self.stream.ready(interest) => {
-                let ready = ready.ok()?;
-                if ready.is_writable() {
-                    self.send()?;
+            read = reader.read(&mut bytes), if self.unsent.len() < UNSENT_MAX => {
+                match read.ok()? {
+                    0 => return None,
+                    count => self.received.extend_from_slice(bytes.get(..count)?),
                 }
-                if ready.is_readable() && !full {
-                    self.receive()?;
-                }
+            }
+            ready = writer.writable(), if !self.unsent.is_empty() => {
+                ready.ok()?;
+                self.send()?;
             }
             () = self.told.notified() => {}
         }
@@ -177,18 +174,6 @@ impl Client {
         self.send()
     }
 
-    fn receive(&mut self) -> Option<()> {
-        let mut bytes = [0; 8192];
-        match self.stream.try_read(&mut bytes) {
-            Ok(0) => None,
-            Ok(count) => {
-                self.received.extend_from_slice(bytes.get(..count)?);
-                Some(())
-            }
-            Err(error) => waits(&error),
-        }
-    }
-
     fn send(&mut self) -> Option<()> {
         if self.unsent.is_empty() {
             return Some(());
@@ -198,7 +183,7 @@ impl Client {
                 self.unsent.drain(..count);
                 Some(())
             }
-            Err(error) => waits(&error),
+            Err(error) => (error.kind() == io::ErrorKind::WouldBlock).then_some(()),
         }
     }
 
@@ -260,13 +245,4 @@ impl Drop for Client {
         inner.listeners.remove(&self.id);
         inner.store.disconnect(self.id);
     }
-}
-
-/// Whether a connection lives on after an error.
-fn waits(error: &io::Error) -> Option<()> {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
-    .then_some(())
 }
