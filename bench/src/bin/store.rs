@@ -4,8 +4,9 @@
 //! `WEIR` names the `weir` program, `XENSTORED` the other server, which runs without Xen; without it
 //! the store is measured alone. Both run at the same time, each with its own socket, and are
 //! measured alternately, `ROUNDS` times (7). Each store holds `DOMAINS` (1, 100, 10000) domains of
-//! 17 nodes. A client sends its requests in bursts of 16: with one at a time, the switch from one
-//! process to the other costs more than either server.
+//! 17 nodes. A client sends its requests in bursts of 16, but those of a transaction as they depend
+//! on each other. Client and servers run on processor 0: between two processors that sleep and wake
+//! each other, most of the time is the kernel's.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -15,6 +16,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use bench::{machine, median, results, save};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use store::wire::{Header, Kind, append};
 
@@ -276,6 +278,9 @@ fn ratios(figures: &[Figure]) -> Vec<Ratio> {
 }
 
 fn bench() -> Result<(), String> {
+    let mut first = CpuSet::new();
+    first.set(0);
+    sched_setaffinity(None, &first).map_err(|error| format!("processor 0: {error}"))?;
     let weir = std::env::var_os("WEIR").unwrap_or_else(|| OsString::from("target/release/weir"));
     let other = std::env::var_os("XENSTORED");
     let rounds = std::env::var("ROUNDS").ok().and_then(|r| r.parse().ok());
