@@ -1,4 +1,7 @@
 //! IPReassembler and IPFragmenter.
+//!
+//! Which packets an IPReassembler gives up, and what their headers say, is left out: both differ on
+//! purpose.
 
 use super::print_outputs;
 use crate::case::Case;
@@ -20,18 +23,20 @@ pub fn make(random: &mut Random, size: usize) -> Case {
     let fragmenter = fragmenter(random);
     let element = match random.below(3) {
         0 => format!("f :: {fragmenter};"),
-        1 => format!(
-            "f :: IPReassembler{};",
-            random.one("||(HIMEM 2000)|(HIMEM 0)")
-        ),
-        _ => format!("a :: IPReassembler; a -> f :: {fragmenter}; a[1] -> Print(a, -1) -> d;"),
+        1 => "f :: IPReassembler;".to_string(),
+        _ => format!("a :: IPReassembler; a -> f :: {fragmenter}; a[1] -> d;"),
     };
     let first = if element.starts_with("a") { "a" } else { "f" };
     case.config.push(element);
     case.config.push(format!(
         "FromDump(packets.pcap, STOP true) -> CheckIPHeader -> {first};"
     ));
-    case.config.extend(print_outputs("f", 2));
+    if case.config[0].starts_with("f :: IPReassembler") {
+        case.config.extend(print_outputs("f", 1));
+        case.config.push("f[1] -> d;".to_string());
+    } else {
+        case.config.extend(print_outputs("f", 2));
+    }
     let count = pieces.len();
     case.packets = packets::stamped(random, count, |_| pieces.next().expect("there are as many"));
     for handler in ["dropped", "fragments"].iter().filter(|_| first == "f") {

@@ -1,7 +1,7 @@
 //! Elements that read and write headers, one after the other.
 //!
-//! Two things are left out, since Click reads memory that it never wrote: UDPIPEncap without
-//! CHECKSUM, and the bytes that Resize uncovers. AnonymizeIPAddr and the Force elements pick at
+//! Some things are left out, since Click reads memory that it never wrote: UDPIPEncap without
+//! CHECKSUM, and the bytes that Resize and Unstrip uncover. AnonymizeIPAddr and the Force elements pick at
 //! random.
 
 use super::noise;
@@ -10,7 +10,7 @@ use crate::packets;
 use crate::random::Random;
 
 /// Elements for any packet. `#` stands for a small number, `@` for an address.
-const ANY: &str = "Strip(#)|Unstrip(#)|StoreData(#, \\<00ff>)|\
+const ANY: &str = "Strip(#)|StoreData(#, \\<00ff>)|\
     Paint(#)|Paint(300)|Paint(#, ANNO #)|CheckPaint(#)|PaintTee(#)|SetAnnoByte(#, #)|\
     Truncate(#0)|Truncate(20, NULL)|Truncate(#0, EXTRA_ANNO true)|Pad(#0)|Pad(60)|\
     CheckLength(#0)|CheckLength(40, EXTRA_LENGTH true)|MoveData(#, #, #)|\

@@ -46,7 +46,6 @@ crate::elements! {
     drr_sched: DRRSched;
     duplicate: Duplicate;
     front_drop_queue: FrontDropQueue;
-    full_note_queue: FullNoteQueue;
     handler_aggregate: HandlerAggregate;
     hash_switch: HashSwitch;
     hub: Hub;

@@ -21,6 +21,7 @@ use crate::prelude::*;
     live,
     take_over,
     provides(Storage, TestedQueue),
+    alias("FullNoteQueue"),
     is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue")
 )]
 #[outputs("packets stored", "packets for which there was no room")]
