@@ -133,6 +133,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_pushed_on_the_way_goes_first() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> Queue -> t :: PullTee -> u :: Unqueue
+                -> Script(TYPE PACKET, print \"pulled\", return 0) -> Discard;
+                t[1] -> Script(TYPE PACKET, print $(u.count), return 0) -> Discard;";
+            let mut rig = Rig::with_batch(config, batch);
+            rig.push("i", &[1]);
+            rig.run();
+            assert_eq!(rig.printed(), ["0\n", "pulled\n"]);
+        }
+    }
+
+    #[test]
     fn handlers_change_the_arguments() {
         let mut rig =
             Rig::new("i :: Inject -> Queue -> u :: Unqueue(-1, ACTIVE false) -> c :: Collect;");

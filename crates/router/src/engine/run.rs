@@ -178,6 +178,8 @@ impl Engine {
             if let Some(Ran::Pull { port, most }) = ran {
                 let mut batch = self.walk.batch();
                 self.pull(id, port, &mut batch, most);
+                // What was pushed on the packets' way goes first.
+                self.run_stack(base);
                 self.walk.pulled = Some(batch);
                 ran = self.with(id, |element, cx| element.run_task(cx, task));
                 if let Some(left) = self.walk.pulled.take() {
