@@ -345,8 +345,9 @@ impl FlowSet {
         self.counted = self.counted.wrapping_add(1);
     }
 
-    /// Sets the aggregate annotation of a flow's packets to the flow's number.
-    #[inline]
+    /// Sets the aggregate annotation of a flow's packets to the flow's number. Out of the way of
+    /// rewriters that are not asked to.
+    #[cold]
     pub fn annotate(&self, flow: u32, packets: &mut [Packet]) {
         if let Some(count) = self.counts.get(flow as usize) {
             for packet in packets {
