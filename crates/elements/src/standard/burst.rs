@@ -8,7 +8,7 @@ pub struct Burst {
     /// Packets left of it; 0 between bursts.
     left: u64,
     /// Packets asked for last.
-    asked: usize,
+    asked: u16,
 }
 
 impl Burst {
@@ -20,7 +20,7 @@ impl Burst {
             0 => size,
             left => left.min(size),
         };
-        self.asked = self.left.min(cx.limit() as u64) as usize;
+        self.asked = self.left.min(cx.limit() as u64) as u16;
         match self.asked {
             0 => Ran::Nothing,
             most => Ran::Pull { port: 0, most },
@@ -31,7 +31,7 @@ impl Burst {
     /// the burst is over.
     #[inline]
     pub fn came(&mut self, packets: usize) -> bool {
-        let all = packets == self.asked;
+        let all = packets == usize::from(self.asked);
         self.left = match all {
             true => self.left.saturating_sub(packets as u64),
             false => 0,

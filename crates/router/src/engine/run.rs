@@ -177,9 +177,11 @@ impl Engine {
             let mut ran = self.with(id, |element, cx| element.run_task(cx, task));
             if let Some(Ran::Pull { port, most }) = ran {
                 let mut batch = self.walk.batch();
-                self.pull(id, port, &mut batch, most);
+                self.pull(id, port.into(), &mut batch, most.into());
                 // What was pushed on the packets' way goes first.
-                self.run_stack(base);
+                if self.walk.height() > base {
+                    self.run_stack(base);
+                }
                 self.walk.pulled = Some(batch);
                 ran = self.with(id, |element, cx| element.run_task(cx, task));
                 if let Some(left) = self.walk.pulled.take() {

@@ -29,9 +29,9 @@ pub enum Ran {
     /// handlers on the packets' way can read and write its own.
     Pull {
         /// The input.
-        port: usize,
+        port: u16,
         /// Most packets.
-        most: usize,
+        most: u16,
     },
 }
 
