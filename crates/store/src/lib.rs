@@ -1,8 +1,8 @@
 //! The control store: a tree of named values that the host and its guests share. It speaks the
 //! Xenstore protocol, so that Xen's own tools and libraries work with it.
 //!
-//! - [`Store`] answers requests, whoever brings them.
-//! - [`server`] brings those of host programs, from a Unix socket.
+//! - [`Store`] answers requests, independent of sockets and rings.
+//! - [`server`] passes it the requests of host programs, from a Unix socket.
 //! - [`client`] asks such a server.
 //! - [`wire`] has the protocol's messages.
 //!

@@ -1,5 +1,5 @@
-//! The server: brings the store's requests from a Unix socket. Who can connect is the host, and may
-//! do everything.
+//! The server: passes requests from a Unix socket to the store. A program that can connect is the
+//! host, and may do everything.
 
 use std::collections::HashMap;
 use std::io;
@@ -61,7 +61,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `store` to whoever connects to `listener`.
+    /// Serves `store` to the clients that connect to `listener`.
     pub fn start(listener: UnixListener, store: Shared) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -343,7 +343,7 @@ impl Store {
         connection
             .watches
             .insert((target.clone(), watch.token.clone()));
-        // Whatever was, the client learns the state of things.
+        // The first event comes at once: the client reads the present state.
         connection.events.add_first(&watch, &target);
         self.woken.push(id);
         self.watches.add(target, watch);
@@ -390,7 +390,7 @@ impl Store {
         }
     }
 
-    /// Tells those who watch of a change that was made.
+    /// Queues the events of a change that was made.
     fn tell(&mut self, change: &Change, done: &Done) {
         let path = change.path();
         match change {
@@ -406,7 +406,7 @@ impl Store {
                 self.send(&watch, path.as_str());
             }
         }
-        // Of a node below the removed one, only those are told who watch it, or nodes below it.
+        // The removal of a node below concerns the watches of that node alone.
         for removed in done.removed.iter().skip(1) {
             let told = self.watches.of(removed.path.as_str()).to_vec();
             for watch in told {

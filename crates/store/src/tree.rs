@@ -91,7 +91,7 @@ impl Tree {
     }
 
     /// Makes the nodes on the way to `path` that are missing, and `path` itself. They inherit their
-    /// parents' permissions. Returns those that were made.
+    /// parents' permissions. Returns the nodes made.
     pub fn make(&mut self, path: &Path, creator: DomainId, generation: u64) -> Vec<Changed> {
         let mut made = Vec::new();
         let mut node = Arc::make_mut(&mut self.root);

@@ -1,4 +1,4 @@
-//! Watches: who wants to know of changes, and what was not yet told.
+//! Watches, and the events that wait for their connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

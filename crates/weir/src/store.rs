@@ -61,7 +61,7 @@ pub fn run(args: &StoreArgs) -> Result<(), StoreError> {
         }
         clear_socket(&socket)?;
         let listener = UnixListener::bind(&socket)?;
-        // Who can connect may do everything.
+        // A program that can connect may do everything.
         fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
         Ok(listener)
     };
