@@ -39,6 +39,26 @@ impl Burst {
         all
     }
 
+    /// What a task that pulls as fast as it can does next, `packets` having come: it goes on with
+    /// the burst, or is scheduled again if there may be more.
+    #[inline]
+    pub fn goes_on(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packets: usize,
+        task: TaskId,
+        signal: &Signal,
+    ) -> Ran {
+        let all = self.came(packets);
+        if self.is_under_way() {
+            return Ran::More;
+        }
+        if all || cx.is_active(signal) {
+            cx.schedule(task);
+        }
+        Ran::worked(packets > 0)
+    }
+
     /// Whether a burst is under way.
     #[inline]
     pub fn is_under_way(&self) -> bool {

@@ -87,14 +87,7 @@ impl Element for Unqueue {
         let pulled = batch.len();
         self.count += pulled as u64;
         cx.push(0, batch);
-        let all = self.pulling.came(pulled);
-        if self.pulling.is_under_way() {
-            return Ran::More;
-        }
-        if all || cx.is_active(&self.signal) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
+        self.pulling.goes_on(cx, pulled, task, &self.signal)
     }
 }
 

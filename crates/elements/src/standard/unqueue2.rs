@@ -95,14 +95,7 @@ impl Element for Unqueue2 {
         let pulled = batch.len();
         self.packets += pulled as u64;
         cx.push(0, batch);
-        let all = self.pulling.came(pulled);
-        if self.pulling.is_under_way() {
-            return Ran::More;
-        }
-        if all || cx.is_active(&self.upstream) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
+        self.pulling.goes_on(cx, pulled, task, &self.upstream)
     }
 }
 
