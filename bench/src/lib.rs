@@ -14,6 +14,7 @@ use serde::Serialize;
 
 pub mod firewall;
 mod plot;
+pub mod program;
 pub mod routes;
 pub mod traffic;
 

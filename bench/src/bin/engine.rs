@@ -11,10 +11,11 @@
 //! programs have, and costs less than a source of many packets.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
+use bench::program::{Program, rounds};
 use bench::traffic::{Flow, Random, capture};
-use bench::{bars, cpu_time, firewall, machine, median, results, routes, save};
+use bench::{bars, firewall, machine, median, results, routes, save};
 use serde::Serialize;
 
 /// Ethernet addresses, IPv4 from 10.0.0.2 to 192.168.1.2, UDP from port 4096 to 53: 60 bytes.
@@ -228,52 +229,23 @@ fn inside(i: usize) -> Flow {
     }
 }
 
-struct Program {
-    name: String,
-    command: PathBuf,
-    before: Vec<String>,
+fn seconds(program: &Program, row: &Row, packets: u64) -> Result<f64, String> {
+    // In a file: a thousand rules are a long argument.
+    let file = row.file();
+    std::fs::write(&file, row.config(packets)).map_err(|error| error.to_string())?;
+    program.seconds(&file)
 }
 
-impl Program {
-    fn seconds(&self, row: &Row, packets: u64) -> Result<f64, String> {
-        // In a file: a thousand rules are a long argument.
-        let file = row.file();
-        std::fs::write(&file, row.config(packets)).map_err(|error| error.to_string())?;
-        let mut command = Command::new(&self.command);
-        command.args(&self.before).arg(&file);
-        Ok(cpu_time(&mut command)?.as_secs_f64())
-    }
-
-    /// Packets for about a second of CPU time beyond the `ready` seconds for the first ones.
-    fn calibrate(&self, row: &Row, ready: f64) -> Result<u64, String> {
-        let mut packets = 1 << 20;
-        loop {
-            let seconds = self.seconds(row, FIRST + packets)? - ready;
-            if seconds > 0.5 || packets >= 1 << 32 {
-                return Ok((packets as f64 / seconds.max(0.01)) as u64);
-            }
-            packets *= 4;
+/// Packets for about a second of CPU time beyond the `ready` seconds for the first ones.
+fn calibrate(program: &Program, row: &Row, ready: f64) -> Result<u64, String> {
+    let mut packets = 1 << 20;
+    loop {
+        let seconds = seconds(program, row, FIRST + packets)? - ready;
+        if seconds > 0.5 || packets >= 1 << 32 {
+            return Ok((packets as f64 / seconds.max(0.01)) as u64);
         }
+        packets *= 4;
     }
-}
-
-fn programs() -> Vec<Program> {
-    let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
-    let mut programs = vec![Program {
-        name: "Weir".into(),
-        command: weir.into(),
-        before: vec!["click".into()],
-    }];
-    for (name, variable) in [("Click", "CLICK"), ("FastClick", "FASTCLICK")] {
-        if let Some(command) = std::env::var_os(variable) {
-            programs.push(Program {
-                name: name.into(),
-                command: command.into(),
-                before: Vec::new(),
-            });
-        }
-    }
-    programs
 }
 
 #[derive(Serialize)]
@@ -311,14 +283,14 @@ const FIRST: u64 = 1 << 18;
 fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {
     let mut counts = Vec::new();
     for program in programs {
-        let ready = program.seconds(row, FIRST)?;
-        counts.push((program.calibrate(row, ready)?, ready));
+        let ready = seconds(program, row, FIRST)?;
+        counts.push((calibrate(program, row, ready)?, ready));
     }
     let mut rates = vec![Vec::new(); programs.len()];
     for _ in 0..rounds {
         for (p, program) in programs.iter().enumerate() {
             let (packets, ready) = counts[p];
-            let seconds = program.seconds(row, FIRST + packets)? - ready;
+            let seconds = seconds(program, row, FIRST + packets)? - ready;
             rates[p].push(packets as f64 / seconds / 1e6);
         }
     }
@@ -333,11 +305,8 @@ fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>
 }
 
 fn run() -> Result<(), String> {
-    let rounds = std::env::var("ROUNDS")
-        .ok()
-        .and_then(|r| r.parse().ok())
-        .unwrap_or(7);
-    let programs = programs();
+    let rounds = rounds(7);
+    let programs = Program::all();
     let mut report = Report {
         benchmark: "engine",
         machine: machine(),

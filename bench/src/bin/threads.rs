@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use abi::region::{Geometry, Region};
+use bench::program::rounds;
 use bench::{children_time, machine, median, results, save};
 use serde::Serialize;
 use switch::memory::SharedRegion;
@@ -210,8 +211,7 @@ fn measure(runner: &Runner, row: &Row, rounds: usize) -> Result<[Figure; 2], Str
 }
 
 fn run() -> Result<(), String> {
-    let rounds = std::env::var("ROUNDS").ok();
-    let rounds = rounds.and_then(|r| r.parse().ok()).unwrap_or(9);
+    let rounds = rounds(9);
     let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
     let mut report = Report {
         benchmark: "threads",

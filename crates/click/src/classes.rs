@@ -5,6 +5,7 @@ use crate::compound::Compound;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ pub(crate) enum ClassKind {
     /// An end of a tunnel that elaboration removes.
     Tunnel,
     /// A class of the engine, by its name there.
-    Primitive(String),
+    Primitive(Arc<str>),
     /// The compound at an index of [`Classes`].
     Compound(usize),
 }
@@ -57,10 +58,10 @@ impl Classes {
     }
 
     /// The name of a class of the engine; empty for others.
-    pub(crate) fn primitive_name(&self, class: ClassId) -> &str {
+    pub(crate) fn primitive_name(&self, class: ClassId) -> Arc<str> {
         match self.kind(class) {
-            ClassKind::Primitive(name) => name,
-            _ => "",
+            ClassKind::Primitive(name) => Arc::clone(name),
+            _ => "".into(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::Location;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// An element of the flat graph.
@@ -11,7 +12,7 @@ pub struct FlatElement {
     /// given none.
     pub name: String,
     /// Its class, never a compound or an alias.
-    pub class: String,
+    pub class: Arc<str>,
     /// Its configuration string, variables substituted, otherwise as written.
     pub config: String,
     /// Where it was declared.

@@ -115,7 +115,7 @@ fn graph() -> impl Strategy<Value = FlatGraph> {
             let elements = elements.into_iter().enumerate();
             let elements = elements.map(|(i, (class, config))| FlatElement {
                 name: format!("e{i}/x@{i}"),
-                class: class.to_owned(),
+                class: class.into(),
                 config,
                 location: Location::unknown(),
             });

@@ -27,6 +27,7 @@ fn element() -> ItemTrait {
             fn batch(&mut self, #cx, #batch);
             fn push(&mut self, #cx, port: usize, #batch) -> usize;
             fn pull(&mut self, #cx, port: usize, #batch, most: usize);
+            fn pulled(&mut self, #cx, port: usize, #batch);
             fn run_task(&mut self, #cx, task: ::router::TaskId) -> ::router::Ran;
             fn run_timer(&mut self, #cx, timer: ::router::TimerId);
         }

@@ -1,7 +1,7 @@
 //! `#[derive(Element)]`: the class.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::{DeriveInput, Result};
 
 use crate::attributes::{ElementAttributes, doc, texts};
@@ -29,12 +29,12 @@ fn class(
         is_a,
         alias,
         provides,
-        per_thread,
         segments,
         live,
         raw,
         ..
     } = attributes;
+    let per_thread = format_ident!("{}", attributes.per_thread.unwrap_or("No"));
     let ident = &input.ident;
     let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
     let name = match &attributes.name {
@@ -107,7 +107,7 @@ fn class(
             const PHASE: i32 = #phase;
             const IS_A: &'static [&'static str] = &[#(#is_a),*];
             const ALIASES: &'static [&'static str] = &[#(#alias),*];
-            const PER_THREAD: bool = #per_thread;
+            const PER_THREAD: ::router::PerThread = ::router::PerThread::#per_thread;
             const SEGMENTS: bool = #segments;
             const LIVE: bool = #live;
             const RAW: bool = #raw;

@@ -16,7 +16,7 @@
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.
 //! - `alias("…")`: other names of the class.
 //! - `is_a("…")`: other class names that it may stand for.
-//! - `phase = …`, `per_thread`: see `Class`.
+//! - `phase = …`, `per_thread`, `per_thread_in_order`: see `Class` and `PerThread`.
 //! - `deprecated = "…"`: the warning of each use, which says what to use instead.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.
 //! - `raw`: the arguments that no field takes are a language of the element's own, or depend on

@@ -84,6 +84,13 @@ pub trait Embedding: Send {
         None
     }
 
+    /// The text of a file that an argument names. Only a router whose configuration is the user's own
+    /// has files.
+    fn file(&mut self, name: &str) -> Result<String, String> {
+        let _ = name;
+        Err("files cannot be read here".into())
+    }
+
     /// The names that a router's arguments may use beside those its elements define.
     fn names(&mut self) -> NameDatabase {
         NameDatabase::new()

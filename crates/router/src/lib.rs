@@ -42,8 +42,8 @@ pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
     ArgumentDoc, Capability, Class, ClassEntry, Component, Descriptors, DriverHook, DynElement,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
-    Outcome, Page, Provided, PulledThrough, Reading, Shown, Storage, Verdict, filter, outcome,
-    parse_value, parse_words, phase, reading, shown, write_argument,
+    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value,
+    parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
 pub type Text = alloc::string::String;
@@ -64,5 +64,6 @@ pub use scheduler::signal::{Notice, Signal, SignalId};
 pub use scheduler::task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use scheduler::timer::TimerId;
 pub use settings::{Settings, THREADS_MAX};
+pub use threads::constraints::PerThread;
 pub use threads::quiesce::{Member, Waker};
 pub use topology::ElementId;

@@ -3,7 +3,7 @@
 use crate::args;
 use crate::embedding::Steady;
 use crate::engine::element::{ClassEntry, Descriptors, DriverHook, DynElement, Llrpcs};
-use crate::engine::graph::{ElementInfo, Graph};
+use crate::engine::graph::{ElementInfo, Graph, PushPorts};
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
 use crate::engine::{Cx, Engine};
@@ -193,7 +193,7 @@ impl Router {
             return Err(Refused(Box::new(runtime)));
         };
         let elements = classes.iter().map(|class| class.make()).collect();
-        let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
+        let graph = Arc::new(graph(flat, &classes, &resolved, source.into()));
         let mut engine = Engine::new(elements, graph, library.clone(), runtime, settings);
         engine.random = Random::new(engine.runtime.embedding.seed());
         Ok(Router { engine })
@@ -461,25 +461,21 @@ impl Drop for Router {
 fn graph(
     flat: FlatGraph,
     classes: &[&'static ClassEntry],
-    resolved: Resolved,
+    resolved: &Resolved,
     source: String,
 ) -> Graph {
-    let ports = resolved.inputs.into_iter().zip(resolved.outputs);
-    let elements = flat
-        .elements
-        .iter()
-        .zip(classes)
-        .zip(ports)
-        .map(|((element, class), (inputs, outputs))| ElementInfo {
-            name: element.name.clone(),
-            class,
-            config: element.config.clone(),
-            location: element.location.clone(),
-            inputs,
-            outputs,
-        })
-        .collect();
-    Graph::new(elements, flat, source)
+    let elements = flat.elements.into_iter().zip(classes).enumerate();
+    let elements = elements.map(|(i, (element, class))| ElementInfo {
+        name: element.name,
+        class,
+        declared: element.class,
+        config: element.config,
+        location: element.location,
+        inputs: PushPorts::from_slice(resolved.inputs.of(i)),
+        outputs: PushPorts::from_slice(resolved.outputs.of(i)),
+    });
+    let elements = elements.collect();
+    Graph::new(elements, flat.connections, flat.requirements, source)
 }
 
 fn severity(severity: args::Severity) -> Severity {

@@ -23,9 +23,13 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output is text")
 }
 
+fn path_of(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("weir-click-{name}-{}", std::process::id()))
+}
+
 /// A path of this test's own, which does not exist.
 fn path(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("weir-click-{name}-{}", std::process::id()));
+    let path = path_of(name);
     let _ = std::fs::remove_file(&path);
     path
 }
@@ -421,6 +425,91 @@ fn a_router_runs_on_several_threads() {
     assert_eq!(output.status.code(), Some(0));
     let output = run(&["-j", "65", "-e", "Idle -> Discard"]);
     assert!(text(&output.stderr).starts_with("a router runs on at most 64 threads"));
+}
+
+#[test]
+fn a_rewriter_with_a_thread_mapper_has_mappings_for_each_thread() {
+    let flow = path("flow");
+    std::fs::write(
+        &flow,
+        "!data src sport dst dport proto\n9.0.0.1 30 10.0.0.4 40 U\n",
+    )
+    .expect("a file can be written");
+    let replies = path("replies");
+    std::fs::write(
+        &replies,
+        "!data src sport dst dport proto\n10.0.0.4 40 1.0.0.1 1024 U\n10.0.0.4 40 1.0.0.1 2000 U\n",
+    )
+    .expect("a file can be written");
+    let (flow, replies) = (flow.display(), replies.display());
+    let source = |name, file: &dyn std::fmt::Display, input| {
+        format!("{name} :: FromIPSummaryDump({file}, STOP true, ACTIVE false) -> [{input}] rw;")
+    };
+    let config = [
+        "m :: ThreadIPMapper(1.0.0.1 1024-1999# - - 0 1, 1.0.0.1 2000-2999# - - 0 1);
+         rw :: UDPRewriter(m, drop);
+         rw[0] -> ToIPSummaryDump(-, FIELDS thread src sport);
+         rw[1] -> ToIPSummaryDump(-, FIELDS thread dst dport);
+         DriverManager(write a.active true, pause, write b.active true, pause,
+                       write c.active true, pause, write d.active true, pause);
+         StaticThreadSched(a 0, b 1, c 0, d 1);"
+            .to_string(),
+        source("a", &flow, 0),
+        source("b", &flow, 0),
+        source("c", &replies, 1),
+        source("d", &replies, 1),
+    ]
+    .concat();
+    let output = run(&["-j", "2", "-e", &config]);
+    let lines = text(&output.stdout).lines();
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('!')).collect();
+    assert_eq!(
+        lines,
+        [
+            "0 1.0.0.1 1024",
+            "1 1.0.0.1 2000",
+            "0 9.0.0.1 30",
+            "1 9.0.0.1 30"
+        ],
+        "{}",
+        text(&output.stderr)
+    );
+    for file in ["flow", "replies"] {
+        std::fs::remove_file(path_of(file)).expect("it is there");
+    }
+}
+
+#[test]
+fn rules_of_a_filter_stand_in_files() {
+    let rules = path("rules");
+    let filter = |content: &str| {
+        std::fs::write(&rules, content).expect("a file can be written");
+        let config = format!(
+            "f :: IPFilter(deny src 9.9.9.9, file {}, deny all);
+             InfiniteSource(DATA \\<450000140000000040060000 01010101 02020202>, LIMIT 3, STOP true)
+                 -> CheckIPHeader(CHECKSUM false) -> f -> c :: Counter -> Discard;",
+            rules.display()
+        );
+        run(&["-e", &config, "-h", "c.count"])
+    };
+    let output = filter("deny icmp\n\n  allow src 1.1.1.1  \n");
+    assert_eq!(text(&output.stdout), "3\n", "{}", text(&output.stderr));
+    let output = filter("deny icmp\nallow nonsense 3\n");
+    assert_eq!(output.status.code(), Some(1));
+    let wrong = format!("file {}/pattern 1: ", rules.display());
+    assert!(
+        text(&output.stderr).contains(&wrong),
+        "{}",
+        text(&output.stderr)
+    );
+    std::fs::remove_file(&rules).expect("it is there");
+    let output = run(&["-e", "Idle -> IPFilter(file /no/such) -> Discard;"]);
+    let missing = "pattern 0: file '/no/such': No such file or directory";
+    assert!(
+        text(&output.stderr).contains(missing),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]

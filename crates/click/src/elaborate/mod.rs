@@ -9,7 +9,6 @@ use crate::compound::Compound;
 use crate::config::Fuel;
 use crate::parser::Program;
 use crate::{Connection, Diagnostics, FlatElement, FlatGraph, Location, Options, Requirement};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Display;
 use tunnels::Tunnels;
@@ -90,7 +89,7 @@ impl Elaborator<'_> {
             if node.class != Classes::TUNNEL {
                 graph.elements.push(FlatElement {
                     name: node.name,
-                    class: String::from(self.classes.primitive_name(node.class)),
+                    class: self.classes.primitive_name(node.class),
                     config: node.config,
                     location: node.location,
                 });

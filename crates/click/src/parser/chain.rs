@@ -113,7 +113,7 @@ impl Parser<'_> {
         let open = self.options.environment.is_open();
         match (element.class, element.declared) {
             (class, Some(declared))
-                if class.is_some() || open && self.classes.primitive_name(declared) == name =>
+                if class.is_some() || open && *self.classes.primitive_name(declared) == **name =>
             {
                 let text = format!("class ‘{name}’ used as element name");
                 self.error_at(&element.location, text);

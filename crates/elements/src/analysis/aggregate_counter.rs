@@ -361,9 +361,13 @@ impl Element for AggregateCounter {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
         let input = if cx.inputs() == 1 { 0 } else { port };
-        cx.pull(input, batch, most);
+        cx.pull_through(input, most);
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         for packet in batch.iter() {
             let frozen = self.frozen || port == 1;
             self.count(cx, frozen, packet);

@@ -1,4 +1,4 @@
-use crate::classification::{IpView, Program, ip_filter};
+use crate::classification::{Diagnostics, IpView, Program, ip_filter};
 use crate::filters::compile::{RouterNames, classification_effects, take_compiled};
 use crate::filters::dispatch::{DROP, send_sets};
 use crate::prelude::*;
@@ -8,6 +8,9 @@ use crate::prelude::*;
 /// Each rule is an action and a pattern; the first rule whose pattern matches a packet decides. The
 /// actions are `allow` (leave by output 0), `deny` and `drop` (the same), and the number of an
 /// output. A packet that no rule matches is dropped. IPClassifier's page has the patterns.
+///
+/// `file NAME` stands for the rules in a file, one on each line; `weir click` reads files, a guest
+/// does not.
 ///
 /// Packets must have their network header marked, by CheckIPHeader or MarkIPHeader; unmarked
 /// packets are too short for every test. Rules are compiled: the time per packet hardly grows with
@@ -36,6 +39,58 @@ pub struct IPFilter {
     program: Option<Program>,
 }
 
+/// Where a rule stands.
+enum Place {
+    /// In the argument of this number.
+    Argument(usize),
+    /// On a line of a file.
+    File(String),
+}
+
+/// A rule, and where it stands.
+type Placed = (String, Place);
+
+/// The rules of all arguments, with those of a file in its place.
+fn placed_rules(texts: &[String], cx: &mut Cx<'_>, args: &Args<'_>) -> Result<Vec<Placed>, Failed> {
+    let mut rules = Vec::with_capacity(texts.len());
+    for (number, text) in texts.iter().enumerate() {
+        let rule = click::config::unquote_text(text);
+        let mut words = rule.split_ascii_whitespace();
+        if words.next() != Some("file") {
+            rules.push((rule, Place::Argument(number)));
+            continue;
+        }
+        let (Some(name), None) = (words.next(), words.next()) else {
+            let message = "‘file’ takes one argument, the name of a file";
+            return Err(args.fail(format_args!("pattern {number}: {message}")));
+        };
+        let content = cx.file(name);
+        let content = content.map_err(|reason| {
+            args.fail(format_args!("pattern {number}: file ‘{name}’: {reason}"))
+        })?;
+        let lines = content.lines().map(str::trim).filter(|l| !l.is_empty());
+        rules.extend(lines.enumerate().map(|(line, text)| {
+            let place = alloc::format!("file {name}/pattern {line}");
+            (click::config::unquote_text(text), Place::File(place))
+        }));
+    }
+    Ok(rules)
+}
+
+/// Lets messages name the places of rules in place of their numbers.
+fn place(said: &mut Diagnostics, rules: &[Placed]) {
+    for line in &mut said.0 {
+        match line.pattern.and_then(|rule| rules.get(rule)) {
+            Some((_, Place::Argument(number))) => line.pattern = Some(*number),
+            Some((_, Place::File(place))) => {
+                line.pattern = None;
+                line.text = alloc::format!("{place}: {}", line.text);
+            }
+            None => {}
+        }
+    }
+}
+
 /// Sends a batch's packets where an IP program says.
 #[inline]
 pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Program>) -> usize {
@@ -57,11 +112,13 @@ impl IPFilter {
 
 impl Element for IPFilter {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let rules = self.rules.iter();
-        let rules: Vec<String> = rules
-            .map(|rule| click::config::unquote_text(rule))
-            .collect();
-        let compiled = ip_filter(&rules, cx.outputs(), &RouterNames(args.context()));
+        let rules = placed_rules(&self.rules, cx, args)?;
+        let texts: Vec<&str> = rules.iter().map(|(rule, _)| rule.as_str()).collect();
+        let mut compiled = ip_filter(&texts, cx.outputs(), &RouterNames(args.context()));
+        match &mut compiled {
+            Ok(compiled) => place(&mut compiled.warnings, &rules),
+            Err(errors) => place(errors, &rules),
+        }
         self.program = Some(take_compiled(args, compiled, true)?);
         Ok(())
     }
@@ -125,6 +182,23 @@ mod tests {
         let mut rig = rig(r#""allow tcp and syn", 1 -"#);
         push(&mut rig, &packets());
         assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 2));
+    }
+
+    #[test]
+    fn only_a_router_of_the_users_own_reads_files() {
+        for (rules, message) in [
+            (
+                "file /etc/passwd",
+                "file '/etc/passwd': files cannot be read here",
+            ),
+            (
+                "allow tcp, file a b",
+                "pattern 1: 'file' takes one argument",
+            ),
+        ] {
+            let config = alloc::format!("Idle -> f :: IPFilter({rules}) -> Discard;");
+            Rig::refuses(&config, message);
+        }
     }
 
     #[test]

@@ -202,8 +202,11 @@ impl Element for IPRateMonitor {
         port
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(port, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         self.monitor(cx, port, batch);
     }
 }

@@ -9,6 +9,9 @@ use crate::rewriter::mapper::Mapper;
 /// flow gets the pattern of the thread that its first packet comes from: the first pattern is for
 /// thread 0, the next for thread 1. With more threads than patterns, patterns are used in turn.
 ///
+/// A rewriter with such an input has mappings of its own for each thread: packets of one thread
+/// never meet a flow of another. Replies have to come on the thread of their flow.
+///
 /// # Example
 /// ```click
 /// ports :: ThreadIPMapper(1.0.0.1 1024-30000 - - 0 1, 1.0.0.1 30001-65535 - - 0 1);
@@ -39,6 +42,10 @@ impl Element for ThreadIPMapper {
 impl Mapper for ThreadIPMapper {
     fn outputs(&self) -> Vec<[u16; 2]> {
         self.inputs.iter().map(|input| input.outputs).collect()
+    }
+
+    fn is_per_thread(&self) -> bool {
+        true
     }
 
     fn map(

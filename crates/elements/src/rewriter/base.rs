@@ -54,7 +54,9 @@ pub struct Base {
     pub(super) inputs: Vec<Input>,
     /// Its tables, and the number of the first among the set's.
     tables: Vec<Table>,
-    pub(super) first_table: u16,
+    first_table: u16,
+    /// Threads with tables of their own, which follow each other; 0 if all share the same.
+    own_tables: u16,
     /// The number of its first input among the set's.
     pub(super) first_input: u16,
     timer: Option<TimerId>,
@@ -234,10 +236,14 @@ impl Base {
             return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
         }
         for (number, input) in self.inputs.iter().enumerate() {
-            if let Action::Mapper(mapper) = input.action
-                && let Err(error) = mapper::check(cx, mapper, cx.outputs())
-            {
+            let Action::Mapper(mapper) = input.action else {
+                continue;
+            };
+            if let Err(error) = mapper::check(cx, mapper, cx.outputs()) {
                 return Err(cx.error(format_args!("input spec {number}: {error}")));
+            }
+            if cx.threads() > 1 && mapper::is_per_thread(cx, mapper) {
+                self.own_tables = cx.threads();
             }
         }
         let Some(mut set) = self.take_set(cx) else {
@@ -245,7 +251,9 @@ impl Base {
         };
         set.seed([cx.random().next_u64(), cx.random().next_u64()]);
         self.first_table = set.tables.len() as u16;
-        set.tables.extend(&self.tables);
+        for _ in 0..self.own_tables.max(1) {
+            set.tables.extend(&self.tables);
+        }
         self.first_input = set.tallies.len() as u16;
         let tally = |number| Tally {
             number,
@@ -314,6 +322,23 @@ impl Base {
         Some(result)
     }
 
+    /// The number of the element's `table`th table among the set's, for the packets at hand.
+    #[inline]
+    pub(super) fn table(&self, cx: &Cx<'_>, table: u16) -> u16 {
+        let first = match self.own_tables {
+            0 => self.first_table,
+            threads => self.first_table + cx.origin() % threads * self.tables.len() as u16,
+        };
+        first + table
+    }
+
+    /// Whether `number` is that of the element's `table`th table among the set's, for any packets.
+    pub(super) fn is_table(&self, number: u16, table: u16) -> bool {
+        let (each, all) = (self.tables.len() as u16, self.own_tables.max(1));
+        let own = number.checked_sub(self.first_table);
+        own.is_some_and(|own| own < each * all && own % each == table)
+    }
+
     /// What the packets of `key` and `protocol` become by the element's `table`th table.
     pub fn translate(
         &mut self,
@@ -337,8 +362,9 @@ impl Base {
         from: u32,
         by: u32,
     ) -> bool {
-        let changed = self.with_set(cx, |set, base| {
-            let entry = set.find(base.first_table + table, key)?;
+        let table = self.table(cx, table);
+        let changed = self.with_set(cx, |set, _| {
+            let entry = set.find(table, key)?;
             let (flow, sequences) = set.flow_and_sequences(entry.flow())?;
             Some(sequences.change(&mut flow.extra, entry.direction(), from, by))
         });
@@ -353,8 +379,9 @@ impl Base {
         key: FlowKey,
         annotation: u8,
     ) {
-        self.with_set(cx, |set, base| {
-            let entry = set.find(base.first_table + table, key)?;
+        let table = self.table(cx, table);
+        self.with_set(cx, |set, _| {
+            let entry = set.find(table, key)?;
             set.flow_mut(entry.flow())?.reply_annotation = annotation;
             Some(())
         });
@@ -367,8 +394,9 @@ impl Base {
         table: u16,
         key: FlowKey,
     ) -> Option<(Flow, Direction)> {
-        self.with_set(cx, |set, base| {
-            let entry = set.find(base.first_table + table, key)?;
+        let table = self.table(cx, table);
+        self.with_set(cx, |set, _| {
+            let entry = set.find(table, key)?;
             Some((set.flow(entry.flow())?.clone(), entry.direction()))
         })
         .flatten()

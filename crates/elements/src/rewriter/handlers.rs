@@ -174,8 +174,8 @@ impl Base {
         let now = cx.steady().0;
         let mut text = String::new();
         self.with_set(cx, |set, base| {
-            let table = base.first_table + table;
-            for (_, flow) in set.iter().filter(|(_, flow)| flow.table == table) {
+            let own = |flow: &Flow| base.is_table(flow.table, table);
+            for (_, flow) in set.iter().filter(|(_, flow)| own(flow)) {
                 let itself = flow.key(Direction::Forward) == flow.key(Direction::Reply);
                 for direction in [Direction::Forward, Direction::Reply] {
                     if itself && direction == Direction::Forward {

@@ -8,6 +8,12 @@ pub trait Mapper {
     /// The outputs, forward and back, of each pattern that it chooses from.
     fn outputs(&self) -> Vec<[u16; 2]>;
 
+    /// Whether what it says depends on the thread that packets come from: a rewriter that asks it has
+    /// mappings of its own for each thread.
+    fn is_per_thread(&self) -> bool {
+        false
+    }
+
     /// What the packets of `key` become, and the outputs by which they leave, forward and back.
     /// `taken` says whether replies to what they would become go to another flow.
     fn map(
@@ -20,6 +26,11 @@ pub trait Mapper {
 
 impl Interface for dyn Mapper {
     const NAME: &'static str = "IPMapper";
+}
+
+/// Whether the mappings of a rewriter's flows are for the thread that their packets come from.
+pub fn is_per_thread(cx: &mut Cx<'_>, mapper: Link<dyn Mapper>) -> bool {
+    cx.reach(mapper, |mapper, _| mapper.is_per_thread()) == Some(true)
 }
 
 /// Checks that a rewriter with this many outputs has those that the patterns of `mapper` name.

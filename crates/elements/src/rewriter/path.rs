@@ -91,6 +91,7 @@ impl Base {
         let mut outputs = [DROP; BATCH];
         if let Some(mut set) = self.take_set(cx) {
             if let Some(input) = self.inputs.get(port) {
+                let first_table = self.table(cx, 0);
                 let mut rounds = Rounds {
                     now: cx.steady().0,
                     set: &mut set,
@@ -99,7 +100,7 @@ impl Base {
                     number: self.first_input + port as u16,
                     annotations: self.annotations,
                 };
-                rounds.run::<S>(self.first_table, &mut self.scratch, batch, &mut outputs);
+                rounds.run::<S>(first_table, &mut self.scratch, batch, &mut outputs);
             }
             self.put_set(cx, set);
         }
@@ -120,7 +121,7 @@ impl Base {
     ) -> Option<Translation> {
         let identity = Identity {
             key,
-            table: self.first_table + table,
+            table: self.table(cx, table),
             protocol: protocol.0,
         };
         let mut set = self.take_set(cx)?;

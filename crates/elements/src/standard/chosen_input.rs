@@ -110,10 +110,15 @@ impl Element for ChosenInput {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if let Some(input) = self.chosen {
-            cx.pull(input, batch, most);
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        match self.chosen {
+            Some(input) => cx.pull_through(input, most),
+            None => self.pulled(cx, port, batch),
         }
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         if let Some(signal) = self.signal {
             let active = !batch.is_empty() || self.may_give(cx);
             cx.set_signal(signal, active);

@@ -31,7 +31,7 @@ struct Range {
 /// # See also
 /// StoreData, Strip, Unstrip
 #[derive(Element)]
-#[element(ports = "2/2", flow = "#/#", live, provides(PulledThrough))]
+#[element(ports = "2/2", flow = "#/#", live)]
 #[inputs(
     "packets that bytes are copied from",
     "packets that bytes are copied into"
@@ -104,12 +104,6 @@ fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
     }
 }
 
-impl PulledThrough for Clipboard {
-    fn pulled(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
-        self.pass(port, batch);
-    }
-}
-
 impl Element for Clipboard {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut ranges = Vec::new();
@@ -145,6 +139,10 @@ impl Element for Clipboard {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
         cx.pull_through(port, most.min(self.most));
+    }
+
+    fn pulled(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        self.pass(port, batch);
     }
 }
 

@@ -113,14 +113,7 @@ impl Element for Counter {
     }
 
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.see(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.see(cx, batch);
     }
 }
@@ -140,6 +133,19 @@ impl Llrpcs for Counter {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
+
+    #[test]
+    fn what_is_upstream_of_a_pull_reaches_it() {
+        for batch in [1, 64] {
+            let config = "i :: InfiniteSource(LIMIT 4) -> Queue(8)
+                -> a :: Counter(COUNT_CALL 3 s.run) -> Null -> b :: Counter -> Unqueue -> Discard;
+                s :: Script(TYPE PASSIVE, print $(b.count), write b.reset, print $?);";
+            let mut rig = Rig::with_batch(config, batch);
+            rig.run();
+            assert_eq!(rig.printed(), ["2\n", "0\n"]);
+            assert_eq!(rig.read("b.count"), "2");
+        }
+    }
 
     #[test]
     fn packets_and_bytes_are_counted() {

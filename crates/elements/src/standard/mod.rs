@@ -45,6 +45,7 @@ crate::elements! {
     drop_broadcasts: DropBroadcasts;
     drr_sched: DRRSched;
     duplicate: Duplicate;
+    exact_cpu_switch: ExactCPUSwitch;
     front_drop_queue: FrontDropQueue;
     handler_aggregate: HandlerAggregate;
     hash_switch: HashSwitch;

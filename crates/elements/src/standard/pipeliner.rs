@@ -1,14 +1,16 @@
 use super::switch::NOWHERE;
 use crate::prelude::*;
 
-/// Passes packets on at once, on the thread that they come by.
+/// Passes packets on to its own thread: thread 0, or the one that StaticThreadSched gives it.
 ///
-/// In FastClick, it moves packets to another thread. In Weir, a path stays on one thread up to a
-/// queue, so write `Queue -> Unqueue` in its place and name the Unqueue in StaticThreadSched.
+/// The elements behind it run on that thread too. Packets from other threads wait for it in rings,
+/// one for each path that leads from a thread to the element. If a ring is full, sources that heed
+/// notifiers stop; packets of other sources are dropped, and count in the router's `thread_drops`.
 ///
 /// # Example
 /// ```click
 /// a :: InfiniteSource(LIMIT 10, STOP true) -> p :: Pipeliner -> Discard;
+/// StaticThreadSched(a 0, p 1);
 /// DriverManager(pause, print p.count);
 /// ```
 ///
@@ -17,7 +19,7 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1-/1", processing = "h", segments)]
 pub struct Pipeliner {
-    /// Accepted and ignored: no packets are stored.
+    /// Accepted and ignored: rings have room for 512 packets.
     #[arg(positional)]
     capacity: i32,
     /// Accepted and ignored.
@@ -56,6 +58,12 @@ pub struct Pipeliner {
 }
 
 impl Element for Pipeliner {
+    /// Makes a task that never runs: where it is assigned, the element works.
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        cx.task();
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let (packets, _) = batch.tally();

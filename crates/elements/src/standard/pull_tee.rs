@@ -27,8 +27,7 @@ impl Element for PullTee {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         for port in 1..cx.outputs() {
             copy(cx, port, batch);
         }

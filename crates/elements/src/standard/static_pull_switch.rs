@@ -22,11 +22,11 @@ pub struct StaticPullSwitch {
 
 impl Element for StaticPullSwitch {
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
         if let Ok(input) = usize::try_from(self.input)
             && input < cx.inputs()
         {
-            cx.pull(input, batch, most);
+            cx.pull_through(input, most);
         }
     }
 }

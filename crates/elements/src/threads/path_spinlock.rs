@@ -27,8 +27,8 @@ impl Element for PathSpinlock {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(port, most);
     }
 }
 

@@ -508,6 +508,41 @@ fn each_thread_goes_its_own_way_through_a_cpu_switch() {
 }
 
 #[test]
+fn an_exact_cpu_switch_has_an_output_for_each_thread_that_comes() {
+    let mut crew = Crew::new(
+        "a :: Numbers(500) -> s :: ExactCPUSwitch; b :: Numbers(700) -> s;
+         s[0] -> x :: Check -> Discard; s[1] -> y :: Check -> Discard;
+         StaticThreadSched(a 0, b 2);",
+        3,
+    );
+    crew.run(|r| says(r, "x", "count", "500") && says(r, "y", "count", "700"));
+    for (element, threads) in [("s", "0,2"), ("x", "0"), ("y", "2")] {
+        assert_eq!(crew.read(&format!("{element}.passing_threads")), threads);
+    }
+    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
+    assert_eq!(crew.read("thread_drops"), "0");
+    crew.end();
+}
+
+#[test]
+fn a_pipeliner_and_what_is_behind_it_are_on_its_thread() {
+    let config = |home: &str| {
+        format!(
+            "a :: Numbers(500) -> p :: Pipeliner -> s :: CPUSwitch; b :: Numbers(700) -> p;
+             s[0] -> x :: Counter -> Discard; s[1] -> y :: Counter -> Discard;
+             StaticThreadSched(a 1, b 2{home});"
+        )
+    };
+    for (home, counts) in [("", ["1200", "0"]), (", p 1", ["0", "1200"])] {
+        let mut crew = Crew::new(&config(home), 3);
+        crew.run(|r| says(r, "p", "count", "1200"));
+        crew.end();
+        assert_eq!([crew.read("x.count"), crew.read("y.count")], counts);
+        assert_eq!(crew.read("thread_drops"), "0");
+    }
+}
+
+#[test]
 fn balancing_spreads_tasks() {
     let source = |n| format!("s{n} :: InfiniteSource(BURST 64) -> Discard;");
     let config: String = (0..4).map(source).collect();

@@ -10,10 +10,11 @@ use crate::scheduler::signal::Notice;
 use crate::scheduler::task::{NO_THREAD, TaskId};
 use crate::settings::Settings;
 use crate::threads::Partition;
-use crate::threads::assignment::{Assigned, Constraints, Placement};
+use crate::threads::assignment::Assigned;
+use crate::threads::constraints::{Constraints, PerThread, Placement};
 use crate::threads::quiesce::ThreadGroup;
 use crate::threads::ring::{RingReceiver, RingSender, ring};
-use crate::topology::Connection;
+use crate::threads::thread_set::ThreadSet;
 use crate::walk::edges::Edge;
 use crate::walk::numbers::{EdgeId, Target};
 
@@ -44,8 +45,11 @@ impl Engine {
         };
         let (graph, library) = (Arc::clone(&self.graph), self.library.clone());
         let elements = graph.elements.iter();
-        let elements =
-            elements.map(|info| info.class.per_thread.then(|| info.class.make()).flatten());
+        let elements = elements.map(|info| {
+            (info.class.per_thread != PerThread::No)
+                .then(|| info.class.make())
+                .flatten()
+        });
         let mut other = Engine::new(
             elements.collect(),
             graph.clone(),
@@ -97,7 +101,7 @@ impl Engine {
 
 /// Assignment.
 impl Engine {
-    fn constraints(&self) -> Vec<Assigned> {
+    fn constraints(&self) -> Constraints {
         let within = |thread: i32| match u16::try_from(thread) {
             Ok(thread) if thread < self.threads.count => thread,
             _ => 0,
@@ -126,9 +130,13 @@ impl Engine {
             connections: self.graph.connections().collect(),
             tasks: assigned.collect(),
             active: timers.chain(watching).chain(opening).collect(),
-            bound: &bound,
+            bound,
         }
-        .assign()
+    }
+
+    /// The threads whose packets pass an element. All tasks are here.
+    pub fn passing_threads(&self, id: ElementId) -> ThreadSet {
+        self.constraints().passing()[id.index()]
     }
 
     /// Tells the user which tasks run on another thread than was asked for.
@@ -155,7 +163,9 @@ impl Engine {
     /// Assigns every element to a thread, and makes the rings that follow from it. The router is
     /// quiesced here.
     pub fn assign(&mut self) {
-        let assignment = self.constraints();
+        let constraints = self.constraints();
+        let passing = constraints.passing();
+        let assignment = constraints.assign(&passing);
         self.report_overruled(&assignment);
         let mut former = self.take_rings();
         let mut passed: BTreeMap<_, _> = former
@@ -170,7 +180,12 @@ impl Engine {
             let Some(edge) = self.walk.edges.output(from, port) else {
                 continue;
             };
-            for thread in self.sending_threads(&assignment, connection) {
+            let leaves = |thread: &u16| constraints.leaves_by(&passing, connection.from, *thread);
+            let sending = match assignment[from.index()].thread() {
+                Some(thread) => thread..thread + 1,
+                None => 0..self.threads.count,
+            };
+            for thread in sending.filter(leaves) {
                 let to = assignment[connection.to.0.index()]
                     .thread()
                     .unwrap_or(thread);
@@ -212,20 +227,7 @@ impl Engine {
         }
         let drops = former.values().map(|(sender, _)| sender.drops);
         self.threads.former_drops += drops.sum::<u64>();
-        self.install(assignment.into(), senders, receivers);
-    }
-
-    /// The threads from which packets leave by a connection.
-    fn sending_threads(&self, assignment: &[Assigned], connection: Connection) -> Vec<u16> {
-        let (from, port) = connection.from;
-        match assignment[from.index()].thread() {
-            Some(thread) => alloc::vec![thread],
-            None => {
-                let outputs = self.graph.info(from).outputs.len();
-                let all = 0..self.threads.count;
-                all.filter(|t| usize::from(*t) % outputs == port).collect()
-            }
-        }
+        self.install(assignment.into(), passing.into(), senders, receivers);
     }
 
     /// Takes out the rings that there are.
@@ -243,6 +245,7 @@ impl Engine {
     fn install(
         &mut self,
         assignment: Arc<[Assigned]>,
+        passing: Arc<[ThreadSet]>,
         senders: Vec<Option<RingSender>>,
         receivers: Vec<Option<RingReceiver>>,
     ) {
@@ -261,6 +264,7 @@ impl Engine {
             other.lead_into_rings(&senders, &assignment);
             if let Some(other) = &mut other.threads.partition {
                 other.assignment = Arc::clone(&assignment);
+                other.passing = Arc::clone(&passing);
                 other.senders = senders.iter().map(|_| None).collect();
                 other.receivers = receivers.iter().map(|_| None).collect();
                 other.listened = listened;
@@ -268,6 +272,7 @@ impl Engine {
         }
         (own.reassign, own.listened) = (false, listened);
         own.assignment = Arc::clone(&assignment);
+        own.passing = passing;
         self.threads.partition = Some(own);
         self.lead_into_rings(&senders, &assignment);
         if let Some(own) = &mut self.threads.partition {

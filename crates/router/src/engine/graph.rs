@@ -1,9 +1,12 @@
 //! The flat graph, as the engine uses it: names, classes, ports and edges.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use core::any::Any;
+use core::hash::BuildHasher;
 
-use click::{FlatGraph, Location};
+use click::{FlatElement, FlatGraph, Location, Requirement};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use super::element::ClassEntry;
 use super::ports::flow;
@@ -11,20 +14,25 @@ use crate::args::Elements;
 use crate::prelude::*;
 use crate::topology::Connection;
 
+/// For each port of one side of an element whether it is push.
+pub type PushPorts = SmallVec<[bool; 16]>;
+
 /// What is known of an element beside its state.
 pub struct ElementInfo {
     /// Full name, `compound/inner`.
     pub name: String,
     /// Its class.
     pub class: &'static ClassEntry,
+    /// The name of its class in the configuration.
+    pub declared: Arc<str>,
     /// Configuration string.
     pub config: String,
     /// Where it was declared.
     pub location: Location,
     /// For each input whether it is push.
-    pub inputs: Vec<bool>,
+    pub inputs: PushPorts,
     /// For each output whether it is push.
-    pub outputs: Vec<bool>,
+    pub outputs: PushPorts,
 }
 
 /// The graph of a router. It does not change while the router lives, but for configurations.
@@ -33,30 +41,42 @@ pub struct Graph {
     pub elements: Vec<ElementInfo>,
     /// The configuration as it was read.
     pub source: String,
-    /// The flat graph as it was elaborated.
-    pub flat: FlatGraph,
-    by_name: BTreeMap<String, usize>,
+    /// The connections as they were elaborated.
+    pub wiring: Vec<click::Connection>,
+    /// What the configuration requires.
+    pub requirements: Vec<Requirement>,
+    /// The elements by their names.
+    by_name: HashTable<u32>,
+    hasher: DefaultHashBuilder,
     /// Numbers of the connections, in the order of the inputs and of the outputs that they join.
     by_input: Vec<u32>,
     by_output: Vec<u32>,
 }
 
 impl Graph {
-    pub(crate) fn new(elements: Vec<ElementInfo>, flat: FlatGraph, source: String) -> Graph {
-        let by_name = elements
-            .iter()
-            .enumerate()
-            .map(|(i, element)| (element.name.clone(), i))
-            .collect();
-        let all = || (0..flat.connections.len() as u32).collect::<Vec<_>>();
+    pub(crate) fn new(
+        elements: Vec<ElementInfo>,
+        wiring: Vec<click::Connection>,
+        requirements: Vec<Requirement>,
+        source: String,
+    ) -> Graph {
+        let hasher = DefaultHashBuilder::default();
+        let hash = |i: &u32| hasher.hash_one(elements[*i as usize].name.as_str());
+        let mut by_name = HashTable::with_capacity(elements.len());
+        for i in 0..elements.len() as u32 {
+            by_name.insert_unique(hash(&i), i, hash);
+        }
+        let all = || (0..wiring.len() as u32).collect::<Vec<_>>();
         let (mut by_input, mut by_output) = (all(), all());
-        by_input.sort_by_key(|c| flat.connections[*c as usize].to);
-        by_output.sort_by_key(|c| flat.connections[*c as usize].from);
+        by_input.sort_by_key(|c| wiring[*c as usize].to);
+        by_output.sort_by_key(|c| wiring[*c as usize].from);
         Graph {
             elements,
             source,
-            flat,
+            wiring,
+            requirements,
             by_name,
+            hasher,
             by_input,
             by_output,
         }
@@ -64,7 +84,7 @@ impl Graph {
 
     /// The element called `name`.
     pub fn find(&self, name: &str) -> Option<ElementId> {
-        self.by_name.get(name).map(|i| ElementId(*i as u32))
+        self.index_of(name).map(ElementId::new)
     }
 
     /// What is known of an element.
@@ -72,9 +92,25 @@ impl Graph {
         &self.elements[id.index()]
     }
 
+    /// The flat graph, with the configurations that elements had at first.
+    pub fn flat(&self) -> FlatGraph {
+        let elements = self.elements.iter();
+        let flat = |info: &ElementInfo| FlatElement {
+            name: info.name.clone(),
+            class: Arc::clone(&info.declared),
+            config: info.config.clone(),
+            location: info.location.clone(),
+        };
+        FlatGraph {
+            elements: elements.map(flat).collect(),
+            connections: self.wiring.clone(),
+            requirements: self.requirements.clone(),
+        }
+    }
+
     /// The connections, each with whether it is push.
     pub(crate) fn connections(&self) -> impl Iterator<Item = Connection> {
-        let connections = self.flat.connections.iter();
+        let connections = self.wiring.iter();
         connections.map(|c| Connection {
             from: (ElementId::new(c.from.0), c.from.1),
             to: (ElementId::new(c.to.0), c.to.1),
@@ -85,7 +121,7 @@ impl Graph {
     /// The ports at the other end of an element's input.
     pub fn upstream(&self, id: ElementId, port: usize) -> impl Iterator<Item = (ElementId, usize)> {
         let input = (id.index(), port);
-        let connection = |c: &u32| &self.flat.connections[*c as usize];
+        let connection = |c: &u32| &self.wiring[*c as usize];
         let start = (self.by_input).partition_point(|c| connection(c).to < input);
         let connections = self.by_input[start..].iter().map(connection);
         connections
@@ -100,7 +136,7 @@ impl Graph {
         port: usize,
     ) -> impl Iterator<Item = (ElementId, usize)> {
         let output = (id.index(), port);
-        let connection = |c: &u32| &self.flat.connections[*c as usize];
+        let connection = |c: &u32| &self.wiring[*c as usize];
         let start = (self.by_output).partition_point(|c| connection(c).from < output);
         let connections = self.by_output[start..].iter().map(connection);
         connections
@@ -176,7 +212,9 @@ impl Graph {
 
 impl Elements for Graph {
     fn index_of(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        let is_named = |i: &u32| self.elements[*i as usize].name == name;
+        let found = self.by_name.find(self.hasher.hash_one(name), is_named)?;
+        Some(*found as usize)
     }
 
     fn is_a(&self, index: usize, class: &str) -> bool {

@@ -46,7 +46,8 @@ impl Engine {
             .add("class", CALM)
             .add("config", CALM)
             .add("ports", CALM)
-            .add("handlers", CALM);
+            .add("handlers", CALM)
+            .add("passing_threads", CALM.with(HandlerFlags::PRIVATE));
         if let Some(element) = self.elements.get(id) {
             if element.can_live_reconfigure() {
                 list.write("config");
@@ -86,8 +87,9 @@ impl Engine {
             let text = alloc::format!("read handler ‘{name}’ does not take parameters");
             return Err(text.into());
         }
-        let alone =
-            element.is_some_and(|id| !self.threads.is_elsewhere(id)) && parameter.is_empty();
+        let alone = element.is_some_and(|id| !self.threads.is_elsewhere(id))
+            && parameter.is_empty()
+            && name != "passing_threads";
         if self.threads.is_partial() && !alone {
             return self.whole(|engine| engine.read_handler(element, name, parameter));
         }
@@ -111,6 +113,7 @@ impl Engine {
             "class" => Ok(self.graph.info(id).class.name.to_string()),
             "config" => Ok(self.config(id).to_string()),
             "ports" => Ok(self.ports_text(id)),
+            "passing_threads" => Ok(self.passing_threads(id).to_string()),
             // Click lists an element's handlers from the last to the first.
             "handlers" => Ok(handlers_text(self.handlers(element).iter().rev())),
             "scheduled" | "tickets" | "home_thread" => self.read_task(id, name),
@@ -167,7 +170,7 @@ impl Engine {
             "config" => text.push_str(&self.graph.source),
             "flatconfig" => text = self.flat_config(),
             "requirements" => {
-                let requirements = &self.graph.flat.requirements;
+                let requirements = &self.graph.requirements;
                 lines(
                     &mut text,
                     &mut requirements.iter().map(|r| r.value.as_str()),

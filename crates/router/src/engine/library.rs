@@ -79,7 +79,7 @@ impl Library {
         let mut reported: Vec<&str> = Vec::new();
         let mut found = BTreeMap::new();
         for element in &flat.elements {
-            let class = element.class.as_str();
+            let class = &*element.class;
             match *found.entry(class).or_insert_with(|| self.find(class)) {
                 Some(class) => {
                     if let Some(reason) = class.refused {
@@ -90,7 +90,7 @@ impl Library {
                     }
                     classes.push(class);
                 }
-                None if reported.contains(&element.class.as_str()) => {}
+                None if reported.contains(&&*element.class) => {}
                 None => {
                     reported.push(&element.class);
                     let class = &element.class;

@@ -3,6 +3,7 @@
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
+use core::ops::{Index, IndexMut};
 
 use click::{Diagnostics, FlatGraph, Location};
 
@@ -58,26 +59,84 @@ impl Processing {
     }
 }
 
-fn codes(half: &str, ports: usize) -> Vec<Processing> {
+fn codes(half: &str, ports: usize) -> impl Iterator<Item = Processing> {
     let mut codes = half.bytes().map(|code| match code {
         b'h' | b'H' => Processing::Push,
         b'l' | b'L' => Processing::Pull,
         _ => Processing::Agnostic,
     });
     let mut last = Processing::Agnostic;
-    (0..ports)
-        .map(|_| {
-            last = codes.next().unwrap_or(last);
-            last
-        })
-        .collect()
+    (0..ports).map(move |_| {
+        last = codes.next().unwrap_or(last);
+        last
+    })
+}
+
+/// The two halves of a code; one that has no slash is both.
+fn halves(code: &str) -> (&str, &str) {
+    code.split_once('/').unwrap_or((code, code))
+}
+
+/// A value for each port of one side, element by element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortTable<T> {
+    /// Where the ports of each element begin; and behind the last, where those end.
+    starts: Vec<usize>,
+    values: Vec<T>,
+}
+
+impl<T> PortTable<T> {
+    /// The values of elements with these numbers of ports.
+    fn new(counts: impl Iterator<Item = usize>, values: impl FnOnce(usize) -> Vec<T>) -> Self {
+        let mut starts = alloc::vec![0];
+        let mut count = 0;
+        starts.extend(counts.map(|ports| {
+            count += ports;
+            count
+        }));
+        let values = values(count);
+        PortTable { starts, values }
+    }
+
+    /// The values of an element's ports.
+    pub fn of(&self, element: usize) -> &[T] {
+        &self.values[self.starts[element]..self.starts[element + 1]]
+    }
+
+    /// The number of a port among all.
+    fn number(&self, (element, port): (usize, usize)) -> usize {
+        self.starts[element] + port
+    }
+
+    /// The same for other values.
+    fn map<U>(&self, value: impl FnMut(&T) -> U) -> PortTable<U> {
+        PortTable {
+            starts: self.starts.clone(),
+            values: self.values.iter().map(value).collect(),
+        }
+    }
+}
+
+impl<T> Index<(usize, usize)> for PortTable<T> {
+    type Output = T;
+
+    fn index(&self, port: (usize, usize)) -> &T {
+        &self.values[self.number(port)]
+    }
+}
+
+impl<T> IndexMut<(usize, usize)> for PortTable<T> {
+    fn index_mut(&mut self, port: (usize, usize)) -> &mut T {
+        let number = self.number(port);
+        &mut self.values[number]
+    }
 }
 
 /// The processing of each input and output by code `code`; the last letter of each half goes for
 /// all further ports.
 pub fn processing(code: &str, inputs: usize, outputs: usize) -> (Vec<Processing>, Vec<Processing>) {
-    let (ins, outs) = code.split_once('/').unwrap_or((code, code));
-    (codes(ins, inputs), codes(outs, outputs))
+    let (ins, outs) = halves(code);
+    (codes(ins, inputs).collect(), codes(outs, outputs).collect())
 }
 
 /// The ports a flow code's letter class stands for, one class a port.
@@ -129,10 +188,13 @@ fn class_has(class: &str, port: usize, other: &str, other_port: usize) -> bool {
     })
 }
 
+/// The flow code of elements whose packets may leave by any output.
+const ALL_FLOWS: &str = "x/x";
+
 /// For each output whether packets that came in by input `port` may leave by it (or, with
 /// `backward`, for each input whether they may have led to output `port`), by flow code `code`.
 pub fn flow(code: &str, port: usize, others: usize, backward: bool) -> Vec<bool> {
-    if code == "x/x" {
+    if code == ALL_FLOWS {
         return alloc::vec![true; others];
     }
     let (ins, outs) = code.split_once('/').unwrap_or((code, code));
@@ -153,10 +215,10 @@ pub(crate) fn element_name(graph: &FlatGraph, i: usize) -> String {
 
 /// The processing of every port of a graph.
 pub struct Resolved {
-    /// For each element and input whether it is push.
-    pub inputs: Vec<Vec<bool>>,
-    /// For each element and output whether it is push.
-    pub outputs: Vec<Vec<bool>>,
+    /// For each input whether it is push.
+    pub inputs: PortTable<bool>,
+    /// For each output whether it is push.
+    pub outputs: PortTable<bool>,
 }
 
 #[derive(Debug)]
@@ -215,13 +277,15 @@ fn settle(
     counts: &[(usize, usize)],
     diagnostics: &mut Diagnostics,
 ) -> Option<Resolved> {
-    let mut inputs = Vec::with_capacity(counts.len());
-    let mut outputs = Vec::with_capacity(counts.len());
-    for (class, &(ins, outs)) in classes.iter().zip(counts) {
-        let (i, o) = processing(class.processing, ins, outs);
-        inputs.push(i);
-        outputs.push(o);
-    }
+    let all = || classes.iter().zip(counts);
+    let inputs = PortTable::new(counts.iter().map(|count| count.0), |_| {
+        let kinds = all().map(|(class, count)| codes(halves(class.processing).0, count.0));
+        kinds.flatten().collect()
+    });
+    let outputs = PortTable::new(counts.iter().map(|count| count.1), |_| {
+        let kinds = all().map(|(class, count)| codes(halves(class.processing).1, count.1));
+        kinds.flatten().collect()
+    });
     let mut ends: Vec<Ends> = graph
         .connections
         .iter()
@@ -234,21 +298,24 @@ fn settle(
         .collect();
     // An agnostic input and an agnostic output that packets pass between are of one kind.
     for (i, class) in classes.iter().enumerate() {
-        for (input, kind) in inputs[i].iter().enumerate() {
+        for (input, kind) in inputs.of(i).iter().enumerate() {
             if *kind != Processing::Agnostic {
                 continue;
             }
-            let flows = flow(class.flow, input, counts[i].1, false);
-            for (output, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
-                if outputs[i][output] == Processing::Agnostic {
-                    ends.push(Ends {
-                        from: (i, output),
-                        to: (i, input),
-                        through: true,
-                        done: false,
-                    });
-                }
-            }
+            let flows = match class.flow {
+                ALL_FLOWS => None,
+                code => Some(flow(code, input, counts[i].1, false)),
+            };
+            let flows = |output: usize| flows.as_ref().is_none_or(|flows| flows[output]);
+            let kinds = outputs.of(i).iter().enumerate();
+            let through =
+                kinds.filter(|(output, kind)| **kind == Processing::Agnostic && flows(*output));
+            ends.extend(through.map(|(output, _)| Ends {
+                from: (i, output),
+                to: (i, input),
+                through: true,
+                done: false,
+            }));
         }
     }
     let before = diagnostics.errors();
@@ -262,23 +329,17 @@ fn settle(
         inputs, outputs, ..
     } = spread;
     // What is still agnostic is connected to nothing that cares: it pushes.
-    let push = |ports: Vec<Vec<Processing>>| -> Vec<Vec<bool>> {
-        let is_push = |p: &Processing| *p != Processing::Pull;
-        ports
-            .iter()
-            .map(|p| p.iter().map(is_push).collect())
-            .collect()
-    };
+    let is_push = |kind: &Processing| *kind != Processing::Pull;
     (diagnostics.errors() == before).then(|| Resolved {
-        inputs: push(inputs),
-        outputs: push(outputs),
+        inputs: inputs.map(is_push),
+        outputs: outputs.map(is_push),
     })
 }
 
 /// Ports, and the connections that agree on what their two ports are.
 struct Spread {
-    inputs: Vec<Vec<Processing>>,
-    outputs: Vec<Vec<Processing>>,
+    inputs: PortTable<Processing>,
+    outputs: PortTable<Processing>,
     ends: Vec<Ends>,
 }
 
@@ -288,19 +349,18 @@ impl Spread {
     /// the first round it looks only at those that may have changed.
     fn run(&mut self, mut mixed: impl FnMut(&Ends, Processing, Processing)) {
         let mut due = BinaryHeap::new();
-        let numbers = PortNumbers::new(&self.inputs, &self.outputs);
-        let touching = Touching::new(&self.ends, &numbers);
+        let touching = Touching::new(self);
         for i in 0..self.ends.len() {
             if let Some(side) = self.settle(i, &mut mixed) {
                 // All behind it are looked at in this round anyway.
-                let before = touching.of(numbers.of(&self.ends[i], side));
+                let before = touching.of(self.number(&self.ends[i], side));
                 let before = before.iter().filter(|end| **end < i);
                 due.extend(before.map(|end| Reverse((1, *end))));
             }
         }
         while let Some(Reverse((round, i))) = due.pop() {
             if let Some(side) = self.settle(i, &mut mixed) {
-                let others = touching.of(numbers.of(&self.ends[i], side)).iter();
+                let others = touching.of(self.number(&self.ends[i], side)).iter();
                 let next = |end: usize| (round + usize::from(end < i), end);
                 due.extend(
                     others
@@ -311,6 +371,14 @@ impl Spread {
         }
     }
 
+    /// The number of a port among all: those of the outputs come first.
+    fn number(&self, end: &Ends, side: Side) -> usize {
+        match side {
+            Side::From => self.outputs.number(end.from),
+            Side::To => self.outputs.values.len() + self.inputs.number(end.to),
+        }
+    }
+
     /// Makes the two ports of `ends[i]` the same kind; which of them changed.
     fn settle(
         &mut self,
@@ -318,8 +386,8 @@ impl Spread {
         mixed: &mut impl FnMut(&Ends, Processing, Processing),
     ) -> Option<Side> {
         let end = &mut self.ends[i];
-        let from = &mut self.outputs[end.from.0][end.from.1];
-        let to = &mut self.inputs[end.to.0][end.to.1];
+        let from = &mut self.outputs[end.from];
+        let to = &mut self.inputs[end.to];
         match (*from, *to) {
             (a, b) if a == b => None,
             (Processing::Agnostic, kind) => {
@@ -347,35 +415,6 @@ enum Side {
     To,
 }
 
-/// Numbers of ports: the outputs of all elements, then the inputs.
-struct PortNumbers {
-    outputs: Vec<usize>,
-    inputs: Vec<usize>,
-    count: usize,
-}
-
-impl PortNumbers {
-    fn new(inputs: &[Vec<Processing>], outputs: &[Vec<Processing>]) -> PortNumbers {
-        let mut count = 0;
-        let mut number = |ports: &Vec<Processing>| {
-            count += ports.len();
-            count - ports.len()
-        };
-        PortNumbers {
-            outputs: outputs.iter().map(&mut number).collect(),
-            inputs: inputs.iter().map(&mut number).collect(),
-            count,
-        }
-    }
-
-    fn of(&self, end: &Ends, side: Side) -> usize {
-        match side {
-            Side::From => self.outputs[end.from.0] + end.from.1,
-            Side::To => self.inputs[end.to.0] + end.to.1,
-        }
-    }
-}
-
 /// Which ends each port is at.
 struct Touching {
     /// Where in `ends` those of each port end; they start where the port's before it end.
@@ -384,13 +423,15 @@ struct Touching {
 }
 
 impl Touching {
-    fn new(all: &[Ends], numbers: &PortNumbers) -> Touching {
-        let ports = |end: &Ends| [Side::From, Side::To].map(|side| numbers.of(end, side));
-        let mut reach = alloc::vec![0; numbers.count + 1];
+    fn new(spread: &Spread) -> Touching {
+        let all = &spread.ends;
+        let ports = |end: &Ends| [Side::From, Side::To].map(|side| spread.number(end, side));
+        let count = spread.outputs.values.len() + spread.inputs.values.len();
+        let mut reach = alloc::vec![0; count + 1];
         for port in all.iter().flat_map(ports) {
             reach[port + 1] += 1;
         }
-        for port in 0..numbers.count {
+        for port in 0..count {
             reach[port + 1] += reach[port];
         }
         let mut ends = alloc::vec![0; 2 * all.len()];
@@ -449,20 +490,19 @@ fn check_completeness(
 ) -> bool {
     let before = diagnostics.errors();
     for (is_output, side) in [(false, "input"), (true, "output")] {
-        let mut uses: Vec<Vec<usize>> = counts
-            .iter()
-            .map(|&(ins, outs)| alloc::vec![0; if is_output { outs } else { ins }])
-            .collect();
+        let ports = counts.iter();
+        let ports = ports.map(|&(ins, outs)| if is_output { outs } else { ins });
+        let mut uses = PortTable::new(ports, |count| alloc::vec![0_usize; count]);
         for c in &graph.connections {
             let (element, port) = if is_output { c.from } else { c.to };
-            uses[element][port] += 1;
+            uses[(element, port)] += 1;
             // Push outputs and pull inputs are active: they lead to one place.
             let active = if is_output {
-                resolved.outputs[element][port]
+                resolved.outputs[(element, port)]
             } else {
-                !resolved.inputs[element][port]
+                !resolved.inputs[(element, port)]
             };
-            if active && uses[element][port] == 2 {
+            if active && uses[(element, port)] == 2 {
                 let active_side = if is_output {
                     "push output"
                 } else {
@@ -475,8 +515,12 @@ fn check_completeness(
                 );
             }
         }
-        for (element, uses) in uses.iter().enumerate() {
-            for (port, _) in uses.iter().enumerate().filter(|(_, uses)| **uses == 0) {
+        if !uses.values.contains(&0) {
+            continue;
+        }
+        for element in 0..counts.len() {
+            let uses = uses.of(element).iter().enumerate();
+            for (port, _) in uses.filter(|(_, uses)| **uses == 0) {
                 let name = element_name(graph, element);
                 diagnostics.error(
                     &graph.elements[element].location,
@@ -509,10 +553,9 @@ mod tests {
             kinds in proptest::collection::vec((kind(), kind()), 1..12),
             pairs in proptest::collection::vec((any::<u8>(), any::<u8>()), 0..24),
         ) {
-            let (mut inputs, mut outputs): (Vec<_>, Vec<_>) = kinds
-                .iter()
-                .map(|(a, b)| (alloc::vec![*a], alloc::vec![*b]))
-                .unzip();
+            let table = |kinds: Vec<Processing>| PortTable::new(kinds.iter().map(|_| 1), |_| kinds.clone());
+            let (inputs, outputs) = kinds.iter().copied().unzip();
+            let (mut inputs, mut outputs) = (table(inputs), table(outputs));
             let pick = |n: u8| (usize::from(n) % kinds.len(), 0);
             let ends = || pairs.iter().map(|(from, to)| Ends {
                 from: pick(*from),
@@ -532,7 +575,7 @@ mod tests {
             let mut changed = true;
             while core::mem::take(&mut changed) {
                 for end in ends() {
-                    let (from, to) = (&mut outputs[end.from.0][0], &mut inputs[end.to.0][0]);
+                    let (from, to) = (&mut outputs[end.from], &mut inputs[end.to]);
                     if *from == *to {
                         continue;
                     }

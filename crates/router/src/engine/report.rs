@@ -21,7 +21,7 @@ impl Engine {
     }
 
     pub fn flat_config(&self) -> String {
-        let mut flat = self.graph.flat.clone();
+        let mut flat = self.graph.flat();
         for (element, id) in flat.elements.iter_mut().zip(self.elements.ids()) {
             if let Some(config) = self.elements.config(id) {
                 element.config = config.to_string();

@@ -83,7 +83,7 @@ impl Engine {
             }
         }
         if let Some(own) = &mut self.threads.partition {
-            own.origin = own.me;
+            (own.origin, own.current) = (own.me, own.me);
         }
         received
     }
@@ -111,7 +111,7 @@ impl Engine {
     fn take_burst(&mut self, ring: usize, batch: &mut Batch, most: usize) -> Option<EdgeId> {
         let own = self.threads.partition.as_mut()?;
         let receiver = own.receivers.get_mut(ring).and_then(Option::as_mut)?;
-        own.origin = receiver.from;
+        (own.origin, own.current) = (receiver.from, receiver.to);
         if receiver.receive(batch, most) {
             own.group.wake(receiver.from);
         }

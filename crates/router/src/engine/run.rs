@@ -2,13 +2,12 @@
 
 use packet::BATCH;
 
-use super::element::PulledThrough;
 use super::{Cx, Engine};
 use crate::embedding::Steady;
 use crate::prelude::*;
 use crate::scheduler::task::Ran;
 use crate::scheduler::timer::TimerId;
-use crate::topology::PortOf;
+use crate::walk::edges::InputEdgeId;
 use crate::walk::numbers::{EdgeId, Pushed};
 use crate::walk::{Pending, PullThrough};
 
@@ -99,43 +98,65 @@ impl Engine {
     /// Fills `batch` by pulling from the output that an element's input is connected to.
     #[inline]
     pub fn pull(&mut self, id: ElementId, port: usize, batch: &mut Batch, most: usize) {
-        let most = most.min(BATCH);
         let Some(edge) = self.walk.edges.input(id, port) else {
             return;
         };
-        let Some((from, out)) = self.walk.edges[edge].target.as_port() else {
-            return;
-        };
-        let Some((mut element, outer)) = self.elements.lend(from) else {
-            return;
-        };
+        match self.pull_by(edge, batch, most.min(BATCH)) {
+            Some(through) => self.pull_through(edge, through, batch),
+            None => self.walk.edges[edge].packets += batch.len() as u64,
+        }
+    }
+
+    /// Pulls from the element that an input edge leads to; returns the rest of the pull if the
+    /// element left it to the router.
+    #[inline]
+    fn pull_by(
+        &mut self,
+        edge: InputEdgeId,
+        batch: &mut Batch,
+        most: usize,
+    ) -> Option<PullThrough> {
+        let (from, port) = self.walk.edges[edge].target.as_port()?;
+        let (mut element, outer) = self.elements.lend(from)?;
         let cx = &mut Cx {
             engine: self,
             id: from,
         };
-        element.pull(cx, out, batch, most);
+        element.pull(cx, port, batch, most);
         self.elements.give_back(from, element, outer);
-        let through = self.walk.pull_through.take_if(|pull| pull.element == from);
-        if let Some(through) = through {
-            self.pull_through((from, out), through, batch);
-        }
-        self.walk.edges[edge].packets += batch.len() as u64;
+        let through = &mut self.walk.pull_through;
+        through.take_if(|through| through.element == from)
     }
 
-    /// Continues a pull from an output of an element that left it to the router. A path that leads in
-    /// a circle gives nothing.
+    /// Continues a pull by an edge whose element left it to the router: goes up the path to the first
+    /// element that gives packets itself, and back with them. A path that leads in a circle gives
+    /// nothing.
     #[inline(never)]
-    fn pull_through(&mut self, output: PortOf, pull: PullThrough, batch: &mut Batch) {
-        if self.walk.pulling_through.contains(&output) {
-            return;
+    fn pull_through(&mut self, edge: InputEdgeId, through: PullThrough, batch: &mut Batch) {
+        let base = self.walk.pulling.len();
+        let mut next = Some((edge, through));
+        while let Some((edge, through)) = next.take() {
+            if self.walk.edges.set_pulling(edge, true) {
+                break;
+            }
+            self.walk.pulling.push(edge);
+            let Some(edge) = self.walk.edges.input(through.element, through.input) else {
+                break;
+            };
+            let most = through.most.min(BATCH);
+            match self.pull_by(edge, batch, most) {
+                Some(through) => next = Some((edge, through)),
+                None => self.walk.edges[edge].packets += batch.len() as u64,
+            }
         }
-        self.walk.pulling_through.push(output);
-        self.pull(output.0, pull.input, batch, pull.most);
-        self.walk.pulling_through.pop();
-        if !batch.is_empty()
-            && let Some(link) = self.link::<dyn PulledThrough>(output.0)
+        while self.walk.pulling.len() > base
+            && let Some(edge) = self.walk.pulling.pop()
         {
-            self.reach(link, |element, cx| element.pulled(cx, output.1, batch));
+            self.walk.edges.set_pulling(edge, false);
+            if let Some((from, port)) = self.walk.edges[edge].target.as_port() {
+                self.with(from, |element, cx| element.pulled(cx, port, batch));
+            }
+            self.walk.edges[edge].packets += batch.len() as u64;
         }
     }
 }

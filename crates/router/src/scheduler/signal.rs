@@ -7,13 +7,13 @@
 //! scheduled. Where the search meets a path without notifier, the answer is a signal that is
 //! always active: the element has to poll.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::task::TaskId;
 use crate::prelude::*;
 
 /// Which of the two notices a search is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
     /// Whether packets can be pulled: looked for upstream of inputs.
     Empty,
@@ -58,8 +58,9 @@ struct SignalState {
 #[derive(Clone, Default)]
 pub(crate) struct Signals {
     states: Vec<SignalState>,
+    by_owner: BTreeMap<(ElementId, Notice), SignalId>,
     /// Elements that never give nor take a packet.
-    idle: Vec<ElementId>,
+    idle: BTreeSet<ElementId>,
 }
 
 impl Signals {
@@ -75,22 +76,26 @@ impl Signals {
         if let Some(id) = self.of(owner, notice) {
             return id;
         }
-        self.states.push(SignalState {
+        self.insert(SignalState {
             owner,
             notice,
             active,
             relays,
             listeners: Vec::new(),
             dependents: Vec::new(),
-        });
-        SignalId(self.states.len() as u32 - 1)
+        })
+    }
+
+    fn insert(&mut self, state: SignalState) -> SignalId {
+        let id = SignalId(self.states.len() as u32);
+        self.by_owner.insert((state.owner, state.notice), id);
+        self.states.push(state);
+        id
     }
 
     /// The signal of an element for a notice, if it has one.
     pub fn of(&self, owner: ElementId, notice: Notice) -> Option<SignalId> {
-        let mut states = self.states.iter();
-        let at = states.position(|state| state.owner == owner && state.notice == notice)?;
-        Some(SignalId(at as u32))
+        self.by_owner.get(&(owner, notice)).copied()
     }
 
     /// Whether what is behind a signal's element wakes its listeners too.
@@ -100,7 +105,7 @@ impl Signals {
 
     /// Makes an element one that never gives nor takes a packet.
     pub fn set_idle(&mut self, element: ElementId) {
-        self.idle.push(element);
+        self.idle.insert(element);
     }
 
     /// Whether an element never gives nor takes a packet.
@@ -196,7 +201,8 @@ impl Signals {
 
     /// Adds the signals that only `other` knows.
     pub fn add_missing(&mut self, other: &Signals) {
-        let signals = other.states.iter().skip(self.states.len());
-        self.states.extend(signals.cloned());
+        for state in other.states.iter().skip(self.states.len()) {
+            self.insert(state.clone());
+        }
     }
 }

@@ -8,8 +8,9 @@
 //! Where several threads push to an element, the lowest runs it; the packets of the others come by
 //! [handoff rings](super::ring).
 
+use super::constraints::{Constraints, PerThread, Placement};
+use super::thread_set::ThreadSet;
 use crate::prelude::*;
-use crate::topology::{Connection, PortOf};
 
 /// Where an element runs: on one thread, or with an instance on every thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,31 +33,6 @@ impl Assigned {
     pub fn thread(self) -> Option<u16> {
         (self != Assigned::EVERYWHERE).then_some(self.0)
     }
-}
-
-/// An element, as far as its assignment depends on it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Placement {
-    /// It has an instance on every thread; packets on thread `t` leave it by output `t`, modulo the
-    /// number of outputs.
-    pub per_thread: bool,
-    /// Number of outputs.
-    pub outputs: usize,
-    /// The thread that was asked for.
-    pub affinity: Option<u16>,
-}
-
-/// What the assignment follows from.
-pub(crate) struct Constraints<'r> {
-    pub threads: u16,
-    pub elements: Vec<Placement>,
-    pub connections: Vec<Connection>,
-    /// Elements with tasks, and the threads that these are assigned to.
-    pub tasks: Vec<(ElementId, u16)>,
-    /// Elements that start work without a task: by a timer, a device or a file descriptor.
-    pub active: Vec<ElementId>,
-    /// Elements that have to be together.
-    pub bound: &'r [(ElementId, ElementId)],
 }
 
 /// Sets of elements that are together: each element's representative.
@@ -84,9 +60,9 @@ fn choose_lowest(chosen: &mut Option<u16>, thread: u16) {
     *chosen = Some(chosen.map_or(thread, |other| other.min(thread)));
 }
 
-impl Constraints<'_> {
-    /// Where each element runs.
-    pub fn assign(&self) -> Vec<Assigned> {
+impl Constraints {
+    /// Where each element runs; `passing` are the threads that [pass](Self::passing) each.
+    pub fn assign(&self, passing: &[ThreadSet]) -> Vec<Assigned> {
         let count = self.elements.len();
         let mut groups = self.groups();
         let mut chosen: Chosen = alloc::vec![None; count];
@@ -95,14 +71,11 @@ impl Constraints<'_> {
         }
         self.choose_sources(&mut groups, &mut chosen);
         for thread in 0..self.threads {
-            self.spread(thread, &mut groups, &mut chosen);
+            self.spread(thread, passing, &mut groups, &mut chosen);
         }
-        let assigned = |(i, element): (usize, &Placement)| {
-            if element.per_thread {
-                Assigned::EVERYWHERE
-            } else {
-                Assigned::to(chosen[groups.of(i)].unwrap_or(0))
-            }
+        let assigned = |(i, element): (usize, &Placement)| match element.per_thread {
+            PerThread::No => Assigned::to(chosen[groups.of(i)].unwrap_or(0)),
+            PerThread::ByNumber | PerThread::InOrder => Assigned::EVERYWHERE,
         };
         self.elements.iter().enumerate().map(assigned).collect()
     }
@@ -112,7 +85,7 @@ impl Constraints<'_> {
         for c in self.connections.iter().filter(|c| !c.push) {
             groups.join(c.from.0, c.to.0);
         }
-        for (a, b) in self.bound {
+        for (a, b) in &self.bound {
             groups.join(*a, *b);
         }
         groups
@@ -134,14 +107,8 @@ impl Constraints<'_> {
         }
     }
 
-    /// Whether packets on a thread leave by an output.
-    fn leaves_by(&self, (id, port): PortOf, thread: u16) -> bool {
-        let element = &self.elements[id.index()];
-        !element.per_thread || port == usize::from(thread) % element.outputs
-    }
-
     /// Chooses `thread` for all groups that it pushes to and that have no thread yet.
-    fn spread(&self, thread: u16, groups: &mut Groups, chosen: &mut Chosen) {
+    fn spread(&self, thread: u16, passing: &[ThreadSet], groups: &mut Groups, chosen: &mut Chosen) {
         let mut members: Vec<Vec<usize>> = alloc::vec![Vec::new(); self.elements.len()];
         for i in 0..self.elements.len() {
             members[groups.of(i)].push(i);
@@ -153,11 +120,11 @@ impl Constraints<'_> {
             .collect();
         while let Some(i) = pending.pop() {
             for c in self.connections.iter().filter(|c| c.push) {
-                if c.from.0.index() != i || !self.leaves_by(c.from, thread) {
+                if c.from.0.index() != i || !self.leaves_by(passing, c.from, thread) {
                     continue;
                 }
                 let to = c.to.0.index();
-                if self.elements[to].per_thread {
+                if self.elements[to].per_thread != PerThread::No {
                     if !core::mem::replace(&mut passed[to], true) {
                         pending.push(to);
                     }
@@ -176,15 +143,16 @@ impl Constraints<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Connection;
 
     fn connection(from: usize, to: usize, push: bool) -> Connection {
         let [from, to] = [from, to].map(|i| (ElementId::new(i), 0));
         Connection { from, to, push }
     }
 
-    fn constraints(connections: &[(usize, usize, bool)], elements: usize) -> Constraints<'static> {
+    fn constraints(connections: &[(usize, usize, bool)], elements: usize) -> Constraints {
         let element = Placement {
-            per_thread: false,
+            per_thread: PerThread::No,
             outputs: 1,
             affinity: None,
         };
@@ -195,7 +163,7 @@ mod tests {
             connections: connections.map(|c| connection(c.0, c.1, c.2)).collect(),
             tasks: Vec::new(),
             active: Vec::new(),
-            bound: &[],
+            bound: Vec::new(),
         }
     }
 
@@ -217,19 +185,19 @@ mod tests {
         let task = |element, thread| (ElementId::new(element), thread);
         constraints.tasks = Vec::from([task(0, 1), task(1, 0), task(4, 1)]);
         let expected = [1, 0, 0, 1, 1, 1].map(Some);
-        assert_eq!(threads(&constraints.assign()), expected);
+        assert_eq!(threads(&constraints.assign(&[])), expected);
     }
 
     #[test]
     fn elements_that_are_bound_are_together_and_one_without_a_task_follows_its_affinity() {
         let mut constraints = constraints(&[(0, 1, true)], 4);
         constraints.tasks = Vec::from([(ElementId::new(0), 1)]);
-        constraints.bound = const { &[(ElementId(1), ElementId(2))] };
+        constraints.bound = Vec::from([(ElementId(1), ElementId(2))]);
         constraints.elements[3].affinity = Some(1);
-        assert_eq!(threads(&constraints.assign()), [Some(1); 4]);
+        assert_eq!(threads(&constraints.assign(&[])), [Some(1); 4]);
         constraints.elements[3].affinity = None;
         constraints.active = Vec::from([ElementId::new(3)]);
-        assert_eq!(threads(&constraints.assign())[3], Some(0));
+        assert_eq!(threads(&constraints.assign(&[]))[3], Some(0));
     }
 
     #[test]
@@ -237,7 +205,7 @@ mod tests {
         // 0 and 1 -> 2, which has an instance on every thread: thread 0 goes on to 3, 1 to 4.
         let mut constraints = constraints(&[(0, 2, true), (1, 2, true)], 5);
         constraints.elements[2] = Placement {
-            per_thread: true,
+            per_thread: PerThread::ByNumber,
             outputs: 2,
             affinity: None,
         };
@@ -249,6 +217,6 @@ mod tests {
         }
         constraints.tasks = Vec::from([(ElementId::new(0), 0), (ElementId::new(1), 1)]);
         let expected = [Some(0), Some(1), None, Some(0), Some(1)];
-        assert_eq!(threads(&constraints.assign()), expected);
+        assert_eq!(threads(&constraints.assign(&[])), expected);
     }
 }

@@ -7,8 +7,11 @@
 //! round.
 
 pub(crate) mod assignment;
+pub(crate) mod constraints;
+mod passing;
 pub(crate) mod quiesce;
 pub(crate) mod ring;
+pub(crate) mod thread_set;
 
 use crate::prelude::*;
 use crate::runtime::DeviceId;
@@ -16,6 +19,7 @@ use crate::scheduler::signal::SignalId;
 use assignment::Assigned;
 use quiesce::ThreadGroup;
 use ring::{RingReceiver, RingSender};
+use thread_set::ThreadSet;
 
 /// What a router knows of its threads. `E` is the engine of a thread.
 pub(crate) struct Threads<E> {
@@ -52,10 +56,23 @@ impl<E> Threads<E> {
         self.partition.as_ref().map_or(0, |own| own.me)
     }
 
+    /// The thread that the packets at hand are on.
+    #[inline]
+    pub fn current(&self) -> u16 {
+        self.partition.as_ref().map_or(0, |own| own.current)
+    }
+
     /// The thread that the packets at hand come from.
     #[inline]
     pub fn origin(&self) -> u16 {
         self.partition.as_ref().map_or(0, |own| own.origin)
+    }
+
+    /// Number of the threads before that of the packets at hand whose packets pass an element.
+    pub fn rank(&self, id: ElementId) -> usize {
+        let own = self.partition.as_ref();
+        let passing = own.and_then(|own| own.passing.get(id.index()));
+        passing.map_or(0, |passing| passing.rank(self.current()))
     }
 
     /// Whether this is one partition of several, and the others are elsewhere.
@@ -112,6 +129,8 @@ pub(crate) struct Partition<E> {
     pub me: u16,
     /// Where every element runs.
     pub assignment: Arc<[Assigned]>,
+    /// The threads whose packets pass each element.
+    pub passing: Arc<[ThreadSet]>,
     /// Handoff rings by number: the ends that are on this thread.
     pub senders: Vec<Option<RingSender>>,
     pub receivers: Vec<Option<RingReceiver>>,
@@ -125,6 +144,9 @@ pub(crate) struct Partition<E> {
     pub listened: bool,
     /// The thread that the packets at hand come from.
     pub origin: u16,
+    /// The thread that the packets at hand are on: another than this one if they are delivered while
+    /// the router is quiesced here.
+    pub current: u16,
     asleep: bool,
 }
 
@@ -135,6 +157,7 @@ impl<E> Partition<E> {
             group,
             me,
             assignment: Arc::new([]),
+            passing: Arc::new([]),
             senders: Vec::new(),
             receivers: Vec::new(),
             others: Vec::new(),
@@ -142,6 +165,7 @@ impl<E> Partition<E> {
             reassign: false,
             listened: false,
             origin: me,
+            current: me,
             asleep: false,
         }
     }

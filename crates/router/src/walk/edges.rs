@@ -71,6 +71,8 @@ pub(crate) struct Edges {
     first_input: Vec<u32>,
     outputs: Vec<Edge>,
     inputs: Vec<Edge>,
+    /// For each input edge whether packets are being pulled by it through the element at its end.
+    pulling: Vec<bool>,
     /// Number of the elements' output edges.
     own: usize,
 }
@@ -96,6 +98,7 @@ impl Edges {
             first_input,
             outputs: alloc::vec![Edge::UNCONNECTED; outputs as usize],
             inputs: alloc::vec![Edge::UNCONNECTED; inputs as usize],
+            pulling: alloc::vec![false; inputs as usize],
             own: outputs as usize,
         }
     }
@@ -156,6 +159,13 @@ impl Edges {
         let first = self.first_input[id.index()];
         let end = self.first_input[id.index() + 1];
         (port < (end - first) as usize).then_some(InputEdgeId(first + port as u32))
+    }
+
+    /// Notes whether packets are being pulled by an input edge through the element at its end;
+    /// returns whether they were before.
+    #[inline]
+    pub fn set_pulling(&mut self, InputEdgeId(edge): InputEdgeId, pulling: bool) -> bool {
+        core::mem::replace(&mut self.pulling[edge as usize], pulling)
     }
 
     /// All edges, those of outputs first.

@@ -16,8 +16,7 @@ use core::num::NonZeroU32;
 use packet::{BATCH, Pool, Prefetcher};
 
 use crate::prelude::*;
-use crate::topology::PortOf;
-use edges::{Edge, Edges};
+use edges::{Edge, Edges, InputEdgeId};
 use fused_path::FusedPaths;
 use numbers::{EdgeId, Pushed};
 use tree::Tree;
@@ -91,8 +90,8 @@ pub(crate) struct Walk {
     pub pull_through: Option<PullThrough>,
     /// What was pulled for the task that runs.
     pub pulled: Option<Box<Batch>>,
-    /// Outputs from which packets are being pulled through their elements.
-    pub pulling_through: Vec<PortOf>,
+    /// Edges by which packets are being pulled through elements.
+    pub pulling: Vec<InputEdgeId>,
 }
 
 impl Walk {
@@ -109,7 +108,7 @@ impl Walk {
             limit: limit.clamp(1, BATCH),
             pull_through: None,
             pulled: None,
-            pulling_through: Vec::with_capacity(16),
+            pulling: Vec::with_capacity(16),
         }
     }
 

@@ -22,7 +22,7 @@ pub fn draw(graph: &Graph) -> String {
         ports(&mut text, &element.outputs, 'o');
         text.push_str("</tr></table>>];\n");
     }
-    for connection in &graph.flat.connections {
+    for connection in &graph.wiring {
         let ((from, out), (to, into)) = (connection.from, connection.to);
         let _ = writeln!(text, "  e{from}:o{out}:e -> e{to}:i{into}:w;");
     }

@@ -30,8 +30,7 @@ text{font-family:ui-monospace,monospace;text-anchor:middle;fill:#111}\
 pub fn draw(graph: &Graph) -> String {
     let nodes: Vec<Node> = graph.elements.iter().map(node).collect();
     let edges: Vec<Edge> = graph
-        .flat
-        .connections
+        .wiring
         .iter()
         .map(|connection| {
             let ((from, out), (to, into)) = (connection.from, connection.to);

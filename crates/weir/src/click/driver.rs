@@ -1,17 +1,21 @@
 //! The embedding of the routers of `weir click`: the machine's clocks and names, messages on standard
 //! error, and the handlers that the driver adds.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use click::{Diagnostics, FlatElement, Location};
+use node::files;
 use router::args::{Context, NameDatabase};
 use router::{
     Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
 };
 
-use super::source::{ClickEnvironment, Source};
+use super::source::{ClickEnvironment, Source, reason};
 use crate::host::{self, Clock, Machine, Warp};
 
+/// Most bytes of a file that an argument names.
+const FILE_MAX: usize = 256 << 20;
 /// Most packet buffers of a router: 8 GiB of memory if all are ever used at once.
 const BUFFERS: usize = 1 << 22;
 
@@ -154,6 +158,12 @@ impl Embedding for ClickEmbedding {
 
     fn driver(&self) -> &'static str {
         "userlevel"
+    }
+
+    fn file(&mut self, name: &str) -> Result<String, String> {
+        let text = files::read(Path::new(name), FILE_MAX);
+        let text = text.map_err(|error| reason(&error))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn names(&mut self) -> NameDatabase {

@@ -178,7 +178,7 @@ impl What {
         let elements = flat.elements.iter();
         let mut lines: Vec<String> = match self {
             What::Configuration => return flat.unparse(),
-            What::Classes => elements.map(|e| e.class.clone()).collect(),
+            What::Classes => elements.map(|e| e.class.to_string()).collect(),
             What::Names => elements.map(|e| e.name.clone()).collect(),
             What::Declarations => elements
                 .map(|e| format!("{} :: {}", e.name, e.class))

@@ -232,8 +232,11 @@ impl Element for SnoopTCP {
         port
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(port, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         self.see(cx, port, batch);
     }
 }

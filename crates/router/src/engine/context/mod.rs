@@ -152,11 +152,10 @@ impl Cx<'_> {
 
     /// Leaves the rest of a pull to the router: once [`pull`](crate::Element::pull) has returned, its
     /// batch is filled with at most `most` packets from input `port`, and given to
-    /// [`pulled`](crate::PulledThrough::pulled) if there are any. The last thing that a pull does.
+    /// [`pulled`](crate::Element::pulled). The last thing that a pull does.
     ///
-    /// For elements that a path may pass more than once: unlike with [`pull`](Self::pull), the
-    /// element is not at work meanwhile, so that packets can be pulled from its other outputs, and
-    /// its handlers be called.
+    /// Unlike with [`pull`](Self::pull), the element is not at work meanwhile: packets can be pulled
+    /// from its other outputs, and elements on the packets' way can call its handlers.
     #[inline]
     pub fn pull_through(&mut self, port: usize, most: usize) {
         self.engine.walk.pull_through = Some(PullThrough {

@@ -33,6 +33,11 @@ impl Cx<'_> {
         }
     }
 
+    /// The text of a file that an argument names; if it cannot be read, why.
+    pub fn file(&mut self, name: &str) -> Result<String, String> {
+        self.engine.runtime.embedding.file(name)
+    }
+
     /// The name database itself.
     pub fn name_database(&mut self) -> &mut NameDatabase {
         &mut self.engine.names
@@ -132,10 +137,10 @@ impl Cx<'_> {
         self.engine.threads.count
     }
 
-    /// The thread this is.
+    /// The thread that the element works on.
     #[inline]
     pub fn thread(&self) -> u16 {
-        self.engine.threads.me()
+        self.engine.threads.current()
     }
 
     /// The thread that the packets at hand come from: this one, or another that pushes to an
@@ -143,6 +148,12 @@ impl Cx<'_> {
     #[inline]
     pub fn origin(&self) -> u16 {
         self.engine.threads.origin()
+    }
+
+    /// Number of the threads before [this one](Self::thread) whose packets pass this element.
+    #[inline]
+    pub fn thread_rank(&self) -> usize {
+        self.engine.threads.rank(self.id)
     }
 
     /// Works with the whole router: other threads stand still meanwhile, and other elements can be

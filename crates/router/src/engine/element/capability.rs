@@ -187,16 +187,6 @@ impl Interface for dyn Storage {
     const NAME: &'static str = "Storage";
 }
 
-/// An element that works on packets that are pulled through it by [`Cx::pull_through`].
-pub trait PulledThrough {
-    /// Works on a batch, which is not empty, that was pulled from output `port`.
-    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch);
-}
-
-impl Interface for dyn PulledThrough {
-    const NAME: &'static str = "PulledThrough";
-}
-
 /// An element that answers LLRPCs.
 pub trait Llrpcs {
     /// Carries out an LLRPC: reads and changes `data`, [`call.size()`](Llrpc::size) bytes.

@@ -13,9 +13,10 @@ use crate::engine::Cx;
 use crate::prelude::*;
 use crate::scheduler::task::{Ran, TaskId};
 use crate::scheduler::timer::TimerId;
+use crate::threads::constraints::PerThread;
 
 pub use capability::{
-    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, PulledThrough, Storage,
+    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
 };
 pub use declared::{
     Component, DynElement, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
@@ -106,11 +107,18 @@ pub trait Element: Any + Send {
     }
 
     /// Fills `batch`, which is empty, with at most `most` packets that leave by pull output
-    /// `port`.
+    /// `port`, or leaves that to the router by [`Cx::pull_through`].
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        let _ = (port, batch);
+        cx.pull_through(0, most);
+    }
+
+    /// Works on a batch, which may be empty, that was pulled by [`Cx::pull_through`] for output
+    /// `port`.
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         let _ = port;
-        cx.pull(0, batch, most);
         self.batch(cx, batch);
     }
 
@@ -171,9 +179,8 @@ pub trait Class: Element + Component + Default {
     const IS_A: &'static [&'static str] = &[];
     /// Other names of the class.
     const ALIASES: &'static [&'static str] = &[];
-    /// Whether each thread has an instance of its own, which is made and not configured. Packets
-    /// on thread `t` leave it by output `t`, modulo the number of outputs.
-    const PER_THREAD: bool = false;
+    /// Whether each thread has an instance of its own, which is made and not configured.
+    const PER_THREAD: PerThread = PerThread::No;
     /// Whether packets may come to it that stand for several TCP segments or UDP datagrams, whose
     /// data goes on in [parts](Packet::parts_data), and whose transport checksum is
     /// [partial](Packet::needs_checksum).
@@ -232,7 +239,7 @@ pub struct ClassEntry {
     /// See [`Class::ALIASES`].
     pub aliases: &'static [&'static str],
     /// See [`Class::PER_THREAD`].
-    pub per_thread: bool,
+    pub per_thread: PerThread,
     /// See [`Class::SEGMENTS`].
     pub segments: bool,
     /// See [`Class::CAPABILITIES`].
@@ -276,7 +283,7 @@ impl ClassEntry {
             phase: phase::DEFAULT,
             is_a: &[],
             aliases: &[],
-            per_thread: false,
+            per_thread: PerThread::No,
             segments: false,
             capabilities: &[],
             refused: Some(reason),

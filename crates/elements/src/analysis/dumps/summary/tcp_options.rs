@@ -195,7 +195,7 @@ fn parse_one(scan: &mut Scan<'_>, options: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Blocks that stand together make one option.
+/// Blocks with commas between them make one option.
 fn parse_sack(scan: &mut Scan<'_>, options: &mut Vec<u8>) -> Option<()> {
     let start = options.len();
     options.extend([SACK, 0]);
@@ -203,7 +203,7 @@ fn parse_sack(scan: &mut Scan<'_>, options: &mut Vec<u8>) -> Option<()> {
         for end in parse_pair(scan)? {
             options.extend(end.to_be_bytes());
         }
-        if !scan.eat_before_digit(b",sack") && !scan.eat_before_digit(b";sack") {
+        if !scan.eat_before_digit(b",sack") {
             return set_length(options, start);
         }
     }

@@ -182,6 +182,13 @@ fn tcp_options_are_printed_as_they_are_read() {
     ] {
         assert_eq!(printed(text, which).as_deref(), out, "{text}");
     }
+    // Blocks with commas between them share an option.
+    for (text, length) in [("sack1-2,sack3-4", 18), ("sack1-2;sack3-4", 20)] {
+        assert_eq!(
+            tcp_options::parse(text.as_bytes(), All).map(|o| o.len()),
+            Some(length)
+        );
+    }
     let mut out = Vec::new();
     tcp_options::print(&[2, 3, 1, 1], All, &mut out);
     assert_eq!(out, b"?");
