@@ -72,7 +72,7 @@ impl Embedding for Dry {
 /// The interfaces that the elements of `classes` in a configuration name, and where.
 pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
     let elements = flat.elements.iter();
-    let named = elements.filter(|element| classes.contains(&element.class.as_str()));
+    let named = elements.filter(|element| classes.contains(&&*element.class));
     named
         .filter_map(|element| {
             let first = click::config::split_args(&element.config)

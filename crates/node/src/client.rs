@@ -1,11 +1,14 @@
 //! Asking a node: the API's client, for programs that do one thing after the other.
 
+mod growing;
+
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{Request, StatusCode};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,8 +17,9 @@ use tokio::net::UnixStream;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Entry, FlowStats, HandlerRead, HandlerValue, HandlerWrite, LaneStats, NodeStatus,
-    Object, PortStats, Purge, Spec, Wire, WireChange,
+    Address, Entry, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
+    HandlerValue, HandlerWrite, LaneStats, NodeStatus, Object, PortStats, Purge, Rename, Selection,
+    Spec, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 
@@ -48,7 +52,13 @@ impl Client {
 
     /// Lists all resources of a kind.
     pub fn list<S: Spec>(&self) -> Result<Vec<Object<S>>> {
-        self.call(&Object::<S>::list_operation(), &[], &())
+        self.select(&[])
+    }
+
+    /// Lists the resources of a kind that names and patterns select; without any, all.
+    pub fn select<S: Spec>(&self, names: &[String]) -> Result<Vec<Object<S>>> {
+        let operation = Object::<S>::list_operation();
+        self.call(&operation, &[], &Selection::of(names))
     }
 
     /// Shows one resource.
@@ -92,6 +102,30 @@ impl Client {
     /// Removes everything and ends the node.
     pub fn purge(&self, confirmation: &Purge) -> Result<()> {
         self.call(&operations::purge_node(), &[], confirmation)
+    }
+
+    /// Does something with guests. `told` is given what became of each as soon as it is done, and says
+    /// whether to go on.
+    pub fn act(
+        &self,
+        action: &GuestAction,
+        told: impl FnMut(GuestOutcome) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.each(&operations::act_on_guests(), action, told)
+    }
+
+    /// Creates a series of guests, as [`act`](Self::act) has it.
+    pub fn create_series(
+        &self,
+        series: &GuestSeries,
+        told: impl FnMut(GuestOutcome) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.each(&operations::create_guests(), series, told)
+    }
+
+    /// Gives a guest another name.
+    pub fn rename(&self, guest: &str, new: &Rename) -> Result<Object<Guest>> {
+        self.call(&operations::rename_guest(), &[guest], new)
     }
 
     /// Reads a handler of a guest.
@@ -184,26 +218,24 @@ impl Client {
         parameters: &[&str],
         body: &B,
     ) -> Result<T> {
-        let mut given = parameters.iter();
-        let path: String = operation
-            .path
-            .split('/')
-            .skip(1)
-            .map(|segment| {
-                let given = if segment.starts_with('{') {
-                    given.next()
-                } else {
-                    None
-                };
-                encoded(given.copied().unwrap_or(segment))
-            })
-            .collect();
-        let body = if operation.has_body() {
-            encode(body)?
-        } else {
-            Vec::new()
-        };
+        let (path, body) = request(operation, parameters, body)?;
         self.ask(operation.method.name(), &path, body)
+    }
+
+    /// Asks for an operation whose answer is a list, which is read as it grows, until `told` says
+    /// not to go on.
+    fn each<B: Payload, T: DeserializeOwned>(
+        &self,
+        operation: &Operation<B, Vec<T>>,
+        body: &B,
+        told: impl FnMut(T) -> ControlFlow<()>,
+    ) -> Result<()>
+    where
+        Vec<T>: Payload,
+    {
+        let (path, body) = request(operation, &[], body)?;
+        let reader = growing::ask(&self.socket, operation.method.name(), &path, body)?;
+        growing::list(reader, told)
     }
 
     fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {
@@ -213,28 +245,80 @@ impl Client {
             let body: &[u8] = if body.is_empty() { b"null" } else { &body };
             return serde_json::from_slice(body).map_err(|error| confused(&error));
         }
-        Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
-            Error::failed(format_args!("the node answered {status} without a reason"))
-        }))
+        Err(refusal(status, &body))
     }
 
     /// Sends a request and waits for the answer.
     fn exchange(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Error::failed(format_args!("the event loop: {error}")))?;
-        let exchange = exchange(&self.socket, method, path, body);
-        let late = || {
-            Error::new(
-                Kind::Unavailable,
-                format_args!("the node did not answer within {} s", TIMEOUT.as_secs()),
-            )
+        let exchange = async {
+            let response = send(&self.socket, method, path, body).await?;
+            let status = response.status();
+            let body = response.into_body().collect().await;
+            let body = body.map_err(|error| ended(&self.socket, &error))?;
+            Ok((status, body.to_bytes()))
         };
-        runtime
+        runtime()?
             .block_on(async { tokio::time::timeout(TIMEOUT, exchange).await })
             .map_err(|_| late())?
     }
+}
+
+/// The path and the body of a request, with the parameters of the path in their order.
+fn request<B: Payload, T: Payload>(
+    operation: &Operation<B, T>,
+    parameters: &[&str],
+    body: &B,
+) -> Result<(String, Vec<u8>)> {
+    let mut given = parameters.iter();
+    let path: String = operation
+        .path
+        .split('/')
+        .skip(1)
+        .map(|segment| {
+            let given = if segment.starts_with('{') {
+                given.next()
+            } else {
+                None
+            };
+            encoded(given.copied().unwrap_or(segment))
+        })
+        .collect();
+    let path = Operation::<B, T>::with_query(path, body)?;
+    let body = if operation.has_body() {
+        encode(body)?
+    } else {
+        Vec::new()
+    };
+    Ok((path, body))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::failed(format_args!("the event loop: {error}")))
+}
+
+fn late() -> Error {
+    let sentence = format_args!("the node did not answer within {} s", TIMEOUT.as_secs());
+    Error::new(Kind::Unavailable, sentence)
+}
+
+/// What the node refused, in its words.
+fn refusal(status: StatusCode, body: &[u8]) -> Error {
+    serde_json::from_slice(body).unwrap_or_else(|_| {
+        Error::failed(format_args!("the node answered {status} without a reason"))
+    })
+}
+
+fn ended(socket: &Path, error: &hyper::Error) -> Error {
+    Error::new(
+        Kind::Unavailable,
+        format_args!(
+            "the node at {} ended before it answered ({error}): the request may have been carried out",
+            socket.display()
+        ),
+    )
 }
 
 fn encode<B: Serialize>(body: &B) -> Result<Vec<u8>> {
@@ -247,12 +331,13 @@ fn confused(error: &dyn std::fmt::Display) -> Error {
     ))
 }
 
-async fn exchange(
+/// Sends a request; the answer's beginning.
+async fn send(
     socket: &Path,
     method: &str,
     path: &str,
     body: Vec<u8>,
-) -> Result<(StatusCode, Bytes)> {
+) -> Result<Response<Incoming>> {
     let broken = |error: &dyn std::fmt::Display| {
         Error::new(
             Kind::Unavailable,
@@ -280,19 +365,8 @@ async fn exchange(
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
-    let ended = |error: hyper::Error| {
-        Error::new(
-            Kind::Unavailable,
-            format_args!(
-                "the node at {} ended before it answered ({error}): the request may have been carried out",
-                socket.display()
-            ),
-        )
-    };
-    let response = sender.send_request(request).await.map_err(ended)?;
-    let status = response.status();
-    let body = response.into_body().collect().await;
-    Ok((status, body.map_err(ended)?.to_bytes()))
+    let response = sender.send_request(request).await;
+    response.map_err(|error| ended(socket, &error))
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

@@ -176,6 +176,8 @@ faults! {
         "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them";
     /// No guest.
     NoGuest { name: String } NotFound => "no guest ‘{name}’: `weir ls` lists them";
+    /// A pattern that nothing matches.
+    NoMatch { what: &'static str, pattern: String } NotFound => "no {what} matches ‘{pattern}’";
     /// No flow.
     NoFlow { name: String } NotFound => "no flow ‘{name}’: `weir flow show` lists them";
     /// No wire.
@@ -233,9 +235,24 @@ faults! {
     /// An MTU that a guest was told.
     MtuTold { vnic: String, guest: String } InUse "properties" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs with it: `weir destroy {guest}` first";
+    /// A pattern that is none.
+    Pattern { pattern: String, why: String } Invalid =>
+        "‘{pattern}’ is not a pattern: {why}; write * for any characters, ? for one, [a-c] for one of those";
+    /// A series of guests whose names would be one.
+    NoNumber { name: String } Invalid "name" =>
+        "‘{name}’ is one name for many guests: write {{}} where each has its number, as in fw-{{}}";
+    /// A number of guests.
+    Series { count: u32, most: u32 } Invalid "count" =>
+        "{count} guests are invalid: a series has 1 to {most}";
     /// A guest without a configuration.
     NoConfig { guest: String } Invalid "config" =>
         "guest ‘{guest}’ has no `config`: give its configuration, which a list leaves out";
+    /// A guest that is paused.
+    Paused { guest: String } Unavailable =>
+        "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";
+    /// A guest that does not run.
+    NotRunning { guest: String } Refused =>
+        "guest ‘{guest}’ does not run: `weir start {guest}` first";
     /// Fields that cannot change in use.
     Fixed { what: &'static str, name: String, can: &'static str } InUse =>
         "only {can} of {what} ‘{name}’ can change in use: remove it first, then create it with the new specification";

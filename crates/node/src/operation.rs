@@ -17,7 +17,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::error::{Error, Kind, Result};
-use crate::model::{Object, Spec, Verb, parsed};
+use crate::model::{Object, Selection, Spec, Verb, parsed};
 use serde_json::Value;
 
 /// The method of an operation.
@@ -63,6 +63,11 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     /// Its schema; none, if there is nothing.
     fn described(_api: &mut OpenApi) -> Option<RefOr<Schema>>;
 
+    /// The schema of the query that it is, in an operation that only reads; none, if it is none.
+    fn query() -> Option<RefOr<Schema>> {
+        None
+    }
+
     /// What a request's body says; an error names the field.
     fn parse(body: Value) -> Result<Self> {
         parsed(body)
@@ -107,11 +112,30 @@ payloads!(
     crate::model::HandlerRead,
     crate::model::HandlerWrite,
     crate::model::HandlerValue,
+    crate::model::GuestAction,
+    crate::model::GuestSeries,
+    crate::model::Rename,
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,
     crate::model::WireChange,
 );
+
+/// Has types be queries: each field is a parameter.
+macro_rules! queries {
+    ($($type:ty),* $(,)?) => { $(
+        impl Payload for $type {
+            fn described(_: &mut OpenApi) -> Option<RefOr<Schema>> {
+                None
+            }
+
+            fn query() -> Option<RefOr<Schema>> {
+                Some(<$type as utoipa::PartialSchema>::schema())
+            }
+        }
+    )* };
+}
+queries!(Selection);
 
 impl<S: Spec> Payload for Object<S> {
     fn parse(body: Value) -> Result<Self> {
@@ -131,7 +155,7 @@ fn add_schema<T: ToSchema>(api: &mut OpenApi) {
     components.schemas.extend(schemas);
 }
 
-/// An operation with a body `B` and an answer `T`.
+/// An operation with a body `B` (or, if it only reads, a query) and an answer `T`.
 pub struct Operation<B, T> {
     /// Its method.
     pub method: Method,
@@ -187,13 +211,39 @@ impl<B: Payload, T: Payload> Operation<B, T> {
 
     /// Whether it has a body.
     pub fn has_body(&self) -> bool {
-        !serde_json::to_value(&self.body).is_ok_and(|it| it.is_null())
+        B::query().is_none() && !serde_json::to_value(&self.body).is_ok_and(|it| it.is_null())
     }
 
     /// The names of the path's parameters.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         let segments = self.path.split('/');
         segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// What a request's query says.
+    pub fn parse_query(query: Option<&str>) -> Result<B> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            Error::invalid(format_args!(
+                "the request's query cannot be parsed: {error}"
+            ))
+        };
+        if B::query().is_none() {
+            return serde_json::from_value(Value::Null).map_err(Error::failed);
+        }
+        serde_urlencoded::from_str(query.unwrap_or_default()).map_err(|error| wrong(&error))
+    }
+
+    /// The path of a request with a query.
+    pub fn with_query(path: String, query: &B) -> Result<String> {
+        if B::query().is_none() {
+            return Ok(path);
+        }
+        let query = serde_urlencoded::to_string(query).map_err(Error::invalid)?;
+        Ok(if query.is_empty() {
+            path
+        } else {
+            path + "?" + &query
+        })
     }
 
     /// Adds it to a description.
@@ -212,6 +262,27 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                     .required(Required::True)
                     .schema(Some(text)),
             );
+        }
+        if let Some(RefOr::T(Schema::Object(query))) = B::query() {
+            for (name, schema) in query.properties {
+                let required = query.required.contains(&name);
+                let description = match &schema {
+                    RefOr::T(Schema::Object(schema)) => schema.description.clone(),
+                    _ => None,
+                };
+                operation = operation.parameter(
+                    ParameterBuilder::new()
+                        .name(name)
+                        .parameter_in(ParameterIn::Query)
+                        .required(if required {
+                            Required::True
+                        } else {
+                            Required::False
+                        })
+                        .description(description)
+                        .schema(Some(schema)),
+                );
+            }
         }
         if let Some(schema) = B::described(api) {
             let content = ContentBuilder::new().schema(Some(schema));
@@ -325,10 +396,12 @@ impl<S: Spec> Object<S> {
     }
 
     /// `GET /v1/{resources}`.
-    pub fn list_operation() -> Operation<(), Vec<Object<S>>> {
+    pub fn list_operation() -> Operation<Selection, Vec<Object<S>>> {
         let mut example = S::example();
         example.spec.shorten();
-        Self::operation(Verb::List, Method::Get, false, &[], (), vec![example])
+        let errors = [Kind::Invalid, Kind::NotFound];
+        let all = Selection::default();
+        Self::operation(Verb::List, Method::Get, false, &errors, all, vec![example])
     }
 
     /// `GET /v1/{resources}/{name}`.

@@ -160,8 +160,12 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !node.is_over() {
         let restart = node.next_restart();
+        node.look_at_starting();
+        let waited = node.awaits_start();
+        let starts = node.wants_starts();
+        // Whatever is ready has its turn sooner or later: all that ends, and all that is to be started, are no
+        // reason to keep others waiting.
         tokio::select! {
-            biased;
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             ready = ended.readable() => {
@@ -171,13 +175,13 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
                 }
             }
             () = until(restart) => node.restart_due(),
-            job = queue.recv() => match job {
-                Some(job) => job(&mut node),
+            turn = queue.next() => match turn {
+                Some(turn) => turn.carry_out(&mut node),
                 None => break,
             },
+            () = std::future::ready(()), if starts => node.start_wanted(),
             _ = tick.tick() => node.tick(),
-            // When there was nothing else to do.
-            () = tokio::task::yield_now(), if node.wants_idle() => node.idle(),
+            () = look(waited), if waited.is_some() => {}
         }
     }
     // Pending answers are sent.
@@ -185,6 +189,15 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(10)).await;
     server.abort();
     Ok(())
+}
+
+/// The pause before the next look at guests that start, the last one for so long: none at first, since most guests
+/// start within a millisecond.
+async fn look(waited: Option<Duration>) {
+    match waited {
+        Some(waited) if waited > PAUSE => tokio::time::sleep(PAUSE).await,
+        _ => tokio::task::yield_now().await,
+    }
 }
 
 /// Waits until a moment, or for good if there is none.

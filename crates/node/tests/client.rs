@@ -4,13 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 
 use node::client::Client;
 use node::error::Error;
-use node::model::{Flow, Guest, Link, Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire};
+use node::model::{
+    Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link, Object, Purge, Spec, Stub,
+    SwitchFunction, Verb, Vnic, Wire,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -182,6 +186,18 @@ impl Check {
     }
 }
 
+/// What an answer that is read as it grows has in the end.
+type Told<'a> = &'a mut dyn FnMut(GuestOutcome) -> ControlFlow<()>;
+
+fn each(ask: impl FnOnce(Told<'_>) -> Result<(), Error>) -> Result<Vec<GuestOutcome>, Error> {
+    let mut all = Vec::new();
+    ask(&mut |outcome| {
+        all.push(outcome);
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
 #[test]
 fn every_operation_of_the_description_has_a_method_of_the_client() {
     let server = Server::new();
@@ -203,6 +219,13 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     check.operation("purge-node", |c, _, confirm: Purge| c.purge(&confirm));
     check.operation("read-handler", |c, [name, _], body| c.read(name, &body));
     check.operation("write-handler", |c, [name, _], body| c.write(name, &body));
+    check.operation("act-on-guests", |c, _, action: GuestAction| {
+        each(|told| c.act(&action, told))
+    });
+    check.operation("create-guests", |c, _, series: GuestSeries| {
+        each(|told| c.create_series(&series, told))
+    });
+    check.operation("rename-guest", |c, [name, _], new| c.rename(name, &new));
     check.operation("list-macs", |c, [name, _], ()| c.macs(name));
     check.operation("flush-macs", |c, [name, _], ()| c.flush(name));
     check.operation("list-entries", |c, [name, _], ()| c.entries(name));

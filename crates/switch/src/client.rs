@@ -336,6 +336,23 @@ impl SwitchClient {
         Ok(all)
     }
 
+    /// The names of the ports that are closed: their interface is gone, or their guest broke the ring's rules too
+    /// often. Costs nothing for ports that are open.
+    pub fn closed_ports(&self) -> Result<Vec<String>, ClientError> {
+        let mut all = Vec::new();
+        let mut from = Some(0);
+        while let Some(slot) = from {
+            match self.ask(Request::ClosedPorts { from: slot }, &[])? {
+                Reply::ClosedPorts { names, next } => {
+                    all.extend(names);
+                    from = next;
+                }
+                _ => return Err(ClientError::Confused),
+            }
+        }
+        Ok(all)
+    }
+
     /// A port's counters, read from shared memory. Frames that the kernel dropped before a packet
     /// socket are in it as of the last time the port slept; [`catch_up`](Self::catch_up) first
     /// for those until now.

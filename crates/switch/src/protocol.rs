@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -140,6 +140,8 @@ pub(crate) enum Request {
     Flush { domain: u32 },
     /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
     Ports { from: u16 },
+    /// Name the closed ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
+    ClosedPorts { from: u16 },
     /// Tell of the addresses that a domain knows, from the `from`-th on, [`ADDRESSES_PER_REPLY`]
     /// at most. Those from 0 on are as of now, the others as of when 0 was last asked for.
     Table { domain: u32, from: u32 },
@@ -182,6 +184,11 @@ pub(crate) enum Reply {
     /// The ports asked about, and where the next ones start.
     Ports {
         ports: Vec<PortDescription>,
+        next: Option<u16>,
+    },
+    /// The names of closed ports, and where the next ones start.
+    ClosedPorts {
+        names: Vec<String>,
         next: Option<u16>,
     },
     /// The addresses asked about, and where the next ones start.

@@ -266,6 +266,7 @@ impl Server {
                 Ok(Reply::Done)
             }
             Request::Ports { from } => Ok(self.ports(from)),
+            Request::ClosedPorts { from } => Ok(self.closed_ports(from)),
             Request::CatchUp { port } => {
                 self.lanes.catch_up(self.slot_of(port)?);
                 Ok(Reply::Done)
@@ -308,6 +309,17 @@ impl Server {
         Reply::Ports {
             ports,
             next: members.next().map(|member| member.id.slot),
+        }
+    }
+
+    fn closed_ports(&self, from: u16) -> Reply {
+        let members = self.lanes.members(from);
+        let mut closed = members.filter(|member| self.lanes.is_closed(member.id.slot));
+        let told = closed.by_ref().take(PORTS_PER_REPLY);
+        let names = told.map(|member| member.name.clone()).collect();
+        Reply::ClosedPorts {
+            names,
+            next: closed.next().map(|member| member.id.slot),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod memory;
 
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -64,8 +65,10 @@ const HANDLED: [Signal; 8] = [
 /// Descriptors of the doorbells in a guest's process: the first two numbers.
 pub(crate) const SWITCH_DOORBELL: RawFd = 0;
 pub(crate) const CONTROL_DOORBELL: RawFd = 1;
-/// Descriptor of the launch socket in a pre-forked process behind the process wall.
+/// Descriptor of the launch socket in a pre-forked process.
 const LAUNCHES: RawFd = 2;
+/// Descriptors from here on have no fixed meaning.
+const FREE: RawFd = 3;
 
 /// The doorbells of a guest behind the process wall.
 pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
@@ -82,7 +85,12 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
     }
 }
 
-/// The child's main function.
+/// The main function of a child that reports to nobody.
+pub(crate) fn run_to_end(work: impl FnOnce() -> Result<()>) -> ! {
+    end(catch(work).map_or(EXIT_UNREPORTED, |()| 0))
+}
+
+/// The main function of a guest's process.
 pub(crate) fn run(setup: &ChildSetup<'_>) -> ! {
     // Nothing may unwind into the parent's code, of which this is a copy.
     let preforked = catch(|| Preforked::make(setup));
@@ -115,32 +123,22 @@ fn end(status: i32) -> ! {
 }
 
 /// A process that waits for its guest, with everything set up that is the same for all guests.
-struct Preforked<'a> {
+struct Preforked {
     /// The machine, if KVM is the wall.
     machine: Option<Machine>,
-    launches: BorrowedFd<'a>,
+    launches: BorrowedFd<'static>,
 }
 
-impl<'a> Preforked<'a> {
-    fn make(setup: &ChildSetup<'a>) -> Result<Preforked<'a>> {
+impl Preforked {
+    fn make(setup: &ChildSetup<'_>) -> Result<Preforked> {
         detach()?;
         map_image(setup.image)?;
         setup.jail.leave_files()?;
-        let Some(kvm) = setup.kvm else {
-            return Ok(Preforked {
-                machine: None,
-                launches: keep_doorbells(setup)?,
-            });
-        };
-        keep_only(&[
-            Some(kvm.device()),
-            setup.switch_doorbell,
-            setup.control_doorbell,
-            Some(setup.launches),
-        ]);
+        let descriptors = keep_descriptors(setup)?;
+        let machine = setup.kvm.map(|kvm| kvm.create(setup, &descriptors));
         Ok(Preforked {
-            machine: Some(kvm.create(setup)?),
-            launches: setup.launches,
+            machine: machine.transpose()?,
+            launches: descriptors.launches,
         })
     }
 
@@ -254,7 +252,7 @@ fn confine(setup: &ChildSetup<'_>, launch: Launch) -> Result<()> {
 }
 
 /// Leaves the parent's terminal and signal handlers.
-fn detach() -> Result<()> {
+pub(crate) fn detach() -> Result<()> {
     // Ctrl-C at the parent's terminal must not reach the guest.
     setsid().context("a session for the guest's process")?;
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
@@ -267,21 +265,36 @@ fn detach() -> Result<()> {
         .context("unblocking signals")
 }
 
-/// Names the process after its guest.
+/// Names the process after its guest: its thread by the guest's name, its command line `weir-guest: NAME`.
 fn set_process_name(launch: &Launch) {
-    let name = launch.parameters.name.bytes();
-    let name: Vec<u8> = name.filter(|&b| b != 0).take(15).collect();
-    if let Ok(name) = std::ffi::CString::new(name) {
+    let name: String = launch.parameters.name.replace('\0', "");
+    let short: Vec<u8> = name.bytes().take(15).collect();
+    if let Ok(short) = CString::new(short) {
         // A label for ps only.
-        let _ = set_name(&name);
+        let _ = set_name(&short);
+    }
+    let Ok(title) = CString::new(format!("weir-guest: {name}")) else {
+        return;
+    };
+    let length = title.as_bytes_with_nul().len();
+    // The kernel reads it as long as the process lives.
+    let start = title.into_raw() as usize;
+    // The start first: the heap is below the old command line, and the end may not be below the start.
+    for (option, value) in [
+        (libc::PR_SET_MM_ARG_START, start),
+        (libc::PR_SET_MM_ARG_END, start + length),
+    ] {
+        // rustix has no such call. Without the right to it, the command line stays the parent's.
+        // SAFETY: changes what ps shows only.
+        unsafe { libc::prctl(libc::PR_SET_MM, option, value, 0, 0) };
     }
 }
 
-/// Closes all descriptors but these.
-fn keep_only(keep: &[Option<BorrowedFd<'_>>]) {
+/// Closes all descriptors from a number on but these, which are not below it.
+pub(crate) fn keep_only(first: RawFd, keep: &[Option<BorrowedFd<'_>>]) {
     let mut keep: Vec<RawFd> = keep.iter().flatten().map(AsRawFd::as_raw_fd).collect();
     keep.sort_unstable();
-    let mut next = 0;
+    let mut next = first;
     for descriptor in keep {
         close_range(next, descriptor - 1);
         next = descriptor + 1;
@@ -302,9 +315,15 @@ fn close(descriptor: BorrowedFd<'_>) {
     close_range(descriptor.as_raw_fd(), descriptor.as_raw_fd());
 }
 
-/// Moves the doorbells and the launch socket to their numbers and closes all other descriptors.
-fn keep_doorbells(setup: &ChildSetup<'_>) -> Result<BorrowedFd<'static>> {
-    const FREE: RawFd = 3;
+/// The descriptors of a pre-forked process.
+pub(crate) struct Descriptors {
+    pub(crate) switch_doorbell: Option<BorrowedFd<'static>>,
+    pub(crate) control_doorbell: Option<BorrowedFd<'static>>,
+    launches: BorrowedFd<'static>,
+}
+
+/// Moves the doorbells and the launch socket to their numbers and closes all other descriptors but KVM's.
+fn keep_descriptors(setup: &ChildSetup<'_>) -> Result<Descriptors> {
     let moves = [
         (setup.switch_doorbell, SWITCH_DOORBELL),
         (setup.control_doorbell, CONTROL_DOORBELL),
@@ -325,7 +344,13 @@ fn keep_doorbells(setup: &ChildSetup<'_>) -> Result<BorrowedFd<'static>> {
             return Err(std::io::Error::last_os_error()).context("a doorbell");
         }
     }
-    close_range(FREE, RawFd::MAX);
-    // SAFETY: just moved there; open until the guest starts, when the socket is not used any more.
-    Ok(unsafe { BorrowedFd::borrow_raw(LAUNCHES) })
+    keep_only(FREE, &[setup.kvm.map(Kvm::device)]);
+    // SAFETY: just moved there; open until the process ends, or for the socket until the guest starts, when it is
+    // not used any more.
+    let at = |number| unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(Descriptors {
+        switch_doorbell: setup.switch_doorbell.map(|_| at(SWITCH_DOORBELL)),
+        control_doorbell: setup.control_doorbell.map(|_| at(CONTROL_DOORBELL)),
+        launches: at(LAUNCHES),
+    })
 }

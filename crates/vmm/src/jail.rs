@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | root in an empty, removed folder | the file system: nothing to open, and nothing can be made there |
 //! | descriptors closed | everything inherited |
-//! | user and group nobody | all capabilities (they go with user 0), the rights of the caller |
+//! | a user and a group of its own | all capabilities (they go with user 0), the rights of the caller |
 //! | no_new_privs | a way back through set-user-id programs |
 //! | resource limits | new descriptors, larger files, core dumps |
 //! | seccomp filter | every system call but the handful that running needs |
@@ -16,12 +16,12 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::fs::{Gid, Uid};
-use rustix::process::{Resource, Rlimit, chroot, fchdir, geteuid, setrlimit};
+use rustix::process::{Resource, Rlimit, chroot, fchdir, geteuid, getpid, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use rustix::time::{ClockId, clock_gettime};
@@ -33,8 +33,11 @@ use seccompiler::{
 use crate::error::{Context, Error, Result};
 use crate::kvm;
 
-/// User and group that own nothing.
-const NOBODY: u32 = 65534;
+/// The first of the users and groups of guests, which own nothing: a guest's is this plus the number of its
+/// process, so that no two guests have the same. systemd leaves these numbers unused.
+const FIRST_USER: u32 = 0x7000_0000;
+/// Process numbers are below this (PID_MAX_LIMIT of Linux).
+const PIDS: u32 = 1 << 22;
 
 /// The jail's prepared parts.
 pub(crate) struct Jail {
@@ -70,6 +73,11 @@ impl Jail {
         Ok(Self { root, filter })
     }
 
+    /// The empty folder; `None` if the caller isn't root.
+    pub(crate) fn root(&self) -> Option<BorrowedFd<'_>> {
+        self.root.as_ref().map(AsFd::as_fd)
+    }
+
     /// Leaves the file system.
     pub(crate) fn leave_files(&self) -> Result<()> {
         if let Some(root) = &self.root {
@@ -83,10 +91,11 @@ impl Jail {
     /// Drops user, capabilities and resources, in this thread and those that it starts later.
     pub(crate) fn enter(&self) -> Result<()> {
         if self.root.is_some() {
-            let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+            let number = FIRST_USER + getpid().as_raw_nonzero().get() as u32 % PIDS;
+            let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
             set_thread_groups(&[]).context("leaving all groups")?;
-            set_thread_res_gid(group, group, group).context("becoming group nobody")?;
-            set_thread_res_uid(user, user, user).context("becoming user nobody")?;
+            set_thread_res_gid(group, group, group).context("taking a group of its own")?;
+            set_thread_res_uid(user, user, user).context("taking a user of its own")?;
         }
         set_no_new_privs(true).context("renouncing privileges")?;
         // Not the number of processes: KVM starts a kernel thread for a machine when it first runs, which counts

@@ -22,7 +22,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::mm::{Advice, madvise};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::child::ChildSetup;
+use crate::child::{ChildSetup, Descriptors};
 use crate::error::{Context, Error, Result};
 use crate::image::{Access, Image};
 use crate::layout::{Layout, doorbell};
@@ -108,7 +108,11 @@ impl Kvm {
 
     /// Creates a machine whose memory is what is mapped in the setup's range, now or later, and whose doorbells
     /// lie behind that range.
-    pub(crate) fn create(&self, setup: &ChildSetup<'_>) -> Result<Machine> {
+    pub(crate) fn create(
+        &self,
+        setup: &ChildSetup<'_>,
+        descriptors: &Descriptors,
+    ) -> Result<Machine> {
         let range = setup.range;
         let machine = system(self.device())
             .create_vm()
@@ -125,8 +129,8 @@ impl Kvm {
         // SAFETY: all that is mapped there is the guest's and stays mapped; other addresses fault.
         unsafe { machine.set_user_memory_region(region) }.context("giving the guest memory")?;
         for (doorbell, offset) in [
-            (setup.switch_doorbell, doorbell::SWITCH),
-            (setup.control_doorbell, doorbell::CONTROL),
+            (descriptors.switch_doorbell, doorbell::SWITCH),
+            (descriptors.control_doorbell, doorbell::CONTROL),
         ] {
             if let Some(doorbell) = doorbell {
                 let address = IoEventAddress::Mmio(range.end() + offset);

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`Template`] is created once. [`Template::spawn`] forks, so the calling process must have one thread (it
-//! checks). The child maps the guest's memory at fixed addresses ([`layout`]), enters a jail ([`jail`]) and
+//! checks), unless the template has a process of its own that forks ([`Template::with_zygote`]). The child maps the guest's memory at fixed addresses ([`layout`]), enters a jail ([`jail`]) and
 //! starts the guest. It reports how the guest ended in a page that the guest can't access ([`report`]). The parent
 //! needs one descriptor per guest, the child's pidfd.
 //!
@@ -37,6 +37,7 @@ mod spec;
 mod template;
 mod text;
 mod watchdog;
+mod zygote;
 
 pub use adopt::{Identity, Orphan, started};
 pub use control::{Answer, Control};

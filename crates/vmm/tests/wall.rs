@@ -17,6 +17,8 @@ use vmm::{Control, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, T
 
 #[path = "wall/cpus.rs"]
 mod cpus;
+#[path = "wall/zygote.rs"]
+mod zygote;
 
 static HOSTILE: &[u8] = include_bytes!(env!("HOSTILE_IMAGE"));
 
@@ -70,7 +72,7 @@ fn main() {
         Trial::test("kvm_missing_is_a_sentence", auto_prefers_kvm),
     ];
     for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
-        for &(name, test) in tests.iter().chain(cpus::TESTS) {
+        for &(name, test) in tests.iter().chain(cpus::TESTS).chain(zygote::TESTS) {
             trials.push(Trial::test(format!("{wall}::{name}"), move || {
                 test(isolation)
             }));
@@ -568,10 +570,13 @@ fn jailed(isolation: Isolation) -> Outcome {
         status.contains("CapPrm:\t0000000000000000"),
         "capabilities are left",
     )?;
+    let user = 0x7000_0000 + run.guest.pid();
     check(
-        status.contains("Uid:\t65534\t65534\t65534\t65534"),
-        "it is not nobody",
+        status.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}")),
+        "it has no user of its own",
     )?;
+    let command = fs::read_to_string(format!("{process}/cmdline"))?;
+    check(command == "weir-guest: test\0", command)?;
     let root = fs::read_link(format!("{process}/root"))?;
     check(
         root.to_string_lossy().contains("(deleted)"),
@@ -785,7 +790,7 @@ fn never_a_guest(isolation: Isolation) -> Outcome {
     let template = Template::new(HOSTILE)?;
     let control = Control::new()?;
     let spec = orphans_spec(isolation, &control);
-    let prepared = template.prepare(&spec.shape())?;
+    let mut prepared = template.prepare(&spec.shape())?;
     check(
         Orphan::find(prepared.identity()?)?.is_none(),
         "it is no guest yet",

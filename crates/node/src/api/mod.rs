@@ -6,6 +6,7 @@
 mod body;
 mod metrics;
 pub mod serve;
+mod stream;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -20,7 +21,7 @@ use crate::model::{
     Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
 };
 use crate::node::for_each_resource;
-use crate::node::resource::found;
+use crate::node::resource::{found, selected};
 use crate::operation::{Method, Operation, Payload, others as operations};
 use crate::service::{Handle, Served};
 
@@ -48,23 +49,55 @@ impl Api {
         operation: Operation<B, T>,
         work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
     ) {
+        let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
+        self.answered(operation, move |handle, names, body| {
+            let work = work(handle, names, body);
+            async move {
+                let answer = work.await?;
+                Ok(match status {
+                    StatusCode::NO_CONTENT => status.into_response(),
+                    _ => (status, Json(answer)).into_response(),
+                })
+            }
+        });
+    }
+
+    /// Adds an operation whose answer is a list that is sent as it grows.
+    fn on_each<B, T, S, F>(
+        &mut self,
+        operation: Operation<B, Vec<T>>,
+        work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
+    ) where
+        B: Payload,
+        Vec<T>: Payload,
+        T: serde::Serialize,
+        S: futures_util::Stream<Item = T> + Send + 'static,
+        F: Future<Output = Result<S>> + Send,
+    {
+        self.answered(operation, move |handle, names, body| {
+            let work = work(handle, names, body);
+            async move { Ok(stream::list(work.await?)) }
+        });
+    }
+
+    /// Adds an operation whose response `work` makes.
+    fn answered<B: Payload, T: Payload, F: Future<Output = Result<Response>> + Send>(
+        &mut self,
+        operation: Operation<B, T>,
+        work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
+    ) {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
-        let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
                 let body = if has_body {
                     body::body(request).await?
                 } else {
-                    serde_json::from_value(serde_json::Value::Null).map_err(Error::failed)?
+                    Operation::<B, T>::parse_query(request.uri().query())?
                 };
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
-                let answer = work(handle, names, body).await?;
-                Ok::<_, Error>(match status {
-                    StatusCode::NO_CONTENT => status.into_response(),
-                    _ => (status, Json(answer)).into_response(),
-                })
+                work(handle, names, body).await
             };
         let method = match operation.method {
             Method::Get => MethodFilter::GET,
@@ -85,11 +118,15 @@ impl Api {
     fn resource<S: Served>(&mut self) {
         for verb in S::VERBS {
             match verb {
-                Verb::List => self.on(Object::<S>::list_operation(), |handle, _, ()| async move {
-                    let mut all = handle.run(|node| S::all(node)).await?;
-                    all.iter_mut().for_each(|one| one.spec.shorten());
-                    Ok(all)
-                }),
+                Verb::List => self.on(
+                    Object::<S>::list_operation(),
+                    |handle, _, selection| async move {
+                        let names = selection.names();
+                        let mut all = handle.run(move |node| selected::<S>(node, &names)).await?;
+                        all.iter_mut().for_each(|one| one.spec.shorten());
+                        Ok(all)
+                    },
+                ),
                 Verb::Show => self.on(
                     Object::<S>::show_operation(),
                     |handle, names, ()| async move {
@@ -241,6 +278,15 @@ fn switches(api: &mut Api) {
 }
 
 fn guests(api: &mut Api) {
+    api.on_each(operations::act_on_guests(), async |handle, _, action| {
+        handle.act_on_guests(action).await
+    });
+    api.on_each(operations::create_guests(), async |handle, _, series| {
+        handle.create_guests(series).await
+    });
+    api.on(operations::rename_guest(), async |handle, names, new| {
+        handle.rename_guest(name(&names), new).await
+    });
     api.on(operations::read_handler(), async |handle, names, read| {
         let asked = handle.ask(move |node| node.ask_read(&name(&names), &read.handler));
         let value = asked.await?;

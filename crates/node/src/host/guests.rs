@@ -9,8 +9,9 @@ use ::switch::properties::PortProperties;
 use ::switch::protocol::PortKind;
 use abi::control::State;
 use abi::message::kind;
-use abi::region::Region;
+use abi::region::{Geometry, Region};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Signal, pidfd_send_signal};
 use vmm::{
     Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, printable,
 };
@@ -42,6 +43,19 @@ pub(super) struct PreForked {
     doorbell: OwnedFd,
 }
 
+/// A guest with a process that waits for it.
+pub struct Reserved {
+    launch: Launch,
+    forked: PreForked,
+}
+
+impl Reserved {
+    /// By what the guest is found again. Waits for its process.
+    pub fn identity(&mut self) -> Result<Identity> {
+        Ok(self.forked.prepared.identity()?)
+    }
+}
+
 /// A guest that runs.
 pub(super) struct RunningGuest {
     guest: vmm::Guest,
@@ -51,23 +65,11 @@ pub(super) struct RunningGuest {
     start: Option<Instant>,
     boot: Option<Duration>,
     console: Vec<u8>,
+    /// Whether it let a request go without an answer.
+    silent: bool,
 }
 
 impl Host {
-    /// Pre-forks a process for another guest like the last one, if there is none.
-    pub fn pre_fork(&mut self) {
-        let last = self.last_kind.filter(|_| self.pre_forked.is_none());
-        if let Some(kind) = last {
-            // Without one, the next guest takes a little longer.
-            self.pre_forked = self.prepare(kind).ok();
-        }
-    }
-
-    /// Whether [`pre_fork`](Self::pre_fork) has something to do.
-    pub fn wants_pre_forked(&self) -> bool {
-        self.last_kind.is_some() && self.pre_forked.is_none()
-    }
-
     fn prepare(&self, kind: ProcessKind) -> Result<PreForked> {
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))?;
@@ -92,39 +94,40 @@ impl Host {
         for port in &launch.ports {
             interface(port)?;
         }
-        // Only how long things are matters.
-        let control = Control::new()?;
-        let data = DataFile {
-            file: control.file(),
-            length: geometry.bytes(),
-            wake_offset: Region::WAKE_OFFSET,
-        };
-        Ok(self.template.check(&launch.spec(&control, data, None))?)
+        let data = self.no_data(geometry);
+        Ok(self.template.check(&launch.spec(&self.blank, data, None))?)
     }
 
-    /// Starts a guest. `note` records its identity before the guest runs, and returns whether it is
-    /// recorded: if not, the guest ends with this process, so that no guest runs unrecorded. If it
-    /// fails, or a later step does, there is no guest.
-    pub fn launch(
-        &mut self,
-        launch: Launch,
-        note: impl FnOnce(Identity) -> Result<bool>,
-    ) -> Result<()> {
-        let geometry = launch.geometry()?;
+    /// A data region of which only the length matters.
+    fn no_data(&self, geometry: Geometry) -> DataFile<'_> {
+        DataFile {
+            file: self.blank.file(),
+            length: geometry.bytes(),
+            wake_offset: Region::WAKE_OFFSET,
+        }
+    }
+
+    /// Has a process pre-forked for a guest. It waits for [`start`](Self::start), and ends if this is dropped.
+    pub fn reserve(&mut self, launch: Launch) -> Result<Reserved> {
         let kind = ProcessKind {
             isolation: launch.isolation,
             cpus: launch.cpus,
             memory: launch.memory,
-            data: geometry.bytes(),
+            data: launch.geometry()?.bytes(),
         };
-        self.last_kind = Some(kind);
-        let forked = match self.pre_forked.take_if(|forked| forked.kind == kind) {
+        let ready = self.pre_forked.take_if(|forked| forked.kind == kind);
+        let forked = match ready {
             Some(forked) => forked,
-            None => {
-                self.pre_forked = None;
-                self.prepare(kind)?
-            }
+            None => self.prepare(kind)?,
         };
+        Ok(Reserved { launch, forked })
+    }
+
+    /// Starts a guest in its process. If the guest's identity is not `recorded`, the guest ends with this process,
+    /// so that no guest runs unrecorded. If this fails, there is no guest.
+    pub fn start(&mut self, reserved: Reserved, recorded: bool) -> Result<()> {
+        let Reserved { launch, forked } = reserved;
+        let geometry = launch.geometry()?;
         let interfaces = launch
             .ports
             .iter()
@@ -133,7 +136,6 @@ impl Host {
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
         let control = Control::new()?;
-        let is_kept = note(forked.prepared.identity()?)?;
         self.attach_guest(&launch, &file, &forked.doorbell)?;
         let start = Instant::now();
         let data = DataFile {
@@ -142,7 +144,7 @@ impl Host {
             wake_offset: Region::WAKE_OFFSET,
         };
         let spec = GuestSpec {
-            end_with_parent: !is_kept,
+            end_with_parent: !recorded,
             ..launch.spec(&control, data, Some(&forked.doorbell))
         };
         let started = forked.prepared.start(&spec).map_err(Error::from);
@@ -154,11 +156,15 @@ impl Host {
         let guest = match watched {
             Ok(guest) => guest,
             Err(error) => {
-                self.detach_guest(&launch);
+                self.detach_guests(&[&launch]);
                 return Err(error);
             }
         };
         self.keep(guest, control, launch, Some(start));
+        if self.pre_forked.is_none() {
+            // The zygote forks the next one meanwhile. Without one, the next guest takes a little longer.
+            self.pre_forked = self.prepare(forked.kind).ok();
+        }
         Ok(())
     }
 
@@ -178,6 +184,7 @@ impl Host {
             start,
             boot: None,
             console: Vec::new(),
+            silent: false,
             launch,
         };
         self.guests.insert(running.launch.id, running);
@@ -189,15 +196,8 @@ impl Host {
         let Some(orphan) = Orphan::find(identity)? else {
             return Ok(false);
         };
-        let geometry = launch.geometry()?;
-        // Only how long things are matters.
-        let control = Control::new()?;
-        let data = DataFile {
-            file: control.file(),
-            length: geometry.bytes(),
-            wake_offset: Region::WAKE_OFFSET,
-        };
-        let spec = launch.spec(&control, data, None);
+        let data = self.no_data(launch.geometry()?);
+        let spec = launch.spec(&self.blank, data, None);
         let (guest, control) = orphan.adopt(self.template, &spec)?;
         self.watch(guest.pidfd(), launch.id)?;
         let id = launch.id;
@@ -219,7 +219,7 @@ impl Host {
         let file = running.guest.data_file()?;
         let doorbell = running.guest.switch_doorbell()?;
         // All of them or none: rings are attached together.
-        self.detach_guest(&launch);
+        self.detach_guests(&[&launch]);
         self.attach_guest(&launch, &file, &doorbell)
     }
 
@@ -241,9 +241,9 @@ impl Host {
         Ok(())
     }
 
-    fn detach_guest(&mut self, launch: &Launch) {
+    fn detach_guests(&mut self, launches: &[&Launch]) {
         let mut ports = Vec::new();
-        for port in &launch.ports {
+        for port in launches.iter().flat_map(|launch| &launch.ports) {
             self.forget_flows(&port.name);
             ports.extend(self.ports.remove(&port.name).map(|port| port.id));
         }
@@ -275,7 +275,43 @@ impl Host {
             pid: running.guest.pid(),
             wall: running.guest.wall(),
             boot: running.boot,
+            age: running.start.map(|start| start.elapsed()),
+            silent: running.silent,
         })
+    }
+
+    /// Has all of a guest's processors stand still, or go on. The kernel does it, so that no guest
+    /// can keep it from being done; what the guest has in memory and in its rings stays.
+    pub fn set_paused(&mut self, id: u64, paused: bool) -> Result<()> {
+        let signal = if paused { Signal::STOP } else { Signal::CONT };
+        let pidfd = self.running(id)?.guest.pidfd();
+        pidfd_send_signal(pidfd, signal).map_err(|error| {
+            Error::failed(format_args!(
+                "the guest's process cannot be signalled: {error}"
+            ))
+        })
+    }
+
+    /// Notes that a guest let a request go without an answer.
+    pub fn note_silence(&mut self, id: u64) {
+        if let Some(running) = self.guests.get_mut(&id) {
+            running.silent = true;
+        }
+    }
+
+    /// Drops what came late from guests that let a request go without an answer: those answer again.
+    pub fn hear_silent(&mut self) {
+        for running in self.guests.values_mut().filter(|it| it.silent) {
+            while let Ok(Some(_)) = running.control.poll() {
+                running.silent = false;
+            }
+        }
+    }
+
+    /// Whether a guest's process has not come to its main loop.
+    pub fn is_booting(&self, id: u64) -> bool {
+        let running = self.guests.get(&id);
+        running.is_some_and(|running| running.control.state() != Some(State::Running))
     }
 
     /// What became of a guest, if it has ended; nothing of it is left then. With it comes what it
@@ -294,22 +330,30 @@ impl Host {
             Vec::new()
         };
         let launch = self.guests.remove(&id).map(|running| running.launch)?;
-        self.detach_guest(&launch);
+        self.detach_guests(&[&launch]);
         Some((exit, lines))
     }
 
-    /// Ends a guest, if it runs: asks it, and kills it if it has not ended after a moment.
-    pub fn end_guest(&mut self, id: u64) {
-        let Some(mut running) = self.guests.remove(&id) else {
-            return;
-        };
-        let _ = running.control.request(kind::STOP, "");
-        let ended = running.guest.wait(&running.control, Some(ENDING));
-        if !matches!(ended, Ok(Some(_))) {
-            running.guest.kill();
-            let _ = running.guest.wait(&running.control, Some(super::TIMEOUT));
+    /// Ends guests, as far as they run: asks them, and kills those that have not ended after a moment.
+    pub fn end_guests(&mut self, ids: impl IntoIterator<Item = u64>) {
+        let ids = ids.into_iter();
+        let mut ending: Vec<_> = ids.filter_map(|id| self.guests.remove(&id)).collect();
+        for running in &mut ending {
+            // One that stands still hears nothing.
+            let _ = pidfd_send_signal(running.guest.pidfd(), Signal::CONT);
+            let _ = running.control.request(kind::STOP, "");
         }
-        self.detach_guest(&running.launch);
+        let asked = Instant::now();
+        for running in &mut ending {
+            let limit = ENDING.saturating_sub(asked.elapsed());
+            let ended = running.guest.wait(&running.control, Some(limit));
+            if !matches!(ended, Ok(Some(_))) {
+                running.guest.kill();
+                let _ = running.guest.wait(&running.control, Some(super::TIMEOUT));
+            }
+        }
+        let launches: Vec<_> = ending.iter().map(|running| &running.launch).collect();
+        self.detach_guests(&launches);
     }
 
     /// Ends a guest that an earlier node started, if it still runs.
@@ -327,7 +371,10 @@ impl Host {
 
     /// Takes the next answer of a guest, if there is one.
     pub fn answer(&mut self, id: u64) -> Result<Option<Answer>> {
-        Ok(self.running(id)?.control.poll()?)
+        let running = self.running(id)?;
+        let answer = running.control.poll()?;
+        running.silent &= answer.is_none();
+        Ok(answer)
     }
 
     /// What a guest printed since it was last asked.

@@ -100,6 +100,10 @@ pub struct Launched {
     pub wall: vmm::Wall,
     /// Time from the order to start it to its main loop, as far as it was looked at.
     pub boot: Option<Duration>,
+    /// Time since the order to start it; none if this node adopted it.
+    pub age: Option<Duration>,
+    /// Whether it let a request go without an answer, and sent none since.
+    pub silent: bool,
 }
 
 /// An interface as a guest is told of it.

@@ -13,6 +13,7 @@ mod launch;
 mod namespace;
 pub mod network;
 mod switch;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,17 +26,19 @@ use ::switch::lane::LaneStats;
 use ::switch::lookup::Flow;
 use ::switch::process::Options;
 use ::switch::properties::{DomainProperties, PortProperties};
-use ::switch::protocol::{PortId, PortKind, PortState};
+use ::switch::protocol::{PortId, PortKind};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
-use guests::{PreForked, ProcessKind, RunningGuest};
+use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
+pub use guests::Reserved;
 pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};
 pub use switch::{SwitchRun, boot};
+pub use usage::Usage;
 
 /// What ended, or became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +85,10 @@ pub struct Host {
     faults: BTreeMap<Subject, String>,
     guests: HashMap<u64, RunningGuest>,
     template: &'static vmm::Template,
+    /// A control region of no guest, for specifications of which only sizes matter.
+    blank: vmm::Control,
+    /// A process like the last guest's: the next one is often alike.
     pre_forked: Option<PreForked>,
-    /// What the last guest was made from: the next one is often alike.
-    last_kind: Option<ProcessKind>,
     /// Readable when something ended.
     events: OwnedFd,
 }
@@ -92,7 +96,7 @@ pub struct Host {
 impl Host {
     /// Nothing yet. The switch's socket will be `socket`.
     pub fn new(socket: PathBuf, options: Options) -> Result<Host> {
-        let template = vmm::Template::new(vmm::IMAGE)?;
+        let template = vmm::Template::with_zygote(vmm::IMAGE)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC);
         let events =
             events.map_err(|e| Error::failed(format_args!("cannot wait for processes: {e}")))?;
@@ -110,8 +114,8 @@ impl Host {
             guests: HashMap::new(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
+            blank: vmm::Control::new()?,
             pre_forked: None,
-            last_kind: None,
             events,
         })
     }
@@ -316,9 +320,7 @@ impl Host {
 
     /// Ports whose interface is gone, or whose guest broke the ring's rules too often.
     pub fn closed_ports(&self) -> Result<Vec<String>> {
-        let ports = self.client()?.ports()?.into_iter();
-        let closed = ports.filter(|port| port.state == PortState::Closed);
-        Ok(closed.map(|port| port.name).collect())
+        Ok(self.client()?.closed_ports()?)
     }
 }
 

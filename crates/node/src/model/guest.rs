@@ -42,9 +42,9 @@ pub enum Restart {
     /// However it ended.
     Always,
     /// When it did not end in good order.
+    #[default]
     OnFailure,
     /// Not.
-    #[default]
     Never,
 }
 
@@ -80,8 +80,8 @@ pub struct Guest {
     /// The wall around it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub isolation: Isolation,
-    /// When it is restarted.
-    #[serde(default, skip_serializing_if = "is_default")]
+    /// When it is restarted; default: `on-failure`.
+    #[serde(default)]
     pub restart: Restart,
 }
 
@@ -195,6 +195,12 @@ pub enum GuestState {
     Starting,
     /// It runs.
     Running,
+    /// It was paused by command: its processors stand still until it is resumed.
+    Paused,
+    /// It does not answer: its process was stopped by a signal, or a request got no answer for 2 s.
+    Silent,
+    /// It was stopped by command, and stays so until it is started.
+    Stopped,
     /// It ended in good order.
     Halted,
     /// It ended otherwise, or could not be started.
@@ -218,6 +224,15 @@ pub struct GuestStatus {
     pub wall: Option<String>,
     /// Milliseconds from the order to start it to its main loop; none if this node adopted it.
     pub boot_ms: Option<f64>,
+    /// Seconds that it has run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uptime_s: Option<f64>,
+    /// Seconds of processor time that its process has used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Bytes of memory that its process has in use, shared pages included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
     /// Number of times that this node has restarted it.
     pub restarts: u32,
     /// The VNIC of each interface.
@@ -255,7 +270,6 @@ impl Spec for Guest {
                 config: "FromNetfront(lan) -> EtherMirror -> ToNetfront(lan);".into(),
                 interfaces: interfaces.clone().into(),
                 memory: Some(Memory(4 << 20)),
-                restart: Restart::OnFailure,
                 ..Guest::default()
             },
         );
@@ -265,6 +279,9 @@ impl Spec for Guest {
             pid: Some(4711),
             wall: Some("vm".into()),
             boot_ms: Some(1.5),
+            uptime_s: Some(3600.0),
+            cpu_s: Some(0.5),
+            resident: Some(900 << 10),
             vnics: interfaces.into(),
             ..GuestStatus::default()
         };
@@ -322,6 +339,9 @@ pub struct GuestRecord {
     pub booted_config: usize,
     /// Whether it runs.
     pub run: Run,
+    /// Whether it is paused while it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: bool,
 }
 
 /// One interface of a guest.
@@ -352,6 +372,8 @@ pub enum Run {
         /// Number of the descriptor of the switch's doorbell in its process.
         doorbell: Option<i32>,
     },
+    /// It was stopped by command, and is not to run until it is started.
+    Stopped,
     /// It ended, and is not to be restarted.
     Ended {
         /// Whether that was in good order.

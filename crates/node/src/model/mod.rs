@@ -9,6 +9,7 @@ mod object;
 mod stats;
 mod stub;
 mod switch;
+mod verb;
 mod vnic;
 mod wire;
 
@@ -25,6 +26,10 @@ pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use object::{Object, Record, Spec, Verb, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
+pub(crate) use verb::select;
+pub use verb::{
+    Action, GuestAction, GuestOutcome, GuestSeries, NUMBER, Rename, Selection, is_pattern,
+};
 pub(crate) use vnic::takes_less;
 pub use vnic::{LOCATIONS, Location, Vnic, VnicRecord, VnicStatus, is_usable};
 pub use wire::{

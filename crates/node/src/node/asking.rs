@@ -3,7 +3,7 @@
 use abi::message::kind;
 
 use super::Node;
-use crate::error::Result;
+use crate::error::{Fault, Result};
 
 /// A request to a guest that is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,11 @@ impl Node {
     }
 
     fn ask(&mut self, name: &str, kind: u32, contents: &str) -> Result<Asked> {
-        let guest = self.find_guest(name)?.id;
+        let guest = self.find_guest(name)?;
+        if guest.paused && self.host.runs(guest.id) {
+            return Err(Fault::Paused { guest: guest.name }.into());
+        }
+        let guest = guest.id;
         let request = self
             .host
             .ask(guest, kind, contents)
@@ -66,6 +70,12 @@ impl Node {
     /// Forgets a request whose answer nobody waits for.
     pub fn forget(&mut self, asked: Asked) {
         self.guests.asked.remove(&asked);
+    }
+
+    /// Forgets a request that got no answer in time.
+    pub fn give_up(&mut self, asked: Asked) {
+        self.forget(asked);
+        self.host.note_silence(asked.guest);
     }
 
     /// Keeps the configuration that took the place of a guest's, for its next start.

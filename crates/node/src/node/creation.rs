@@ -1,5 +1,7 @@
 //! Guests to be: what is asked for is looked over, and made into what the host needs to know.
 
+use std::collections::HashSet;
+
 use click::Diagnostics;
 use switch::lookup::Mac;
 use switch::port::guest::MTU_MAX;
@@ -9,7 +11,7 @@ use super::Node;
 use super::guests::started;
 use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
-use crate::host::{Launch, LaunchPort};
+use crate::host::{Launch, LaunchPort, Reserved};
 use crate::model::{
     Guest, GuestPort, GuestRecord, LOCATIONS, LinkRecord, Location, Memory, Object, Run, Vnic,
     VnicRecord, check_name, takes_less,
@@ -17,6 +19,50 @@ use crate::model::{
 
 /// What an interface may stand on, in messages.
 const STAND: &str = "LINK";
+
+/// A guest that can be created.
+struct NewGuest {
+    record: GuestRecord,
+    /// Those of its interfaces, in their order.
+    vnics: Vec<VnicRecord>,
+    /// Those of them that are made for it.
+    made: Vec<VnicRecord>,
+    /// Warnings about its configuration.
+    messages: Option<String>,
+}
+
+/// Guests that are recorded together: none needs another's record.
+#[derive(Default)]
+struct Batch {
+    /// With the places of their results.
+    guests: Vec<(usize, NewGuest)>,
+    /// Names of guests and VNICs that are not in the store yet.
+    guest_names: HashSet<String>,
+    vnic_names: HashSet<String>,
+}
+
+impl Batch {
+    /// Whether a guest has or uses a name of this batch.
+    fn conflicts(&self, name: &str, spec: &Guest) -> bool {
+        let uses = |(interface, on): (&String, &String)| {
+            self.vnic_names.contains(on)
+                || self.vnic_names.contains(&implicit_name(name, interface))
+        };
+        self.guest_names.contains(name) || spec.interfaces.iter().any(uses)
+    }
+
+    fn add(&mut self, at: usize, guest: NewGuest) {
+        self.guest_names.insert(guest.record.name.clone());
+        let made = guest.made.iter().map(|vnic| vnic.name.clone());
+        self.vnic_names.extend(made);
+        self.guests.push((at, guest));
+    }
+}
+
+/// The name of a VNIC that is made for an interface of a guest.
+fn implicit_name(guest: &str, interface: &str) -> String {
+    format!("{guest}.{interface}")
+}
 
 impl Node {
     /// Whether a name is no guest's yet.
@@ -27,17 +73,45 @@ impl Node {
         }
     }
 
-    /// Creates a guest and starts it. Whether it comes to run shows in its state.
-    pub fn create_guest(&mut self, name: &str, mut spec: Guest) -> Result<Object<Guest>> {
-        self.check_no_guest(name)?;
-        let (vnics, made) = self.interfaces(name, &spec)?;
+    /// Creates guests and starts them. Whether a guest comes to run shows in its state. All records are written at
+    /// once, which takes as long as writing one.
+    pub fn create_guests(&mut self, wanted: Vec<(String, Guest)>) -> Vec<Result<Object<Guest>>> {
+        let mut results = Vec::with_capacity(wanted.len());
+        let mut batch = Batch::default();
+        for (name, spec) in wanted {
+            if batch.conflicts(&name, &spec) {
+                self.finish_batch(&mut batch, &mut results);
+            }
+            // What is found wrong now has its answer; the others have theirs with their batch.
+            let checked = self.check_new(name, spec);
+            results.push(checked.as_ref().err().cloned().map(Err));
+            if let Ok(guest) = checked {
+                batch.add(results.len() - 1, guest);
+            }
+        }
+        self.finish_batch(&mut batch, &mut results);
+        let unanswered = || Err(Error::failed("the guest was not created"));
+        let results = results.into_iter();
+        results.map(|one| one.unwrap_or_else(unanswered)).collect()
+    }
+
+    /// Creates a guest; see [`create_guests`](Self::create_guests).
+    pub fn create_guest(&mut self, name: &str, spec: Guest) -> Result<Object<Guest>> {
+        let mut created = self.create_guests(vec![(name.into(), spec)]);
+        created.swap_remove(0)
+    }
+
+    /// Checks a new guest. Its names and addresses are its own from now on.
+    fn check_new(&mut self, name: String, mut spec: Guest) -> Result<NewGuest> {
+        self.check_no_guest(&name)?;
+        let (vnics, made) = self.interfaces(&name, &spec)?;
         let interfaces: Vec<_> = spec
             .interfaces
             .keys()
             .zip(&vnics)
             .map(|(interface, vnic)| (interface.clone(), vnic.mac()))
             .collect();
-        let mut diagnostics = self.check_guest(name, &spec, &interfaces)?;
+        let mut diagnostics = self.check_guest(&name, &spec, &interfaces)?;
         for vnic in &vnics {
             let link = self.find_link(&vnic.link)?;
             let less = takes_less(&vnic.name, vnic.properties.mtu, &link.name, link.mtu);
@@ -55,46 +129,101 @@ impl Node {
         spec.memory = Some(Memory(spec.memory()));
         spec.ring_slots = Some(spec.ring_slots());
         spec.cpus = Some(spec.cpus());
-        let mut guest = GuestRecord {
-            name: name.into(),
+        let record = GuestRecord {
+            name,
             id: 0,
             ports,
             booted_config: spec.config.len(),
             run: Run::Wanted,
+            paused: false,
             spec,
         };
-        let change = self.store.change()?;
-        guest.id = change.next("guest")?;
-        let launch = self.launch_of(&guest, &vnics)?;
-        let record = &mut guest;
-        let mut kept = false;
-        let launched = self.host.launch(launch, |identity| {
-            record.run = started(identity);
-            for vnic in &made {
-                change.put(vnic)?;
-            }
-            change.put(record)?;
-            change.commit()?;
-            kept = true;
-            Ok(true)
-        });
-        if let Err(error) = launched {
-            if kept {
-                self.forget_guest(&guest, &made)?;
-            }
-            return Err(error);
-        }
         for vnic in &made {
             self.index.add_vnic(vnic);
         }
-        self.index.add_guest(&guest);
-        for port in &guest.ports {
+        self.index.add_interfaces(&record);
+        let messages = diagnostics.to_string();
+        Ok(NewGuest {
+            record,
+            vnics,
+            made,
+            messages: (!messages.is_empty()).then_some(messages),
+        })
+    }
+
+    /// Creates the guests of a batch, which is empty then.
+    fn finish_batch(&mut self, batch: &mut Batch, results: &mut [Option<Result<Object<Guest>>>]) {
+        let mut batch = std::mem::take(batch).guests;
+        let reserved = self.record_batch(&mut batch);
+        let reserved = reserved.unwrap_or_else(|error| {
+            let failed = batch.iter().map(|_| Err(error.clone()));
+            failed.collect()
+        });
+        for ((at, guest), reserved) in batch.into_iter().zip(reserved) {
+            let started = match reserved {
+                Ok(reserved) => {
+                    let started = self.host.start(reserved, true);
+                    // A record that cannot be removed is a guest that is restarted.
+                    started.inspect_err(|_| {
+                        let _ =
+                            self.forget_guests(vec![(guest.record.clone(), guest.made.clone())]);
+                    })
+                }
+                Err(error) => {
+                    self.release(&guest);
+                    Err(error)
+                }
+            };
+            results[at] = Some(started.map(|()| self.view_new(guest)));
+        }
+    }
+
+    /// Has a process forked for each guest of a batch, and records all that have one.
+    fn record_batch(&mut self, batch: &mut [(usize, NewGuest)]) -> Result<Vec<Result<Reserved>>> {
+        let change = self.store.change()?;
+        let mut reserved = Vec::with_capacity(batch.len());
+        for (_, guest) in batch.iter_mut() {
+            guest.record.id = change.next("guest")?;
+            let launch = self.launch_of(&guest.record, &guest.vnics)?;
+            reserved.push(self.host.reserve(launch));
+        }
+        for ((_, guest), process) in batch.iter_mut().zip(&mut reserved) {
+            let identity = match process {
+                Ok(reserved) => reserved.identity(),
+                Err(_) => continue,
+            };
+            match identity {
+                Ok(identity) => guest.record.run = started(identity),
+                Err(error) => {
+                    *process = Err(error);
+                    continue;
+                }
+            }
+            for vnic in &guest.made {
+                change.put(vnic)?;
+            }
+            change.put(&guest.record)?;
+        }
+        change.commit()?;
+        Ok(reserved)
+    }
+
+    /// Releases the names and addresses of a guest that is not created.
+    fn release(&mut self, guest: &NewGuest) {
+        self.index.remove_guest(&guest.record);
+        for vnic in &guest.made {
+            self.index.remove_vnic(vnic);
+        }
+    }
+
+    fn view_new(&mut self, guest: NewGuest) -> Object<Guest> {
+        self.index.add_guest(&guest.record);
+        for port in &guest.record.ports {
             self.bring_flows(&port.vnic);
         }
-        let mut view = self.view_guest(&guest);
-        let messages = diagnostics.to_string();
-        view.status.messages = (!messages.is_empty()).then_some(messages);
-        Ok(view)
+        let mut view = self.view_guest(&guest.record);
+        view.status.messages = guest.messages;
+        view
     }
 
     /// Whether there can be such a guest: what can be told from how it is described, and the
@@ -188,7 +317,7 @@ impl Node {
             }
             .into());
         };
-        let name = format!("{guest}.{interface}");
+        let name = implicit_name(guest, interface);
         self.check_free(&name)?;
         Ok(VnicRecord {
             name,

@@ -1,7 +1,7 @@
 //! Guests: shown, looked after, restarted, destroyed.
 
-use std::collections::HashMap;
-use std::time::Instant;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use vmm::{Exit, Identity, Wall};
 
@@ -9,32 +9,43 @@ use super::Node;
 use super::asking::Asked;
 use super::resource::Resource;
 use super::restart::Restarts;
+use super::starting::Starting;
 use crate::error::{Error, Fault, Kind, Result, Subject};
+use crate::host::{Reserved, Usage};
 use crate::log;
 use crate::model::{
     Guest, GuestRecord, GuestState, GuestStatus, Leaving, Object, Restart, Run, VnicRecord,
 };
+
+/// How long a guest may take to answer.
+pub const ANSWER: Duration = Duration::from_secs(2);
+/// Most guests that are started in one turn.
+const STARTED_AT_ONCE: usize = 8;
 
 /// What the node knows of guests beside their records.
 #[derive(Default)]
 pub(super) struct Guests {
     /// When guests that ended are to be restarted.
     pub(super) restarts: Restarts,
-    /// How guests ended, by their numbers, as long as it cannot be kept.
+    /// Guests whose turn to be started comes.
+    pub(super) wanted: BTreeSet<u64>,
+    /// How guests ended, by their numbers, as long as it is not kept.
     pub(super) unkept: HashMap<u64, Run>,
     /// Requests to guests, and their answers as far as they came.
     pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
+    /// Guests that somebody waits for, oldest first.
+    pub(super) starting: Vec<Starting>,
 }
 
 impl Resource for Guest {
     fn all(node: &mut Node) -> Result<Vec<Object<Guest>>> {
         let guests = node.store.all::<GuestRecord>()?;
-        Ok(guests.iter().map(|guest| node.view_guest(guest)).collect())
+        Ok(guests.iter().map(|guest| node.watch_guest(guest)).collect())
     }
 
     fn one(node: &mut Node, name: &str) -> Result<Object<Guest>> {
         let guest = node.find_guest(name)?;
-        Ok(node.view_guest(&guest))
+        Ok(node.watch_guest(&guest))
     }
 
     fn reconcile(node: &mut Node) -> Result<()> {
@@ -57,18 +68,25 @@ impl Node {
     pub(super) fn view_guest(&mut self, guest: &GuestRecord) -> Object<Guest> {
         let launched = self.host.launched(guest.id);
         let fault = self.host.fault(&Subject::Guest(guest.name.clone()));
+        let fault = fault.map(str::to_string);
         let (state, reason) = match (&launched, self.run_of(guest)) {
+            (Some(_), _) if guest.paused => (GuestState::Paused, fault),
+            (Some(launched), _) if launched.silent => {
+                let silent = format!("it did not answer a request within {} s", ANSWER.as_secs());
+                (GuestState::Silent, Some(silent))
+            }
             (Some(launched), _) if launched.running => (GuestState::Running, fault),
             (Some(_), _) => (GuestState::Starting, fault),
-            (
-                None,
-                Run::Ended {
-                    halted: true,
-                    reason,
-                },
-            ) => (GuestState::Halted, Some(reason.as_str())),
-            (None, Run::Ended { reason, .. }) => (GuestState::Crashed, Some(reason.as_str())),
-            (None, _) if self.guests.restarts.is_waiting(guest.id) => (GuestState::Starting, fault),
+            (None, Run::Stopped) => (GuestState::Stopped, fault),
+            (None, Run::Ended { halted, reason }) => {
+                let state = if *halted {
+                    GuestState::Halted
+                } else {
+                    GuestState::Crashed
+                };
+                (state, Some(reason.clone()))
+            }
+            (None, _) if self.waits_for_start(guest.id) => (GuestState::Starting, fault),
             (None, _) => (GuestState::Crashed, fault),
         };
         let vnics = guest.ports.iter();
@@ -78,17 +96,48 @@ impl Node {
             status: GuestStatus {
                 id: guest.id,
                 state,
-                reason: reason.map(str::to_string),
+                reason,
                 pid: launched.as_ref().map(|launched| launched.pid),
                 wall: launched.as_ref().map(|launched| launched.wall.to_string()),
                 boot_ms: launched
+                    .as_ref()
                     .and_then(|launched| launched.boot)
                     .map(|boot| boot.as_secs_f64() * 1e3),
+                uptime_s: launched
+                    .and_then(|launched| launched.age)
+                    .map(|age| age.as_secs_f64()),
                 restarts: self.guests.restarts.count(guest.id),
                 vnics: vnics.map(|it| (it.name.clone(), it.vnic.clone())).collect(),
-                messages: None,
+                ..GuestStatus::default()
             },
         }
+    }
+
+    /// A guest with what its process uses, which is read from the kernel.
+    fn watch_guest(&mut self, guest: &GuestRecord) -> Object<Guest> {
+        let mut view = self.view_guest(guest);
+        let status = &mut view.status;
+        let Some(usage) = status.pid.and_then(Usage::of) else {
+            return view;
+        };
+        let age = usage.age.as_secs_f64();
+        status.uptime_s.get_or_insert(age);
+        status.cpu_s = Some(usage.cpu.as_secs_f64());
+        status.resident = Some(usage.resident);
+        if usage.stopped && !guest.paused {
+            status.state = GuestState::Silent;
+            status.reason = Some(format!(
+                "its process was stopped by a signal: `weir resume {}` has it go on",
+                guest.name
+            ));
+        }
+        view
+    }
+
+    /// Whether a guest has come to run, or how it fares instead.
+    pub fn guest_state(&mut self, name: &str) -> Result<Object<Guest>> {
+        let guest = self.find_guest(name)?;
+        Ok(self.view_guest(&guest))
     }
 
     /// How a guest ended, or why it cannot be started.
@@ -105,8 +154,14 @@ impl Node {
     /// Whether a guest has crashed or was killed, or could not be started, and no
     /// restart is scheduled.
     pub(super) fn has_crashed(&self, guest: &GuestRecord) -> bool {
-        let halted = matches!(self.run_of(guest), Run::Ended { halted: true, .. });
-        !halted && !self.host.runs(guest.id) && !self.guests.restarts.is_waiting(guest.id)
+        let run = self.run_of(guest);
+        let meant = matches!(run, Run::Stopped | Run::Ended { halted: true, .. });
+        !meant && !self.host.runs(guest.id) && !self.waits_for_start(guest.id)
+    }
+
+    /// Whether a guest is to be started, now or when its time comes.
+    pub(super) fn waits_for_start(&self, id: u64) -> bool {
+        self.guests.wanted.contains(&id) || self.guests.restarts.is_waiting(id)
     }
 
     /// Whether a guest runs, be it that this could not be kept yet.
@@ -121,32 +176,100 @@ impl Node {
 
     /// Starts a guest that is wanted and does not run.
     pub(super) fn start_again(&mut self, guest: &GuestRecord) -> Result<()> {
-        let vnics = self.vnics_of(guest)?;
-        let launch = self.launch_of(guest, &vnics)?;
-        let mut record = guest.clone();
-        let mut kept = Ok(());
-        let launched = self.host.launch(launch, |identity| {
-            record.booted_config = record.config.len();
-            record.run = started(identity);
-            kept = self.store.put(&record);
-            Ok(kept.is_ok())
-        });
+        let (record, reserved) = self.reserve(guest.clone())?;
+        let kept = self.store.put(&record);
+        let recorded = kept.is_ok();
         self.tell_unkept(kept);
-        launched
+        self.host.start(reserved, recorded)
     }
 
-    /// Keeps how a guest ended, if that could not be kept yet. Says whether it had ended.
-    pub(super) fn keep_unkept(&mut self, guest: &GuestRecord) -> Result<bool> {
-        let Some(run) = self.guests.unkept.get(&guest.id) else {
-            return Ok(false);
-        };
-        let run = run.clone();
-        self.store.put(&GuestRecord {
-            run,
-            ..guest.clone()
-        })?;
-        self.guests.unkept.remove(&guest.id);
-        Ok(true)
+    /// Has a guest started that is wanted and does not run, when its turn comes.
+    pub(super) fn want_start(&mut self, id: u64) {
+        self.guests.wanted.insert(id);
+    }
+
+    /// Whether guests wait for their turn to be started.
+    pub fn wants_starts(&self) -> bool {
+        !self.guests.wanted.is_empty()
+    }
+
+    /// Starts the next guests that are wanted. Their records are written at once.
+    pub fn start_wanted(&mut self) {
+        let next = |_| self.guests.wanted.pop_first();
+        let ids: Vec<_> = (0..STARTED_AT_ONCE).filter_map(next).collect();
+        let guests = ids.into_iter().filter_map(|id| self.guest_with(id));
+        let guests: Vec<_> = guests.filter(|guest| !self.host.runs(guest.id)).collect();
+        let mut ready = Vec::new();
+        for guest in guests {
+            let subject = Subject::Guest(guest.name.clone());
+            match self.reserve(guest) {
+                Ok(reserved) => ready.push(reserved),
+                Err(error) => self.host.note::<()>(subject, Err(error)),
+            }
+        }
+        let kept = self.store.change().and_then(|change| {
+            ready.iter().try_for_each(|(guest, _)| change.put(guest))?;
+            change.commit()
+        });
+        let recorded = kept.is_ok();
+        self.tell_unkept(kept);
+        for (guest, reserved) in ready {
+            let started = self.host.start(reserved, recorded);
+            self.host.note(Subject::Guest(guest.name.clone()), started);
+            for port in &guest.ports {
+                self.bring_flows(&port.vnic);
+            }
+        }
+    }
+
+    /// Has a process forked for a guest that is to be started again; with it comes its new record.
+    fn reserve(&mut self, mut guest: GuestRecord) -> Result<(GuestRecord, Reserved)> {
+        let vnics = self.vnics_of(&guest)?;
+        let launch = self.launch_of(&guest, &vnics)?;
+        let mut reserved = self.host.reserve(launch)?;
+        guest.booted_config = guest.config.len();
+        guest.run = started(reserved.identity()?);
+        guest.paused = false;
+        Ok((guest, reserved))
+    }
+
+    /// The guest with a number, if it is in the store.
+    fn guest_with(&self, id: u64) -> Option<GuestRecord> {
+        let name = self.index.guest_numbered(id)?;
+        self.store.get(name).ok().flatten()
+    }
+
+    /// Keeps how guests ended, as far as that is not kept yet: all at once.
+    pub(super) fn keep_ends(&mut self) {
+        if self.guests.unkept.is_empty() {
+            return;
+        }
+        let ended = self.guests.unkept.iter();
+        let ended = ended.filter_map(|(id, run)| {
+            let run = run.clone();
+            self.guest_with(*id)
+                .map(|guest| GuestRecord { run, ..guest })
+        });
+        let ended: Vec<_> = ended.collect();
+        let kept = self.store.change().and_then(|change| {
+            ended.iter().try_for_each(|guest| change.put(guest))?;
+            change.commit()
+        });
+        match kept {
+            Ok(()) => {
+                self.guests.unkept.clear();
+                for guest in ended {
+                    self.host.clear_fault(&Subject::Guest(guest.name));
+                }
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                for guest in ended {
+                    let kept = Err(error.clone());
+                    self.host.note::<()>(Subject::Guest(guest.name), kept);
+                }
+            }
+        }
     }
 
     /// Takes over guests that an earlier node started. One that cannot be does not keep the others
@@ -157,6 +280,7 @@ impl Node {
             let adopted = self.adopt_guest(guest);
             self.host.note(fault, adopted);
         }
+        self.keep_ends();
         Ok(())
     }
 
@@ -176,30 +300,26 @@ impl Node {
         if self.host.adopt_guest(launch, identity)? {
             Ok(())
         } else {
-            self.keep_end(guest, false, "it ended while no node was running".into())
+            self.note_end(&guest, false, "it ended while no node was running".into())
         }
     }
 
-    /// Deals with the end of a guest's process.
+    /// Deals with the end of a guest's process; [`keep_ends`](Self::keep_ends) keeps how it ended.
     pub(super) fn guest_ended(&mut self, id: u64) {
         let Some((exit, printed)) = self.host.guest_ended(id) else {
             return;
         };
-        let name = self.index.guest_numbered(id).map(str::to_string);
-        let guest = name.and_then(|name| self.store.get::<GuestRecord>(&name).ok().flatten());
-        if let Some(guest) = guest {
+        if let Some(guest) = self.guest_with(id) {
             let halted = matches!(exit, Exit::Halted);
-            let name = guest.name.clone();
             let lines = printed.iter().map(|line| format!("\n  {line}"));
             let reason = exit.to_string() + &lines.collect::<String>();
-            let kept = self.keep_end(guest, halted, reason);
-            self.host.note(Subject::Guest(name), kept);
+            let noted = self.note_end(&guest, halted, reason);
+            self.host.note(Subject::Guest(guest.name), noted);
         }
     }
 
-    /// Keeps how a guest ended, or sees to it that it is restarted; then how it ended is the
-    /// error.
-    fn keep_end(&mut self, guest: GuestRecord, halted: bool, reason: String) -> Result<()> {
+    /// Notes how a guest ended, to be kept, or sees to it that it is restarted; then how it ended is the error.
+    fn note_end(&mut self, guest: &GuestRecord, halted: bool, reason: String) -> Result<()> {
         let again = match guest.restart {
             Restart::Always => true,
             Restart::OnFailure => !halted,
@@ -212,28 +332,42 @@ impl Node {
             return Err(Error::new(Kind::Unavailable, reason));
         }
         let what = match guest.restart {
-            Restart::Never => "it is not restarted: it has no ‘restart’",
+            Restart::Never => "it is not restarted: its ‘restart’ is never",
             _ => "it is not restarted: it halted normally",
         };
         log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
         let run = Run::Ended { halted, reason };
         self.guests.unkept.insert(guest.id, run);
-        self.keep_unkept(&guest).map(drop)
+        Ok(())
     }
 
-    /// Restarts the guests whose time has come.
+    /// Has the guests started whose time to be restarted has come.
     pub fn restart_due(&mut self) {
         for id in self.guests.restarts.take_due(Instant::now()) {
-            let name = self.index.guest_numbered(id).map(str::to_string);
-            let guest = name.and_then(|name| self.store.get::<GuestRecord>(&name).ok().flatten());
-            if let Some(guest) = guest {
-                self.bring_guest(&guest);
-            }
+            self.want_start(id);
         }
     }
 
-    /// Ends a guest and removes it, with the VNICs that were made for it.
+    /// Ends guests and removes them, with the VNICs that were made for them. All records are removed at once; the
+    /// guests end at the same time.
+    pub fn destroy_guests(&mut self, names: &[String]) -> Vec<Result<()>> {
+        let found: Vec<_> = names.iter().map(|name| self.check_destroy(name)).collect();
+        let mut seen = HashSet::new();
+        let goes = found.iter().flatten();
+        let goes = goes.filter(|(guest, _)| seen.insert(guest.id)).cloned();
+        let gone = self.forget_guests(goes.collect());
+        let outcome = |found: Result<_>| found.and_then(|_| gone.clone());
+        found.into_iter().map(outcome).collect()
+    }
+
+    /// Ends a guest; see [`destroy_guests`](Self::destroy_guests).
     pub fn destroy_guest(&mut self, name: &str) -> Result<()> {
+        let mut destroyed = self.destroy_guests(&[name.into()]);
+        destroyed.swap_remove(0)
+    }
+
+    /// A guest that may be removed, and the VNICs that were made for it.
+    fn check_destroy(&self, name: &str) -> Result<(GuestRecord, Vec<VnicRecord>)> {
         let guest = self.find_guest(name)?;
         let vnics = self.vnics_of(&guest)?;
         let made: Vec<_> = vnics.into_iter().filter(|vnic| vnic.implicit).collect();
@@ -241,36 +375,49 @@ impl Node {
             self.check_no_flows(&vnic.name)?;
             self.check_no_default(vnic)?;
         }
-        self.forget_guest(&guest, &made)
+        Ok((guest, made))
     }
 
-    pub(super) fn forget_guest(&mut self, guest: &GuestRecord, made: &[VnicRecord]) -> Result<()> {
+    /// Removes guests, each with the VNICs that were made for it.
+    pub(super) fn forget_guests(
+        &mut self,
+        guests: Vec<(GuestRecord, Vec<VnicRecord>)>,
+    ) -> Result<()> {
         let change = self.store.change()?;
-        change.remove::<GuestRecord>(&guest.name)?;
-        let leaving = Leaving::of(guest);
-        change.put(&leaving)?;
-        for vnic in made {
-            change.remove::<VnicRecord>(&vnic.name)?;
-            self.drop_entries(&change, &vnic.link, &vnic.name)?;
+        for (guest, made) in &guests {
+            change.remove::<GuestRecord>(&guest.name)?;
+            change.put(&Leaving::of(guest))?;
+            for vnic in made {
+                change.remove::<VnicRecord>(&vnic.name)?;
+                self.drop_entries(&change, &vnic.link, &vnic.name)?;
+            }
         }
         change.commit()?;
-        self.index.remove_guest(guest);
-        for vnic in made {
-            self.index.remove_vnic(vnic);
+        for (guest, made) in &guests {
+            self.index.remove_guest(guest);
+            for vnic in made {
+                self.index.remove_vnic(vnic);
+            }
+            self.guests.restarts.forget(guest.id);
+            self.guests.wanted.remove(&guest.id);
+            self.guests.unkept.remove(&guest.id);
         }
-        self.guests.restarts.forget(guest.id);
-        self.guests.unkept.remove(&guest.id);
-        self.host.end_guest(guest.id);
-        self.host.clear_fault(&Subject::Guest(guest.name.clone()));
+        self.host
+            .end_guests(guests.iter().map(|(guest, _)| guest.id));
+        for (guest, _) in &guests {
+            self.host.clear_fault(&Subject::Guest(guest.name.clone()));
+        }
         // If that cannot be kept, the next node finds out by itself.
-        let _ = self.has_left(&leaving);
+        let _ = self.have_left(guests.iter().map(|(guest, _)| guest.id.to_string()));
         Ok(())
     }
 
-    /// Notes that the process of a guest that was removed has ended.
-    fn has_left(&self, leaving: &Leaving) -> Result<()> {
+    /// Notes that the processes of guests that were removed have ended.
+    pub(super) fn have_left(&self, numbers: impl Iterator<Item = String>) -> Result<()> {
         let change = self.store.change()?;
-        change.remove::<Leaving>(&leaving.name)?;
+        for number in numbers {
+            change.remove::<Leaving>(&number)?;
+        }
         Ok(change.commit_later()?)
     }
 
@@ -282,7 +429,7 @@ impl Node {
                 identity(&leaving.run).map_or(Ok(()), |identity| self.host.end_left(identity));
             if ended.is_ok() {
                 // If that cannot be kept, the next node finds out by itself, too.
-                let _ = self.has_left(&leaving);
+                let _ = self.have_left([leaving.name].into_iter());
             }
         }
         Ok(())

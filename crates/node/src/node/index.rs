@@ -57,11 +57,16 @@ impl Index {
         self.entries.remove(&vnic.name);
     }
 
-    pub fn add_guest(&mut self, guest: &GuestRecord) {
+    /// Notes which VNICs a guest has.
+    pub fn add_interfaces(&mut self, guest: &GuestRecord) {
         for interface in &guest.ports {
             self.guests
                 .insert(interface.vnic.clone(), guest.name.clone());
         }
+    }
+
+    pub fn add_guest(&mut self, guest: &GuestRecord) {
+        self.add_interfaces(guest);
         self.names.insert(guest.id, guest.name.clone());
     }
 
@@ -128,6 +133,11 @@ impl Index {
     /// The guest that has a VNIC.
     pub fn guest_of(&self, vnic: &str) -> Option<&str> {
         self.guests.get(vnic).map(String::as_str)
+    }
+
+    /// The names of all guests.
+    pub fn guest_names(&self) -> impl Iterator<Item = &str> {
+        self.names.values().map(String::as_str)
     }
 
     /// The guest with a number.

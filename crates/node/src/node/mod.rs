@@ -13,9 +13,11 @@ mod links;
 mod reconcile;
 pub mod resource;
 mod restart;
+mod starting;
 mod stats;
 mod stubs;
 mod switches;
+mod verbs;
 mod vnics;
 mod wires;
 
@@ -36,6 +38,8 @@ use index::Index;
 use wires::Wires;
 
 pub use asking::Asked;
+pub use guests::ANSWER;
+pub use starting::Tell;
 
 /// Calls a macro with all resources, in the order in which they are brought about. Those behind the
 /// semicolon are served with something to wait for.
@@ -62,6 +66,8 @@ pub struct Node {
 
 /// How long a node waits for its folders: a child that a killed node had just forked may hold them.
 pub(crate) const LOCK: Duration = Duration::from_secs(1);
+/// Most guests that end at once.
+const ENDED_AT_ONCE: usize = 64;
 /// Every how many ticks ports are looked at whose interface or namespace may be gone.
 const LOOK_TICKS: u64 = 5;
 
@@ -161,6 +167,7 @@ impl Node {
                 Event::Guest(id) => self.guest_ended(*id),
             }
         }
+        self.keep_ends();
         !events.is_empty()
     }
 
@@ -198,16 +205,6 @@ impl Node {
     /// When the next guest is to be restarted.
     pub fn next_restart(&self) -> Option<Instant> {
         self.guests.restarts.next()
-    }
-
-    /// Whether there is something that can be done ahead.
-    pub fn wants_idle(&self) -> bool {
-        self.host.wants_pre_forked()
-    }
-
-    /// Does what can be done ahead, while nothing else is to do.
-    pub fn idle(&mut self) {
-        self.host.pre_fork();
     }
 
     /// What the node tells of itself.
@@ -248,8 +245,8 @@ impl Node {
         // another bring it back.
         let _ = self.forget_all(&guests, &vnics);
         vnics.iter().for_each(remove_socket);
-        for guest in guests {
-            self.host.end_guest(guest.id);
+        for some in guests.chunks(ENDED_AT_ONCE) {
+            self.host.end_guests(some.iter().map(|guest| guest.id));
         }
         let namespaces = self.remove_namespaces();
         self.guests = Guests::default();

@@ -98,17 +98,16 @@ impl Node {
     }
 
     pub(super) fn bring_guest(&mut self, guest: &GuestRecord) {
-        let brought = match self.keep_unkept(guest) {
-            Err(error) => Err(error),
-            Ok(true) => Ok(()),
-            Ok(false) => match &guest.run {
-                Run::Ended { .. } => return,
-                // Be it that its start could not be kept.
-                _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
-                // It is restarted when its time comes.
-                _ if self.guests.restarts.is_waiting(guest.id) => return,
-                Run::Wanted | Run::Started { .. } => self.start_again(guest),
-            },
+        if self.guests.unkept.contains_key(&guest.id) {
+            return self.keep_ends();
+        }
+        let brought = match &guest.run {
+            Run::Ended { .. } | Run::Stopped => return,
+            // Be it that its start could not be kept.
+            _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
+            // It is restarted when its time comes.
+            _ if self.guests.restarts.is_waiting(guest.id) => return,
+            Run::Wanted | Run::Started { .. } => return self.want_start(guest.id),
         };
         self.host.note(Subject::Guest(guest.name.clone()), brought);
         for port in &guest.ports {
@@ -128,6 +127,7 @@ impl Node {
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();
         }
+        self.host.hear_silent();
         for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
             let _ = self.heal(subject);

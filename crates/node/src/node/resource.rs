@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::error::{Error, Fault, Kind, Result};
-use crate::model::{Object, Spec};
+use crate::model::{Object, Spec, is_pattern, select};
 
 /// A specification that the node brings about. All of it happens at once; where something has to be
 /// waited for, the service does more.
@@ -49,4 +49,21 @@ pub fn found<R: Resource>(node: &mut Node, name: &str) -> Result<Option<Object<R
         Err(error) if error.kind == Kind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Those that names and patterns select, in their order, each once; without any, all.
+pub fn selected<R: Resource>(node: &mut Node, names: &[String]) -> Result<Vec<Object<R>>> {
+    if names.is_empty() {
+        return R::all(node);
+    }
+    let all = match names.iter().any(|name| is_pattern(name)) {
+        true => R::all(node)?,
+        false => Vec::new(),
+    };
+    let there = || all.iter().map(|one| one.name.as_str()).collect();
+    let selected = select(names, there, R::NOUN).into_iter();
+    selected
+        .map(|one| one.map_err(|(_, error)| error))
+        .map(|name| R::one(node, &name?))
+        .collect()
 }

@@ -8,7 +8,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest that any waits.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A guest that ran this long is one that never ended before.
-const STEADY: Duration = Duration::from_secs(60);
+const STEADY: Duration = Duration::from_secs(10);
 
 /// Guests that ended and were restarted, or are to be.
 #[derive(Default)]

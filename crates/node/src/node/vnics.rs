@@ -159,9 +159,7 @@ impl Node {
         let mut mac = Mac([0; 6]);
         loop {
             getrandom(&mut mac.0, GetRandomFlags::empty()).map_err(|error| {
-                Error::failed(format_args!(
-                    "the kernel gives the kernel gives no random numbers: {error}"
-                ))
+                Error::failed(format_args!("the kernel gives no random numbers: {error}"))
             })?;
             // Locally administered, unicast.
             mac.0[0] = 0x02;

@@ -3,8 +3,9 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Address, Entry, EntryStatus, FlowStats, HandlerRead, HandlerValue, HandlerWrite, LaneStats,
-    NodeStatus, Object, PortStats, Purge, State, Wire, WireChange,
+    Action, Address, Entry, EntryStatus, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
+    HandlerRead, HandlerValue, HandlerWrite, LaneStats, NodeStatus, Object, PortStats, Purge,
+    Rename, Spec, State, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -35,6 +36,16 @@ operations! {
     /// Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept.
     write_handler: Post "/v1/guests/{name}/write" [Invalid, NotFound, Refused],
         HandlerWrite => HandlerValue, written() => value("");
+
+    /// Does something with many guests at once, by names and patterns; the answer has each guest as soon as it is done.
+    act_on_guests: Post "/v1/guest-actions" [Invalid],
+        GuestAction => Vec<GuestOutcome>, act() => vec![outcome("fw-1")];
+    /// Creates guests that differ by a number; the answer has each guest as soon as it runs.
+    create_guests: Post "/v1/guest-series" [Invalid],
+        GuestSeries => Vec<GuestOutcome>, series() => vec![outcome("fw-1"), outcome("fw-2")];
+    /// Gives a guest another name; its VNICs keep theirs.
+    rename_guest: Post "/v1/guests/{name}/rename" [Invalid, NotFound, Exists],
+        Rename => Object<Guest>, Rename { name: "nat".into() } => Guest::example();
 
     /// Lists the Ethernet addresses that the switch of a link knows.
     list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
@@ -92,6 +103,33 @@ fn written() -> HandlerWrite {
     HandlerWrite {
         handler: "ping.reset_counts".into(),
         value: String::new(),
+    }
+}
+
+fn act() -> GuestAction {
+    GuestAction {
+        action: Action::Stop,
+        guests: vec!["nat".into(), "fw-*".into()],
+    }
+}
+
+fn series() -> GuestSeries {
+    GuestSeries {
+        name: "fw-{}".into(),
+        count: 2,
+        first: 1,
+        guest: Guest {
+            interfaces: [("lan".into(), "lan".into())].into(),
+            ..Guest::example().spec
+        },
+    }
+}
+
+fn outcome(guest: &str) -> GuestOutcome {
+    GuestOutcome {
+        guest: guest.into(),
+        status: Some(Guest::example().status),
+        error: None,
     }
 }
 

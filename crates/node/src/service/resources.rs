@@ -62,6 +62,10 @@ impl Served for Guest {
         handle.create_guest(name, spec).await
     }
 
+    async fn delete_on(handle: Handle, name: String) -> Result<()> {
+        handle.destroy_guest(name).await
+    }
+
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
         spec.check_config(&name)?;
         let wanted = name.clone();

@@ -161,13 +161,15 @@ fn threads_are_jailed(isolation: Isolation) -> Outcome {
     })?;
     run.await_state(State::Running)?;
     let tasks = format!("/proc/{}/task", run.guest.pid());
+    let user = 0x7000_0000 + run.guest.pid();
+    let user = format!("Uid:\t{user}\t{user}\t{user}\t{user}");
     let confined = |status: &String| {
         let lines = [
             "NoNewPrivs:\t1",
             "Seccomp:\t2",
             "CapEff:\t0000000000000000",
             "CapPrm:\t0000000000000000",
-            "Uid:\t65534\t65534\t65534\t65534",
+            &user,
             "Cpus_allowed_list:\t0\n",
         ];
         lines.iter().all(|line| status.contains(line))

@@ -1,28 +1,45 @@
-//! `weir create`, `weir ls`, `weir destroy`.
+//! `weir create`, `weir ls`, `weir show`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
-use node::model::{Guest, Isolation, Memory, Object, Restart};
+use node::model::{Guest, GuestSeries, Isolation, Memory, Object, Restart};
+use vmm::printable;
 
-use super::output::{Column, Output, made, maybe, name};
+use super::output::{Column, Output, made, maybe, name, print};
+use super::verb::Progress;
 use super::{Result, client};
 use crate::run::cpus::{self, CpuList};
 use crate::run::foreground::{IsolationArg, memory};
 
-/// Creates a guest that runs until it is destroyed
+/// Creates a guest that runs until it is destroyed, or many
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    allow_missing_positional = true,
+    after_help = "Examples:
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
-  weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart on-failure")]
+  weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart always
+  weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
+)]
 pub struct CreateGuest {
     /// The guest's name
-    pub guest: String,
+    #[arg(required_unless_present = "name", conflicts_with = "name")]
+    pub guest: Option<String>,
     /// The Click configuration
+    #[arg(required = true)]
     pub config: PathBuf,
+    /// The guests' name, with {} for the number of each; {} in a --link is the number, too
+    #[arg(long, value_name = "NAME", requires = "count")]
+    pub name: Option<String>,
+    /// Number of guests
+    #[arg(long, value_name = "N", requires = "name")]
+    pub count: Option<u32>,
+    /// The first guest's number
+    #[arg(long, value_name = "N", requires = "name", default_value_t = 1)]
+    pub first: u32,
     /// An interface of the configuration: INTERFACE=VNIC, or INTERFACE=LINK for a new VNIC on it
     #[arg(short, long = "link", value_name = "LINK")]
     pub links: Vec<GuestLink>,
@@ -42,7 +59,7 @@ pub struct CreateGuest {
     #[arg(long, value_name = "CPUS")]
     pub pin: Option<CpuList>,
     /// When the node restarts the guest
-    #[arg(long, value_enum, default_value_t = RestartArg::Never)]
+    #[arg(long, value_enum, default_value_t = RestartArg::OnFailure)]
     pub restart: RestartArg,
     /// Print the guest as JSON
     #[arg(long)]
@@ -95,23 +112,26 @@ impl From<RestartArg> for Restart {
     }
 }
 
-/// Shows guests
+/// Lists guests
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir ls\n  weir ls -p -o guest,state")]
+#[command(after_help = "Examples:\n  weir ls\n  weir ls 'fw-*' -p -o guest,state")]
 pub struct LsArgs {
-    /// The guest; default: all
-    pub guest: Option<String>,
+    /// Names and patterns of guests; default: all
+    pub guests: Vec<String>,
     #[command(flatten)]
     pub output: Output,
 }
 
-/// Ends guests and removes them, with the VNICs made for them
+/// Shows all that is known of guests, and their configurations
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  weir destroy fw")]
-pub struct DestroyArgs {
-    /// The guests' names
-    #[arg(required = true)]
+#[command(after_help = "Examples:\n  weir show fw\n  weir show 'fw-*' --json")]
+pub struct ShowArgs {
+    /// Names and patterns of guests
+    #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 const COLUMNS: &[Column<Object<Guest>>] = &[
@@ -165,26 +185,72 @@ pub fn create(args: &CreateGuest) -> Result {
         pin: args.pin.clone().map_or_else(Vec::new, CpuList::into_cpus),
         restart: args.restart.into(),
     };
-    let guest = client().create(&Object::new(&args.guest, new))?;
+    match (&args.guest, &args.name) {
+        (Some(guest), None) => {
+            let guest = client().create(&Object::new(guest, new))?;
+            tell_messages(&guest);
+            made(args.json, &guest)
+        }
+        (_, name) => create_series(args, name.clone().unwrap_or_default(), new),
+    }
+}
+
+fn tell_messages(guest: &Object<Guest>) {
     if let Some(messages) = &guest.status.messages {
         eprint!("{messages}");
     }
-    made(args.json, &guest)
+}
+
+fn create_series(args: &CreateGuest, name: String, guest: Guest) -> Result {
+    let series = GuestSeries {
+        name,
+        count: args.count.unwrap_or(1),
+        first: args.first,
+        guest,
+    };
+    let mut progress = Progress::new(Some(series.count.into()));
+    client().create_series(&series, |outcome| progress.tell(outcome))?;
+    let outcomes = progress.end()?;
+    made(args.json, &outcomes)
 }
 
 /// Runs `weir ls`.
 pub fn ls(args: &LsArgs) -> Result {
-    let guests = client().some::<Guest>(args.guest.as_deref())?;
+    let guests = client().select::<Guest>(&args.guests)?;
     args.output.show(&guests, COLUMNS)
 }
 
-/// Runs `weir destroy`.
-pub fn destroy(args: &DestroyArgs) -> Result {
-    // A name given twice is one guest.
-    let guests: BTreeSet<_> = args.guests.iter().collect();
-    guests
-        .into_iter()
-        .try_for_each(|guest| client().delete::<Guest>(guest))
+/// Runs `weir show`.
+pub fn show(args: &ShowArgs) -> Result {
+    let client = client();
+    // A list has no configurations.
+    let listed = client.select::<Guest>(&args.guests)?;
+    let guests = listed.iter().map(|guest| client.show::<Guest>(&guest.name));
+    let guests = guests.collect::<Result<Vec<_>>>()?;
+    if args.json {
+        return made(true, &guests);
+    }
+    let texts: Vec<_> = guests.iter().map(described).collect();
+    print(&texts.join("\n"))
+}
+
+/// A guest as `weir show` has it: what is there, one a line, and the configuration, indented.
+fn described(guest: &Object<Guest>) -> String {
+    let fields = COLUMNS
+        .iter()
+        .map(|column| (column.name(), column.value(guest)));
+    let fields = fields.filter(|(_, value)| !value.is_empty());
+    let mut text: String = fields
+        .map(|(name, value)| format!("{name:<11} {}\n", printable(&value)))
+        .collect();
+    text += &format!("config      {}\n", printable(&guest.spec.file_name()));
+    for line in guest.spec.config.lines() {
+        // Tabs are part of how it is written.
+        let line: Vec<_> = line.split('\t').map(printable).collect();
+        text += format!("    {}", line.join("\t")).trim_end();
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `create`, `ls`, `destroy`;
+//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, and those of
+//! guests;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
 pub mod flow;
@@ -9,6 +10,7 @@ pub mod output;
 pub mod stat;
 pub mod stub;
 pub mod switch;
+pub mod verb;
 pub mod vnic;
 pub mod wire;
 
@@ -16,6 +18,7 @@ use std::str::FromStr;
 
 use ::node::client::Client;
 use ::node::error::Error;
+use ::node::model::Action;
 use ::switch::properties::{PortProperties, PropertyError};
 use clap::Subcommand;
 use serde::Serialize;
@@ -30,7 +33,27 @@ pub enum NounCommand {
     Node(node::NodeArgs),
     Create(guest::CreateGuest),
     Ls(guest::LsArgs),
-    Destroy(guest::DestroyArgs),
+    Show(guest::ShowArgs),
+    /// Starts guests that do not run
+    #[command(after_help = "Examples:\n  weir start fw\n  weir start 'fw-*' nat")]
+    Start(verb::GuestsArgs),
+    /// Ends guests; each keeps its VNICs, and stays stopped until it is started
+    #[command(after_help = "Examples:\n  weir stop fw\n  weir stop 'fw-*' nat")]
+    Stop(verb::GuestsArgs),
+    /// Ends guests and starts them, with the loss of their state
+    #[command(after_help = "Examples:\n  weir restart fw\n  weir restart 'fw-*' nat")]
+    Restart(verb::GuestsArgs),
+    /// Has guests stand still; each keeps its state until it is resumed
+    #[command(after_help = "Examples:\n  weir pause fw\n  weir pause 'fw-*' nat")]
+    Pause(verb::GuestsArgs),
+    /// Has paused guests go on
+    #[command(after_help = "Examples:\n  weir resume fw\n  weir resume 'fw-*' nat")]
+    Resume(verb::GuestsArgs),
+    /// Ends guests and removes them, with the VNICs made for them
+    #[command(after_help = "Examples:\n  weir destroy fw\n  weir destroy 'fw-*' nat")]
+    Destroy(verb::GuestsArgs),
+    /// Gives a guest another name; its VNICs keep theirs
+    Rename(verb::RenameArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Link(link::LinkCommand),
     #[command(subcommand, arg_required_else_help = true)]
@@ -51,7 +74,14 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Node(args) => node::run(args),
         NounCommand::Create(args) => guest::create(args),
         NounCommand::Ls(args) => guest::ls(args),
-        NounCommand::Destroy(args) => guest::destroy(args),
+        NounCommand::Show(args) => guest::show(args),
+        NounCommand::Start(args) => verb::act(Action::Start, args),
+        NounCommand::Stop(args) => verb::act(Action::Stop, args),
+        NounCommand::Restart(args) => verb::act(Action::Restart, args),
+        NounCommand::Pause(args) => verb::act(Action::Pause, args),
+        NounCommand::Resume(args) => verb::act(Action::Resume, args),
+        NounCommand::Destroy(args) => verb::act(Action::Destroy, args),
+        NounCommand::Rename(args) => verb::rename(args),
         NounCommand::Link(command) => link::run(command),
         NounCommand::Stub(command) => stub::run(command),
         NounCommand::Switch(command) => switch::run(command),

@@ -78,6 +78,18 @@ impl<T> Column<T> {
     }
 }
 
+impl<T> Column<T> {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it shows of a row.
+    pub fn value(&self, row: &T) -> String {
+        (self.value)(row)
+    }
+}
+
 impl Output {
     /// Shows `rows`.
     pub fn show<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result {

@@ -9,6 +9,7 @@ mod faults;
 mod limits;
 mod links;
 mod service;
+mod verbs;
 mod vnics;
 mod wire;
 mod wire_changes;

@@ -187,10 +187,10 @@ fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
         "sink.click",
         "FromNetfront(eth0) -> c :: Counter -> Discard;",
     );
-    host.ok(&format!("create left {config} --link eth0=lan"));
     host.ok(&format!(
-        "create kept {config} --link eth0=lan --restart on-failure"
+        "create left {config} --link eth0=lan --restart never"
     ));
+    host.ok(&format!("create kept {config} --link eth0=lan"));
     let pid = |name: &str| {
         host.ok(&format!("ls -p -o pid {name}"))
             .trim()

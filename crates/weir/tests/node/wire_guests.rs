@@ -125,7 +125,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
 fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     let host = Host::new();
     let p = host.prefix.clone();
-    let file = host.file("w.toml", WIRE);
+    let file = host.file("w.toml", &format!("{WIRE}restart = 'never'\n"));
     host.ok(&format!("wire apply {file}"));
     let states = || host.ok("wire show -p -o wire,states");
     assert_eq!(states(), format!("w:{p}g=running\n"));
@@ -199,7 +199,7 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     let mut host = Host::new();
     let p = host.prefix.clone();
     let other = "[guest.@r]\nconfig = 'Idle -> Discard;'\nrestart = 'always'\n";
-    let file = host.file("w.toml", &format!("{WIRE}{other}"));
+    let file = host.file("w.toml", &format!("{WIRE}restart = 'never'\n{other}"));
     host.ok(&format!("wire apply {file}"));
     let says = |host: &Host, start: &str, end: &str| {
         let is_it = |line: &String| line.starts_with(start) && line.ends_with(end);
@@ -217,7 +217,7 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     };
     murder(&host, "g", "crashed");
     let killed = "the guest's process was killed by SIGKILL";
-    let stays = "it is not restarted: it has no ‘restart’";
+    let stays = "it is not restarted: its ‘restart’ is never";
     says(&host, &format!("weir: guest ‘{p}g’: {killed}: "), stays);
     murder(&host, "r", "running");
     says(

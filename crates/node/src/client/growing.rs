@@ -1,0 +1,118 @@
+//! Answers that are read as they grow.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use http_body_util::BodyExt;
+use hyper::body::{Buf, Bytes, Incoming};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
+use tokio::runtime::Runtime;
+
+use super::{TIMEOUT, confused, ended, late, refusal, runtime, send};
+use crate::error::Result;
+
+/// An answer's bytes, as they come.
+pub struct Growing {
+    runtime: Runtime,
+    body: Incoming,
+    part: Bytes,
+    socket: PathBuf,
+}
+
+/// Sends a request and reads its answer's beginning.
+pub fn ask(socket: &Path, method: &str, path: &str, body: Vec<u8>) -> Result<Growing> {
+    let runtime = runtime()?;
+    let begun = async {
+        let response = send(socket, method, path, body).await?;
+        let status = response.status();
+        let body = response.into_body();
+        if status.is_success() {
+            return Ok(body);
+        }
+        let why = body.collect().await;
+        let why = why.map_err(|error| ended(socket, &error))?;
+        Err(refusal(status, &why.to_bytes()))
+    };
+    let body = runtime
+        .block_on(async { tokio::time::timeout(TIMEOUT, begun).await })
+        .map_err(|_| late())??;
+    Ok(Growing {
+        runtime,
+        body,
+        part: Bytes::new(),
+        socket: socket.into(),
+    })
+}
+
+impl Growing {
+    /// The next bytes; none at the end.
+    fn next(&mut self) -> Result<Option<Bytes>> {
+        let frame = self.body.frame();
+        let frame = self
+            .runtime
+            .block_on(async { tokio::time::timeout(TIMEOUT, frame).await })
+            .map_err(|_| late())?;
+        match frame {
+            None => Ok(None),
+            Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+            Some(Err(error)) => Err(ended(&self.socket, &error)),
+        }
+    }
+}
+
+impl Read for Growing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.part.is_empty() {
+            match self.next().map_err(io::Error::other)? {
+                Some(part) => self.part = part,
+                None => return Ok(0),
+            }
+        }
+        let length = into.len().min(self.part.len());
+        self.part.copy_to_slice(&mut into[..length]);
+        Ok(length)
+    }
+}
+
+/// Reads a list of JSON, and gives `told` each element as soon as it is there, until that says not
+/// to go on.
+pub fn list<T: DeserializeOwned>(
+    reader: Growing,
+    told: impl FnMut(T) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut reader = serde_json::Deserializer::from_reader(reader);
+    let mut stopped = false;
+    let list = List(told, &mut stopped, std::marker::PhantomData);
+    match reader.deserialize_seq(list) {
+        Err(_) if stopped => Ok(()),
+        Err(error) if error.is_io() => {
+            // What went wrong with the connection, in its own words.
+            let error = io::Error::from(error);
+            let said = error.get_ref().and_then(|error| error.downcast_ref());
+            Err(said.cloned().unwrap_or_else(|| confused(&error)))
+        }
+        read => read.map_err(|error| confused(&error)),
+    }
+}
+
+struct List<'a, T, F>(F, &'a mut bool, std::marker::PhantomData<T>);
+
+impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> Visitor<'de> for List<'_, T, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        while let Some(element) = list.next_element()? {
+            if (self.0)(element).is_break() {
+                *self.1 = true;
+                return Err(A::Error::custom("it is not read further"));
+            }
+        }
+        Ok(())
+    }
+}

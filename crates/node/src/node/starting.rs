@@ -1,0 +1,110 @@
+//! Guests that were just started, and who waits for them to run.
+
+use std::time::{Duration, Instant};
+
+use super::Node;
+use crate::error::{Error, Result};
+use crate::model::{Guest, GuestState, Object};
+
+/// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
+const START: Duration = Duration::from_secs(10);
+
+/// Tells whoever waits for a guest what became of it.
+pub type Tell = Box<dyn FnOnce(Result<Object<Guest>>) + Send>;
+
+/// A guest that was started and is not known to run.
+pub(super) struct Starting {
+    name: String,
+    id: u64,
+    /// Whether it was just created, and is removed if it does not come to run.
+    is_new: bool,
+    /// Warnings about its configuration.
+    messages: Option<String>,
+    since: Instant,
+    tell: Tell,
+}
+
+impl Node {
+    /// Creates guests, and tells of each when it runs, or has ended in good order. One that does not come to run
+    /// is removed.
+    pub fn create_and_tell(&mut self, wanted: Vec<(String, Guest)>, tells: Vec<Tell>) {
+        let names: Vec<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
+        let created = self.create_guests(wanted);
+        for ((name, created), tell) in names.into_iter().zip(created).zip(tells) {
+            match created {
+                Ok(view) => self.guests.starting.push(Starting {
+                    name,
+                    id: view.status.id,
+                    is_new: true,
+                    messages: view.status.messages,
+                    since: Instant::now(),
+                    tell,
+                }),
+                Err(error) => tell(Err(error)),
+            }
+        }
+    }
+
+    /// Tells of a guest that was started when it runs, or has ended in good order, or why it does not come to run.
+    pub fn await_start(&mut self, name: &str, tell: Tell) -> Result<()> {
+        let id = self.find_guest(name)?.id;
+        self.guests.starting.push(Starting {
+            name: name.into(),
+            id,
+            is_new: false,
+            messages: None,
+            since: Instant::now(),
+            tell,
+        });
+        Ok(())
+    }
+
+    /// How long the guest that was started last has been awaited; none if none is.
+    pub fn awaits_start(&self) -> Option<Duration> {
+        let last = self.guests.starting.last();
+        last.map(|starting| starting.since.elapsed())
+    }
+
+    /// Looks at the guests that start, and tells of those that do not any more.
+    pub fn look_at_starting(&mut self) {
+        let all = std::mem::take(&mut self.guests.starting);
+        for starting in all {
+            match self.started(&starting) {
+                Some(outcome) => (starting.tell)(outcome),
+                None => self.guests.starting.push(starting),
+            }
+        }
+    }
+
+    /// What became of a guest, if it does not start any more.
+    fn started(&mut self, starting: &Starting) -> Option<Result<Object<Guest>>> {
+        let late = starting.since.elapsed() > START;
+        if !late && self.host.is_booting(starting.id) {
+            return None;
+        }
+        let mut view = match self.guest_state(&starting.name) {
+            Ok(view) => view,
+            Err(error) => return Some(Err(error)),
+        };
+        let another = view.status.id != starting.id;
+        let failed = match view.status.state {
+            _ if another => false,
+            GuestState::Crashed => true,
+            GuestState::Starting if view.status.restarts > 0 || late => true,
+            GuestState::Starting => return None,
+            _ => false,
+        };
+        if !failed {
+            view.status.messages = starting.messages.clone();
+            return Some(Ok(view));
+        }
+        if starting.is_new
+            && let Err(error) = self.destroy_guest(&starting.name)
+        {
+            return Some(Err(error));
+        }
+        let silent = || format!("the guest did not start within {} s", START.as_secs());
+        let reason = view.status.reason.unwrap_or_else(silent);
+        Some(Err(Error::refused(reason)))
+    }
+}

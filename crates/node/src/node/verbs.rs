@@ -1,0 +1,138 @@
+//! The verbs of a guest's life between its creation and its removal: started, stopped, restarted,
+//! paused, resumed, renamed.
+
+use super::Node;
+use crate::error::{Error, Fault, Result, Subject};
+use crate::model::{GuestRecord, Leaving, Run, check_name, select};
+
+impl Node {
+    /// The guests that names and patterns select, in their order, each once; a pattern without a
+    /// match is an error beside its text. Whether a name is a guest's shows later.
+    pub fn select_guests(&self, wanted: &[String]) -> Vec<Result<String, (String, Error)>> {
+        select(wanted, || self.index.guest_names().collect(), "guest")
+    }
+
+    /// Starts a guest that does not run. Its restarts are counted from here on.
+    pub fn start_guest(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        if self.host.runs(guest.id) {
+            return Ok(());
+        }
+        self.need_switch()?;
+        self.guests.restarts.forget(guest.id);
+        self.guests.wanted.remove(&guest.id);
+        let ended = self.guests.unkept.remove(&guest.id);
+        let was = GuestRecord {
+            run: ended.unwrap_or_else(|| guest.run.clone()),
+            ..guest
+        };
+        let started = self.start_again(&was);
+        if started.is_err() {
+            // It is as it was, also if its process had been recorded.
+            self.store.put(&was)?;
+        } else {
+            self.host.clear_fault(&Subject::Guest(name.into()));
+        }
+        for port in &was.ports {
+            self.bring_flows(&port.vnic);
+        }
+        started
+    }
+
+    /// Ends a guest, which stays stopped until it is started.
+    pub fn stop_guest(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        self.end_as(guest, Run::Stopped).map(drop)
+    }
+
+    /// Ends a guest if it runs, and starts it.
+    pub fn restart_guest(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        // A node that is killed in between has the next one start it.
+        self.end_as(guest, Run::Wanted)?;
+        self.start_guest(name).map_err(|error| {
+            let fault = Err(error.clone());
+            self.host.note::<()>(Subject::Guest(name.into()), fault);
+            error.within(|why| {
+                format!("guest ‘{name}’ was ended and does not start, which the node tries again every second: {why}")
+            })
+        })
+    }
+
+    /// Ends a guest's process, if it has one, and keeps what is wanted of it then.
+    fn end_as(&mut self, guest: GuestRecord, run: Run) -> Result<()> {
+        let leaving = Leaving::of(&guest);
+        let record = GuestRecord {
+            run,
+            paused: false,
+            ..guest
+        };
+        let change = self.store.change()?;
+        change.put(&record)?;
+        // A node that is killed before the process has ended leaves it to the next one.
+        change.put(&leaving)?;
+        change.commit()?;
+        self.guests.restarts.forget(record.id);
+        self.guests.unkept.remove(&record.id);
+        self.guests.wanted.remove(&record.id);
+        self.host.end_guests([record.id]);
+        self.host.clear_fault(&Subject::Guest(record.name.clone()));
+        // If that cannot be kept, the next node finds out by itself.
+        let _ = self.have_left([leaving.name].into_iter());
+        Ok(())
+    }
+
+    /// Has a guest's processors stand still.
+    pub fn pause_guest(&mut self, name: &str) -> Result<()> {
+        self.set_paused(name, true)
+    }
+
+    /// Has a guest go on that was paused, or whose process was stopped by a signal.
+    pub fn resume_guest(&mut self, name: &str) -> Result<()> {
+        self.set_paused(name, false)
+    }
+
+    fn set_paused(&mut self, name: &str, paused: bool) -> Result<()> {
+        let mut guest = self.find_guest(name)?;
+        if !self.host.runs(guest.id) {
+            return Err(Fault::NotRunning { guest: guest.name }.into());
+        }
+        let was = std::mem::replace(&mut guest.paused, paused);
+        if was != paused {
+            self.store.put(&guest)?;
+        }
+        let done = self.host.set_paused(guest.id, paused);
+        if done.is_err() && was != paused {
+            guest.paused = was;
+            self.store.put(&guest)?;
+        }
+        done
+    }
+
+    /// Gives a guest another name. Its VNICs keep theirs.
+    pub fn rename_guest(&mut self, name: &str, new: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        if new == name {
+            return Ok(());
+        }
+        check_name("guest", new)?;
+        self.check_no_guest(new)?;
+        let renamed = GuestRecord {
+            name: new.into(),
+            ..guest.clone()
+        };
+        let change = self.store.change()?;
+        change.remove::<GuestRecord>(name)?;
+        change.put(&renamed)?;
+        change.commit()?;
+        self.index.remove_guest(&guest);
+        self.index.add_guest(&renamed);
+        let subject = Subject::Guest(name.into());
+        if let Some(fault) = self.host.fault(&subject).map(str::to_string) {
+            self.host.clear_fault(&subject);
+            let fault = Err(Error::failed(fault));
+            self.host.note::<()>(Subject::Guest(new.into()), fault);
+        }
+        Ok(())
+    }
+}

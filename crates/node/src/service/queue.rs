@@ -1,0 +1,219 @@
+//! The jobs that wait for the node, and whose turn it is.
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::error::Result;
+use crate::model::Guest;
+use crate::node::{Node, Tell};
+
+/// Most jobs that wait; another one waits for room.
+const JOBS_MAX: usize = 256;
+/// Most guests that are created or destroyed in one turn.
+const GROUP: usize = 16;
+/// Most jobs in a row while guests wait to be created or destroyed.
+const JOBS_AHEAD: usize = 64;
+
+/// A short piece of work for the node.
+pub(super) type Job = Box<dyn FnOnce(&mut Node) + Send>;
+
+/// A guest to be created or destroyed.
+pub(super) enum Change {
+    Create {
+        name: String,
+        spec: Guest,
+        tell: Tell,
+    },
+    Destroy {
+        name: String,
+        tell: Box<dyn FnOnce(Result<()>) + Send>,
+    },
+}
+
+/// Where to ask the node.
+#[derive(Clone)]
+pub struct Handle {
+    jobs: Sender<Job>,
+    changes: Sender<Change>,
+}
+
+impl Handle {
+    /// A handle, and where its jobs come.
+    pub fn new() -> (Handle, Queue) {
+        let (jobs, waiting) = channel(JOBS_MAX);
+        let (changes, to_change) = channel(JOBS_MAX);
+        let queue = Queue {
+            jobs: waiting,
+            changes: to_change,
+            ahead: None,
+            in_a_row: 0,
+        };
+        (Handle { jobs, changes }, queue)
+    }
+
+    /// `None` if the node is ending.
+    pub(super) async fn put_job(&self, job: Job) -> Option<()> {
+        self.jobs.send(job).await.ok()
+    }
+
+    /// `None` if the node is ending.
+    pub(super) async fn put_change(&self, change: Change) -> Option<()> {
+        self.changes.send(change).await.ok()
+    }
+}
+
+/// What waits for the node.
+pub struct Queue {
+    jobs: Receiver<Job>,
+    changes: Receiver<Change>,
+    /// The first change of the next group.
+    ahead: Option<Change>,
+    /// Jobs since the last group.
+    in_a_row: usize,
+}
+
+/// What the node does next: a job, or a group of changes.
+pub struct Turn(Kind);
+
+enum Kind {
+    Job(Job),
+    Create(Vec<(String, Guest)>, Vec<Tell>),
+    Destroy(Vec<String>, Vec<Box<dyn FnOnce(Result<()>) + Send>>),
+}
+
+impl Queue {
+    /// The next turn; `None` if nobody has a handle any more.
+    pub async fn next(&mut self) -> Option<Turn> {
+        let waits = self.ahead.is_some() || !self.changes.is_empty();
+        if waits && self.in_a_row >= JOBS_AHEAD {
+            self.ahead = self.ahead.take().or_else(|| self.changes.try_recv().ok());
+        } else if let Ok(job) = self.jobs.try_recv() {
+            self.in_a_row += 1;
+            return Some(Turn(Kind::Job(job)));
+        }
+        if self.ahead.is_none() {
+            tokio::select! {
+                biased;
+                Some(job) = self.jobs.recv() => {
+                    self.in_a_row += 1;
+                    return Some(Turn(Kind::Job(job)));
+                }
+                Some(change) = self.changes.recv() => self.ahead = Some(change),
+                else => return None,
+            }
+        }
+        self.in_a_row = 0;
+        self.group()
+    }
+
+    /// The changes of one kind at the head of the queue.
+    fn group(&mut self) -> Option<Turn> {
+        let (mut wanted, mut told_created) = (Vec::new(), Vec::new());
+        let (mut names, mut told_destroyed) = (Vec::new(), Vec::new());
+        while let Some(change) = self.ahead.take().or_else(|| self.changes.try_recv().ok()) {
+            match change {
+                Change::Create { name, spec, tell } if names.is_empty() => {
+                    wanted.push((name, spec));
+                    told_created.push(tell);
+                }
+                Change::Destroy { name, tell } if wanted.is_empty() => {
+                    names.push(name);
+                    told_destroyed.push(tell);
+                }
+                other => {
+                    self.ahead = Some(other);
+                    break;
+                }
+            }
+            if wanted.len() + names.len() == GROUP {
+                break;
+            }
+        }
+        let group = if names.is_empty() {
+            Kind::Create(wanted, told_created)
+        } else {
+            Kind::Destroy(names, told_destroyed)
+        };
+        Some(Turn(group))
+    }
+}
+
+impl Turn {
+    /// Does it.
+    pub fn carry_out(self, node: &mut Node) {
+        match self.0 {
+            Kind::Job(job) => job(node),
+            Kind::Create(wanted, tells) => node.create_and_tell(wanted, tells),
+            Kind::Destroy(names, tells) => {
+                let destroyed = node.destroy_guests(&names);
+                for (outcome, tell) in destroyed.into_iter().zip(tells) {
+                    tell(outcome);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(name: &str) -> Change {
+        Change::Create {
+            name: name.into(),
+            spec: Guest::default(),
+            tell: Box::new(drop),
+        }
+    }
+
+    fn destroy(name: &str) -> Change {
+        Change::Destroy {
+            name: name.into(),
+            tell: Box::new(drop),
+        }
+    }
+
+    fn text(turn: Turn) -> String {
+        match turn.0 {
+            Kind::Job(_) => "job".into(),
+            Kind::Create(wanted, _) => format!("create {}", wanted.len()),
+            Kind::Destroy(names, _) => format!("destroy {}", names.len()),
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_of_a_kind_go_together_and_in_their_order() {
+        let (handle, mut queue) = Handle::new();
+        for i in 0..GROUP + 3 {
+            handle.put_change(create(&i.to_string())).await.unwrap();
+        }
+        handle.put_change(destroy("0")).await.unwrap();
+        handle.put_change(create("0")).await.unwrap();
+        drop(handle);
+        let mut turns = Vec::new();
+        while let Some(turn) = queue.next().await {
+            turns.push(text(turn));
+        }
+        let all = [
+            &format!("create {GROUP}"),
+            "create 3",
+            "destroy 1",
+            "create 1",
+        ];
+        assert_eq!(turns, all);
+    }
+
+    #[tokio::test]
+    async fn jobs_go_before_changes_but_not_for_ever() {
+        let (handle, mut queue) = Handle::new();
+        handle.put_change(create("a")).await.unwrap();
+        for _ in 0..JOBS_AHEAD + 1 {
+            handle.put_job(Box::new(|_| ())).await.unwrap();
+        }
+        let mut turns = Vec::new();
+        for _ in 0..JOBS_AHEAD + 2 {
+            turns.push(text(queue.next().await.unwrap()));
+        }
+        assert!(turns[..JOBS_AHEAD].iter().all(|turn| turn == "job"));
+        assert_eq!(turns[JOBS_AHEAD..], ["create 1", "job"]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Guests started, stopped and created, one or many: a job of the node for each, so that others' jobs
+//! come in between.
+
+use futures_util::stream::{self, Stream, StreamExt};
+use tokio::sync::oneshot;
+
+use super::{Handle, over};
+use crate::error::{Error, Result};
+use crate::model::{Action, Guest, GuestAction, GuestOutcome, GuestSeries, Object, Rename};
+use crate::node::resource::Resource;
+
+/// Guests of one request that are under way at a time: two groups ([`super::queue`]).
+const AT_ONCE: usize = 32;
+
+impl Handle {
+    /// Does something with many guests. What became of each comes as soon as it is done, in the order
+    /// of the request; what is begun is finished, whether anybody waits for it or not.
+    pub async fn act_on_guests(
+        &self,
+        asked: GuestAction,
+    ) -> Result<impl Stream<Item = GuestOutcome> + Send + use<>> {
+        let GuestAction { action, guests } = asked;
+        let selected = self
+            .run(move |node| Ok(node.select_guests(&guests)))
+            .await?;
+        let handle = self.clone();
+        let act = move |name| {
+            let handle = handle.clone();
+            async move {
+                match name {
+                    Ok(name) => handle.finish(name, action).await,
+                    Err((pattern, error)) => GuestOutcome::of(pattern, Err(error)),
+                }
+            }
+        };
+        Ok(stream::iter(selected).map(act).buffered(AT_ONCE))
+    }
+
+    /// Creates a series of guests, as [`act_on_guests`](Self::act_on_guests) has it.
+    pub async fn create_guests(
+        &self,
+        series: GuestSeries,
+    ) -> Result<impl Stream<Item = GuestOutcome> + Send + use<>> {
+        let handle = self.clone();
+        let create = move |(name, guest): (String, Guest)| {
+            let handle = handle.clone();
+            async move {
+                let called = name.clone();
+                let created = tokio::spawn(async move { handle.create_guest(name, guest).await });
+                let created = created.await.map_err(Error::failed);
+                GuestOutcome::of(called, created.and_then(|created| created.map(Some)))
+            }
+        };
+        Ok(stream::iter(series.guests()?).map(create).buffered(AT_ONCE))
+    }
+
+    async fn finish(self, name: String, action: Action) -> GuestOutcome {
+        let called = name.clone();
+        let done = tokio::spawn(async move { self.act(name, action).await });
+        let done = done.await.map_err(Error::failed);
+        GuestOutcome::of(called, done.and_then(|done| done))
+    }
+
+    async fn act(self, name: String, action: Action) -> Result<Option<Object<Guest>>> {
+        if action == Action::Destroy {
+            self.destroy_guest(name).await?;
+            return Ok(None);
+        }
+        let acted = self.run(move |node| {
+            match action {
+                Action::Start => node.start_guest(&name)?,
+                Action::Stop => node.stop_guest(&name)?,
+                Action::Restart => node.restart_guest(&name)?,
+                Action::Pause => node.pause_guest(&name)?,
+                Action::Resume => node.resume_guest(&name)?,
+                // Done above.
+                Action::Destroy => {}
+            }
+            Guest::one(node, &name)
+        });
+        let guest = acted.await?;
+        match action {
+            Action::Start | Action::Restart => self.has_started(guest.name).await.map(Some),
+            _ => Ok(Some(guest)),
+        }
+    }
+
+    /// Gives a guest another name.
+    pub async fn rename_guest(&self, name: String, new: Rename) -> Result<Object<Guest>> {
+        let renamed = self.run(move |node| {
+            node.rename_guest(&name, &new.name)?;
+            Guest::one(node, &new.name)
+        });
+        renamed.await
+    }
+
+    /// Waits until a guest that was started runs, or has ended in good order; or why it does not come to run.
+    async fn has_started(&self, name: String) -> Result<Object<Guest>> {
+        let (tell, told) = oneshot::channel();
+        let tell = Box::new(move |started| drop(tell.send(started)));
+        self.run(move |node| node.await_start(&name, tell)).await?;
+        told.await.map_err(|_| over())?
+    }
+}
