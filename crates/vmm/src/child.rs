@@ -26,6 +26,7 @@ use crate::kvm::{Kvm, Machine, Processor};
 use crate::launch::{self, Launch};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
+use crate::title::{self, MemoryMap};
 use crate::{GuestSpec, watchdog};
 use memory::{map_control, map_image, map_memory};
 
@@ -40,6 +41,8 @@ pub(crate) struct ChildSetup<'a> {
     pub(crate) kvm: Option<&'a Kvm>,
     pub(crate) process: &'a ProcessWall,
     pub(crate) jail: &'a Jail,
+    /// Of the process that forks it; none if that is not known.
+    pub(crate) memory: Option<MemoryMap>,
     pub(crate) switch_doorbell: Option<BorrowedFd<'a>>,
     pub(crate) control_doorbell: Option<BorrowedFd<'a>>,
     /// Socket by which the launch message comes.
@@ -155,11 +158,14 @@ impl Preforked {
             launch.parameters.layout,
             launch.parameters.pins,
         );
-        set_process_name(&launch);
+        set_thread_name(&launch.parameters.name);
+        let title = title::of_guest(&launch.parameters.name);
+        let show = |title| setup.memory.map(|memory| memory.show(title));
         map_memory(&launch)?;
         match self.machine {
             None => {
-                let vault = setup.process.prepare_entry(image, &layout)?;
+                let vault = setup.process.prepare_entry(image, &layout, &title)?;
+                show(vault.title);
                 confine(setup, launch)?;
                 close(self.launches);
                 let cpus = (0..layout.cpus).zip(pins);
@@ -172,6 +178,8 @@ impl Preforked {
             }
             Some(machine) => {
                 let processors = machine.enter(image, &layout)?;
+                // The kernel reads it as long as the process lives.
+                show(title::place(Box::leak(title.into_boxed_c_str())));
                 confine(setup, launch)?;
                 close(self.launches);
                 let run = |(mut processor, pin): (Processor, _)| {
@@ -265,28 +273,12 @@ pub(crate) fn detach() -> Result<()> {
         .context("unblocking signals")
 }
 
-/// Names the process after its guest: its thread by the guest's name, its command line `weir-guest: NAME`.
-fn set_process_name(launch: &Launch) {
-    let name: String = launch.parameters.name.replace('\0', "");
-    let short: Vec<u8> = name.bytes().take(15).collect();
+/// Names the process's thread after its guest.
+fn set_thread_name(name: &str) {
+    let short: Vec<u8> = name.bytes().filter(|byte| *byte != 0).take(15).collect();
     if let Ok(short) = CString::new(short) {
         // A label for ps only.
         let _ = set_name(&short);
-    }
-    let Ok(title) = CString::new(format!("weir-guest: {name}")) else {
-        return;
-    };
-    let length = title.as_bytes_with_nul().len();
-    // The kernel reads it as long as the process lives.
-    let start = title.into_raw() as usize;
-    // The start first: the heap is below the old command line, and the end may not be below the start.
-    for (option, value) in [
-        (libc::PR_SET_MM_ARG_START, start),
-        (libc::PR_SET_MM_ARG_END, start + length),
-    ] {
-        // rustix has no such call. Without the right to it, the command line stays the parent's.
-        // SAFETY: changes what ps shows only.
-        unsafe { libc::prctl(libc::PR_SET_MM, option, value, 0, 0) };
     }
 }
 

@@ -36,6 +36,7 @@ mod report;
 mod spec;
 mod template;
 mod text;
+mod title;
 mod watchdog;
 mod zygote;
 

@@ -17,6 +17,7 @@ mod vault;
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::OnceCell;
+use std::ffi::CStr;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -72,6 +73,8 @@ pub(crate) struct ProcessWall {
 pub(crate) struct Vault {
     enter: u64,
     signal_stacks: u64,
+    /// Where the process's command line is kept; empty if there is no room for it.
+    pub(crate) title: Span,
 }
 
 impl ProcessWall {
@@ -116,14 +119,19 @@ impl ProcessWall {
     }
 
     /// Writes the vault and directs the process's signals to it.
-    pub(crate) fn prepare_entry(&self, image: &Image, layout: &Layout) -> Result<Vault> {
+    pub(crate) fn prepare_entry(
+        &self,
+        image: &Image,
+        layout: &Layout,
+        title: &CStr,
+    ) -> Result<Vault> {
         let vault = Span {
             address: layout.private.address,
             length: VAULT_BYTES,
         };
         let start = (&raw const weir_vault_start) as u64;
         let address = |symbol: *const u8| vault.address + (symbol as u64 - start);
-        self.write(image, layout, vault)?;
+        let title = self.write(image, layout, vault, title)?;
         let faults = [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -148,11 +156,13 @@ impl ProcessWall {
         Ok(Vault {
             enter: address(&raw const weir_vault_enter),
             signal_stacks: vault.end(),
+            title,
         })
     }
 
-    /// Copies the vault to its page, fills in its first words, and makes it unwritable.
-    fn write(&self, image: &Image, layout: &Layout, vault: Span) -> Result<()> {
+    /// Copies the vault to its page, fills in its first words, and makes it unwritable. Behind it are the filter and
+    /// a title, whose place is returned.
+    fn write(&self, image: &Image, layout: &Layout, vault: Span, title: &CStr) -> Result<Span> {
         let start = &raw const weir_vault_start;
         let code = (&raw const weir_vault_end) as usize - start as usize;
         let filter_bytes = size_of_val(self.filter.as_slice());
@@ -161,6 +171,13 @@ impl ProcessWall {
             filter + filter_bytes <= vault.length as usize,
             "the vault is one page"
         );
+        let title = title.to_bytes_with_nul();
+        let title_at = filter + filter_bytes;
+        let title = if title_at + title.len() <= vault.length as usize {
+            title
+        } else {
+            &[]
+        };
         let (low, high) = (self.kernel_pages.address, self.kernel_pages.end());
         let range = |start: u64, end: u64| Span {
             address: start,
@@ -185,13 +202,14 @@ impl ProcessWall {
                 range(low, high),
             ],
         };
-        // SAFETY: the page is mapped writable and has room for all three; the sources are elsewhere.
+        // SAFETY: the page is mapped writable and has room for all four; the sources are elsewhere.
         unsafe {
             let to = vault.address as *mut u8;
             std::ptr::copy_nonoverlapping(start, to, code);
             to.cast::<Slots>().write(slots);
             let from = self.filter.as_ptr().cast::<u8>();
             std::ptr::copy_nonoverlapping(from, to.add(filter), filter_bytes);
+            std::ptr::copy_nonoverlapping(title.as_ptr(), to.add(title_at), title.len());
             mprotect(
                 to.cast(),
                 vault.length as usize,
@@ -205,7 +223,11 @@ impl ProcessWall {
             let boot = layout.boot.address as *mut libc::c_void;
             mprotect(boot, layout.boot.length as usize, MprotectFlags::READ)
         }
-        .context("protecting the boot area")
+        .context("protecting the boot area")?;
+        Ok(Span {
+            address: vault.address + title_at as u64,
+            length: title.len() as u64,
+        })
     }
 }
 

@@ -28,6 +28,7 @@ use crate::kvm::Kvm;
 use crate::launch;
 use crate::layout::{Layout, doorbell};
 use crate::process::ProcessWall;
+use crate::title::MemoryMap;
 use crate::zygote::{self, Request, Zygote};
 use crate::{Guest, GuestSpec, Identity, Isolation, Shape, Wall, started};
 
@@ -44,6 +45,7 @@ pub(crate) struct Parts {
     kvm: Result<Kvm>,
     process: ProcessWall,
     jail: Jail,
+    memory: Option<MemoryMap>,
 }
 
 impl Parts {
@@ -68,6 +70,7 @@ impl Parts {
             kvm: self.kvm.as_ref().ok().filter(|_| request.vm),
             process: &self.process,
             jail: &self.jail,
+            memory: self.memory,
             switch_doorbell,
             control_doorbell,
             launches,
@@ -86,6 +89,7 @@ impl Template {
             kvm: Kvm::open(),
             process: ProcessWall::prepare()?,
             jail: Jail::prepare()?,
+            memory: MemoryMap::own(),
         };
         Ok(Self {
             parts,
