@@ -17,7 +17,7 @@ use crate::prelude::*;
 /// # See also
 /// ThreadSafeQueue, Unqueue, StaticThreadSched
 #[derive(Element)]
-#[element(ports = "1-/1", processing = "h", segments)]
+#[element(ports = "1-/1", processing = "h", segments, phase = phase::DEFAULT + 1)]
 pub struct Pipeliner {
     /// Accepted and ignored: rings have room for 512 packets.
     #[arg(positional)]
@@ -58,6 +58,15 @@ pub struct Pipeliner {
 }
 
 impl Element for Pipeliner {
+    /// Is a notifier that always has room, unless there are notifiers behind it: without one, sources would not
+    /// stop while a ring is full. Those behind are configured before.
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        if cx.downstream_signal(0, None).is_busy() {
+            cx.signal(Notice::Full, true);
+        }
+        Ok(())
+    }
+
     /// Makes a task that never runs: where it is assigned, the element works.
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         cx.task();

@@ -40,6 +40,11 @@ impl Signal {
             parts: Vec::new(),
         }
     }
+
+    /// Whether it is always active: some path has no notifier.
+    pub fn is_busy(&self) -> bool {
+        self.always
+    }
 }
 
 #[derive(Clone)]
