@@ -160,6 +160,8 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !node.is_over() {
         let restart = node.next_restart();
+        let kill = node.next_kill();
+        node.look_at_ended();
         node.look_at_starting();
         let waited = node.awaits_start();
         let starts = node.wants_starts();
@@ -175,6 +177,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
                 }
             }
             () = until(restart) => node.restart_due(),
+            () = until(kill) => node.kill_late(),
             turn = queue.next() => match turn {
                 Some(turn) => turn.carry_out(&mut node),
                 None => break,

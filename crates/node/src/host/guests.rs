@@ -8,7 +8,6 @@ use ::switch::memory::SharedRegion;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::PortKind;
 use abi::control::State;
-use abi::message::kind;
 use abi::region::{Geometry, Region};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -20,8 +19,6 @@ use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 
-/// Longest that a guest may take to end when it is asked to.
-const ENDING: Duration = Duration::from_millis(200);
 /// Longest line of a guest's that is told as one, in bytes.
 const LINE_MAX: usize = 512;
 /// Most lines of a guest's that are told.
@@ -58,9 +55,9 @@ impl Reserved {
 
 /// A guest that runs.
 pub(super) struct RunningGuest {
-    guest: vmm::Guest,
-    control: Control,
-    launch: Launch,
+    pub(super) guest: vmm::Guest,
+    pub(super) control: Control,
+    pub(super) launch: Launch,
     /// When it was started; none if it was taken over.
     start: Option<Instant>,
     boot: Option<Duration>,
@@ -136,6 +133,7 @@ impl Host {
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
         let control = Control::new()?;
+        self.make_way(&launch);
         self.attach_guest(&launch, &file, &forked.doorbell)?;
         let start = Instant::now();
         let data = DataFile {
@@ -241,7 +239,7 @@ impl Host {
         Ok(())
     }
 
-    fn detach_guests(&mut self, launches: &[&Launch]) {
+    pub(super) fn detach_guests(&mut self, launches: &[&Launch]) {
         let mut ports = Vec::new();
         for port in launches.iter().flat_map(|launch| &launch.ports) {
             self.forget_flows(&port.name);
@@ -332,28 +330,6 @@ impl Host {
         let launch = self.guests.remove(&id).map(|running| running.launch)?;
         self.detach_guests(&[&launch]);
         Some((exit, lines))
-    }
-
-    /// Ends guests, as far as they run: asks them, and kills those that have not ended after a moment.
-    pub fn end_guests(&mut self, ids: impl IntoIterator<Item = u64>) {
-        let ids = ids.into_iter();
-        let mut ending: Vec<_> = ids.filter_map(|id| self.guests.remove(&id)).collect();
-        for running in &mut ending {
-            // One that stands still hears nothing.
-            let _ = pidfd_send_signal(running.guest.pidfd(), Signal::CONT);
-            let _ = running.control.request(kind::STOP, "");
-        }
-        let asked = Instant::now();
-        for running in &mut ending {
-            let limit = ENDING.saturating_sub(asked.elapsed());
-            let ended = running.guest.wait(&running.control, Some(limit));
-            if !matches!(ended, Ok(Some(_))) {
-                running.guest.kill();
-                let _ = running.guest.wait(&running.control, Some(super::TIMEOUT));
-            }
-        }
-        let launches: Vec<_> = ending.iter().map(|running| &running.launch).collect();
-        self.detach_guests(&launches);
     }
 
     /// Ends a guest that an earlier node started, if it still runs.

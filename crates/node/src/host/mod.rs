@@ -5,6 +5,7 @@
 //! guest, its pidfd, and one for each TAP device; a guest's memory files and doorbell are fetched from
 //! its process when a new switch needs them.
 
+mod ending;
 mod entries;
 mod flows;
 mod guests;
@@ -30,6 +31,7 @@ use ::switch::protocol::{PortId, PortKind};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
+use ending::Ending;
 use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
@@ -84,6 +86,7 @@ pub struct Host {
     /// What is wanted and could not be brought about, and why not.
     faults: BTreeMap<Subject, String>,
     guests: HashMap<u64, RunningGuest>,
+    ending: Ending,
     template: &'static vmm::Template,
     /// A control region of no guest, for specifications of which only sizes matter.
     blank: vmm::Control,
@@ -112,6 +115,7 @@ impl Host {
             gro: HashMap::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
+            ending: Ending::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
             blank: vmm::Control::new()?,

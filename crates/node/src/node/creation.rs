@@ -165,8 +165,7 @@ impl Node {
                     let started = self.host.start(reserved, true);
                     // A record that cannot be removed is a guest that is restarted.
                     started.inspect_err(|_| {
-                        let _ =
-                            self.forget_guests(vec![(guest.record.clone(), guest.made.clone())]);
+                        let _ = self.remove_guests(&[(guest.record.clone(), guest.made.clone())]);
                     })
                 }
                 Err(error) => {

@@ -1,6 +1,6 @@
 //! Guests: shown, looked after, restarted, destroyed.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use vmm::{Exit, Identity, Wall};
@@ -9,7 +9,7 @@ use super::Node;
 use super::asking::Asked;
 use super::resource::Resource;
 use super::restart::Restarts;
-use super::starting::Starting;
+use super::starting::{Starting, TellGone};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Reserved, Usage};
 use crate::log;
@@ -35,6 +35,8 @@ pub(super) struct Guests {
     pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
     /// Guests that somebody waits for, oldest first.
     pub(super) starting: Vec<Starting>,
+    /// Who waits for the ends of guests that were asked to end.
+    pub(super) going: HashMap<u64, Vec<TellGone>>,
 }
 
 impl Resource for Guest {
@@ -348,22 +350,71 @@ impl Node {
         }
     }
 
-    /// Ends guests and removes them, with the VNICs that were made for them. All records are removed at once; the
-    /// guests end at the same time.
-    pub fn destroy_guests(&mut self, names: &[String]) -> Vec<Result<()>> {
-        let found: Vec<_> = names.iter().map(|name| self.check_destroy(name)).collect();
-        let mut seen = HashSet::new();
-        let goes = found.iter().flatten();
-        let goes = goes.filter(|(guest, _)| seen.insert(guest.id)).cloned();
-        let gone = self.forget_guests(goes.collect());
-        let outcome = |found: Result<_>| found.and_then(|_| gone.clone());
-        found.into_iter().map(outcome).collect()
+    /// Ends a guest and removes it, with the VNICs that were made for it.
+    pub fn destroy_guest(&mut self, name: &str) -> Result<()> {
+        let found = self.check_destroy(name)?;
+        let id = found.0.id;
+        self.remove_guests(&[found])?;
+        self.host.finish_end(&[id]);
+        Ok(())
     }
 
-    /// Ends a guest; see [`destroy_guests`](Self::destroy_guests).
-    pub fn destroy_guest(&mut self, name: &str) -> Result<()> {
-        let mut destroyed = self.destroy_guests(&[name.into()]);
-        destroyed.swap_remove(0)
+    /// Removes guests, with the VNICs that were made for them, and tells of each when its process has ended. All
+    /// records are removed at once.
+    pub fn destroy_and_tell(&mut self, names: Vec<String>, tells: Vec<TellGone>) {
+        let mut goes: Vec<(GuestRecord, Vec<VnicRecord>)> = Vec::new();
+        let mut waiting: Vec<(u64, TellGone)> = Vec::new();
+        for (name, tell) in names.iter().zip(tells) {
+            match self.check_destroy(name) {
+                Ok(found) => {
+                    waiting.push((found.0.id, tell));
+                    if goes.iter().all(|(guest, _)| guest.id != found.0.id) {
+                        goes.push(found);
+                    }
+                }
+                Err(error) => tell(Err(error)),
+            }
+        }
+        let removed = self.remove_guests(&goes);
+        for (id, tell) in waiting {
+            match &removed {
+                Ok(()) => self.tell_gone(id, tell),
+                Err(error) => tell(Err(error.clone())),
+            }
+        }
+    }
+
+    /// Tells when the process of a guest that was asked to end has.
+    pub(super) fn tell_gone(&mut self, id: u64, tell: TellGone) {
+        if self.host.is_ending(id) {
+            self.guests.going.entry(id).or_default().push(tell);
+        } else {
+            tell(Ok(()));
+        }
+    }
+
+    /// Tells of guests that were asked to end and have.
+    pub fn look_at_ended(&mut self) {
+        let ended = self.host.take_ended();
+        if ended.is_empty() {
+            return;
+        }
+        // If that cannot be kept, the next node finds out by itself.
+        let _ = self.have_left(&ended);
+        for id in ended {
+            let tells = self.guests.going.remove(&id);
+            tells.into_iter().flatten().for_each(|tell| tell(Ok(())));
+        }
+    }
+
+    /// When the next guest is to be killed that was asked to end and does not.
+    pub fn next_kill(&self) -> Option<Instant> {
+        self.host.next_kill()
+    }
+
+    /// Kills guests that were asked to end and had time to.
+    pub fn kill_late(&mut self) {
+        self.host.kill_late();
     }
 
     /// A guest that may be removed, and the VNICs that were made for it.
@@ -378,13 +429,13 @@ impl Node {
         Ok((guest, made))
     }
 
-    /// Removes guests, each with the VNICs that were made for it.
-    pub(super) fn forget_guests(
+    /// Removes guests, each with the VNICs that were made for it, and asks their processes to end.
+    pub(super) fn remove_guests(
         &mut self,
-        guests: Vec<(GuestRecord, Vec<VnicRecord>)>,
+        guests: &[(GuestRecord, Vec<VnicRecord>)],
     ) -> Result<()> {
         let change = self.store.change()?;
-        for (guest, made) in &guests {
+        for (guest, made) in guests {
             change.remove::<GuestRecord>(&guest.name)?;
             change.put(&Leaving::of(guest))?;
             for vnic in made {
@@ -393,30 +444,40 @@ impl Node {
             }
         }
         change.commit()?;
-        for (guest, made) in &guests {
+        for (guest, made) in guests {
             self.index.remove_guest(guest);
             for vnic in made {
                 self.index.remove_vnic(vnic);
             }
-            self.guests.restarts.forget(guest.id);
-            self.guests.wanted.remove(&guest.id);
-            self.guests.unkept.remove(&guest.id);
-        }
-        self.host
-            .end_guests(guests.iter().map(|(guest, _)| guest.id));
-        for (guest, _) in &guests {
             self.host.clear_fault(&Subject::Guest(guest.name.clone()));
         }
-        // If that cannot be kept, the next node finds out by itself.
-        let _ = self.have_left(guests.iter().map(|(guest, _)| guest.id.to_string()));
+        let ids: Vec<u64> = guests.iter().map(|(guest, _)| guest.id).collect();
+        self.ask_to_end(&ids);
         Ok(())
     }
 
-    /// Notes that the processes of guests that were removed have ended.
-    pub(super) fn have_left(&self, numbers: impl Iterator<Item = String>) -> Result<()> {
+    /// Asks guests to end whose records say that they leave. They are not started again but by command.
+    pub(super) fn ask_to_end(&mut self, ids: &[u64]) {
+        for id in ids {
+            self.guests.restarts.forget(*id);
+            self.guests.wanted.remove(id);
+            self.guests.unkept.remove(id);
+        }
+        self.host.begin_end(ids.iter().copied());
+        let gone = ids.iter().filter(|id| !self.host.is_ending(**id));
+        let gone: Vec<u64> = gone.copied().collect();
+        // If that cannot be kept, the next node finds out by itself.
+        let _ = self.have_left(&gone);
+    }
+
+    /// Notes that the processes of guests have ended that left.
+    fn have_left(&self, ids: &[u64]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let change = self.store.change()?;
-        for number in numbers {
-            change.remove::<Leaving>(&number)?;
+        for id in ids {
+            change.remove::<Leaving>(&id.to_string())?;
         }
         Ok(change.commit_later()?)
     }
@@ -429,7 +490,7 @@ impl Node {
                 identity(&leaving.run).map_or(Ok(()), |identity| self.host.end_left(identity));
             if ended.is_ok() {
                 // If that cannot be kept, the next node finds out by itself, too.
-                let _ = self.have_left([leaving.name].into_iter());
+                let _ = leaving.name.parse().map(|id| self.have_left(&[id]));
             }
         }
         Ok(())

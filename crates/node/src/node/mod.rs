@@ -39,7 +39,7 @@ use wires::Wires;
 
 pub use asking::Asked;
 pub use guests::ANSWER;
-pub use starting::Tell;
+pub use starting::{Tell, TellGone};
 
 /// Calls a macro with all resources, in the order in which they are brought about. Those behind the
 /// semicolon are served with something to wait for.
@@ -161,6 +161,12 @@ impl Node {
     /// Deals with processes that ended. Says whether there were any.
     pub fn take_events(&mut self) -> bool {
         let events = self.host.take_events();
+        let guests = events.iter().filter_map(|event| match event {
+            Event::Guest(id) => Some(*id),
+            Event::Switch => None,
+        });
+        let guests: Vec<u64> = guests.collect();
+        self.host.note_ended(&guests);
         for event in &events {
             match event {
                 Event::Switch => self.replace_switch(),
@@ -248,6 +254,7 @@ impl Node {
         for some in guests.chunks(ENDED_AT_ONCE) {
             self.host.end_guests(some.iter().map(|guest| guest.id));
         }
+        self.host.finish_all();
         let namespaces = self.remove_namespaces();
         self.guests = Guests::default();
         self.index = Index::default();

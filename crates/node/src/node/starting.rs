@@ -12,6 +12,9 @@ const START: Duration = Duration::from_secs(10);
 /// Tells whoever waits for a guest what became of it.
 pub type Tell = Box<dyn FnOnce(Result<Object<Guest>>) + Send>;
 
+/// Tells whoever waits for a guest's end that it has ended.
+pub type TellGone = Box<dyn FnOnce(Result<()>) + Send>;
+
 /// A guest that was started and is not known to run.
 pub(super) struct Starting {
     name: String,

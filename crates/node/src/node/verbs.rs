@@ -2,6 +2,7 @@
 //! paused, resumed, renamed.
 
 use super::Node;
+use super::starting::TellGone;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{GuestRecord, Leaving, Run, check_name, select};
 
@@ -39,10 +40,13 @@ impl Node {
         started
     }
 
-    /// Ends a guest, which stays stopped until it is started.
-    pub fn stop_guest(&mut self, name: &str) -> Result<()> {
+    /// Ends a guest, which stays stopped until it is started, and tells when its process has ended.
+    pub fn stop_and_tell(&mut self, name: &str, tell: TellGone) -> Result<()> {
         let guest = self.find_guest(name)?;
-        self.end_as(guest, Run::Stopped).map(drop)
+        let id = guest.id;
+        self.end_as(guest, Run::Stopped)?;
+        self.tell_gone(id, tell);
+        Ok(())
     }
 
     /// Ends a guest if it runs, and starts it.
@@ -72,13 +76,8 @@ impl Node {
         // A node that is killed before the process has ended leaves it to the next one.
         change.put(&leaving)?;
         change.commit()?;
-        self.guests.restarts.forget(record.id);
-        self.guests.unkept.remove(&record.id);
-        self.guests.wanted.remove(&record.id);
-        self.host.end_guests([record.id]);
-        self.host.clear_fault(&Subject::Guest(record.name.clone()));
-        // If that cannot be kept, the next node finds out by itself.
-        let _ = self.have_left([leaving.name].into_iter());
+        self.ask_to_end(&[record.id]);
+        self.host.clear_fault(&Subject::Guest(record.name));
         Ok(())
     }
 

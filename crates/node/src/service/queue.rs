@@ -2,9 +2,8 @@
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::error::Result;
 use crate::model::Guest;
-use crate::node::{Node, Tell};
+use crate::node::{Node, Tell, TellGone};
 
 /// Most jobs that wait; another one waits for room.
 const JOBS_MAX: usize = 256;
@@ -25,7 +24,7 @@ pub(super) enum Change {
     },
     Destroy {
         name: String,
-        tell: Box<dyn FnOnce(Result<()>) + Send>,
+        tell: TellGone,
     },
 }
 
@@ -77,7 +76,7 @@ pub struct Turn(Kind);
 enum Kind {
     Job(Job),
     Create(Vec<(String, Guest)>, Vec<Tell>),
-    Destroy(Vec<String>, Vec<Box<dyn FnOnce(Result<()>) + Send>>),
+    Destroy(Vec<String>, Vec<TellGone>),
 }
 
 impl Queue {
@@ -143,12 +142,7 @@ impl Turn {
         match self.0 {
             Kind::Job(job) => job(node),
             Kind::Create(wanted, tells) => node.create_and_tell(wanted, tells),
-            Kind::Destroy(names, tells) => {
-                let destroyed = node.destroy_guests(&names);
-                for (outcome, tell) in destroyed.into_iter().zip(tells) {
-                    tell(outcome);
-                }
-            }
+            Kind::Destroy(names, tells) => node.destroy_and_tell(names, tells),
         }
     }
 }

@@ -66,15 +66,17 @@ impl Handle {
             self.destroy_guest(name).await?;
             return Ok(None);
         }
+        if action == Action::Stop {
+            return self.stop_guest(name).await.map(Some);
+        }
         let acted = self.run(move |node| {
             match action {
                 Action::Start => node.start_guest(&name)?,
-                Action::Stop => node.stop_guest(&name)?,
                 Action::Restart => node.restart_guest(&name)?,
                 Action::Pause => node.pause_guest(&name)?,
                 Action::Resume => node.resume_guest(&name)?,
                 // Done above.
-                Action::Destroy => {}
+                Action::Stop | Action::Destroy => {}
             }
             Guest::one(node, &name)
         });
@@ -83,6 +85,17 @@ impl Handle {
             Action::Start | Action::Restart => self.has_started(guest.name).await.map(Some),
             _ => Ok(Some(guest)),
         }
+    }
+
+    /// Ends a guest, which stays stopped until it is started.
+    async fn stop_guest(&self, name: String) -> Result<Object<Guest>> {
+        let (tell, told) = oneshot::channel();
+        let tell = Box::new(move |gone| drop(tell.send(gone)));
+        let stopped = name.clone();
+        self.run(move |node| node.stop_and_tell(&stopped, tell))
+            .await?;
+        told.await.map_err(|_| over())??;
+        self.run(move |node| Guest::one(node, &name)).await
     }
 
     /// Gives a guest another name.
