@@ -18,7 +18,7 @@ pub mod program;
 pub mod routes;
 pub mod traffic;
 
-pub use plot::bars;
+pub use plot::{Line, bars, lines};
 
 /// The exit code of a benchmark. An error is printed as one sentence on standard error.
 pub fn exit(ran: Result<(), impl Display>) -> ExitCode {

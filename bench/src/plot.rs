@@ -1,4 +1,4 @@
-//! Grouped bars as SVG.
+//! Grouped bars and lines as SVG.
 
 use std::path::Path;
 
@@ -71,6 +71,55 @@ fn draw(
         chart
             .draw_series(drawn)?
             .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .border_style(BLACK)
+        .background_style(WHITE)
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
+/// A line of a diagram.
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Draws lines, with the vertical axis logarithmic. `axes` names both.
+pub fn lines(path: &Path, title: &str, axes: (&str, &str), lines: &[Line]) -> Result<(), String> {
+    draw_lines(path, title, axes, lines).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn draw_lines(
+    path: &Path,
+    title: &str,
+    (x, y): (&str, &str),
+    lines: &[Line],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let right = points().map(|point| point.0).fold(0.0, f64::max);
+    let most = points().map(|point| point.1).fold(0.0, f64::max);
+    let least = points().map(|point| point.1).fold(most, f64::min);
+    let root = SVGBackend::new(path, (760, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(60)
+        .build_cartesian_2d(0.0..right, (least * 0.7..most * 1.5).log_scale())?;
+    chart.configure_mesh().x_desc(x).y_desc(y).draw()?;
+    for (number, line) in lines.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let drawn = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
+        chart
+            .draw_series(drawn)?
+            .label(&line.name)
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
     }
     chart
