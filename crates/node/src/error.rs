@@ -15,10 +15,18 @@ pub enum Kind {
     Invalid,
     /// There is nothing of that name.
     NotFound,
+    /// The path has no such method.
+    NotAllowed,
+    /// The request came too slowly.
+    Late,
     /// The name, or the address, is taken.
     Exists,
     /// Something else needs it.
     InUse,
+    /// The request is too long.
+    TooLarge,
+    /// The request is not JSON.
+    NotJson,
     /// The host, the switch or the guest refused.
     Refused,
     /// What would have to answer does not.
@@ -29,11 +37,15 @@ pub enum Kind {
 
 impl Kind {
     /// All.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Invalid,
         Kind::NotFound,
+        Kind::NotAllowed,
+        Kind::Late,
         Kind::Exists,
         Kind::InUse,
+        Kind::TooLarge,
+        Kind::NotJson,
         Kind::Refused,
         Kind::Unavailable,
         Kind::Failed,
@@ -44,7 +56,11 @@ impl Kind {
         match self {
             Kind::Invalid => 400,
             Kind::NotFound => 404,
+            Kind::NotAllowed => 405,
+            Kind::Late => 408,
             Kind::Exists | Kind::InUse => 409,
+            Kind::TooLarge => 413,
+            Kind::NotJson => 415,
             Kind::Refused => 422,
             Kind::Unavailable => 503,
             Kind::Failed => 500,
@@ -105,12 +121,52 @@ impl Error {
         }
     }
 
+    /// The same without most of each very long word: names in it may be a client's.
+    pub fn shortened(mut self) -> Error {
+        self.error = shortened(&self.error);
+        self.field = self.field.map(|field| shortened(&field));
+        self
+    }
+
     /// The same with another sentence around it.
     pub fn within(self, sentence: impl FnOnce(&str) -> String) -> Error {
         Error {
             error: sentence(&self.error),
             ..self
         }
+    }
+}
+
+/// Longest word of a message, in bytes: paths and names that can be are shorter.
+const WORD_MAX: usize = 512;
+/// Bytes that remain of a longer one.
+const WORD_CUT: usize = 64;
+/// Longest message, in bytes.
+const MESSAGE_MAX: usize = 64 << 10;
+
+fn shortened(text: &str) -> String {
+    let cut = |text: &str, most: usize| {
+        let end = text.floor_char_boundary(most);
+        format!("{}…", &text[..end])
+    };
+    let word = |word: &str| match word.len() {
+        ..=WORD_MAX => word.to_string(),
+        _ => {
+            cut(word, WORD_CUT)
+                + if word.ends_with(char::is_whitespace) {
+                    " "
+                } else {
+                    ""
+                }
+        }
+    };
+    let text: String = text
+        .split_inclusive(char::is_whitespace)
+        .map(word)
+        .collect();
+    match text.len() {
+        ..=MESSAGE_MAX => text,
+        _ => cut(&text, MESSAGE_MAX),
     }
 }
 

@@ -58,8 +58,17 @@ impl Method {
     }
 }
 
+/// Longest body of most requests, in bytes.
+pub const BODY: usize = 1 << 20;
+/// Longest body of a request that bears configurations: one of the longest, or the file of a wire, with each of its
+/// characters escaped.
+pub const LONG_BODY: usize = 2 * abi::boot::CONFIG_MAX + (64 << 10);
+
 /// What goes over the wire in an operation: a body or an answer, or nothing, which is `()`.
 pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
+    /// Its longest form as a request's body, in bytes.
+    const BODY: usize = BODY;
+
     /// Its schema; none, if there is nothing.
     fn described(_api: &mut OpenApi) -> Option<RefOr<Schema>>;
 
@@ -95,10 +104,12 @@ impl<T: ToSchema + Serialize + DeserializeOwned + Send + 'static> Payload for Ve
     }
 }
 
-/// Has types be bodies and answers, described by their schemas.
+/// Has types be bodies and answers, described by their schemas, with their longest bodies.
 macro_rules! payloads {
-    ($($type:ty),* $(,)?) => { $(
+    ($most:expr => $($type:ty),* $(,)?) => { $(
         impl Payload for $type {
+            const BODY: usize = $most;
+
             fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
                 add_schema::<$type>(api);
                 Some(Ref::from_schema_name(<$type>::name()).into())
@@ -107,19 +118,20 @@ macro_rules! payloads {
     )* };
 }
 payloads!(
+    BODY =>
     crate::model::NodeStatus,
     crate::model::Purge,
     crate::model::HandlerRead,
-    crate::model::HandlerWrite,
     crate::model::HandlerValue,
     crate::model::GuestAction,
-    crate::model::GuestSeries,
     crate::model::Rename,
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,
     crate::model::WireChange,
 );
+
+payloads!(LONG_BODY => crate::model::HandlerWrite, crate::model::GuestSeries);
 
 /// Has types be queries: each field is a parameter.
 macro_rules! queries {
@@ -138,6 +150,8 @@ macro_rules! queries {
 queries!(Selection);
 
 impl<S: Spec> Payload for Object<S> {
+    const BODY: usize = if S::HAS_CONFIG { LONG_BODY } else { BODY };
+
     fn parse(body: Value) -> Result<Self> {
         Object::from_request(body)
     }
@@ -171,6 +185,8 @@ pub struct Operation<B, T> {
     pub errors: Vec<Kind>,
     /// An example of its body, if it has one.
     pub body: B,
+    /// The longest body, in bytes.
+    pub longest: usize,
     /// An example of its answer.
     pub answer: T,
     payloads: PhantomData<(B, T)>,
@@ -178,6 +194,9 @@ pub struct Operation<B, T> {
 
 /// Every operation may answer so.
 const ALWAYS: [Kind; 2] = [Kind::Unavailable, Kind::Failed];
+
+/// One that has a body may answer so, too.
+const OF_BODIES: [Kind; 4] = [Kind::Invalid, Kind::Late, Kind::TooLarge, Kind::NotJson];
 
 impl<B: Payload, T: Payload> Operation<B, T> {
     /// An operation.
@@ -189,7 +208,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         answer: T,
     ) -> Operation<B, T> {
         let has_answer = !serde_json::to_value(&answer).is_ok_and(|it| it.is_null());
-        Operation {
+        let mut operation = Operation {
             method,
             path: path.into(),
             id: id.into(),
@@ -197,9 +216,19 @@ impl<B: Payload, T: Payload> Operation<B, T> {
             status: if has_answer { 200 } else { 204 },
             errors: errors.iter().copied().chain(ALWAYS).collect(),
             body,
+            longest: B::BODY,
             answer,
             payloads: PhantomData,
+        };
+        if operation.parameters().next().is_some() {
+            operation.errors.push(Kind::Invalid);
         }
+        if operation.has_body() {
+            operation.errors.extend(OF_BODIES);
+        }
+        operation.errors.sort_unstable_by_key(|kind| kind.status());
+        operation.errors.dedup();
+        operation
     }
 
     fn creates(self) -> Operation<B, T> {
@@ -317,8 +346,11 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                 .schema(Some(Ref::from_schema_name("Error")))
                 .example(serde_json::to_value(example_of(kinds[0])).ok())
                 .build();
-            let names: Vec<_> = kinds.iter().map(|kind| told(*kind)).collect();
-            let response = ResponseBuilder::new().description(names.join(" "));
+            let mut said: Vec<_> = kinds.iter().map(|kind| told(*kind).to_string()).collect();
+            if kinds == [Kind::TooLarge] {
+                said.push(format!("The maximum is {} bytes.", self.longest));
+            }
+            let response = ResponseBuilder::new().description(said.join(" "));
             let response = response.content("application/json", content).build();
             operation = operation.response(status.to_string(), response);
         }
@@ -333,6 +365,12 @@ fn told(kind: Kind) -> &'static str {
     match kind {
         Kind::Invalid => "`invalid`: the request itself is wrong.",
         Kind::NotFound => "`not-found`: nothing has that name.",
+        Kind::NotAllowed => {
+            "`not-allowed`: the path has no such method; `allow` lists its methods."
+        }
+        Kind::Late => "`late`: the request's body came too slowly.",
+        Kind::TooLarge => "`too-large`: the request's body is too long.",
+        Kind::NotJson => "`not-json`: the request's body has another content type than JSON.",
         Kind::Exists => "`exists`: the name or address is taken.",
         Kind::InUse => "`in-use`: something else uses it.",
         Kind::Refused => "`refused`: the host, the switch or the guest refused.",
@@ -347,6 +385,12 @@ fn example_of(kind: Kind) -> Error {
             "‘a b’ is not a valid name for a VNIC: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’"
         }
         Kind::NotFound => "no VNIC ‘desk0’: `weir vnic show` lists them",
+        Kind::NotAllowed => "the path has no such method: /v1/openapi.json describes it",
+        Kind::Late => "the request's body is too slow",
+        Kind::TooLarge => "the request's body cannot be read: it is too long",
+        Kind::NotJson => {
+            "the request's body is ‘text/plain’: send ‘content-type: application/json’"
+        }
         Kind::Exists => "there is already a VNIC named ‘desk0’: choose another name",
         Kind::InUse => "VNIC ‘desk0’ is an interface of guest ‘fw’: `weir destroy fw` first",
         Kind::Refused => "interface ‘eth1’ is down: `ip link set eth1 up`",
@@ -451,14 +495,18 @@ impl<S: Spec> Object<S> {
         if let Some(fields) = body.as_object_mut() {
             fields.retain(|name, _| !["link", "device", "config", "mtu"].contains(&name.as_str()));
         }
-        Self::operation(
+        let patch = Self::operation(
             Verb::Patch,
             Method::Patch,
             true,
             &errors,
             body,
             S::example(),
-        )
+        );
+        Operation {
+            longest: Self::BODY,
+            ..patch
+        }
     }
 
     /// `DELETE /v1/{resources}/{name}`.

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::process::Gid;
+
+use crate::error::{Error, Result};
 
 /// Where a node's sockets are, and where its state.
 #[derive(Clone, Debug)]
@@ -34,10 +38,56 @@ impl Paths {
         self.run.join("node.lock")
     }
 
+    /// Makes the folder of sockets, if it is not there: for this user, and for a group to pass through.
+    pub fn make_run(&self, group: Option<Gid>) -> Result<()> {
+        let ours = |name: &str| name.ends_with(".sock") || RUN_FILES.contains(&name);
+        let made = make_private(&self.run, group, ours);
+        made.map_err(|error| {
+            Error::failed(format_args!(
+                "{}: {error}: set WEIR_RUN to a writable folder",
+                self.run.display()
+            ))
+        })
+    }
+
     /// The switch's control socket.
     pub fn switch(&self) -> PathBuf {
         self.run.join("switch.control")
     }
+}
+
+/// The files in the folder of sockets besides sockets of that ending.
+const RUN_FILES: [&str; 2] = ["node.lock", "switch.control"];
+
+/// Makes a folder that is this user's alone, but for a group that may pass through it. One that is there becomes so if
+/// it holds nothing but files that are `ours`: others may need what else is there.
+pub fn make_private(
+    folder: &Path,
+    group: Option<Gid>,
+    ours: impl Fn(&str) -> bool,
+) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)?;
+    let is_own = fs::metadata(folder)?.uid() == rustix::process::geteuid().as_raw();
+    let mut entries = fs::read_dir(folder)?;
+    let all_ours =
+        entries.all(|entry| entry.is_ok_and(|it| it.file_name().to_str().is_some_and(&ours)));
+    if is_own && all_ours {
+        protect(folder, group, 0o700, 0o710)?;
+    }
+    Ok(())
+}
+
+/// Gives a file to this user, with mode `own`, or to a group as well, with mode `shared`.
+pub fn protect(path: &Path, group: Option<Gid>, own: u32, shared: u32) -> io::Result<()> {
+    let mode = match group {
+        Some(group) => {
+            rustix::fs::chown(path, None, Some(group))?;
+            shared
+        }
+        None => own,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Makes room for a socket at `path`: removes one that was left there, and nothing else.
@@ -52,7 +102,8 @@ pub fn clear_socket(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Where sockets are: `$WEIR_RUN`, or `/run/weir` for root, or the user's own runtime folder.
+/// Where sockets are: `$WEIR_RUN`, or `/run/weir` for root, or `weir` in the user's own runtime folder. Where everybody
+/// can make files, another user could take their places.
 pub fn run_folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("WEIR_RUN") {
         return folder.into();
@@ -60,6 +111,34 @@ pub fn run_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return "/run/weir".into();
     }
-    let user = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let number = rustix::process::getuid();
+    let usual = || format!("/run/user/{}", number.as_raw()).into();
+    let user = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(usual, PathBuf::from);
     user.join("weir")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_becomes_private_unless_it_holds_what_is_not_ours() {
+        let folder = std::env::temp_dir().join(format!("weir-paths-{}", std::process::id()));
+        let run = folder.join("a/run");
+        let mode = || fs::metadata(&run).unwrap().mode() & 0o777;
+        let ours = |name: &str| name == "node.sock";
+        make_private(&run, None, ours).unwrap();
+        assert_eq!(mode(), 0o700);
+        let own = Some(rustix::process::getegid());
+        make_private(&run, own, ours).unwrap();
+        assert_eq!(mode(), 0o710);
+        fs::write(run.join("node.sock"), "").unwrap();
+        make_private(&run, None, ours).unwrap();
+        assert_eq!(mode(), 0o700);
+        fs::write(run.join("others"), "").unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
+        make_private(&run, None, ours).unwrap();
+        assert_eq!(mode(), 0o755);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -8,17 +8,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Gid;
 use switch::process::Options;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::api;
+use crate::api::{self, clients::Clients};
 use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::model::Purge;
 use crate::node::{LOCK, Node};
-use crate::paths::{Paths, clear_socket};
+use crate::paths::{self, Paths, clear_socket};
 use crate::service::Handle;
 
 /// How often what is down is looked after.
@@ -33,8 +34,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Settings {
     /// The switch's; none: as the last one ran.
     pub switch: Option<Options>,
-    /// Whether the group of the socket's folder may use the API, too.
-    pub group: bool,
+    /// The group that may use the API, too.
+    pub group: Option<String>,
 }
 
 /// Runs a node until it is asked to end (SIGTERM, SIGINT). Guests and the switch go on; the next
@@ -42,7 +43,8 @@ pub struct Settings {
 pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
     let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
     let socket = paths.api();
-    make_folder(&paths.run)?;
+    let group = settings.group.as_deref().map(group_number).transpose()?;
+    paths.make_run(group)?;
     let lock_file = paths.lock();
     let _lock = lock(&paths)?;
     // What is there was left by a node that was killed, for the lock is ours.
@@ -54,7 +56,7 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
         .map_err(|e| failed("the event loop", e))?;
     let served = runtime.block_on(async {
         let listener =
-            bind(&socket, settings.group).map_err(|e| failed(&socket.display().to_string(), e))?;
+            bind(&socket, group).map_err(|e| failed(&socket.display().to_string(), e))?;
         ready(&node);
         serve(node, listener).await
     });
@@ -86,17 +88,12 @@ pub fn purge(paths: Paths, switch: Option<Options>) -> Result<()> {
         }
         return Ok(());
     }
-    make_folder(&paths.run)?;
+    paths.make_run(None)?;
     let _lock = lock(&paths)?;
     let purged = Node::open(paths, switch).and_then(|mut node| node.purge());
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(&lock_file);
     purged
-}
-
-fn make_folder(folder: &Path) -> Result<()> {
-    let made = fs::create_dir_all(folder);
-    made.map_err(|error| Error::failed(format_args!("{}: {error}", folder.display())))
 }
 
 /// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
@@ -131,14 +128,27 @@ fn lock(paths: &Paths) -> Result<fs::File> {
     }
 }
 
-/// The API's socket: only its user may connect, or its group as well.
-fn bind(path: &Path, group: bool) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
-    // Nobody connects before the mode is right: a connection needs the right to write.
+/// The API's socket: only its user may connect, or a group as well.
+fn bind(path: &Path, group: Option<Gid>) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
-    let mode = if group { 0o660 } else { 0o600 };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    paths::protect(path, group, 0o600, 0o660)?;
     Ok(listener)
+}
+
+/// The number of a group.
+fn group_number(name: &str) -> Result<Gid> {
+    let found = nix::unistd::Group::from_name(name);
+    let found = found.map_err(|error| {
+        Error::failed(format_args!(
+            "the groups of this host cannot be read: {error}"
+        ))
+    })?;
+    let missing = || {
+        Error::invalid(format_args!(
+            "there is no group ‘{name}’: `getent group` lists them, `groupadd {name}` makes one"
+        ))
+    };
+    Ok(Gid::from_raw(found.ok_or_else(missing)?.gid.as_raw()))
 }
 
 async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
@@ -147,7 +157,9 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     let unfinished = handle.clone();
     tokio::spawn(async move { unfinished.finish_wires().await });
     let api = api::router(handle);
-    let server = tokio::spawn(api::serve::serve(listener, api));
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let clients = Clients::new(descriptors.current.unwrap_or(u64::MAX));
+    let server = tokio::spawn(api::serve::serve(listener, api, clients));
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(
         deprecated,

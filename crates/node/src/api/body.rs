@@ -2,84 +2,142 @@
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::body::HttpBody;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, Request};
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use super::clients::{Client, Turn};
+use super::json;
+use crate::error::{Error, Kind, Result};
 use crate::operation::Payload;
 
-/// Longest body of a request, in bytes: a configuration as JSON, every character escaped.
-pub const BODY_MAX: usize = 6 * abi::boot::CONFIG_MAX + 4096;
-/// How long the next part of a request's body may take.
-const BODY_WAIT: Duration = Duration::from_secs(2);
-/// Bodies over so many bytes, or of a length that is not told, are large.
-const LARGE: u64 = 1 << 20;
-/// Large bodies wait for each other, so that no number of clients takes all memory.
-static LARGE_BODIES: Semaphore = Semaphore::const_new(8);
+/// How long a body may take at least, however short it is.
+const WAIT: Duration = Duration::from_secs(5);
+/// Bytes that have to come in each further second.
+const RATE: u32 = 1 << 20;
+/// How much of a body that is too long is read, and for how long.
+const DISCARDED: usize = 64 << 20;
+const DISCARD: Duration = Duration::from_secs(1);
 
-/// A request's body; without one, that of an empty object. One that cannot be parsed is an
-/// [`Error`] that names the field.
-pub async fn body<T: Payload>(request: Request) -> Result<T> {
-    let length = request.body().size_hint().exact();
-    let _turn = if length.is_some_and(|length| length <= LARGE) {
-        None
-    } else {
-        LARGE_BODIES.acquire().await.ok()
-    };
-    let (parts, body) = request.into_parts();
-    let body = match read(body).await? {
-        body if body.is_empty() => b"{}".to_vec(),
-        body => body,
-    };
+/// A request's body, of at most `most` bytes; without one, that of an empty object. One that cannot be parsed is an
+/// [`Error`] that names the field. With it comes the memory that it has, to be dropped after it.
+pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) -> Result<(T, Turn)> {
+    let is_json = is_json(&request);
+    let body = request.into_body();
+    let length = body.size_hint();
+    if length.lower() > most as u64 {
+        discard(body).await;
+        return Err(too_long(most));
+    }
+    let length = length
+        .upper()
+        .map_or(most, |upper| most.min(upper as usize));
+    if length == 0 {
+        return Ok((T::parse(empty())?, Turn::default()));
+    }
+    is_json?;
+    let room = client.room(length).await?;
+    let bytes = read(body, length, most).await?;
+    if bytes.is_empty() {
+        return Ok((T::parse(empty())?, room));
+    }
+    client.set_busy(true);
+    let value = json::parse(&bytes)?;
+    drop(bytes);
     // What is made of an object would be made of its values alone as well.
-    if body.trim_ascii_start().starts_with(b"[") {
+    if value.is_array() {
         return Err(Error::invalid(
             "the request's body is an array: give an object, {\"name\": …}",
         ));
     }
-    let body = axum::body::Body::from(body);
-    match Json::from_request(Request::from_parts(parts, body), &()).await {
-        Ok(Json(body)) => T::parse(body),
-        Err(rejection) => Err(Error::invalid(sentence(&rejection))),
-    }
+    Ok((T::parse(value)?, room))
 }
 
-/// All of a body, as long as it keeps coming and is not too long.
-async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        Error::invalid(format_args!("the request's body cannot be read: {why}"))
-    };
-    let late = format!("nothing came for {} s", BODY_WAIT.as_secs());
-    let long = format!("it is longer than {BODY_MAX} bytes, the maximum");
-    if body.size_hint().lower() > BODY_MAX as u64 {
-        return Err(wrong(&long));
+fn empty() -> serde_json::Value {
+    serde_json::Value::Object(serde_json::Map::new())
+}
+
+fn too_long(most: usize) -> Error {
+    Error::new(
+        Kind::TooLarge,
+        format_args!(
+            "the request's body cannot be read: it is longer than {most} bytes, the maximum of this operation"
+        ),
+    )
+}
+
+/// Whether a request says that its body is JSON: `application/json`, or a kind of it.
+fn is_json(request: &Request) -> Result<()> {
+    let header = request.headers().get(CONTENT_TYPE);
+    let text = header.and_then(|value| value.to_str().ok());
+    let kind = text.and_then(|text| text.split(';').next()).map(str::trim);
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let sub = kind.strip_prefix("application/");
+    if sub.is_some_and(|sub| sub == "json" || sub.ends_with("+json")) {
+        return Ok(());
     }
-    let mut body = Limited::new(body, BODY_MAX);
-    let mut bytes = Vec::new();
-    let next = async |body: &mut Limited<axum::body::Body>| {
-        let frame = tokio::time::timeout(BODY_WAIT, body.frame()).await;
-        frame.map_err(|_| wrong(&late))
+    let is = if kind.is_empty() {
+        "of no type".into()
+    } else {
+        format!("‘{}’", kind.escape_debug())
     };
-    while let Some(frame) = next(&mut body).await? {
+    Err(Error::new(
+        Kind::NotJson,
+        format_args!("the request's body is {is}: send ‘content-type: application/json’"),
+    ))
+}
+
+/// Reads a body that is of no use: many clients hear an answer only when they have said all.
+async fn discard(mut body: Body) {
+    let mut left = DISCARDED;
+    let read = async {
+        while let Some(Ok(frame)) = body.frame().await
+            && let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, |data| data.len()))
+        {
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD, read).await;
+}
+
+/// All of a body that is `length` bytes long, or so it seems, as long as it keeps coming and is not too long.
+async fn read(body: Body, length: usize, most: usize) -> Result<Vec<u8>> {
+    let mut body = Limited::new(body, most);
+    // The length may be a lie: memory is taken as it is written.
+    let mut bytes = Vec::with_capacity(length.min(64 << 10));
+    let start = Instant::now();
+    loop {
+        let limit = WAIT + Duration::from_secs(1) * (bytes.len() as u32) / RATE;
+        let frame = tokio::time::timeout_at(start + limit, body.frame()).await;
+        let Some(frame) = frame.map_err(|_| late(bytes.len(), limit))? else {
+            return Ok(bytes);
+        };
         let frame = frame.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                wrong(&long)
+                too_long(most)
             } else {
-                wrong(&error)
+                Error::invalid(format_args!("the request's body cannot be read: {error}"))
             }
         })?;
-        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        if bytes.len() + data.len() > bytes.capacity() {
+            // Not more than it can become, as doubling would be.
+            let double = (2 * bytes.capacity()).min(length) - bytes.len().min(length);
+            bytes.reserve_exact(double.max(data.len()));
+        }
+        bytes.extend_from_slice(data);
     }
-    Ok(bytes)
 }
 
-fn sentence(rejection: &JsonRejection) -> String {
-    format!(
-        "the request's body cannot be parsed: {}",
-        rejection.body_text()
+fn late(came: usize, limit: Duration) -> Error {
+    Error::new(
+        Kind::Late,
+        format_args!(
+            "the request's body is too slow: {came} bytes came within {:.1} s, and it may take {} s and 1 s for each {RATE} bytes",
+            limit.as_secs_f64(),
+            WAIT.as_secs()
+        ),
     )
 }

@@ -4,19 +4,23 @@
 //! answered with an [`Error`] and the HTTP status of its kind.
 
 mod body;
+pub mod clients;
+mod json;
 mod metrics;
 pub mod serve;
 mod stream;
 
+use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
+use clients::{Client, Turn};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Kind, Result};
 use crate::model::{
     Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
 };
@@ -29,7 +33,7 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.kind.status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(self)).into_response()
+        (status, Json(self.shortened())).into_response()
     }
 }
 
@@ -50,10 +54,11 @@ impl Api {
         work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
     ) {
         let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
-        self.answered(operation, move |handle, names, body| {
+        self.answered(operation, move |handle, names, body, turn| {
             let work = work(handle, names, body);
             async move {
                 let answer = work.await?;
+                drop(turn);
                 Ok(match status {
                     StatusCode::NO_CONTENT => status.into_response(),
                     _ => (status, Json(answer)).into_response(),
@@ -74,30 +79,34 @@ impl Api {
         S: futures_util::Stream<Item = T> + Send + 'static,
         F: Future<Output = Result<S>> + Send,
     {
-        self.answered(operation, move |handle, names, body| {
+        self.answered(operation, move |handle, names, body, turn| {
             let work = work(handle, names, body);
-            async move { Ok(stream::list(work.await?)) }
+            async move { Ok(stream::list(work.await?, turn)) }
         });
     }
 
-    /// Adds an operation whose response `work` makes.
+    /// Adds an operation whose response `work` makes. It keeps its turn until it is done.
     fn answered<B: Payload, T: Payload, F: Future<Output = Result<Response>> + Send>(
         &mut self,
         operation: Operation<B, T>,
-        work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
+        work: impl Fn(Handle, Vec<String>, B, [Turn; 2]) -> F + Clone + Send + Sync + 'static,
     ) {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
+        let (asked, longest) = (operation.method, operation.longest);
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
-                let body = if has_body {
-                    body::body(request).await?
+                let client = client(&request)?;
+                let (body, room) = if has_body {
+                    body::body(&client, request, longest).await?
                 } else {
-                    Operation::<B, T>::parse_query(request.uri().query())?
+                    let query = Operation::<B, T>::parse_query(request.uri().query())?;
+                    (query, Turn::default())
                 };
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
-                work(handle, names, body).await
+                let turn = client.turn(asked).await;
+                work(handle, names, body, [turn, room]).await
             };
         let method = match operation.method {
             Method::Get => MethodFilter::GET,
@@ -147,6 +156,12 @@ impl Api {
             }
         }
     }
+}
+
+/// The client of a request.
+fn client(request: &Request) -> Result<Client> {
+    let client = request.extensions().get().cloned();
+    client.ok_or_else(|| Error::failed("the request has no client"))
 }
 
 /// The first parameter of a path.
@@ -218,7 +233,7 @@ fn api() -> Api {
         .title("Weir node")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "One host: its links, stubs, VNICs, flows, guests and wires. On a Unix socket, `$WEIR_RUN/node.sock`. `GET /metrics` shows all counters in Prometheus's text format.",
+            "One host: its links, stubs, VNICs, flows, guests and wires. On a Unix socket, `$WEIR_RUN/node.sock`. `GET /metrics` shows all counters in Prometheus's text format. A path that has no such method answers 405 and lists its methods in `allow`.",
         ));
     let mut api = Api {
         router: Router::new(),
@@ -331,11 +346,16 @@ fn statistics(api: &mut Api) {
 
 /// The API's description, as JSON.
 pub fn description() -> String {
-    // It has no map with keys that are not text, which is all that can go wrong.
-    api().description.to_pretty_json().unwrap_or_default()
+    pretty(&api().description)
 }
 
-async fn show_metrics(State(handle): State<Handle>) -> Result<Response> {
+fn pretty(description: &OpenApi) -> String {
+    // It has no map with keys that are not text, which is all that can go wrong.
+    description.to_pretty_json().unwrap_or_default()
+}
+
+async fn show_metrics(State(handle): State<Handle>, request: Request) -> Result<Response> {
+    let _turn = client(&request)?.turn(Method::Get).await;
     let scrape = handle.run(|node| node.scrape()).await?;
     let kind = [(
         axum::http::header::CONTENT_TYPE,
@@ -346,21 +366,22 @@ async fn show_metrics(State(handle): State<Handle>) -> Result<Response> {
 
 /// The API of a node.
 pub fn router(handle: Handle) -> Router {
-    let described = axum::routing::get(async || {
+    let api = api();
+    let text = Bytes::from(pretty(&api.description));
+    let described = axum::routing::get(async move || {
         let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
-        (json, description())
+        (json, text)
     });
-    api()
-        .router
+    api.router
         .route("/v1/openapi.json", described)
         .route("/metrics", axum::routing::get(show_metrics))
         .fallback(async || {
             Error::not_found("the API has no such resource: /v1/openapi.json describes it")
         })
         .method_not_allowed_fallback(async || {
-            Error::invalid("that cannot be done with this resource: /v1/openapi.json describes it")
+            let sentence = "the path has no such method: /v1/openapi.json describes it";
+            Error::new(Kind::NotAllowed, sentence)
         })
-        .layer(axum::extract::DefaultBodyLimit::max(body::BODY_MAX))
         .with_state(handle)
 }
 

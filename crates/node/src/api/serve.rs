@@ -1,8 +1,7 @@
-//! Clients of the API: so many at a time, none of which keeps its place by doing nothing.
+//! Connections of clients, none of which keeps its place by doing nothing.
 //!
-//! A client that does not say what it wants, or does not read what it is told, is let go after a
-//! few seconds; while all places are taken, others wait to be let in. So clients of whatever kind
-//! cost the node a bounded number of descriptors and a bounded amount of memory.
+//! A client that does not say what it wants, or does not read what it is told, is let go after a few seconds, or
+//! earlier if another one wants its place ([`super::clients`]).
 
 use std::io;
 use std::pin::Pin;
@@ -11,27 +10,81 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, HttpBody};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep};
+use tower_service::Service;
 
-/// Most clients at a time.
-pub const CLIENTS_MAX: usize = 64;
-/// How long a client may take to say what it wants, from the moment when it could, and to read a
-/// part of its answer.
+use super::clients::{Client, Clients, Who};
+
+/// How long a client may take to say what it wants, from the moment when it could, and to read its answer: so long,
+/// and a second for each [`RATE`] bytes.
 const WAIT: Duration = Duration::from_secs(5);
+/// Bytes of an answer that are to be read in each further second.
+const RATE: u32 = 64 << 10;
 /// Bytes that are kept for a client, each way.
 const BUFFER: usize = 64 << 10;
 /// The pause after a client could not be let in: this process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// What a client is told that finds no place.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+    content-length: 79\r\nconnection: close\r\n\r\n\
+    {\"kind\":\"unavailable\",\"error\":\"the node has too many clients: try again later\"}";
 
 /// Serves clients for good.
-pub async fn serve(listener: UnixListener, api: Router) {
-    let permits = Arc::new(Semaphore::new(CLIENTS_MAX));
+pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let Ok(peer) = stream.peer_cred() else {
+            continue;
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let who = match peer.uid() {
+            user if user == 0 || user == own => Who::Root,
+            user => Who::User(user),
+        };
+        let mut waiting = Some(stream);
+        let api = api.clone();
+        let served = clients.serve(who, |client| {
+            let stream = waiting.take();
+            async move {
+                if let Some(stream) = stream {
+                    connection(stream, api, client).await;
+                }
+            }
+        });
+        if !served && let Some(stream) = waiting {
+            // Should it not take this at once, it is told nothing.
+            let _ = stream.try_write(FULL);
+        }
+    }
+}
+
+/// Serves one client until one of both has enough.
+async fn connection(stream: UnixStream, api: Router, client: Client) {
+    let stream = Reader {
+        stream,
+        limit: None,
+    };
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (mut api, client) = (api.clone(), client.clone());
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(client.clone());
+        client.set_busy(request.body().is_end_stream());
+        async move {
+            let answer = api.call(request).await;
+            client.set_busy(false);
+            answer
+        }
+    });
     let mut settings = http1::Builder::new();
     settings
         .timer(TokioTimer::new())
@@ -39,46 +92,40 @@ pub async fn serve(listener: UnixListener, api: Router) {
         .half_close(true)
         .header_read_timeout(WAIT)
         .max_buf_size(BUFFER);
-    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(PAUSE).await;
-            continue;
-        };
-        let stream = Reader {
-            stream,
-            waits: None,
-        };
-        let service = TowerToHyperService::new(api.clone());
-        let client = settings.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            // Whatever a client does wrong is its own affair.
-            let _ = client.await;
-            drop(permit);
-        });
-    }
+    // Whatever a client does wrong is its own affair.
+    let _ = settings
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 /// A client that has to read what is written to it.
 struct Reader {
     stream: UnixStream,
-    /// Since when it has not.
-    waits: Option<Pin<Box<Sleep>>>,
+    /// When it has to have read all that was written to it since it first kept the node waiting.
+    limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl Reader {
     /// What became of a write, or that it waited for too long.
-    fn written<T>(
+    fn written(
         &mut self,
         context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waits = None;
-            return written;
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match (&written, &mut self.limit) {
+            (Poll::Ready(Ok(length)), Some(limit)) => {
+                let more = Duration::from_secs(1) * (*length as u32) / RATE;
+                let later = limit.deadline() + more;
+                limit.as_mut().reset(later);
+            }
+            (Poll::Ready(_), _) => {}
+            (Poll::Pending, limit) => {
+                let limit = limit.get_or_insert_with(|| Box::pin(sleep(WAIT)));
+                ready!(limit.as_mut().poll(context));
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
         }
-        let wait = self.waits.get_or_insert_with(|| Box::pin(sleep(WAIT)));
-        ready!(wait.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        written
     }
 }
 
@@ -115,11 +162,25 @@ impl AsyncWrite for Reader {
         self.stream.is_write_vectored()
     }
 
+    /// Called when all that is kept for the client was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.limit = None;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_client_without_a_place_is_told_is_an_answer() {
+        let text = std::str::from_utf8(super::FULL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())));
+        let error: crate::error::Error = serde_json::from_str(body).unwrap();
+        assert_eq!(error.kind, crate::error::Kind::Unavailable);
     }
 }

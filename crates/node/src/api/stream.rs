@@ -8,10 +8,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{Stream, StreamExt, once};
 use serde::Serialize;
 
-/// A list of JSON, each element of which is sent as soon as it is there.
-pub fn list<T: Serialize>(elements: impl Stream<Item = T> + Send + 'static) -> Response {
+/// A list of JSON, each element of which is sent as soon as it is there. `turn` is kept until the last one is.
+pub fn list<T: Serialize>(
+    elements: impl Stream<Item = T> + Send + 'static,
+    turn: impl Send + 'static,
+) -> Response {
     let mut first = true;
     let elements = elements.map(move |element| {
+        let _turn = &turn;
         let before = if std::mem::take(&mut first) {
             ""
         } else {

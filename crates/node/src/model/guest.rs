@@ -247,6 +247,7 @@ impl Spec for Guest {
     const PATH: &'static str = "guests";
     const NOUN: &'static str = "guest";
     const CALLED: [&'static str; 2] = ["a guest", "guests"];
+    const HAS_CONFIG: bool = true;
 
     fn note(verb: Verb) -> &'static str {
         match verb {

@@ -93,6 +93,7 @@ impl Spec for Stub {
     const PATH: &'static str = "stubs";
     const NOUN: &'static str = "stub";
     const CALLED: [&'static str; 2] = ["a stub", "stubs"];
+    const HAS_CONFIG: bool = true;
 
     fn note(verb: Verb) -> &'static str {
         match verb {

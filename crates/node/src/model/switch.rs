@@ -92,6 +92,7 @@ impl Spec for SwitchFunction {
     const PATH: &'static str = "switches";
     const NOUN: &'static str = "switch";
     const CALLED: [&'static str; 2] = ["the switch of a link", "the switches of all links"];
+    const HAS_CONFIG: bool = true;
     const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Put, Verb::Patch];
 
     fn complete(patch: &mut serde_json::Map<String, serde_json::Value>) {

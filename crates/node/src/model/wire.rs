@@ -231,6 +231,7 @@ impl Spec for Wire {
     const PATH: &'static str = "wires";
     const NOUN: &'static str = "wire";
     const CALLED: [&'static str; 2] = ["a wire", "wires"];
+    const HAS_CONFIG: bool = true;
     const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Delete];
 
     fn note(verb: Verb) -> &'static str {

@@ -81,12 +81,6 @@ impl Node {
             creation::check_cpus(&options.cpus)?;
         }
         let store = Store::open(&paths.state, LOCK)?;
-        std::fs::create_dir_all(&paths.run).map_err(|error| {
-            Error::failed(format_args!(
-                "{}: {error}: set WEIR_RUN to a writable folder",
-                paths.run.display()
-            ))
-        })?;
         let last = store.get::<SwitchRun>(SwitchRun::NAME)?;
         let options = options.or(last.map(|run| run.options));
         let host = Host::new(paths.switch(), options.unwrap_or_default())?;

@@ -31,9 +31,9 @@ pub struct NodeArgs {
     /// CPUs of the lanes, separated by commas; default: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub cpus: Vec<usize>,
-    /// Let the group of the socket's file use the API
-    #[arg(long)]
-    pub group: bool,
+    /// Let the users of a group use the API
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
     /// End and remove everything: guests, VNICs, links, the switch, the state
     #[arg(long)]
     pub purge: bool,
@@ -65,7 +65,7 @@ pub fn run(args: &NodeArgs) -> Result {
             lanes: args.lanes.unwrap_or(1),
             cpus: args.cpus.clone(),
         }),
-        group: args.group,
+        group: args.group.clone(),
     };
     let paths = Paths::from_environment();
     if args.purge {
