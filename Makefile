@@ -4,12 +4,12 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe python3 python3-venv
 
 # What is measured beside us, where it can be had.
 PEERS := nftables openvswitch-switch
 
-.PHONY: run test bench lint fuzz conformance docs setup peers clean help
+.PHONY: run test bench lint fuzz conformance docs clients setup peers clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ conformance: setup ## Run Click's own tests, and CONFORMANCE_SECONDS of random c
 
 docs: setup ## Write the element reference from the classes' declarations
 	$(CARGO) run --quiet --package weir -- element --markdown docs/elements
+
+clients: setup ## Write the generated part of the clients from the API's description
+	$(CARGO) build --quiet --package weir
+	clients/python/check --write $(TARGET)/debug/weir $(TARGET)/clients/python
 
 FUZZ_SECONDS ?= 60
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use switch::lookup::{Flow as TableFlow, FlowDefault, Mac};
 use switch::properties::{Bandwidth, DomainProperties, LookupKind};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use super::State;
 use super::object::{Object, Spec, Verb, record};
@@ -14,7 +15,7 @@ use super::object::{Object, Spec, Verb, record};
 pub struct SwitchFunction {
     /// The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as
     /// `{"click": {"config": …}}`.
-    #[schema(value_type = Object)]
+    #[schema(schema_with = lookup_schema)]
     pub lookup: LookupKind,
     /// Seconds after which an address that was not seen again is removed.
     pub aging: u32,
@@ -31,6 +32,19 @@ pub struct SwitchFunction {
     /// The name of a Click configuration in messages. It is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+}
+
+/// A lookup function as the API describes it: a name, or a Click configuration.
+pub(super) fn lookup_schema() -> Schema {
+    let of = |kind| ObjectBuilder::new().schema_type(kind);
+    OneOfBuilder::new()
+        .description(Some(
+            "The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as \
+             `{\"click\": {\"config\": …}}`.",
+        ))
+        .item(of(Type::String))
+        .item(of(Type::Object))
+        .into()
 }
 
 impl Default for SwitchFunction {

@@ -1,0 +1,301 @@
+# Written by generate.py: change that, or what it reads.
+
+"""The operations of the API, a method each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+from weir import models
+from weir._wire import Body, Query, segment
+
+T = TypeVar("T")
+
+
+class AsyncOperations(ABC):
+    """The operations of the API, a method each."""
+
+    @abstractmethod
+    async def _call(
+        self, answer: type[T], method: str, path: str, *, body: Body = None, query: Query = None
+    ) -> T: ...
+
+    @abstractmethod
+    async def _do(
+        self, method: str, path: str, *, body: Body = None, query: Query = None
+    ) -> None: ...
+
+    @abstractmethod
+    def _grow(
+        self, element: type[T], method: str, path: str, *, body: Body = None, query: Query = None
+    ) -> AsyncIterator[T]: ...
+
+    async def list_flow_stats(self) -> list[models.FlowStats]:
+        """Shows the counters of all flows."""
+        return await self._call(list[models.FlowStats], "GET", "/v1/flow-stats")
+
+    async def show_flow_stats(self, name: str) -> models.FlowStats:
+        """Shows the counters of one flow."""
+        return await self._call(models.FlowStats, "GET", f"/v1/flow-stats/{segment(name)}")
+
+    async def list_flows(self, *, name: str | None = None) -> list[models.FlowObject]:
+        """Lists flows."""
+        return await self._call(list[models.FlowObject], "GET", "/v1/flows", query={"name": name})
+
+    async def create_flow(self, body: models.FlowObject) -> models.FlowObject:
+        """Creates a flow. On a VNIC that is down, the flow waits until it is up."""
+        return await self._call(models.FlowObject, "POST", "/v1/flows", body=body)
+
+    async def show_flow(self, name: str) -> models.FlowObject:
+        """Shows a flow."""
+        return await self._call(models.FlowObject, "GET", f"/v1/flows/{segment(name)}")
+
+    async def delete_flow(self, name: str) -> None:
+        """Removes a flow."""
+        return await self._do("DELETE", f"/v1/flows/{segment(name)}")
+
+    def act_on_guests(self, body: models.GuestAction) -> AsyncIterator[models.GuestOutcome]:
+        """Does something with many guests at once, by names and patterns; the answer has
+        each guest as soon as it is done.
+        """
+        return self._grow(models.GuestOutcome, "POST", "/v1/guest-actions", body=body)
+
+    def create_guests(self, body: models.GuestSeries) -> AsyncIterator[models.GuestOutcome]:
+        """Creates guests that differ by a number; the answer has each guest as soon as it
+        runs.
+        """
+        return self._grow(models.GuestOutcome, "POST", "/v1/guest-series", body=body)
+
+    async def list_guests(self, *, name: str | None = None) -> list[models.GuestObject]:
+        """Lists guests. The configurations are omitted."""
+        return await self._call(list[models.GuestObject], "GET", "/v1/guests", query={"name": name})
+
+    async def create_guest(self, body: models.GuestObject) -> models.GuestObject:
+        """Creates a guest. The answer comes when the guest runs; a guest that does not
+        start is removed.
+        """
+        return await self._call(models.GuestObject, "POST", "/v1/guests", body=body)
+
+    async def show_guest(self, name: str) -> models.GuestObject:
+        """Shows a guest."""
+        return await self._call(models.GuestObject, "GET", f"/v1/guests/{segment(name)}")
+
+    async def put_guest(self, name: str, body: models.GuestObject) -> models.GuestObject:
+        """Creates a guest, or changes it to match the body. `config` (a hotswap that keeps
+        state) and `restart` can change while it runs.
+        """
+        return await self._call(models.GuestObject, "PUT", f"/v1/guests/{segment(name)}", body=body)
+
+    async def delete_guest(self, name: str) -> None:
+        """Removes a guest. The VNICs made for it are removed with it."""
+        return await self._do("DELETE", f"/v1/guests/{segment(name)}")
+
+    async def patch_guest(self, name: str, body: dict[str, Any]) -> models.GuestObject:
+        """Changes fields of a guest (JSON merge patch); null resets a field. `config` (a
+        hotswap that keeps state) and `restart` can change while it runs.
+        """
+        return await self._call(
+            models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body
+        )
+
+    async def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:
+        """Reads a handler of a guest."""
+        return await self._call(
+            models.HandlerValue, "POST", f"/v1/guests/{segment(name)}/read", body=body
+        )
+
+    async def rename_guest(self, name: str, body: models.Rename) -> models.GuestObject:
+        """Gives a guest another name; its VNICs keep theirs."""
+        return await self._call(
+            models.GuestObject, "POST", f"/v1/guests/{segment(name)}/rename", body=body
+        )
+
+    async def write_handler(self, name: str, body: models.HandlerWrite) -> models.HandlerValue:
+        """Writes a handler of a guest; `hotconfig` replaces its configuration, which is
+        kept.
+        """
+        return await self._call(
+            models.HandlerValue, "POST", f"/v1/guests/{segment(name)}/write", body=body
+        )
+
+    async def list_lanes(self) -> list[models.LaneStats]:
+        """Shows the counters of the switch's lanes."""
+        return await self._call(list[models.LaneStats], "GET", "/v1/lanes")
+
+    async def list_links(self, *, name: str | None = None) -> list[models.LinkObject]:
+        """Lists links."""
+        return await self._call(list[models.LinkObject], "GET", "/v1/links", query={"name": name})
+
+    async def create_link(self, body: models.LinkObject) -> models.LinkObject:
+        """Creates a link. The interface belongs to the switch until the link is removed."""
+        return await self._call(models.LinkObject, "POST", "/v1/links", body=body)
+
+    async def show_link(self, name: str) -> models.LinkObject:
+        """Shows a link."""
+        return await self._call(models.LinkObject, "GET", f"/v1/links/{segment(name)}")
+
+    async def put_link(self, name: str, body: models.LinkObject) -> models.LinkObject:
+        """Creates a link, or changes it to match the body."""
+        return await self._call(models.LinkObject, "PUT", f"/v1/links/{segment(name)}", body=body)
+
+    async def delete_link(self, name: str) -> None:
+        """Removes a link. The interface is restored to its former state."""
+        return await self._do("DELETE", f"/v1/links/{segment(name)}")
+
+    async def patch_link(self, name: str, body: dict[str, Any]) -> models.LinkObject:
+        """Changes fields of a link (JSON merge patch); null resets a field. Properties
+        hold from the next frame on.
+        """
+        return await self._call(models.LinkObject, "PATCH", f"/v1/links/{segment(name)}", body=body)
+
+    async def show_node(self) -> models.NodeStatus:
+        """Shows the node's version, processes and number of resources."""
+        return await self._call(models.NodeStatus, "GET", "/v1/node")
+
+    async def purge_node(self, body: models.Purge) -> None:
+        """Removes all guests, VNICs, links, the switch and the state, and ends the node;
+        `confirm` must be true.
+        """
+        return await self._do("DELETE", "/v1/node", body=body)
+
+    async def list_stats(self) -> list[models.PortStats]:
+        """Shows the counters of all attached interfaces, VNICs and patches."""
+        return await self._call(list[models.PortStats], "GET", "/v1/stats")
+
+    async def show_stats(self, name: str) -> models.PortStats:
+        """Shows the counters of one attached interface, VNIC or end of a patch."""
+        return await self._call(models.PortStats, "GET", f"/v1/stats/{segment(name)}")
+
+    async def show_lane_stats(self, name: str) -> list[models.PortStats]:
+        """Shows the counters of one attached interface, VNIC or end of a patch, for each
+        lane.
+        """
+        return await self._call(list[models.PortStats], "GET", f"/v1/stats/{segment(name)}/lanes")
+
+    async def list_stubs(self, *, name: str | None = None) -> list[models.StubObject]:
+        """Lists stubs."""
+        return await self._call(list[models.StubObject], "GET", "/v1/stubs", query={"name": name})
+
+    async def create_stub(self, body: models.StubObject) -> models.StubObject:
+        """Creates a stub."""
+        return await self._call(models.StubObject, "POST", "/v1/stubs", body=body)
+
+    async def show_stub(self, name: str) -> models.StubObject:
+        """Shows a stub."""
+        return await self._call(models.StubObject, "GET", f"/v1/stubs/{segment(name)}")
+
+    async def put_stub(self, name: str, body: models.StubObject) -> models.StubObject:
+        """Creates a stub, or changes it to match the body. The MTU of a stub cannot
+        change.
+        """
+        return await self._call(models.StubObject, "PUT", f"/v1/stubs/{segment(name)}", body=body)
+
+    async def delete_stub(self, name: str) -> None:
+        """Removes a stub. No VNIC may be on it."""
+        return await self._do("DELETE", f"/v1/stubs/{segment(name)}")
+
+    async def patch_stub(self, name: str, body: dict[str, Any]) -> models.StubObject:
+        """Changes fields of a stub (JSON merge patch); null resets a field. The MTU of a
+        stub cannot change.
+        """
+        return await self._call(models.StubObject, "PATCH", f"/v1/stubs/{segment(name)}", body=body)
+
+    async def list_switches(self, *, name: str | None = None) -> list[models.SwitchFunctionObject]:
+        """Lists the switches of all links."""
+        return await self._call(
+            list[models.SwitchFunctionObject], "GET", "/v1/switches", query={"name": name}
+        )
+
+    async def show_switch(self, name: str) -> models.SwitchFunctionObject:
+        """Shows the switch of a link."""
+        return await self._call(models.SwitchFunctionObject, "GET", f"/v1/switches/{segment(name)}")
+
+    async def put_switch(
+        self, name: str, body: models.SwitchFunctionObject
+    ) -> models.SwitchFunctionObject:
+        """Creates the switch of a link, or changes it to match the body."""
+        return await self._call(
+            models.SwitchFunctionObject, "PUT", f"/v1/switches/{segment(name)}", body=body
+        )
+
+    async def patch_switch(self, name: str, body: dict[str, Any]) -> models.SwitchFunctionObject:
+        """Changes fields of the switch of a link (JSON merge patch); null resets a field."""
+        return await self._call(
+            models.SwitchFunctionObject, "PATCH", f"/v1/switches/{segment(name)}", body=body
+        )
+
+    async def list_entries(self, name: str) -> list[models.Entry]:
+        """Lists the entries of a link's flow table: made by command, or learned."""
+        return await self._call(list[models.Entry], "GET", f"/v1/switches/{segment(name)}/flows")
+
+    async def add_entry(self, name: str, body: models.Entry) -> models.Entry:
+        """Sets the port of the link that a flow goes to."""
+        return await self._call(
+            models.Entry, "POST", f"/v1/switches/{segment(name)}/flows", body=body
+        )
+
+    async def remove_entry(self, name: str, flow: str) -> None:
+        """Removes the entry, made by command, of a flow."""
+        return await self._do("DELETE", f"/v1/switches/{segment(name)}/flows/{segment(flow)}")
+
+    async def flush_macs(self, name: str) -> None:
+        """Removes the addresses that the switch of a link has learned."""
+        return await self._do("POST", f"/v1/switches/{segment(name)}/flush")
+
+    async def list_macs(self, name: str) -> list[models.Address]:
+        """Lists the Ethernet addresses that the switch of a link knows."""
+        return await self._call(list[models.Address], "GET", f"/v1/switches/{segment(name)}/macs")
+
+    async def list_vnics(self, *, name: str | None = None) -> list[models.VnicObject]:
+        """Lists VNICs."""
+        return await self._call(list[models.VnicObject], "GET", "/v1/vnics", query={"name": name})
+
+    async def create_vnic(self, body: models.VnicObject) -> models.VnicObject:
+        """Creates a VNIC. Its interface in a namespace or on the host is made with it."""
+        return await self._call(models.VnicObject, "POST", "/v1/vnics", body=body)
+
+    async def show_vnic(self, name: str) -> models.VnicObject:
+        """Shows a VNIC."""
+        return await self._call(models.VnicObject, "GET", f"/v1/vnics/{segment(name)}")
+
+    async def put_vnic(self, name: str, body: models.VnicObject) -> models.VnicObject:
+        """Creates a VNIC, or changes it to match the body. `properties` and `addresses`
+        can change; properties hold from the next frame on.
+        """
+        return await self._call(models.VnicObject, "PUT", f"/v1/vnics/{segment(name)}", body=body)
+
+    async def delete_vnic(self, name: str) -> None:
+        """Removes a VNIC. Its interface is removed with it; no guest may have it."""
+        return await self._do("DELETE", f"/v1/vnics/{segment(name)}")
+
+    async def patch_vnic(self, name: str, body: dict[str, Any]) -> models.VnicObject:
+        """Changes fields of a VNIC (JSON merge patch); null resets a field. `properties`
+        and `addresses` can change; properties hold from the next frame on.
+        """
+        return await self._call(models.VnicObject, "PATCH", f"/v1/vnics/{segment(name)}", body=body)
+
+    async def list_wires(self, *, name: str | None = None) -> list[models.WireObject]:
+        """Lists wires. The configurations of guests are omitted."""
+        return await self._call(list[models.WireObject], "GET", "/v1/wires", query={"name": name})
+
+    async def show_wire(self, name: str) -> models.WireObject:
+        """Shows a wire."""
+        return await self._call(models.WireObject, "GET", f"/v1/wires/{segment(name)}")
+
+    async def apply_wire(self, name: str, body: models.WireObject) -> models.WireChange:
+        """Makes a wire match the body, as a whole or not at all. The answer lists the
+        steps.
+        """
+        return await self._call(models.WireChange, "PUT", f"/v1/wires/{segment(name)}", body=body)
+
+    async def delete_wire(self, name: str) -> None:
+        """Removes a wire. All its parts are removed with it."""
+        return await self._do("DELETE", f"/v1/wires/{segment(name)}")
+
+    async def compare_wire(self, name: str, body: models.WireObject) -> models.WireChange:
+        """Lists the steps that applying a wire would take."""
+        return await self._call(
+            models.WireChange, "POST", f"/v1/wires/{segment(name)}/diff", body=body
+        )

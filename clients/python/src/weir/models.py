@@ -1,0 +1,749 @@
+# Written by generate.py: change that, or what it reads.
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from weir._model import Model
+
+__all__ = [
+    "Action",
+    "Address",
+    "Class",
+    "Entry",
+    "EntryStatus",
+    "Error",
+    "Flow",
+    "FlowObject",
+    "FlowStats",
+    "FlowStatus",
+    "Guest",
+    "GuestAction",
+    "GuestObject",
+    "GuestOutcome",
+    "GuestSeries",
+    "GuestState",
+    "GuestStatus",
+    "HandlerRead",
+    "HandlerValue",
+    "HandlerWrite",
+    "Isolation",
+    "Kind",
+    "LaneStats",
+    "Link",
+    "LinkObject",
+    "LinkStatus",
+    "Mode",
+    "Namespace",
+    "NodeStatus",
+    "Patch",
+    "PortStats",
+    "Purge",
+    "Rename",
+    "Restart",
+    "State",
+    "Stub",
+    "StubObject",
+    "SwitchFunction",
+    "SwitchFunctionObject",
+    "SwitchStatus",
+    "Table",
+    "Tunnel",
+    "Vnic",
+    "VnicObject",
+    "VnicStatus",
+    "Wire",
+    "WireChange",
+    "WireGuest",
+    "WireObject",
+    "WireStatus",
+]
+
+
+class Action(StrEnum):
+    """
+    What is done with guests.
+    """
+
+    start = "start"
+    stop = "stop"
+    restart = "restart"
+    pause = "pause"
+    resume = "resume"
+    destroy = "destroy"
+
+
+class Address(Model):
+    """An address that a link's switch knows."""
+
+    age: int | None = None
+    """Seconds since it was last seen; none for one that does not age."""
+    mac: str
+    """The address."""
+    port: str
+    """The VNIC or interface that it is behind."""
+    vlan: int
+    """Its VLAN; 0 for frames without a tag."""
+
+
+class Class(StrEnum):
+    """
+    What a link is.
+    """
+
+    nic = "nic"
+    stub = "stub"
+
+
+class Flow(Model):
+    """A class of traffic on a link or VNIC."""
+
+    attributes: dict[str, Any]
+    """Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …"""
+    link: str
+    """The link, stub or VNIC that it is on."""
+    properties: dict[str, Any] | None = None
+    """Its limit and priority."""
+
+
+class FlowStats(Model):
+    """Counters of a flow."""
+
+    bytes: int
+    """Their bytes."""
+    dropped: int
+    """Frames dropped since too many waited."""
+    frames: int
+    """Frames of it that passed."""
+    held: int
+    """Of these, frames that waited for the flow's limit."""
+    link: str
+    """The link or VNIC that it is on."""
+    name: str
+    """Its name."""
+
+
+class GuestAction(Model):
+    """An action on guests."""
+
+    action: Action
+    """What is done."""
+    guests: list[str]
+    """
+    Names, and patterns such as `fw-*`: `*` stands for any characters, `?` for one, `[a-c]` for
+    one of those.
+    """
+
+
+class GuestState(StrEnum):
+    """
+    State of a guest.
+    """
+
+    starting = "starting"
+    running = "running"
+    paused = "paused"
+    silent = "silent"
+    stopped = "stopped"
+    halted = "halted"
+    crashed = "crashed"
+
+
+class GuestStatus(Model):
+    """A guest as it is."""
+
+    boot_ms: float | None = None
+    """Milliseconds from the order to start it to its main loop; none if this node adopted it."""
+    cpu_s: float | None = None
+    """Seconds of processor time that its process has used."""
+    id: int = 0
+    """Its number; never given twice."""
+    messages: str | None = None
+    """Warnings about its configuration; in the answer to its creation only."""
+    pid: int | None = None
+    """Its process."""
+    reason: str | None = None
+    """How it ended."""
+    resident: int | None = None
+    """Bytes of memory that its process has in use, shared pages included."""
+    restarts: int = 0
+    """Number of times that this node has restarted it."""
+    state: GuestState = GuestState.starting
+    """Its state."""
+    uptime_s: float | None = None
+    """Seconds that it has run."""
+    vnics: dict[str, str] = {}
+    """The VNIC of each interface."""
+    wall: str | None = None
+    """The wall that it has got: `vm` or `process`."""
+
+
+class HandlerRead(Model):
+    """A handler to be read."""
+
+    handler: str
+    """
+    `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own, with its argument behind a
+    space.
+    """
+
+
+class HandlerValue(Model):
+    """The value of a handler."""
+
+    value: str
+    """Its value; bytes that are no text are replaced."""
+
+
+class HandlerWrite(Model):
+    """A handler to be written."""
+
+    handler: str
+    """`ELEMENT.HANDLER`, or `HANDLER` for one of the router's own."""
+    value: str | None = None
+    """The value."""
+
+
+class Isolation(StrEnum):
+    """
+    The wall around a guest.
+    """
+
+    vm = "vm"
+    process = "process"
+    auto = "auto"
+
+
+class Kind(StrEnum):
+    """
+    What kind of thing went wrong.
+    """
+
+    invalid = "invalid"
+    not_found = "not-found"
+    exists = "exists"
+    in_use = "in-use"
+    refused = "refused"
+    unavailable = "unavailable"
+    failed = "failed"
+
+
+class LaneStats(Model):
+    """Counters of one lane of the switch."""
+
+    asleep: int
+    """Nanoseconds asleep."""
+    busy: int
+    """Nanoseconds of rounds that moved frames."""
+    by_poll: int
+    """Of these, those picked up while their queue was polled."""
+    by_wakeup: int
+    """Of these, those picked up first thing after a wake-up."""
+    chains_10_to_50: int
+    """Chains of 10 to 50 frames."""
+    chains_over_50: int
+    """Chains of more than 50 frames."""
+    chains_under_10: int
+    """Chains of fewer than 10 frames picked up at once."""
+    cpu: int | None = None
+    """CPU that it keeps to, if it does."""
+    frames: int
+    """Frames that it picked up."""
+    handoff_drops: int
+    """Frames from other lanes whose port was gone or had moved meanwhile."""
+    handoffs: int
+    """Frames that came from other lanes."""
+    idle: int
+    """Nanoseconds of rounds that found none."""
+    lane: int
+    """Its number."""
+    queues: int
+    """Queues that it serves."""
+    wakeups: int
+    """Times that it slept until something woke it."""
+
+
+class Mode(StrEnum):
+    """
+    How an interface of the host is attached.
+    """
+
+    auto = "auto"
+    xdp = "xdp"
+    packet = "packet"
+    tap = "tap"
+
+
+class Namespace(Model):
+    """A network namespace, as `ip netns` knows it."""
+
+    existing: bool | None = None
+    """Whether it is there already: then the wire neither makes nor removes it."""
+    forwarding: bool | None = None
+    """Whether it forwards IP packets between its interfaces."""
+    routes: list[str] | None = None
+    """Its routes, besides those that follow from its addresses."""
+
+
+class NodeStatus(Model):
+    """The node itself."""
+
+    flows: int
+    """Flows."""
+    guests: int
+    """Guests."""
+    links: int
+    """Links, stubs included."""
+    pid: int
+    """Its process."""
+    switch_pid: int | None = None
+    """The switch's process; none while there is none."""
+    switch_restarts: int
+    """Number of times that this node had to start a switch because the last one ended."""
+    version: str
+    """Its version."""
+    vnics: int
+    """VNICs."""
+
+
+class Patch(Model):
+    """A wire between two switches."""
+
+    back: dict[str, Any] | None = None
+    """Properties from the second to the first; default: the same."""
+    between: list[str]
+    """The two stubs or links."""
+    properties: dict[str, Any] | None = None
+    """Properties from the first to the second; also back, unless `back` is given."""
+
+
+class PortStats(Model):
+    """
+    Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
+    to the switch that runs.
+
+    "Received" is from its own point of view: from the wire for an interface, from the switch for a
+    VNIC or a patch.
+    """
+
+    by_poll: int
+    """Frames that the switch took from it while polling it."""
+    by_wakeup: int
+    """Frames that the switch took from it first thing after a wake-up."""
+    chains_10_to_50: int
+    """Chains of 10 to 50 frames."""
+    chains_over_50: int
+    """Chains of more than 50 frames."""
+    chains_under_10: int
+    """Chains of fewer than 10 frames that the switch took from it at once."""
+    drops: dict[str, int]
+    """Frames dropped, by reason; none that never happened."""
+    lane: int | None = None
+    """The lane that counted it, if it is one's counters alone."""
+    link: str
+    """The link."""
+    name: str
+    """The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends."""
+    rx_bytes: int
+    """Their bytes, from the Ethernet header on."""
+    rx_frames: int
+    """Frames received."""
+    tx_bytes: int
+    """Their bytes."""
+    tx_frames: int
+    """Frames sent."""
+    wakeups: int
+    """Times that it went from sleeping to being polled."""
+
+
+class Purge(Model):
+    """The confirmation that everything is to be removed."""
+
+    confirm: bool | None = None
+    """Has to be true."""
+
+
+class Rename(Model):
+    """Another name for a guest."""
+
+    name: str
+    """The name."""
+
+
+class Restart(StrEnum):
+    """
+    When a guest that ended is restarted.
+    """
+
+    always = "always"
+    on_failure = "on-failure"
+    never = "never"
+
+
+class State(StrEnum):
+    """
+    Whether something does what it is there for.
+    """
+
+    up = "up"
+    down = "down"
+    unused = "unused"
+
+
+class Stub(Model):
+    """
+    A switch without a NIC, as it is written: all in one table, where an unknown key is an error
+    with its line.
+    """
+
+    aging: int | None = None
+    """Seconds after which an address that was not seen again is removed."""
+    lookup: str | dict[str, Any] | None = None
+    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
+    mac_limit: int | None = None
+    """Most addresses that are learned behind one port."""
+    mtu: int | None = None
+    """Largest IP packet, in bytes; 1500 if none is given."""
+    speed: str | None = None
+    """Highest rate of each port without a `maxbw` of its own."""
+
+
+class SwitchFunction(Model):
+    """How the switch of a link or stub works. It is called as its link."""
+
+    aging: int = 300
+    """Seconds after which an address that was not seen again is removed."""
+    default: str | None = None
+    """
+    With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by
+    addresses), `drop`, or `output:VNIC`.
+    """
+    file: str | None = None
+    """The name of a Click configuration in messages. It is not kept."""
+    lookup: str | dict[str, Any] | None = None
+    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
+    mac_limit: int = 1024
+    """Most addresses that are learned behind one port."""
+    speed: str | None = None
+    """Highest rate of each port without a `maxbw` of its own."""
+
+
+class SwitchStatus(Model):
+    """The switch of a link as it is."""
+
+    missing: list[str] = []
+    """In the answer to a new Click configuration: names in it that no port of the link has yet."""
+
+
+class Table(Model):
+    """A switch's flow table."""
+
+    default: str | None = None
+    """
+    The action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`
+    or `output:VNIC`; default: `normal`.
+    """
+    flows: dict[str, str] | None = None
+    """
+    Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for
+    its NIC.
+    """
+
+
+class Tunnel(Model):
+    """A network with other hosts by VXLAN (RFC 7348), as a link reaches it."""
+
+    local: str | None = None
+    """This host's address; without one, any."""
+    port: int | None = None
+    """The UDP port, here and there; without one, 4789."""
+    remotes: list[str]
+    """The other hosts' addresses, all IPv4 or all IPv6."""
+    vni: int
+    """The network's number, 24 bits."""
+
+
+class Vnic(Model):
+    """
+    A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+    program's that speaks vhost-user.
+    """
+
+    addresses: list[str] | None = None
+    """The IP addresses of its interface, with their prefixes."""
+    host: bool | None = None
+    """Whether it is in the host's namespace."""
+    interface: str | None = None
+    """The interface's name in the namespace or on the host; default: the VNIC's."""
+    link: str
+    """The stub or link that it is on."""
+    mac: str | None = None
+    """Its Ethernet address; default: in a wire, derived from the names, else random."""
+    namespace: str | None = None
+    """The network namespace that it is in: a name (`ip netns`), or a path."""
+    properties: dict[str, Any] | None = None
+    """Speed, delay, loss, VLAN, protection and so on."""
+    vhost_user: str | None = None
+    """The socket where a vhost-user frontend connects."""
+
+
+class VnicStatus(Model):
+    """A VNIC as it is."""
+
+    guest: str | None = None
+    """The guest that has it."""
+    interface: str | None = None
+    """The name of its interface in the namespace or on the host."""
+    mtu: int = 0
+    """Largest IP packet, in bytes."""
+    reason: str | None = None
+    """Why not."""
+    state: State = State.unused
+    """Whether it works."""
+
+
+class WireChange(Model):
+    """The steps that applying a wire took, or would take."""
+
+    steps: list[str]
+    """The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it."""
+    warnings: list[str] | None = None
+    """What the wire's author should know."""
+
+
+class WireGuest(Model):
+    """State of a guest of a wire."""
+
+    name: str
+    """Its name."""
+    reason: str | None = None
+    """How it ended."""
+    state: GuestState | None = None
+
+
+class WireStatus(Model):
+    """A wire as it is."""
+
+    changing: bool = False
+    """Whether it is being changed."""
+    guests: list[WireGuest] = Field([], validate_default=True)
+    """The state of each of its guests."""
+
+
+class EntryStatus(Model):
+    """An entry as it is."""
+
+    age: int | None = None
+    """
+    Seconds since the other direction of a learned one was last seen; none if it was made by
+    command.
+    """
+    state: State = State.unused
+    """Whether frames go by it: its port may be down."""
+
+
+class Error(Model):
+    """Why the node did not do what was asked, as the API answers it."""
+
+    error: str
+    """What was wrong, where, and what would be right."""
+    field: str | None = None
+    """The field of the request that is wrong, if it is one."""
+    kind: Kind
+    """What kind of thing went wrong."""
+
+
+class FlowStatus(Model):
+    """A flow as it is."""
+
+    reason: str | None = None
+    """Why not."""
+    state: State = State.unused
+    """Whether it works."""
+
+
+class Guest(Model):
+    """A network function in a virtual machine."""
+
+    config: str | None = None
+    """The configuration, in Click's language. A list of guests leaves it out."""
+    cpus: int | None = None
+    """Virtual CPUs; default: 1."""
+    file: str | None = None
+    """
+    The file of its configuration. In a wire's file it is read from there, relative to the wire's
+    own folder; in the API it is the configuration's name in messages.
+    """
+    interfaces: dict[str, str] | None = None
+    """
+    By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+    removed with the guest.
+    """
+    isolation: Isolation | None = None
+    """The wall around it."""
+    memory: str | None = None
+    """Private memory; default: 4 MiB."""
+    pin: list[int] | None = None
+    """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
+    restart: Restart | None = None
+    """When it is restarted; default: `on-failure`."""
+    ring_slots: int | None = None
+    """Slots of each of its rings, a power of two from 64 to 2048; default: 256."""
+
+
+class GuestObject(Guest):
+    name: str
+    """Its name."""
+    status: GuestStatus | None = None
+
+
+class GuestOutcome(Model):
+    """What became of one guest."""
+
+    error: Error | None = None
+    guest: str
+    """Its name, or a pattern that no guest has."""
+    status: GuestStatus | None = None
+
+
+class GuestSeries(Model):
+    """Guests that differ by a number."""
+
+    count: int
+    """How many; at most 100 000."""
+    first: int | None = None
+    """The first one's number."""
+    guest: Guest
+    """The guest. In the VNICs and links of its interfaces, `{}` is the number, too."""
+    name: str
+    """Their name, with `{}` for the number."""
+
+
+class Link(Model):
+    """A switch with a NIC: an interface of the host, or other hosts by VXLAN."""
+
+    device: str | None = None
+    """The host's interface; without one, that of the link's name. With `vxlan` there is none."""
+    mode: Mode | None = None
+    """How the interface is attached."""
+    port: dict[str, Any] | None = None
+    """Properties of the interface's port: `lanes`, `maxbw` and so on."""
+    properties: dict[str, Any] | None = None
+    """Properties of the switch."""
+    vxlan: Tunnel | None = None
+
+
+class LinkStatus(Model):
+    """A link or stub as it is."""
+
+    class_: Class = Field(Class.stub, alias="class")
+    """Link or stub."""
+    mode: str | None = None
+    """The kind of its port, as `packet`; none for a stub."""
+    mtu: int = 0
+    """Largest IP packet, in bytes."""
+    reason: str | None = None
+    """Why not."""
+    state: State = State.unused
+    """Whether it works."""
+    vnics: int = 0
+    """Number of VNICs on it."""
+
+
+class StubObject(Stub):
+    name: str
+    """Its name."""
+    status: LinkStatus | None = None
+
+
+class SwitchFunctionObject(SwitchFunction):
+    name: str
+    """Its name."""
+    status: SwitchStatus | None = None
+
+
+class VnicObject(Vnic):
+    name: str
+    """Its name."""
+    status: VnicStatus | None = None
+
+
+class Wire(Model):
+    """
+    A virtual wire: a whole network. Each part has a name of its own among those of its kind.
+
+    As text it is TOML:
+
+    ```toml
+    wire = "two-subnets"
+
+    [stub.office]
+    speed = "1G"
+
+    [namespace.desk]
+    routes = ["default via 10.0.1.1"]
+
+    [vnic.desk0]
+    link = "office"
+    namespace = "desk"
+    addresses = ["10.0.1.2/24"]
+    properties = { maxbw = "100M", delay = "2ms" }
+
+    [guest.router]
+    file = "router.click"
+    interfaces = { inside = "router0", outside = "router1" }
+    ```
+    """
+
+    description: str | None = None
+    """A description for people."""
+    flow: dict[str, Flow] | None = None
+    """Traffic classes on links and stubs."""
+    guest: dict[str, Guest] | None = None
+    """Network functions."""
+    link: dict[str, Link] | None = None
+    """Switches with a NIC: interfaces of the host that are attached."""
+    namespace: dict[str, Namespace] | None = None
+    """Hosts that are network namespaces."""
+    patch: dict[str, Patch] | None = None
+    """Wires between switches."""
+    stub: dict[str, Stub] | None = None
+    """Switches without a NIC, and their properties."""
+    table: dict[str, Table] | None = None
+    """Flow tables of switches that work by one, by the switches' names."""
+    vnic: dict[str, Vnic] | None = None
+    """Virtual NICs."""
+    wire: str
+    """Its name."""
+
+
+class WireObject(Wire):
+    name: str
+    """Its name."""
+    status: WireStatus | None = None
+
+
+class Entry(Model):
+    """An entry of a flow table: the port of a link that a flow goes to."""
+
+    flow: str
+    """The flow, in one direction, in ovs-ofctl's words."""
+    port: str
+    """The VNIC, or the link's own interface, that it goes to."""
+    status: EntryStatus | None = None
+    """Its status; ignored in a request."""
+
+
+class FlowObject(Flow):
+    name: str
+    """Its name."""
+    status: FlowStatus | None = None
+
+
+class LinkObject(Link):
+    name: str
+    """Its name."""
+    status: LinkStatus | None = None
