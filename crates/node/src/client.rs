@@ -18,8 +18,8 @@ use tokio::net::UnixStream;
 use crate::error::{Error, Kind, Result};
 use crate::model::{
     Address, Entry, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
-    HandlerValue, HandlerWrite, LaneStats, NodeStatus, Object, PortStats, Purge, Rename, Selection,
-    Spec, Wire, WireChange,
+    HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus, Object,
+    PortStats, Purge, Rename, Selection, Spec, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 
@@ -138,6 +138,43 @@ impl Client {
         self.call(&operations::write_handler(), &[guest], handler)
     }
 
+    /// Shows what a guest printed.
+    pub fn log(&self, guest: &str, query: &LogQuery) -> Result<Vec<LogLine>> {
+        self.call(&operations::show_guest_log(), &[guest], query)
+    }
+
+    /// Shows what guests printed.
+    pub fn logs(&self, query: &LogsQuery) -> Result<Vec<LogLine>> {
+        self.call(&operations::list_guest_logs(), &[], query)
+    }
+
+    /// Gives `told` what a guest printed and then what it prints, until that says not to go on.
+    pub fn follow_log(
+        &self,
+        guest: &str,
+        query: LogQuery,
+        told: impl FnMut(LogLine) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let query = LogQuery {
+            follow: true,
+            ..query
+        };
+        self.follow(&operations::show_guest_log(), &[guest], &query, told)
+    }
+
+    /// Gives `told` what guests printed and then what they print, until that says not to go on.
+    pub fn follow_logs(
+        &self,
+        query: LogsQuery,
+        told: impl FnMut(LogLine) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let query = LogsQuery {
+            follow: true,
+            ..query
+        };
+        self.follow(&operations::list_guest_logs(), &[], &query, told)
+    }
+
     /// Lists the addresses that the switch of a link knows.
     pub fn macs(&self, link: &str) -> Result<Vec<Address>> {
         self.call(&operations::list_macs(), &[link], &())
@@ -236,6 +273,22 @@ impl Client {
         let (path, body) = request(operation, &[], body)?;
         let reader = growing::ask(&self.socket, operation.method.name(), &path, body)?;
         growing::list(reader, told)
+    }
+
+    /// Asks for an operation whose answer is followed, until `told` says not to go on.
+    fn follow<B: Payload, T: DeserializeOwned>(
+        &self,
+        operation: &Operation<B, Vec<T>>,
+        parameters: &[&str],
+        query: &B,
+        told: impl FnMut(T) -> ControlFlow<()>,
+    ) -> Result<()>
+    where
+        Vec<T>: Payload,
+    {
+        let (path, body) = request(operation, parameters, query)?;
+        let reader = growing::ask(&self.socket, operation.method.name(), &path, body)?;
+        growing::events(reader, told)
     }
 
     fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {

@@ -147,7 +147,7 @@ macro_rules! queries {
         }
     )* };
 }
-queries!(Selection);
+queries!(Selection, crate::model::LogQuery, crate::model::LogsQuery,);
 
 impl<S: Spec> Payload for Object<S> {
     const BODY: usize = if S::HAS_CONFIG { LONG_BODY } else { BODY };
@@ -292,7 +292,9 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                     .schema(Some(text)),
             );
         }
+        let mut follows = false;
         if let Some(RefOr::T(Schema::Object(query))) = B::query() {
+            follows = query.properties.contains_key("follow");
             for (name, schema) in query.properties {
                 let required = query.required.contains(&name);
                 let description = match &schema {
@@ -333,6 +335,25 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                 .example(serde_json::to_value(&self.answer).ok())
                 .build();
             answer = answer.content("application/json", content);
+        }
+        if follows {
+            let last = ObjectBuilder::new().schema_type(Type::Integer);
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name("Last-Event-ID")
+                    .parameter_in(ParameterIn::Header)
+                    .required(Required::False)
+                    .description(Some(
+                        "The number of the last event that the client has had.",
+                    ))
+                    .schema(Some(last)),
+            );
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            let events = text.description(Some(
+                "With `follow`, or if the client accepts only this: events, each with its `number` as `id` and an element of the list as `data`.",
+            ));
+            let content = ContentBuilder::new().schema(Some(events)).build();
+            answer = answer.content("text/event-stream", content);
         }
         operation = operation.response(self.status.to_string(), answer.build());
         let mut statuses: Vec<u16> = self.errors.iter().map(|kind| kind.status()).collect();

@@ -174,6 +174,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
         let restart = node.next_restart();
         let kill = node.next_kill();
         node.look_at_ended();
+        let next_look = node.next_look();
         node.look_at_starting();
         let waited = node.awaits_start();
         let starts = node.wants_starts();
@@ -190,6 +191,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
             }
             () = until(restart) => node.restart_due(),
             () = until(kill) => node.kill_late(),
+            () = until(next_look) => node.look_at_consoles(),
             turn = queue.next() => match turn {
                 Some(turn) => turn.carry_out(&mut node),
                 None => break,

@@ -188,6 +188,11 @@ impl Control {
         self.region().heartbeat(0)
     }
 
+    /// Whether there is console text, or the guest broke its console's ring.
+    pub fn has_console(&self) -> bool {
+        self.console.available() != Ok(0)
+    }
+
     /// Reads the guest's console text, which may be any bytes; returns how many.
     pub fn read_console(&mut self, into: &mut Vec<u8>) -> Result<usize> {
         let length = self.console.available().map_err(ChannelError::from)?;

@@ -36,6 +36,7 @@ __all__ = [
     "Link",
     "LinkObject",
     "LinkStatus",
+    "LogLine",
     "Mode",
     "Namespace",
     "NodeStatus",
@@ -224,8 +225,12 @@ class Kind(StrEnum):
 
     invalid = "invalid"
     not_found = "not-found"
+    not_allowed = "not-allowed"
+    late = "late"
     exists = "exists"
     in_use = "in-use"
+    too_large = "too-large"
+    not_json = "not-json"
     refused = "refused"
     unavailable = "unavailable"
     failed = "failed"
@@ -264,6 +269,24 @@ class LaneStats(Model):
     """Queues that it serves."""
     wakeups: int
     """Times that it slept until something woke it."""
+
+
+class LogLine(Model):
+    """One line that a guest printed."""
+
+    guest: str
+    """The guest."""
+    line: str
+    """The line, with control characters escaped."""
+    lost: int | None = None
+    """
+    Bytes of text that were lost here, which the line says; the guest printed more than its
+    console holds.
+    """
+    number: int
+    """Its number; lines of all guests are numbered in the order in which the node took them."""
+    time: str
+    """When the node took it from the guest's console (RFC 3339)."""
 
 
 class Mode(StrEnum):

@@ -13,11 +13,13 @@ mod stream;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
 use clients::{Client, Turn};
+use futures_util::StreamExt;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::error::{Error, Fault, Kind, Result};
@@ -54,7 +56,7 @@ impl Api {
         work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
     ) {
         let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
-        self.answered(operation, move |handle, names, body, turn| {
+        self.answered(operation, move |handle, names, body, _, turn| {
             let work = work(handle, names, body);
             async move {
                 let answer = work.await?;
@@ -79,9 +81,40 @@ impl Api {
         S: futures_util::Stream<Item = T> + Send + 'static,
         F: Future<Output = Result<S>> + Send,
     {
-        self.answered(operation, move |handle, names, body, turn| {
+        self.answered(operation, move |handle, names, body, _, turn| {
             let work = work(handle, names, body);
             async move { Ok(stream::list(work.await?, turn)) }
+        });
+    }
+
+    /// Adds an operation that can be followed: its answer is a list, or `follow` makes it a stream of
+    /// events, each with its number, that goes on behind the number that it is given.
+    fn on_follow<B, T, S, F, G>(
+        &mut self,
+        operation: Operation<B, Vec<T>>,
+        follows: fn(&B) -> bool,
+        list: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
+        follow: impl Fn(Handle, Vec<String>, B, u64) -> G + Clone + Send + Sync + 'static,
+    ) where
+        B: Payload + Sync,
+        Vec<T>: Payload,
+        T: serde::Serialize,
+        S: futures_util::Stream<Item = (u64, T)> + Send + 'static,
+        F: Future<Output = Result<Vec<T>>> + Send,
+        G: Future<Output = Result<S>> + Send,
+    {
+        self.answered(operation, move |handle, names, query, headers, turn| {
+            let (list, follow) = (list.clone(), follow.clone());
+            async move {
+                if !follows(&query) && !wants_events(&headers) {
+                    return Ok(Json(list(handle, names, query).await?).into_response());
+                }
+                let after = last_event(&headers)?;
+                let events = follow(handle, names, query, after).await?;
+                // Who follows keeps nobody else waiting.
+                drop(turn);
+                Ok(stream::events(events))
+            }
         });
     }
 
@@ -89,13 +122,14 @@ impl Api {
     fn answered<B: Payload, T: Payload, F: Future<Output = Result<Response>> + Send>(
         &mut self,
         operation: Operation<B, T>,
-        work: impl Fn(Handle, Vec<String>, B, [Turn; 2]) -> F + Clone + Send + Sync + 'static,
+        work: impl Fn(Handle, Vec<String>, B, HeaderMap, [Turn; 2]) -> F + Clone + Send + Sync + 'static,
     ) {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
         let (asked, longest) = (operation.method, operation.longest);
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
+                let headers = request.headers().clone();
                 let client = client(&request)?;
                 let (body, room) = if has_body {
                     body::body(&client, request, longest).await?
@@ -106,7 +140,7 @@ impl Api {
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
                 let turn = client.turn(asked).await;
-                work(handle, names, body, [turn, room]).await
+                work(handle, names, body, headers, [turn, room]).await
             };
         let method = match operation.method {
             Method::Get => MethodFilter::GET,
@@ -162,6 +196,23 @@ impl Api {
 fn client(request: &Request) -> Result<Client> {
     let client = request.extensions().get().cloned();
     client.ok_or_else(|| Error::failed("the request has no client"))
+}
+
+/// Whether a client asks for server-sent events, as a browser's EventSource does.
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
+}
+
+/// The number of the last event that a client has had; 0 if it has had none.
+fn last_event(headers: &HeaderMap) -> Result<u64> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(0);
+    };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        Error::invalid("the header Last-Event-ID is invalid: it is the number of the last event")
+    })
 }
 
 /// The first parameter of a path.
@@ -257,6 +308,7 @@ fn api() -> Api {
     for_each_resource!(resources);
     switches(&mut api);
     guests(&mut api);
+    logs(&mut api);
     api.on(operations::apply_wire(), async |handle, names, wire| {
         check_wire(&names, &wire)?;
         handle.apply_wire(wire.spec).await
@@ -317,6 +369,34 @@ fn guests(api: &mut Api) {
         }
         Ok(HandlerValue { value })
     });
+}
+
+fn logs(api: &mut Api) {
+    api.on_follow(
+        operations::show_guest_log(),
+        |query| query.follow,
+        async |handle, names, query| {
+            let lines = handle.run(move |node| node.log(&names, &query, 0));
+            lines.await
+        },
+        async |handle, names, query, after| {
+            let lines = handle.follow_log(names, query, after).await?;
+            Ok(lines.map(|line| (line.number, line)))
+        },
+    );
+    api.on_follow(
+        operations::list_guest_logs(),
+        |query| query.follow,
+        async |handle, _, query| {
+            let (names, query) = query.split();
+            handle.run(move |node| node.log(&names, &query, 0)).await
+        },
+        async |handle, _, query, after| {
+            let (names, query) = query.split();
+            let lines = handle.follow_log(names, query, after).await?;
+            Ok(lines.map(|line| (line.number, line)))
+        },
+    );
 }
 
 fn statistics(api: &mut Api) {

@@ -1,7 +1,7 @@
 //! Answers that are read as they grow.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,38 @@ pub fn list<T: DeserializeOwned>(
             Err(said.cloned().unwrap_or_else(|| confused(&error)))
         }
         read => read.map_err(|error| confused(&error)),
+    }
+}
+
+/// Longest event in bytes.
+const EVENT_MAX: u64 = 1 << 20;
+
+/// Reads server-sent events, and gives `told` each one's data, which is JSON, until that says not to go
+/// on or the node ends.
+pub fn events<T: DeserializeOwned>(
+    reader: Growing,
+    mut told: impl FnMut(T) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut reader = io::BufReader::new(reader);
+    loop {
+        let mut line = String::new();
+        let read = (&mut reader).take(EVENT_MAX).read_line(&mut line);
+        match read {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => {
+                let said = error.get_ref().and_then(|error| error.downcast_ref());
+                return Err(said.cloned().unwrap_or_else(|| confused(&error)));
+            }
+        }
+        // Numbers, and comments that say that the node is alive, are nothing to tell.
+        let Some(data) = line.strip_prefix("data:") else {
+            continue;
+        };
+        let value = serde_json::from_str(data).map_err(|error| confused(&error))?;
+        if told(value).is_break() {
+            return Ok(());
+        }
     }
 }
 

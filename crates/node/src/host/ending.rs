@@ -135,7 +135,12 @@ impl Host {
     /// Forgets guests whose processes have ended.
     fn clear(&mut self, ids: &[u64]) {
         let gone = ids.iter().filter_map(|id| self.ending.guests.remove(id));
-        let launches: Vec<_> = gone.map(|running| running.launch).collect();
+        let launches: Vec<_> = gone
+            .map(|mut running| {
+                running.take_console(&mut self.logs, true);
+                running.launch
+            })
+            .collect();
         self.detach_guests(&launches.iter().collect::<Vec<_>>());
         self.ending.ended.extend(launches.iter().map(|it| it.id));
     }

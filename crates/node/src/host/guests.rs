@@ -11,18 +11,15 @@ use abi::control::State;
 use abi::region::{Geometry, Region};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
-use vmm::{
-    Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, printable,
-};
+use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape};
 
+use super::console::{Console, Line, Logs};
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 
-/// Longest line of a guest's that is told as one, in bytes.
-const LINE_MAX: usize = 512;
-/// Most lines of a guest's that are told.
-const LINES_MAX: usize = 20;
+/// Most lines of a guest's that are told with its end.
+const LAST_LINES: usize = 20;
 
 /// The properties of a guest that a pre-forked process depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +58,7 @@ pub(super) struct RunningGuest {
     /// When it was started; none if it was taken over.
     start: Option<Instant>,
     boot: Option<Duration>,
-    console: Vec<u8>,
+    console: Console,
     /// Whether it let a request go without an answer.
     silent: bool,
 }
@@ -178,10 +175,10 @@ impl Host {
         launch.config = Vec::new();
         let running = RunningGuest {
             guest,
+            console: Console::new(&control, &self.logs),
             control,
             start,
             boot: None,
-            console: Vec::new(),
             silent: false,
             launch,
         };
@@ -321,9 +318,10 @@ impl Host {
             // Its process is gone, whatever became of it.
             Err(_) => Exit::Killed(0),
         };
+        running.take_console(&mut self.logs, true);
         let never_ran = running.start.is_some() && running.boot.is_none();
         let lines = if never_ran && !matches!(exit, Exit::Halted) {
-            running.last_lines()
+            running.last_lines(&self.logs)
         } else {
             Vec::new()
         };
@@ -353,9 +351,47 @@ impl Host {
         Ok(answer)
     }
 
-    /// What a guest printed since it was last asked.
-    pub fn console(&mut self, id: u64) -> Result<Vec<String>> {
-        Ok(self.running(id)?.last_lines())
+    /// Takes what guests printed to their logs: of all, or of those with these numbers.
+    pub fn look_at_consoles(&mut self, of: Option<&[u64]>) {
+        match of {
+            None => {
+                for running in self.guests.values_mut() {
+                    running.take_console(&mut self.logs, false);
+                }
+            }
+            Some(ids) => {
+                for id in ids {
+                    if let Some(running) = self.guests.get_mut(id) {
+                        running.take_console(&mut self.logs, false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What guests printed, as far as it was taken.
+    pub fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    /// The number that the first line of a guest's run has, or a later one; of its last run, if it
+    /// does not run.
+    pub fn first_line(&self, id: u64) -> u64 {
+        let running = self.guests.get(&id);
+        running.map_or_else(|| self.logs.last_run(id), |running| running.console.first)
+    }
+
+    /// Drops what a guest printed.
+    pub fn forget_log(&mut self, id: u64) {
+        self.logs.forget(id);
+    }
+
+    /// Notes a guest's new name.
+    pub fn rename_guest(&mut self, id: u64, name: &str) {
+        if let Some(running) = self.guests.get_mut(&id) {
+            running.launch.name = name.into();
+        }
+        self.logs.rename(id, name);
     }
 
     fn running(&mut self, id: u64) -> Result<&mut RunningGuest> {
@@ -365,17 +401,21 @@ impl Host {
 }
 
 impl RunningGuest {
-    /// The last lines that it printed, with control characters shown: it may be hostile.
-    fn last_lines(&mut self) -> Vec<String> {
-        self.console.clear();
-        // A guest may have broken its console ring; what came before is good.
-        let _ = self.control.read_console(&mut self.console);
-        let text = String::from_utf8_lossy(&self.console);
-        let lines: Vec<&str> = text.lines().collect();
-        let last = lines.len().saturating_sub(LINES_MAX);
-        lines[last..]
-            .iter()
-            .map(|line| printable(line).chars().take(LINE_MAX).collect())
-            .collect()
+    /// Takes what it printed to its log; at its end, also a line without an end.
+    pub(super) fn take_console(&mut self, logs: &mut Logs, end: bool) {
+        let guest = (self.launch.id, self.launch.name.as_str());
+        self.console.take(guest, &mut self.control, logs, end);
+    }
+
+    /// The last lines of this run.
+    fn last_lines(&self, logs: &Logs) -> Vec<String> {
+        let of_run = |line: &&Line| line.number >= self.console.first;
+        let last = logs.lines(self.launch.id).rev().take_while(of_run);
+        let mut last: Vec<_> = last
+            .take(LAST_LINES)
+            .map(|line| line.text.clone())
+            .collect();
+        last.reverse();
+        last
     }
 }

@@ -5,6 +5,7 @@
 //! guest, its pidfd, and one for each TAP device; a guest's memory files and doorbell are fetched from
 //! its process when a new switch needs them.
 
+mod console;
 mod ending;
 mod entries;
 mod flows;
@@ -36,6 +37,7 @@ use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
+pub use console::{Line, Logs, Position, first_number};
 pub use guests::Reserved;
 pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};
@@ -87,6 +89,8 @@ pub struct Host {
     faults: BTreeMap<Subject, String>,
     guests: HashMap<u64, RunningGuest>,
     ending: Ending,
+    /// What guests printed, those included that ended.
+    logs: Logs,
     template: &'static vmm::Template,
     /// A control region of no guest, for specifications of which only sizes matter.
     blank: vmm::Control,
@@ -116,6 +120,7 @@ impl Host {
             faults: BTreeMap::new(),
             guests: HashMap::new(),
             ending: Ending::default(),
+            logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
             blank: vmm::Control::new()?,

@@ -402,6 +402,9 @@ impl Node {
         // If that cannot be kept, the next node finds out by itself.
         let _ = self.have_left(&ended);
         for id in ended {
+            if self.index.guest_numbered(id).is_none() {
+                self.host.forget_log(id);
+            }
             let tells = self.guests.going.remove(&id);
             tells.into_iter().flatten().for_each(|tell| tell(Ok(())));
         }
@@ -450,6 +453,7 @@ impl Node {
                 self.index.remove_vnic(vnic);
             }
             self.host.clear_fault(&Subject::Guest(guest.name.clone()));
+            self.host.forget_log(guest.id);
         }
         let ids: Vec<u64> = guests.iter().map(|(guest, _)| guest.id).collect();
         self.ask_to_end(&ids);

@@ -10,6 +10,7 @@ mod flows;
 mod guests;
 mod index;
 mod links;
+mod logs;
 mod reconcile;
 pub mod resource;
 mod restart;
@@ -39,6 +40,7 @@ use wires::Wires;
 
 pub use asking::Asked;
 pub use guests::ANSWER;
+pub use logs::Follower;
 pub use starting::{Tell, TellGone};
 
 /// Calls a macro with all resources, in the order in which they are brought about. Those behind the
@@ -60,6 +62,8 @@ pub struct Node {
     wires: Wires,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
+    /// When consoles were looked at last.
+    looked: Instant,
     /// Whether everything was removed, so that the node is to end.
     over: bool,
 }
@@ -93,6 +97,7 @@ impl Node {
             guests: Guests::default(),
             wires: Wires::default(),
             ticks: 0,
+            looked: Instant::now(),
             over: false,
         };
         node.take_over()?;

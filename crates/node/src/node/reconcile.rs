@@ -126,6 +126,7 @@ impl Node {
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();
+            self.look_at_consoles();
         }
         self.host.hear_silent();
         for subject in self.host.faulty() {

@@ -126,6 +126,7 @@ impl Node {
         change.commit()?;
         self.index.remove_guest(&guest);
         self.index.add_guest(&renamed);
+        self.host.rename_guest(renamed.id, new);
         let subject = Subject::Guest(name.into());
         if let Some(fault) = self.host.fault(&subject).map(str::to_string) {
             self.host.clear_fault(&subject);

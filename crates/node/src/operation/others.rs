@@ -4,8 +4,8 @@ use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
     Action, Address, Entry, EntryStatus, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
-    HandlerRead, HandlerValue, HandlerWrite, LaneStats, NodeStatus, Object, PortStats, Purge,
-    Rename, Spec, State, Wire, WireChange,
+    HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus,
+    Object, PortStats, Purge, Rename, Spec, State, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -46,6 +46,13 @@ operations! {
     /// Gives a guest another name; its VNICs keep theirs.
     rename_guest: Post "/v1/guests/{name}/rename" [Invalid, NotFound, Exists],
         Rename => Object<Guest>, Rename { name: "nat".into() } => Guest::example();
+
+    /// Shows what a guest printed: the lines that the node keeps of it.
+    show_guest_log: Get "/v1/guests/{name}/log" [Invalid, NotFound],
+        LogQuery => Vec<LogLine>, LogQuery::default() => vec![line()];
+    /// Shows what guests printed: the lines that the node keeps of them, in the order in which it took them.
+    list_guest_logs: Get "/v1/guest-logs" [Invalid, NotFound],
+        LogsQuery => Vec<LogLine>, LogsQuery::default() => vec![line()];
 
     /// Lists the Ethernet addresses that the switch of a link knows.
     list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
@@ -130,6 +137,16 @@ fn outcome(guest: &str) -> GuestOutcome {
         guest: guest.into(),
         status: Some(Guest::example().status),
         error: None,
+    }
+}
+
+fn line() -> LogLine {
+    LogLine {
+        number: 1_900_000_000_000_000,
+        time: "2030-01-31T12:00:00.000Z".into(),
+        guest: "fw-1".into(),
+        line: "ok:   60 | 02000000 00010200 00000002 08004500".into(),
+        lost: None,
     }
 }
 

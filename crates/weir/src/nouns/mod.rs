@@ -5,6 +5,7 @@
 pub mod flow;
 pub mod guest;
 pub mod link;
+pub mod log;
 pub mod node;
 pub mod output;
 pub mod stat;
@@ -34,6 +35,8 @@ pub enum NounCommand {
     Create(guest::CreateGuest),
     Ls(guest::LsArgs),
     Show(guest::ShowArgs),
+    Console(log::ConsoleArgs),
+    Logs(log::LogsArgs),
     /// Starts guests that do not run
     #[command(after_help = "Examples:\n  weir start fw\n  weir start 'fw-*' nat")]
     Start(verb::GuestsArgs),
@@ -75,6 +78,8 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Create(args) => guest::create(args),
         NounCommand::Ls(args) => guest::ls(args),
         NounCommand::Show(args) => guest::show(args),
+        NounCommand::Console(args) => log::console(args),
+        NounCommand::Logs(args) => log::logs(args),
         NounCommand::Start(args) => verb::act(Action::Start, args),
         NounCommand::Stop(args) => verb::act(Action::Stop, args),
         NounCommand::Restart(args) => verb::act(Action::Restart, args),

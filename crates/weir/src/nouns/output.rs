@@ -196,7 +196,7 @@ pub fn print(text: &str) -> Result {
 }
 
 /// Writes to standard output; returns whether anybody still reads it.
-fn is_read(text: &str) -> Result<bool> {
+pub fn is_read(text: &str) -> Result<bool> {
     print_on(text).map_err(|error| Error::failed(format_args!("standard output: {error}")))
 }
 

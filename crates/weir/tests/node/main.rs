@@ -8,6 +8,7 @@ mod api;
 mod faults;
 mod limits;
 mod links;
+mod logs;
 mod service;
 mod verbs;
 mod vnics;

@@ -62,6 +62,24 @@ class AsyncOperations(ABC):
         """
         return self._grow(models.GuestOutcome, "POST", "/v1/guest-actions", body=body)
 
+    async def list_guest_logs(
+        self,
+        *,
+        follow: str | None = None,
+        name: str | None = None,
+        since: str | None = None,
+        tail: str | None = None,
+    ) -> list[models.LogLine]:
+        """Shows what guests printed: the lines that the node keeps of them, in the order
+        in which it took them.
+        """
+        return await self._call(
+            list[models.LogLine],
+            "GET",
+            "/v1/guest-logs",
+            query={"follow": follow, "name": name, "since": since, "tail": tail},
+        )
+
     def create_guests(self, body: models.GuestSeries) -> AsyncIterator[models.GuestOutcome]:
         """Creates guests that differ by a number; the answer has each guest as soon as it
         runs.
@@ -98,6 +116,23 @@ class AsyncOperations(ABC):
         """
         return await self._call(
             models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body
+        )
+
+    async def show_guest_log(
+        self,
+        name: str,
+        *,
+        follow: str | None = None,
+        run: str | None = None,
+        since: str | None = None,
+        tail: str | None = None,
+    ) -> list[models.LogLine]:
+        """Shows what a guest printed: the lines that the node keeps of it."""
+        return await self._call(
+            list[models.LogLine],
+            "GET",
+            f"/v1/guests/{segment(name)}/log",
+            query={"follow": follow, "run": run, "since": since, "tail": tail},
         )
 
     async def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:

@@ -1,0 +1,39 @@
+//! Followers of what guests print.
+
+use futures_util::stream::{self, Stream, StreamExt};
+
+use super::Handle;
+use crate::error::Result;
+use crate::model::{LogLine, LogQuery};
+use crate::node::Follower;
+
+impl Handle {
+    /// What guests printed, and then what they print, as it comes. What a follower has not taken waits in
+    /// the guests' logs, so a slow one costs no memory; it is told what was dropped there meanwhile.
+    pub async fn follow_log(
+        &self,
+        names: Vec<String>,
+        query: LogQuery,
+        after: u64,
+    ) -> Result<impl Stream<Item = LogLine> + Send + use<>> {
+        let begun = self.run(move |node| node.follow_log(names, &query, after));
+        let (lines, follower) = begun.await?;
+        let more = stream::unfold((self.clone(), follower), |(handle, follower)| async {
+            let (lines, follower) = handle.next_lines(follower).await.ok()?;
+            Some((stream::iter(lines), (handle, follower)))
+        });
+        Ok(stream::iter(lines).chain(more.flatten()))
+    }
+
+    async fn next_lines(&self, mut follower: Follower) -> Result<(Vec<LogLine>, Follower)> {
+        loop {
+            let read = self.run(move |node| Ok((node.read_log(&mut follower), follower)));
+            let lines;
+            (lines, follower) = read.await?;
+            if !lines.is_empty() {
+                return Ok((lines, follower));
+            }
+            follower.wait().await?;
+        }
+    }
+}
