@@ -101,6 +101,8 @@ pub enum State {
     Halted = 2,
     /// Failed; the message says why.
     Failed = 3,
+    /// Stands still at a place where its memory alone holds its whole state, until a request comes.
+    Suspended = 4,
 }
 
 /// A CPU's request to sleep, as the guest wrote it.
@@ -201,6 +203,7 @@ impl<'a> Region<'a> {
             1 => State::Running,
             2 => State::Halted,
             3 => State::Failed,
+            4 => State::Suspended,
             _ => return None,
         })
     }

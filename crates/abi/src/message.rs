@@ -29,6 +29,11 @@ pub mod kind {
     pub const STOP: u32 = 5;
     /// Answer with the same contents.
     pub const PING: u32 = 6;
+    /// Stand still until the next request ([`State::Suspended`](crate::control::State)). Contents: none. The answer
+    /// comes before.
+    pub const SUSPEND: u32 = 7;
+    /// Go on. Contents: none.
+    pub const RESUME: u32 = 8;
 }
 
 /// Results of requests. The contents of an answer other than [`OK`](status::OK) are a sentence.

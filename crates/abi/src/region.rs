@@ -244,6 +244,20 @@ impl Region {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    /// Empties all rings of a copied region whose frames stay with the original: for the host, before a guest runs
+    /// on the copy. Rings with invalid cursors stay as they are.
+    pub fn forget_frames(&self) {
+        for i in 0..self.geometry.interfaces() {
+            // SAFETY: nobody else has the copy's rings open.
+            let (mut receive, mut transmit) =
+                unsafe { (self.receive_consumer(i), self.transmit_consumer(i)) };
+            // The guest may have seen already that there are frames to receive. It drops those without a place.
+            receive.forget();
+            let forgotten = transmit.forget();
+            transmit.release(forgotten);
+        }
+    }
+
     /// Where one of interface `i`'s rings starts.
     fn ring(&self, i: usize, offset: fn(&Geometry, usize) -> usize) -> NonNull<u8> {
         assert!(i < self.geometry.interfaces());

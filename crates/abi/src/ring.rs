@@ -381,6 +381,15 @@ impl Consumer {
             .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
     }
 
+    /// Takes the frames out of all filled slots, which stay filled, with spent buffers; how many there are.
+    pub(crate) fn forget(&mut self) -> u32 {
+        let filled = self.filled(u32::MAX).unwrap_or(0);
+        for i in 0..filled {
+            self.replace(i, self.peek(i).buffer);
+        }
+        filled
+    }
+
     /// Returns the first `n` slots to the producer.
     #[inline]
     pub fn release(&mut self, n: u32) {

@@ -56,6 +56,7 @@ pub(crate) struct Agent {
     too_long: bool,
     outgoing: Option<(Outgoing, Vec<u8>)>,
     stopping: bool,
+    suspending: bool,
     broken: bool,
 }
 
@@ -69,6 +70,7 @@ impl Agent {
             too_long: false,
             outgoing: None,
             stopping: false,
+            suspending: false,
             broken: false,
         }
     }
@@ -76,6 +78,11 @@ impl Agent {
     /// Whether a stop was requested, and its answer is sent.
     pub(crate) fn stopped(&self) -> bool {
         self.stopping && (self.outgoing.is_none() || self.broken)
+    }
+
+    /// Whether the guest is to stand still, and that answer is sent: asked once for each request.
+    pub(crate) fn take_suspension(&mut self) -> bool {
+        self.outgoing.is_none() && core::mem::take(&mut self.suspending)
     }
 
     /// Whether [`Self::poll`] has work: room for the outgoing answer, or a request.
@@ -170,6 +177,11 @@ impl Agent {
                 self.stopping = true;
                 Answer::ok("")
             }
+            kind::SUSPEND => {
+                self.suspending = true;
+                Answer::ok("")
+            }
+            kind::RESUME => Answer::ok(""),
             _ => application.request(Request {
                 kind: header.kind,
                 contents,

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use abi::control::Sleep;
 
 use crate::platform::store;
+#[cfg(feature = "image")]
+use crate::suspension;
 use crate::{Platform, system};
 
 /// Work for a CPU other than the first.
@@ -122,10 +124,14 @@ impl Cpu {
     #[cfg(feature = "image")]
     pub(crate) fn serve(self) -> ! {
         loop {
+            if suspension::is_wanted() {
+                suspension::stand_by(self);
+            }
             let seen = self.wakes();
             let job = self.platform.jobs[self.number].lock().take();
             match job {
                 Some(job) => job(self),
+                None if suspension::is_wanted() => {}
                 None => self.sleep(seen, None),
             }
         }

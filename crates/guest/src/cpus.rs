@@ -9,7 +9,7 @@ use packet::Pool;
 use router::{Member, Router, Runtime, Status, Waker};
 
 use crate::router_application::{GuestEmbedding, TASKS};
-use crate::{Cpu, Platform};
+use crate::{Cpu, Platform, suspension};
 
 /// How long a CPU polls for work before it sleeps, in nanoseconds. A wake-up takes about as long, and
 /// CPUs that pass packets to each other would sleep after each batch.
@@ -104,6 +104,9 @@ impl Waker for CpuWaker {
     }
 
     fn pause(&self) {
+        if suspension::is_wanted() && self.cpu.number() > 0 {
+            return suspension::stand_by(self.cpu);
+        }
         // The CPU that it waits for has a watchdog of its own.
         self.cpu.beat();
         if self.pauses.fetch_add(1, Ordering::Relaxed) % PAUSES == PAUSES - 1 {

@@ -32,6 +32,7 @@ mod router_application;
 mod run;
 #[cfg(feature = "image")]
 mod start;
+mod suspension;
 mod system;
 
 pub use agent::{Answer, Request};

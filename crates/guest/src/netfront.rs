@@ -118,7 +118,9 @@ impl<R: Fn()> Netfront<R> {
 
 impl<R: Fn() + Send> Device for Netfront<R> {
     fn mac(&self) -> [u8; 6] {
-        self.interface.mac
+        // A copy of a guest may have another.
+        let interface = self.region.interface(self.index);
+        interface.unwrap_or(self.interface).mac
     }
 
     fn mtu(&self) -> usize {

@@ -286,6 +286,14 @@ impl Application for RouterApplication {
         wake && !self.router.arm()
     }
 
+    fn suspend(&mut self, stand: &mut dyn FnMut() -> bool) {
+        self.router.hold(|router| {
+            if stand() {
+                router.reseed();
+            }
+        });
+    }
+
     fn request(&mut self, request: Request) -> Answer {
         let contents = String::from_utf8_lossy(&request.contents);
         let answer = match request.kind {

@@ -3,7 +3,7 @@
 use abi::control::State;
 
 use crate::agent::Agent;
-use crate::{Answer, Platform, Request};
+use crate::{Answer, Platform, Request, suspension};
 
 /// The result of a round of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub trait Application {
 
     /// Last call before a requested end of the guest.
     fn stop(&mut self) {}
+
+    /// Calls `stand` while nothing of it runs on other CPUs. The guest stands still during that call; if that
+    /// returns true, this is a copy of it, with other random numbers and perhaps other interfaces.
+    fn suspend(&mut self, stand: &mut dyn FnMut() -> bool) {
+        stand();
+    }
 }
 
 /// Runs an application on the first CPU until it is done or the control plane stops it.
@@ -43,6 +49,9 @@ pub fn run(platform: &'static Platform, application: &mut impl Application) -> !
         // Before the round, so that its deadline accounts for what a request started or stopped.
         if agent.poll(application) {
             platform.ring_control();
+        }
+        if agent.take_suspension() {
+            application.suspend(&mut || suspension::suspend(platform, &agent));
         }
         let round = match agent.stopped() {
             true => Round::Done,

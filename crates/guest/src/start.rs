@@ -17,6 +17,7 @@ use talc::{TalcCell, source::Source};
 
 use crate::Platform;
 use crate::platform::{Text, crash};
+use crate::suspension;
 
 unsafe extern "Rust" {
     /// Defined by [`crate::entry!`].
@@ -24,13 +25,29 @@ unsafe extern "Rust" {
 }
 
 /// Entry point of each of the guest's CPUs: the boot area's address in RDI, the CPU's number in RSI, its
-/// stack's end in RSP.
+/// stack's end in RSP. In a copy of a suspended guest, the CPU goes on where it stood.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text._start")]
 unsafe extern "C" fn _start() -> ! {
     // The ABI requires a call from an aligned stack; a frame pointer of 0 ends the chain.
-    naked_asm!("xor ebp, ebp", "and rsp, -16", "call {}", "ud2", sym begin)
+    naked_asm!(
+        "lea rdx, [rip + {slots}]",
+        "mov rdx, [rdx + rsi * 8]",
+        "test rdx, rdx",
+        "jnz 2f",
+        "xor ebp, ebp",
+        "and rsp, -16",
+        "call {begin}",
+        "ud2",
+        "2:",
+        "mov rsp, rdx",
+        "mov eax, 1",
+        "jmp {go_on}",
+        slots = sym suspension::SLOTS,
+        begin = sym begin,
+        go_on = sym suspension::go_on,
+    )
 }
 
 extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {

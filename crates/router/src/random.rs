@@ -38,6 +38,11 @@ impl Random {
         }
     }
 
+    /// Whether its choices repeat those of another implementation.
+    pub fn repeats(&self) -> bool {
+        self.repeated.is_some()
+    }
+
     /// The next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {

@@ -136,6 +136,25 @@ impl Router {
         }
     }
 
+    /// Does something while no other thread works with a part of the router.
+    pub fn hold<R>(&mut self, work: impl FnOnce(&mut Router) -> R) -> R {
+        let stopped = self.engine.quiesce();
+        let result = work(self);
+        if stopped {
+            self.engine.resume();
+        }
+        result
+    }
+
+    /// Takes a new seed from the embedding, unless the configuration chose one. The other threads' parts are
+    /// [held](Self::hold).
+    pub fn reseed(&mut self) {
+        self.engine.reseed();
+        let own = self.engine.threads.partition.as_mut();
+        let others = own.into_iter().flat_map(|own| &mut own.others);
+        others.for_each(|other| other.reseed());
+    }
+
     /// Divides the router among threads: it keeps the first thread's part itself, and returns a part
     /// for each of `others`, to be run by a thread of its own. `waker` wakes the first thread. Any
     /// part can be asked for handlers of the whole router. When [`run`](Router::run) says that the

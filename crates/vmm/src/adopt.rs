@@ -167,7 +167,7 @@ fn is_not_mapped(error: &Error) -> bool {
     matches!(error, Error::System { what: OPENING, source } if source.kind() == io::ErrorKind::NotFound)
 }
 
-fn mapped_file(process: &Process, name: &str) -> Result<OwnedFd> {
+pub(crate) fn mapped_file(process: &Process, name: &str) -> Result<OwnedFd> {
     let pid = process.pid.as_raw_nonzero();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context(OPENING)?;
     let wanted = format!("/memfd:{name} ");

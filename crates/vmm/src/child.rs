@@ -161,7 +161,7 @@ impl Preforked {
         set_thread_name(&launch.parameters.name);
         let title = title::of_guest(&launch.parameters.name);
         let show = |title| setup.memory.map(|memory| memory.show(title));
-        map_memory(&launch)?;
+        map_memory(image, &launch)?;
         match self.machine {
             None => {
                 let vault = setup.process.prepare_entry(image, &layout, &title)?;

@@ -77,16 +77,46 @@ impl Drop for Control {
     }
 }
 
+/// The number of a first request.
+fn random() -> Result<u32> {
+    let mut number = [0; 4];
+    getrandom(&mut number, GetRandomFlags::empty()).context("a random number")?;
+    Ok(u32::from_ne_bytes(number))
+}
+
 impl Control {
     /// A fresh control region.
     pub fn new() -> Result<Self> {
+        Self::map(Self::blank()?, 1)
+    }
+
+    /// The file of a fresh control region.
+    pub(crate) fn blank() -> Result<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(CONTROL_FILE, flags).context("a memory file for control")?;
         ftruncate(&file, FILE_BYTES as u64).context("sizing the control region")?;
         // The size is sealed: a guest's process can't make its parent's accesses fail.
         let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
         fcntl_add_seals(&file, seals).context("sealing the control region")?;
-        Self::map(file, 1)
+        Ok(file)
+    }
+
+    /// A copy of a suspended guest's control region.
+    pub(crate) fn adopt_suspended(file: OwnedFd) -> Result<Self> {
+        let control = Self::map(file, random()?)?;
+        control.set_sleeps(false);
+        Ok(control)
+    }
+
+    /// What the guest shares.
+    pub(crate) fn copy(&self) -> Vec<u8> {
+        let mut bytes = vec![0; REGION_BYTES];
+        // SAFETY: mapped as long as `self` lives, and copied as bytes: a guest that writes meanwhile, though it is
+        // suspended, has its copies start from whatever that makes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.memory.as_ptr(), bytes.as_mut_ptr(), REGION_BYTES);
+        }
+        bytes
     }
 
     /// The control region of a running guest that another process started. That process's pending requests are
@@ -103,9 +133,7 @@ impl Control {
             });
         }
         // Answers to the other process's requests may be under way: ours have other numbers.
-        let mut next = [0; 4];
-        getrandom(&mut next, GetRandomFlags::empty()).context(ADOPTING)?;
-        let mut control = Self::map(file, u32::from_ne_bytes(next))?;
+        let mut control = Self::map(file, random()?)?;
         control.set_sleeps(false);
         // Ends a request of which only a part had been sent.
         control.request(kind::PING, "")?;

@@ -73,6 +73,12 @@ pub enum Error {
         "guest {0} does not fit the pre-forked process: prepare one for its isolation, CPUs, memory, data region and doorbells"
     )]
     Unlike(String),
+    /// Its memory would be copied while it changes.
+    #[error("the guest is not suspended: suspend it before its memory is copied")]
+    NotSuspended,
+    /// A snapshot from which no guest can be started.
+    #[error("the saved guest cannot be started: {0}")]
+    Snapshot(&'static str),
     /// A bug in this program.
     #[error("the program that runs guests panicked, which is a bug")]
     Panicked,

@@ -1,6 +1,7 @@
 //! The guest image: checked, laid out once in a memory file that all guests map, symbols for crash reports.
 
-use std::os::fd::OwnedFd;
+use std::cell::OnceCell;
+use std::os::fd::{AsFd, OwnedFd};
 
 use abi::PAGE;
 use object::LittleEndian as LE;
@@ -46,6 +47,7 @@ pub(crate) struct Image {
     pub(crate) entry: u64,
     pub(crate) segments: Vec<Segment>,
     symbols: Vec<Symbol>,
+    fingerprint: OnceCell<u64>,
 }
 
 struct Symbol {
@@ -112,6 +114,21 @@ impl Image {
             entry,
             segments,
             symbols: symbols(header, bytes),
+            fingerprint: OnceCell::new(),
+        })
+    }
+
+    /// A number by which it is told from other images.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        *self.fingerprint.get_or_init(|| {
+            let mut hash = crc32fast::Hasher::new();
+            let mut add = |_, bytes: &[u8]| {
+                hash.update(bytes);
+                Ok(())
+            };
+            // What cannot be read is missing in the number.
+            let _ = crate::snapshot::data(self.file.as_fd(), &mut add);
+            self.length << 32 | u64::from(hash.finalize())
         })
     }
 

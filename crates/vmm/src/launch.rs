@@ -16,12 +16,12 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::GuestSpec;
 use crate::error::{Context, Result};
 use crate::layout::Layout;
+use crate::{GuestSpec, Part};
 
-/// Memory files: control, data.
-const FILES: usize = 2;
+/// Memory files: control, data, snapshot.
+const FILES: usize = 3;
 const LAUNCHING: &str = "passing a guest to its process";
 
 /// What a process needs to know of its guest.
@@ -32,6 +32,8 @@ pub(crate) struct Parameters {
     /// CPUs of the host that the guest's are bound to.
     pub(crate) pins: [Option<usize>; CPUS_MAX],
     pub(crate) end_with_parent: bool,
+    /// Whether there is a data region, and a snapshot.
+    with: [bool; 2],
 }
 
 /// The message, as received.
@@ -40,6 +42,7 @@ pub(crate) struct Launch {
     pub(crate) boot_area: Vec<u8>,
     pub(crate) control: OwnedFd,
     pub(crate) data: Option<OwnedFd>,
+    pub(crate) snapshot: Option<OwnedFd>,
 }
 
 /// The sending and the receiving end.
@@ -60,6 +63,7 @@ pub(crate) fn send(
         name: spec.name.to_owned(),
         pins: [(); CPUS_MAX].map(|()| pins.next()),
         end_with_parent: spec.end_with_parent,
+        with: [spec.data.is_some(), spec.snapshot.is_some()],
     };
     let parameters = postcard::to_allocvec(&parameters)
         .map_err(std::io::Error::other)
@@ -68,6 +72,7 @@ pub(crate) fn send(
     let message = [&length, parameters.as_slice(), boot_area].concat();
     let mut files = vec![spec.control.file()];
     files.extend(spec.data.map(|data| data.file));
+    files.extend(spec.snapshot.map(|snapshot| snapshot.file(Part::Memory)));
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&files));
@@ -88,7 +93,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<Launch>> {
         RecvAncillaryMessage::ScmRights(files) => files.collect(),
         _ => Vec::new(),
     });
-    let (Some(control), data) = (files.next(), files.next()) else {
+    let Some(control) = files.next() else {
         return Ok(None);
     };
     if received.bytes < length.len() {
@@ -99,14 +104,18 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<Launch>> {
     UnixStream::from(socket)
         .read_exact(&mut message)
         .context(LAUNCHING)?;
-    let (parameters, boot_area) = postcard::take_from_bytes(&message)
+    let (parameters, boot_area): (Parameters, _) = postcard::take_from_bytes(&message)
         .map_err(std::io::Error::other)
         .context(LAUNCHING)?;
+    let [data, snapshot] = parameters
+        .with
+        .map(|with| with.then(|| files.next()).flatten());
     Ok(Some(Launch {
         parameters,
         boot_area: boot_area.to_vec(),
         control,
         data,
+        snapshot,
     }))
 }
 

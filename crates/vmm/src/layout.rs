@@ -76,7 +76,10 @@ impl Layout {
     pub(crate) fn new(image: &Image, spec: &GuestSpec<'_>, wall: Wall) -> Result<Self> {
         let page = PAGE as u64;
         let boot = area_length(spec.name.len(), spec.config.len()) as u64;
-        let boot = boot.next_multiple_of(page);
+        let mut boot = boot.next_multiple_of(page);
+        if let Some(snapshot) = spec.snapshot {
+            boot = boot.max(snapshot.layout().boot.length);
+        }
         if !(1..=CPUS_MAX).contains(&spec.cpus) {
             return Err(Error::Cpus(spec.name.to_owned(), spec.cpus));
         }
@@ -109,7 +112,28 @@ impl Layout {
         if let Some(data) = spec.data {
             layout.data_wake = layout.data.address + data.wake_offset as u64;
         }
-        Ok(layout)
+        match spec.snapshot {
+            Some(snapshot) if *snapshot.layout() != layout.of_the_guest() => Err(Error::Snapshot(
+                "it had another memory size, number of CPUs, data region or a shorter configuration",
+            )),
+            _ => Ok(layout),
+        }
+    }
+
+    /// Whether a layout that was stored could be one.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Span { address, length } = self.doorbells;
+        let bytes = address.checked_add(length);
+        let bytes = bytes.and_then(|end| end.checked_sub(self.start()));
+        bytes.is_some_and(|bytes| bytes <= 4 * MEMORY_MAX)
+    }
+
+    /// Without the wall's own part.
+    pub(crate) fn of_the_guest(&self) -> Layout {
+        Layout {
+            private: Span::default(),
+            ..*self
+        }
     }
 
     /// The whole range of any guest of a shape. A larger configuration makes the heap smaller.

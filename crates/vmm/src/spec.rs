@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::Control;
+use crate::{Control, Snapshot};
 
 /// Default memory of a guest, in bytes. Untouched memory is not used.
 pub const DEFAULT_MEMORY: u64 = 4 << 20;
@@ -90,6 +90,9 @@ pub struct GuestSpec<'a> {
     pub control_doorbell: Option<BorrowedFd<'a>>,
     /// CPUs of the host that its CPUs are bound to, in round-robin order; none: unbound.
     pub pins: &'a [usize],
+    /// Where it goes on, if it is a copy: with the control region that the [snapshot has](Snapshot::control) for it,
+    /// and a data region that is a copy, too. Its configuration is not read again, but has the original's length or less.
+    pub snapshot: Option<&'a Snapshot>,
     /// Whether it is killed when this process ends. A guest that outlives its parent can be
     /// [adopted](crate::Orphan).
     pub end_with_parent: bool,
@@ -110,6 +113,7 @@ impl<'a> GuestSpec<'a> {
             switch_doorbell: None,
             control_doorbell: None,
             pins: &[],
+            snapshot: None,
             end_with_parent: true,
         }
     }

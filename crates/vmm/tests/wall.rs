@@ -17,6 +17,8 @@ use vmm::{Control, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, T
 
 #[path = "wall/cpus.rs"]
 mod cpus;
+#[path = "wall/snapshot.rs"]
+mod snapshot;
 #[path = "wall/zygote.rs"]
 mod zygote;
 
@@ -34,7 +36,7 @@ type Test = fn(Isolation) -> Outcome;
 fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: &[(&str, Test)] = &[
+    let own: &[(&str, Test)] = &[
         ("boots_and_halts", boots_and_halts),
         ("console_arrives_and_the_doorbell_rings", console_arrives),
         ("sleeps_without_cpu_and_wakes", sleeps_and_wakes),
@@ -72,7 +74,8 @@ fn main() {
         Trial::test("kvm_missing_is_a_sentence", auto_prefers_kvm),
     ];
     for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
-        for &(name, test) in tests.iter().chain(cpus::TESTS).chain(zygote::TESTS) {
+        let tests = own.iter().chain(cpus::TESTS).chain(zygote::TESTS);
+        for &(name, test) in tests.chain(snapshot::TESTS) {
             trials.push(Trial::test(format!("{wall}::{name}"), move || {
                 test(isolation)
             }));

@@ -76,6 +76,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Takes a new seed from the embedding, unless random numbers are to repeat.
+    pub fn reseed(&mut self) {
+        if !self.random.repeats() {
+            self.random = Random::new(self.runtime.embedding.seed());
+        }
+    }
+
     /// An engine with these elements, which may be fewer than the graph's.
     pub fn new(
         elements: Vec<Option<Box<dyn DynElement>>>,

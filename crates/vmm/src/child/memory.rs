@@ -8,14 +8,16 @@ use abi::PAGE;
 use abi::boot::Span;
 use abi::control::Region;
 use rustix::fs::{SeekFrom, seek};
+use rustix::io::pread;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 use crate::control::FILE_BYTES;
 use crate::error::{Context, Error, Result};
 use crate::image::{Access, IMAGE_BASE, Image};
 use crate::launch::Launch;
-use crate::layout::{CLUSTER, STACK_AHEAD};
+use crate::layout::{CLUSTER, Layout, STACK_AHEAD};
 use crate::report::Reporter;
+use crate::snapshot::data_ranges;
 
 pub(super) fn map_control(launch: &Launch) -> Result<(Region<'static>, Reporter)> {
     let span = Span {
@@ -54,7 +56,7 @@ pub(super) fn map_image(image: &Image) -> Result<()> {
 /// region, of the console and of the heap, the end of the stack, and the present pages of the data region. That
 /// is cheaper than a fault for each inside the guest, and KVM maps present neighbours along with a page that
 /// faults (see [`crate::layout`]).
-pub(super) fn map_memory(launch: &Launch) -> Result<()> {
+pub(super) fn map_memory(image: &Image, launch: &Launch) -> Result<()> {
     let layout = &launch.parameters.layout;
     let spans = [layout.boot, layout.heap, layout.private].into_iter();
     for span in spans.chain(layout.stacks()) {
@@ -64,6 +66,9 @@ pub(super) fn map_memory(launch: &Launch) -> Result<()> {
         let file = file.as_fd();
         map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
         populate_present(layout.data, file);
+    }
+    if let Some(snapshot) = &launch.snapshot {
+        map_snapshot(image, layout, snapshot.as_fd())?;
     }
     // SAFETY: just mapped, writable, and long enough.
     unsafe {
@@ -75,6 +80,51 @@ pub(super) fn map_memory(launch: &Launch) -> Result<()> {
     for stack in layout.stacks() {
         let ahead = STACK_AHEAD / PAGE as u64;
         populate(stack, stack.length / PAGE as u64 - ahead, ahead);
+    }
+    Ok(())
+}
+
+/// Maps a snapshot's data over stacks and heap, page by page its own until the guest writes to it, and copies what
+/// was written of the image.
+fn map_snapshot(image: &Image, layout: &Layout, file: BorrowedFd<'_>) -> Result<()> {
+    let range = |span: Span| {
+        let at = span.address - layout.start();
+        at..at + span.length
+    };
+    for span in layout.stacks().chain([layout.heap]) {
+        for part in data_ranges(file, range(span)) {
+            let at = (layout.start() + part.start) as *mut c_void;
+            let length = (part.end - part.start) as usize;
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+            let access = protection(Access::Write);
+            // SAFETY: replaces anonymous memory of the guest, which was just mapped.
+            unsafe { mmap(at, length, access, flags, file, part.start) }
+                .context("mapping the saved guest's memory")?;
+        }
+    }
+    for segment in image
+        .segments
+        .iter()
+        .filter(|it| it.access == Access::Write)
+    {
+        let span = Span {
+            address: segment.address,
+            length: segment.length,
+        };
+        for part in data_ranges(file, range(span)) {
+            let at = (layout.start() + part.start) as *mut u8;
+            let length = (part.end - part.start) as usize;
+            // SAFETY: inside the segment, which is mapped writable; nothing else refers to it.
+            let to = unsafe { std::slice::from_raw_parts_mut(at, length) };
+            let mut read = 0;
+            while read < length {
+                let some = pread(file, &mut to[read..], part.start + read as u64);
+                read += match some.context("reading the saved guest's memory")? {
+                    0 => break,
+                    some => some,
+                };
+            }
+        }
     }
     Ok(())
 }

@@ -1,0 +1,299 @@
+//! The memory of a suspended guest, from which copies of it are started.
+//!
+//! A suspended guest's state is its memory alone: what it wrote of its image, its stacks, its heap, its control
+//! region. A copy starts as any guest does, at the image's entry, and goes on where the original stood. It has the
+//! original's addresses, so it needs the same image, memory size, number of CPUs and data region; its wall may be
+//! another. Its pages are the snapshot's own until it writes to them.
+//!
+//! A guest wrote all of it. Nothing here trusts more than the sizes, which are checked when a copy is started.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use abi::PAGE;
+use abi::boot::Span;
+use abi::control::{REGION_BYTES, State};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, memfd_create, seek};
+use rustix::io::{pread, pwrite};
+use serde::{Deserialize, Serialize};
+
+use crate::adopt::mapped_file;
+use crate::error::{Context, Error, Result};
+use crate::image::{Access, Image};
+use crate::layout::Layout;
+use crate::{Control, Guest, Template};
+
+/// Name of its memory file.
+pub(crate) const SNAPSHOT_FILE: &str = "weir-snapshot";
+const MAKING: &str = "copying a guest's memory";
+/// Pages whose entries are read at a time.
+const ENTRIES: u64 = 1 << 12;
+/// Most bytes copied at a time.
+const CHUNK: usize = 1 << 16;
+
+/// Bits of an entry of `/proc/PID/pagemap`.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_A_FILE: u64 = 1 << 61;
+
+/// A suspended guest's memory.
+pub struct Snapshot {
+    description: Description,
+    /// The memory; offset 0 is the layout's first address.
+    memory: OwnedFd,
+    control: OwnedFd,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Description {
+    layout: Layout,
+    image: u64,
+}
+
+/// A part of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The guest's private memory.
+    Memory,
+    /// Its control region.
+    Control,
+}
+
+impl Guest {
+    /// Copies the memory of this guest, which is suspended. `control` is its control region.
+    pub fn snapshot(&self, control: &Control) -> Result<Snapshot> {
+        if control.state() != Some(State::Suspended) {
+            return Err(Error::NotSuspended);
+        }
+        let layout = self.layout;
+        let memory = memory_file(bytes(&layout))?;
+        let pid = self.pid();
+        let process = Process {
+            pages: open(pid, "pagemap")?,
+            memory: open(pid, "mem")?,
+            to: memory.as_fd(),
+            start: layout.start(),
+        };
+        // A copy of a copy: what it has not touched is still the first snapshot's.
+        let base = mapped_file(&self.process, SNAPSHOT_FILE).ok();
+        let spans = layout.stacks().chain([layout.heap]);
+        for span in spans {
+            if let Some(base) = &base {
+                let at = span.address - layout.start();
+                copy_data(base.as_fd(), memory.as_fd(), at..at + span.length)?;
+            }
+            process.copy(span, Zeros::Holes, |entry| entry & (PRESENT | SWAPPED) != 0)?;
+        }
+        for span in written(&self.image) {
+            let own = |entry| entry & (PRESENT | SWAPPED) != 0 && entry & OF_A_FILE == 0;
+            process.copy(span, Zeros::Data, own)?;
+        }
+        let copy = Control::blank()?;
+        write_all(copy.as_fd(), &control.copy(), 0)?;
+        Ok(Snapshot {
+            description: Description {
+                layout: layout.of_the_guest(),
+                image: self.image.fingerprint(),
+            },
+            memory,
+            control: copy,
+        })
+    }
+}
+
+/// Bytes from a layout's first address to the end of the guest's part.
+fn bytes(layout: &Layout) -> u64 {
+    layout.doorbells.end() - layout.start()
+}
+
+/// Opens a file of a process's folder in `/proc`.
+fn open(pid: u32, name: &str) -> Result<File> {
+    File::open(format!("/proc/{pid}/{name}")).context(MAKING)
+}
+
+/// The parts of an image that guests write to.
+fn written(image: &Image) -> impl Iterator<Item = Span> {
+    let segments = image.segments.iter();
+    let written = segments.filter(|segment| segment.access == Access::Write);
+    written.map(|segment| Span {
+        address: segment.address,
+        length: segment.length,
+    })
+}
+
+/// What becomes of pages of zeros.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    /// Holes: where there is no data, a copy has zeros.
+    Holes,
+    /// Data: where there is none, a copy has the image's.
+    Data,
+}
+
+/// The process whose memory is copied, and the file that it is copied to.
+struct Process<'a> {
+    pages: File,
+    memory: File,
+    to: BorrowedFd<'a>,
+    /// The address at the file's start.
+    start: u64,
+}
+
+impl Process<'_> {
+    /// Copies those pages of a span whose entries are wanted.
+    fn copy(&self, span: Span, zeros: Zeros, wanted: impl Fn(u64) -> bool) -> Result<()> {
+        let page = PAGE as u64;
+        let (first, end) = (span.address / page, span.end() / page);
+        let mut entries = vec![0; 8 * ENTRIES.min(end - first) as usize];
+        let mut content = [0; PAGE];
+        for some in (first..end).step_by(ENTRIES as usize) {
+            let count = ENTRIES.min(end - some) as usize;
+            let entries = &mut entries[..8 * count];
+            self.pages
+                .read_exact_at(entries, some * 8)
+                .context(MAKING)?;
+            for (number, entry) in (some..).zip(entries.chunks_exact(8)) {
+                let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of 8"));
+                if !wanted(entry) {
+                    continue;
+                }
+                let address = number * page;
+                self.memory
+                    .read_exact_at(&mut content, address)
+                    .context(MAKING)?;
+                let offset = address - self.start;
+                if zeros == Zeros::Holes && content.iter().all(|byte| *byte == 0) {
+                    forget(self.to, offset)?;
+                } else {
+                    write_all(self.to, &content, offset)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a page of a snapshot one of zeros.
+fn forget(file: BorrowedFd<'_>, offset: u64) -> Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(file, flags, offset, PAGE as u64).context(MAKING)
+}
+
+fn memory_file(bytes: u64) -> Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = memfd_create(SNAPSHOT_FILE, flags).context(MAKING)?;
+    ftruncate(&file, bytes).context(MAKING)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    fcntl_add_seals(&file, seals).context(MAKING)?;
+    Ok(file)
+}
+
+impl Snapshot {
+    /// What a program needs, beside the [parts](Self::file), to make the snapshot [again](Self::new).
+    pub fn description(&self) -> Vec<u8> {
+        // It has nothing that cannot be written.
+        postcard::to_allocvec(&self.description).unwrap_or_default()
+    }
+
+    /// A snapshot that was described, with parts that are empty: write their [data](data) to them.
+    pub fn new(template: &Template, description: &[u8]) -> Result<Snapshot> {
+        let description: Description =
+            postcard::from_bytes(description).map_err(|_| Error::Snapshot("it has no layout"))?;
+        if description.image != template.image().fingerprint() {
+            return Err(Error::Snapshot(
+                "it was saved by another build of this program, whose guests have other code",
+            ));
+        }
+        let layout = &description.layout;
+        if !layout.is_sound() {
+            return Err(Error::Snapshot("its layout is impossible"));
+        }
+        Ok(Snapshot {
+            memory: memory_file(bytes(layout))?,
+            control: Control::blank()?,
+            description,
+        })
+    }
+
+    /// The file of a part.
+    pub fn file(&self, part: Part) -> BorrowedFd<'_> {
+        match part {
+            Part::Memory => self.memory.as_fd(),
+            Part::Control => self.control.as_fd(),
+        }
+    }
+
+    /// The control region for a copy.
+    pub fn control(&self) -> Result<Control> {
+        let file = Control::blank()?;
+        copy_data(self.control.as_fd(), file.as_fd(), 0..REGION_BYTES as u64)?;
+        Control::adopt_suspended(file)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.description.layout
+    }
+}
+
+/// The data of a sparse file, without the holes: offsets and bytes, in order.
+pub fn data(
+    file: BorrowedFd<'_>,
+    mut told: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    each_data(file, 0..u64::MAX, &mut told)
+}
+
+fn each_data(
+    file: BorrowedFd<'_>,
+    range: std::ops::Range<u64>,
+    told: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut bytes = vec![0; CHUNK];
+    for part in data_ranges(file, range) {
+        let mut at = part.start;
+        while at < part.end {
+            let length = ((part.end - at) as usize).min(CHUNK);
+            let read = pread(file, &mut bytes[..length], at)?;
+            if read == 0 {
+                break;
+            }
+            told(at, &bytes[..read])?;
+            at += read as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a file's range that have data.
+pub(crate) fn data_ranges(
+    file: BorrowedFd<'_>,
+    range: std::ops::Range<u64>,
+) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        // It fails behind the last data.
+        let start = seek(file, SeekFrom::Data(at)).ok()?;
+        let end = seek(file, SeekFrom::Hole(start)).ok()?.min(range.end);
+        at = end;
+        (start < end).then_some(start..end)
+    })
+}
+
+fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, range: std::ops::Range<u64>) -> Result<()> {
+    let mut write = |offset, bytes: &[u8]| {
+        write_all(to, bytes, offset).map_err(|error| io::Error::other(error.to_string()))
+    };
+    each_data(from, range, &mut write).context(MAKING)
+}
+
+fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        let written = pwrite(file, bytes, offset).context(MAKING)?;
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
