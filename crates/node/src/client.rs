@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::model::{
     Address, Entry, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
     HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus, Object,
-    PortStats, Purge, Rename, Selection, Spec, Wire, WireChange,
+    PortStats, Purge, Rename, Selection, Spec, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 
@@ -102,6 +102,16 @@ impl Client {
     /// Removes everything and ends the node.
     pub fn purge(&self, confirmation: &Purge) -> Result<()> {
         self.call(&operations::purge_node(), &[], confirmation)
+    }
+
+    /// Ends the guests of which no record is left.
+    pub fn end_unknown(&self) -> Result<Vec<UnknownGuest>> {
+        self.call(&operations::end_unknown(), &[], &())
+    }
+
+    /// Forgets the damaged records of the state.
+    pub fn forget_damaged(&self) -> Result<()> {
+        self.call(&operations::forget_damaged(), &[], &())
     }
 
     /// Does something with guests. `told` is given what became of each as soon as it is done, and says

@@ -106,7 +106,8 @@ pub fn clear_socket(path: &Path) -> io::Result<()> {
 /// can make files, another user could take their places.
 pub fn run_folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("WEIR_RUN") {
-        return folder.into();
+        let folder = PathBuf::from(folder);
+        return std::path::absolute(&folder).unwrap_or(folder);
     }
     if rustix::process::geteuid().is_root() {
         return "/run/weir".into();

@@ -1,17 +1,20 @@
 //! The desired state, kept over restarts: a redb database with one table for each kind of record.
 //!
-//! A record is JSON under its name, so that a later version can add a field. What is changed
-//! together is changed in one transaction ([`Store::change`]); one that is not committed, whatever
-//! the reason, leaves nothing.
+//! A record is JSON under its name, so that a later version can add a field, with a checksum before it. What is
+//! changed together is changed in one transaction ([`Store::change`]); one that is not committed, whatever the reason,
+//! leaves nothing. A record that is not as it was written is set aside and named; the others are not affected.
 
 mod migration;
+mod sealed;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     StorageError, TableDefinition, TableError, WriteTransaction,
@@ -20,14 +23,16 @@ use redb::{
 use crate::error::Error;
 use crate::model::Record;
 
-/// Names of the database's file in the state folder.
+/// Name of the database's file in the state folder.
 const FILE: &str = "node.redb";
+/// Records that were set aside, by the names of their tables and their own.
+const DAMAGED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("damaged");
 /// The pause between two looks at a store that another process has.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Numbers that are given once.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
-type RecordTable = TableDefinition<'static, &'static str, &'static [u8]>;
+type RecordTable<'a> = TableDefinition<'a, &'static str, &'static [u8]>;
 
 /// Why the store did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +60,7 @@ pub enum StoreError {
         source: Box<redb::Error>,
     },
     /// Its file is not as it was written.
-    #[error("{path} is damaged ({why}): restore a copy of it, or move it away; if you move it away, end the running guests by hand, since the node does not know them", path = path.display())]
+    #[error("{path} is damaged ({why}): restore a copy of it, or move it away; if you move it away, end the running guests by `weir node --end-unknown`, since the next node does not know them", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -90,7 +95,7 @@ impl From<StoreError> for Error {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// The table of a kind of record.
-const fn table<T: Record>() -> RecordTable {
+const fn table<T: Record>() -> RecordTable<'static> {
     TableDefinition::new(T::TABLE)
 }
 
@@ -117,9 +122,12 @@ fn writing<E: Into<redb::Error>>(error: E) -> StoreError {
 }
 
 fn parse<T: Record>(name: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| StoreError::Record {
-        name: name.into(),
-        why: error.to_string(),
+    let json = sealed::open(T::TABLE, name, bytes);
+    let record =
+        json.and_then(|json| serde_json::from_slice(json).map_err(|error| error.to_string()));
+    record.map_err(|why| StoreError::Record {
+        name: sealed::place(T::TABLE, name),
+        why,
     })
 }
 
@@ -128,6 +136,18 @@ pub struct Store {
     /// None while it cannot be opened.
     database: RefCell<Option<Database>>,
     folder: PathBuf,
+    /// Records that cannot be read, and why not.
+    unreadable: RefCell<BTreeMap<String, String>>,
+}
+
+/// Opens the file, which nobody but its user may read.
+fn open_file(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false);
+    let file = file.mode(0o600).open(path)?;
+    crate::paths::protect(path, None, 0o600, 0o600)?;
+    Ok(file)
 }
 
 fn open(folder: &Path) -> Result<Database> {
@@ -137,10 +157,25 @@ fn open(folder: &Path) -> Result<Database> {
         let why = "it is empty".into();
         return Err(StoreError::Damaged { path, why });
     }
+    let file = match open_file(&path) {
+        Ok(file) => file,
+        Err(error) => {
+            let source = Box::new(redb::Error::Io(error));
+            return Err(StoreError::Open { path, source });
+        }
+    };
+    let backend = match FileBackend::new(file) {
+        Ok(backend) => backend,
+        Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse { path }),
+        Err(error) => {
+            let source = Box::new(error.into());
+            return Err(StoreError::Open { path, source });
+        }
+    };
     // redb panics when it trusts a damaged page.
     let opened = Database::builder()
         .set_check_integrity_on_open(true)
-        .create(&path);
+        .create_with_backend(backend);
     opened.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path },
         DatabaseError::Storage(StorageError::Corrupted(why)) => StoreError::Damaged { path, why },
@@ -169,7 +204,9 @@ impl Store {
     /// a child that a killed one had just forked may still hold it for a moment, so `timeout` is
     /// how long it is waited for.
     pub fn open(folder: &Path, timeout: Duration) -> Result<Store> {
-        std::fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
+        let ours = |name: &str| name.starts_with(FILE);
+        let made = crate::paths::make_private(folder, None, ours);
+        made.map_err(|source| StoreError::Folder {
             path: folder.into(),
             source,
         })?;
@@ -184,11 +221,60 @@ impl Store {
         };
         let write = database.begin_write().map_err(writing)?;
         migration::migrate(&write)?;
+        sealed::set_aside(&write)?;
         write.commit().map_err(writing)?;
-        Ok(Store {
+        let store = Store {
             database: RefCell::new(Some(database)),
             folder: folder.into(),
-        })
+            unreadable: RefCell::default(),
+        };
+        for name in store.damaged()? {
+            tell_damage(&name, "its checksum is wrong");
+        }
+        Ok(store)
+    }
+
+    /// Records that are not as they were written, or cannot be parsed: `guests/fw`.
+    pub fn damaged(&self) -> Result<Vec<String>> {
+        let mut names = self.with(|database| {
+            let read = database.begin_read().map_err(reading)?;
+            let table = match read.open_table(DAMAGED) {
+                Ok(table) => table,
+                Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+                Err(error) => return Err(reading(error)),
+            };
+            let rows = table.iter().map_err(reading)?;
+            let name = |row: std::result::Result<(redb::AccessGuard<'_, &str>, _), _>| {
+                row.map(|(name, _): (_, redb::AccessGuard<'_, &[u8]>)| name.value().to_string())
+            };
+            rows.map(name)
+                .collect::<std::result::Result<Vec<_>, _>>()
+                .map_err(reading)
+        })?;
+        names.extend(self.unreadable.borrow().keys().cloned());
+        Ok(names)
+    }
+
+    /// Forgets the records that were set aside.
+    pub fn forget_damaged(&self) -> Result<()> {
+        let change = self.change()?;
+        let deleted = change.write.delete_table(DAMAGED);
+        deleted.map_err(writing)?;
+        change.commit()?;
+        self.unreadable.borrow_mut().clear();
+        Ok(())
+    }
+
+    /// Notes a record that cannot be read, and tells of it once.
+    fn note_unreadable(&self, error: StoreError) -> Result<()> {
+        let StoreError::Record { name, why } = error else {
+            return Err(error);
+        };
+        if !self.unreadable.borrow().contains_key(&name) {
+            tell_damage(&name, &why);
+            self.unreadable.borrow_mut().insert(name, why);
+        }
+        Ok(())
     }
 
     /// Does something with the database, which is reopened if it had given up.
@@ -226,7 +312,8 @@ impl Store {
         })
     }
 
-    /// All records of a kind, by name.
+    /// All records of a kind, by name. One that cannot be read is left out, and named by
+    /// [`damaged`](Self::damaged).
     pub fn all<T: Record>(&self) -> Result<Vec<T>> {
         self.with(|database| {
             let read = database.begin_read().map_err(reading)?;
@@ -241,7 +328,14 @@ impl Store {
                     row.map_err(reading)?;
                 parse(name.value(), bytes.value())
             };
-            rows.map(record).collect()
+            let mut records = Vec::new();
+            for row in rows.map(record) {
+                match row {
+                    Ok(record) => records.push(record),
+                    Err(error) => self.note_unreadable(error)?,
+                }
+            }
+            Ok(records)
         })
     }
 
@@ -273,6 +367,14 @@ impl Store {
     }
 }
 
+fn tell_damage(name: &str, why: &str) {
+    tracing::error!(
+        record = name,
+        reason = why,
+        "the record ‘{name}’ of the node's state is damaged ({why}) and is left out: create the resource again, then `weir node --forget-damaged`"
+    );
+}
+
 /// A change that is under way. Dropping it undoes it.
 pub struct Change {
     write: WriteTransaction,
@@ -285,6 +387,7 @@ impl Change {
             name: record.key().into(),
             why: error.to_string(),
         })?;
+        let bytes = sealed::seal(T::TABLE, record.key(), &bytes);
         let mut table = self.write.open_table(table::<T>()).map_err(writing)?;
         let old = table.insert(record.key(), bytes.as_slice());
         old.map(drop).map_err(writing)

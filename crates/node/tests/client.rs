@@ -216,6 +216,8 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     check.resource::<Guest>();
     check.resource::<Wire>();
     check.operation("show-node", |c, _, ()| c.node());
+    check.operation("end-unknown", |c, _, ()| c.end_unknown());
+    check.operation("forget-damaged", |c, _, ()| c.forget_damaged());
     check.operation("purge-node", |c, _, confirm: Purge| c.purge(&confirm));
     check.operation("read-handler", |c, [name, _], body| c.read(name, &body));
     check.operation("write-handler", |c, [name, _], body| c.write(name, &body));

@@ -159,7 +159,7 @@ impl Preforked {
             launch.parameters.pins,
         );
         set_thread_name(&launch.parameters.name);
-        let title = title::of_guest(&launch.parameters.name);
+        let title = title::of_guest(&launch.parameters.name, &launch.parameters.owner);
         let show = |title| setup.memory.map(|memory| memory.show(title));
         map_memory(image, &launch)?;
         match self.machine {

@@ -29,6 +29,7 @@ const LAUNCHING: &str = "passing a guest to its process";
 pub(crate) struct Parameters {
     pub(crate) layout: Layout,
     pub(crate) name: String,
+    pub(crate) owner: String,
     /// CPUs of the host that the guest's are bound to.
     pub(crate) pins: [Option<usize>; CPUS_MAX],
     pub(crate) end_with_parent: bool,
@@ -61,6 +62,7 @@ pub(crate) fn send(
     let parameters = Parameters {
         layout: *layout,
         name: spec.name.to_owned(),
+        owner: spec.owner.to_owned(),
         pins: [(); CPUS_MAX].map(|()| pins.next()),
         end_with_parent: spec.end_with_parent,
         with: [spec.data.is_some(), spec.snapshot.is_some()],

@@ -70,6 +70,8 @@ pub struct Shape<'a> {
 pub struct GuestSpec<'a> {
     /// Its name, also that of its process.
     pub name: &'a str,
+    /// Its owner, which the command line of its process tells beside the name; empty if there is none to tell.
+    pub owner: &'a str,
     /// Its number on this host.
     pub id: u64,
     /// Its wall.
@@ -103,6 +105,7 @@ impl<'a> GuestSpec<'a> {
     pub fn new(name: &'a str, id: u64, control: &'a Control) -> Self {
         Self {
             name,
+            owner: "",
             id,
             isolation: Isolation::Auto,
             cpus: 1,

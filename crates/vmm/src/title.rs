@@ -63,10 +63,42 @@ impl MemoryMap {
     }
 }
 
-/// The command line of a guest.
-pub(crate) fn of_guest(name: &str) -> CString {
+/// What the command line of a guest begins with.
+const GUEST: &str = "weir-guest: ";
+
+/// The command line of a guest, with its owner if it has one.
+pub(crate) fn of_guest(name: &str, owner: &str) -> CString {
+    let owner = match owner {
+        "" => String::new(),
+        owner => format!(" ({owner})"),
+    };
     // Without NUL bytes there is always one.
-    CString::new(format!("weir-guest: {}", name.replace('\0', ""))).unwrap_or_default()
+    CString::new(format!("{GUEST}{name}{owner}").replace('\0', "")).unwrap_or_default()
+}
+
+/// The name of a guest, if a command line is that of one of this owner's.
+pub fn guest_of(command: &[u8], owner: &str) -> Option<String> {
+    let text = std::str::from_utf8(command).ok()?.trim_end_matches('\0');
+    let name = text.strip_prefix(GUEST)?.strip_suffix(')')?;
+    let name = name.strip_suffix(owner)?.strip_suffix(" (")?;
+    Some(name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_told_from_another_owners() {
+        let title = of_guest("fw", "/run/weir");
+        assert_eq!(title.to_bytes(), b"weir-guest: fw (/run/weir)");
+        let command = title.as_bytes_with_nul();
+        assert_eq!(guest_of(command, "/run/weir").as_deref(), Some("fw"));
+        for other in ["/run/weir2", "weir", "/run", "/x/run/weir"] {
+            assert_eq!(guest_of(command, other), None, "{other}");
+        }
+        assert_eq!(guest_of(b"weir-guest: fw\0", "/run/weir"), None);
+    }
 }
 
 /// Where a text lies, with the NUL byte at its end.

@@ -53,6 +53,7 @@ __all__ = [
     "SwitchStatus",
     "Table",
     "Tunnel",
+    "UnknownGuest",
     "Vnic",
     "VnicObject",
     "VnicStatus",
@@ -311,27 +312,6 @@ class Namespace(Model):
     """Its routes, besides those that follow from its addresses."""
 
 
-class NodeStatus(Model):
-    """The node itself."""
-
-    flows: int
-    """Flows."""
-    guests: int
-    """Guests."""
-    links: int
-    """Links, stubs included."""
-    pid: int
-    """Its process."""
-    switch_pid: int | None = None
-    """The switch's process; none while there is none."""
-    switch_restarts: int
-    """Number of times that this node had to start a switch because the last one ended."""
-    version: str
-    """Its version."""
-    vnics: int
-    """VNICs."""
-
-
 class Patch(Model):
     """A wire between two switches."""
 
@@ -487,6 +467,17 @@ class Tunnel(Model):
     """The other hosts' addresses, all IPv4 or all IPv6."""
     vni: int
     """The network's number, 24 bits."""
+
+
+class UnknownGuest(Model):
+    """A guest that an earlier node started and of which no record is left."""
+
+    name: str
+    """The name that it was started with."""
+    pid: int
+    """Its process."""
+    started: int
+    """When that was started, in clock ticks since the boot of the machine."""
 
 
 class Vnic(Model):
@@ -674,6 +665,31 @@ class LinkStatus(Model):
     """Whether it works."""
     vnics: int = 0
     """Number of VNICs on it."""
+
+
+class NodeStatus(Model):
+    """The node itself."""
+
+    damaged: list[str] | None = None
+    """Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are."""
+    flows: int
+    """Flows."""
+    guests: int
+    """Guests."""
+    links: int
+    """Links, stubs included."""
+    pid: int
+    """Its process."""
+    switch_pid: int | None = None
+    """The switch's process; none while there is none."""
+    switch_restarts: int
+    """Number of times that this node had to start a switch because the last one ended."""
+    unknown_guests: list[UnknownGuest] | None = None
+    """Guests that run and of which no record is left."""
+    version: str
+    """Its version."""
+    vnics: int
+    """VNICs."""
 
 
 class StubObject(Stub):

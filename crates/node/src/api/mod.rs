@@ -299,6 +299,12 @@ fn api() -> Api {
         }
         handle.run(|node| node.purge()).await
     });
+    api.on(operations::end_unknown(), async |handle, _, ()| {
+        handle.run(|node| Ok(node.end_unknown())).await
+    });
+    api.on(operations::forget_damaged(), async |handle, _, ()| {
+        handle.run(|node| node.forget_damaged()).await
+    });
     macro_rules! resources {
         ($($resource:ident),*; $($waiting:ident),*) => {
             $(api.resource::<$resource>();)*
@@ -484,7 +490,9 @@ mod tests {
             let sentence = operation["summary"].as_str().unwrap();
             assert!(sentence.ends_with('.') && sentence.len() > 10, "{id}");
             assert!(sentences.insert(sentence), "{id}: {sentence} is another's");
-            if ["post", "put", "patch"].contains(&method.as_str()) && id != "flush-macs" {
+            if ["post", "put", "patch"].contains(&method.as_str())
+                && !["flush-macs", "end-unknown", "forget-damaged"].contains(&id)
+            {
                 let body = &operation["requestBody"]["content"]["application/json"];
                 assert!(body["example"].is_object(), "{id}: its body has no example");
                 assert!(body["schema"].is_object(), "{id}");

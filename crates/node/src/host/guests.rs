@@ -138,7 +138,9 @@ impl Host {
             length: geometry.bytes(),
             wake_offset: Region::WAKE_OFFSET,
         };
+        let owner = self.owner();
         let spec = GuestSpec {
+            owner: &owner,
             end_with_parent: !recorded,
             ..launch.spec(&control, data, Some(&forked.doorbell))
         };

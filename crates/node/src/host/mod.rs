@@ -14,6 +14,7 @@ mod interfaces;
 mod launch;
 mod namespace;
 pub mod network;
+mod orphans;
 mod switch;
 mod usage;
 

@@ -62,6 +62,30 @@ pub struct NodeStatus {
     pub flows: usize,
     /// Guests.
     pub guests: usize,
+    /// Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are.
+    #[serde(default)]
+    pub damaged: Vec<String>,
+    /// Guests that run and of which no record is left.
+    #[serde(default)]
+    pub unknown_guests: Vec<UnknownGuest>,
+}
+
+/// A guest that an earlier node started and of which no record is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnknownGuest {
+    /// The name that it was started with.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// When that was started, in clock ticks since the boot of the machine.
+    pub started: u64,
+}
+
+impl UnknownGuest {
+    /// Whether it still runs.
+    pub(crate) fn runs(&self) -> bool {
+        vmm::started(self.pid) == Some(self.started)
+    }
 }
 
 /// The confirmation that everything is to be removed.

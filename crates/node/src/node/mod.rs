@@ -30,7 +30,8 @@ use crate::error::{Error, Result, Subject};
 use crate::host::{Event, Host, SwitchRun};
 use crate::log;
 use crate::model::{
-    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, VnicRecord,
+    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, Run, UnknownGuest,
+    VnicRecord,
 };
 use crate::paths::Paths;
 use crate::store::{self, Store};
@@ -64,6 +65,8 @@ pub struct Node {
     ticks: u64,
     /// When consoles were looked at last.
     looked: Instant,
+    /// Guests that run and that no record names.
+    unknown: Vec<UnknownGuest>,
     /// Whether everything was removed, so that the node is to end.
     over: bool,
 }
@@ -98,6 +101,7 @@ impl Node {
             wires: Wires::default(),
             ticks: 0,
             looked: Instant::now(),
+            unknown: Vec::new(),
             over: false,
         };
         node.take_over()?;
@@ -121,11 +125,46 @@ impl Node {
         }
         self.end_leaving()?;
         self.adopt_guests()?;
+        self.find_unknown()?;
         self.detach_leftovers()?;
         if adopted {
             self.adopt_tables()?;
         }
         self.reconcile()
+    }
+
+    /// Names the guests that run and that no record names.
+    fn find_unknown(&mut self) -> Result<()> {
+        let guests = self.store.all::<GuestRecord>()?.into_iter();
+        let leaving = self.store.all::<Leaving>()?.into_iter();
+        let runs = guests.map(|it| it.run).chain(leaving.map(|it| it.run));
+        let known = runs.filter_map(|run| match run {
+            Run::Started { pid, .. } => Some(pid),
+            _ => None,
+        });
+        self.unknown = self.host.unknown_guests(&known.collect());
+        for UnknownGuest { name, pid, .. } in &self.unknown {
+            tracing::error!(
+                guest = name,
+                pid,
+                "guest ‘{name}’ runs as process {pid}, and no record names it: `weir node --end-unknown` ends it"
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends the guests that no record names.
+    pub fn end_unknown(&mut self) -> Vec<UnknownGuest> {
+        let unknown = std::mem::take(&mut self.unknown);
+        unknown
+            .iter()
+            .for_each(|guest| self.host.end_unknown(guest));
+        unknown
+    }
+
+    /// Forgets the records that are damaged.
+    pub fn forget_damaged(&mut self) -> Result<()> {
+        Ok(self.store.forget_damaged()?)
     }
 
     fn start_switch(&mut self) -> Result<()> {
@@ -223,6 +262,13 @@ impl Node {
             vnics: self.store.count::<VnicRecord>()?,
             flows: self.store.count::<FlowRecord>()?,
             guests: self.store.count::<GuestRecord>()?,
+            damaged: self.store.damaged()?,
+            unknown_guests: self
+                .unknown
+                .iter()
+                .filter(|it| it.runs())
+                .cloned()
+                .collect(),
         })
     }
 

@@ -5,7 +5,7 @@ use crate::error::Kind;
 use crate::model::{
     Action, Address, Entry, EntryStatus, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
     HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus,
-    Object, PortStats, Purge, Rename, Spec, State, Wire, WireChange,
+    Object, PortStats, Purge, Rename, Spec, State, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -29,6 +29,10 @@ operations! {
     show_node: Get "/v1/node" [], () => NodeStatus, () => node();
     /// Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` must be true.
     purge_node: Delete "/v1/node" [Invalid], Purge => (), Purge { confirm: true } => ();
+    /// Ends the guests that run and of which no record is left; the answer lists them.
+    end_unknown: Post "/v1/node/end-unknown" [], () => Vec<UnknownGuest>, () => vec![unknown()];
+    /// Forgets the damaged records of the state.
+    forget_damaged: Post "/v1/node/forget-damaged" [], () => (), () => ();
 
     /// Reads a handler of a guest.
     read_handler: Post "/v1/guests/{name}/read" [Invalid, NotFound, Refused],
@@ -98,6 +102,14 @@ fn node() -> NodeStatus {
         pid: 4700,
         switch_pid: Some(4701),
         ..NodeStatus::default()
+    }
+}
+
+fn unknown() -> UnknownGuest {
+    UnknownGuest {
+        name: "fw".into(),
+        pid: 4702,
+        started: 8_245_011,
     }
 }
 

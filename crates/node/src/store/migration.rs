@@ -1,16 +1,16 @@
-//! Records as version 1 wrote them, brought into today's form: specifications apart from what the
-//! node adds, and keys in kebab-case.
+//! Records as older versions wrote them, brought into today's form. Since version 2, specifications are apart from what
+//! the node adds, and keys are in kebab-case; since version 3, a checksum precedes each record.
 
 use redb::{ReadableTable, TableHandle, WriteTransaction};
 use serde_json::{Map, Value};
 
-use super::{NUMBERS, RecordTable, Result, StoreError, table, writing};
+use super::{NUMBERS, RecordTable, Result, sealed, table, writing};
 use crate::model::{FlowRecord, GuestRecord, LinkRecord, VnicRecord};
 
 /// Key of the version among the numbers. A state without one is of version 1, or new.
 const VERSION: &str = "version";
 /// Today's.
-const CURRENT: u64 = 2;
+const CURRENT: u64 = 3;
 
 type Fields = Map<String, Value>;
 
@@ -22,6 +22,25 @@ pub(super) fn migrate(write: &WriteTransaction) -> Result<()> {
         return Ok(());
     }
     numbers.insert(VERSION, CURRENT).map_err(writing)?;
+    drop(numbers);
+    if version.is_none() {
+        from_version_1(write)?;
+    }
+    for (table, name, json) in sealed::records(write)? {
+        let mut table = write
+            .open_table(RecordTable::new(&table))
+            .map_err(writing)?;
+        // One that is no JSON was damaged before, and gets no checksum.
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&json).is_ok() {
+            let sealed = sealed::seal(table.name(), &name, &json);
+            let old = table.insert(name.as_str(), sealed.as_slice());
+            old.map(drop).map_err(writing)?;
+        }
+    }
+    Ok(())
+}
+
+fn from_version_1(write: &WriteTransaction) -> Result<()> {
     rewrite(write, table::<LinkRecord>(), link)?;
     // Guests look at which VNICs were made for them.
     rewrite(write, table::<GuestRecord>(), |fields| {
@@ -40,7 +59,7 @@ pub(super) fn migrate(write: &WriteTransaction) -> Result<()> {
 
 fn rewrite(
     write: &WriteTransaction,
-    table: RecordTable,
+    table: RecordTable<'static>,
     change: impl Fn(Fields) -> Result<Value>,
 ) -> Result<()> {
     let mut rows = Vec::new();
@@ -52,11 +71,9 @@ fn rewrite(
         }
     }
     for (name, bytes) in rows {
-        let damaged = |why: String| StoreError::Record {
-            name: format!("{}/{name}", table.name()),
-            why,
+        let Ok(fields) = serde_json::from_slice(&bytes) else {
+            continue;
         };
-        let fields = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         let record = change(fields)?.to_string();
         let mut table = write.open_table(table).map_err(writing)?;
         let old = table.insert(name.as_str(), record.as_bytes());

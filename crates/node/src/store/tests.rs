@@ -113,3 +113,80 @@ fn one_process_has_it_at_a_time_and_the_next_waits_as_long_as_it_is_told() {
         assert!(next.join().unwrap());
     });
 }
+
+/// A record whose bytes were changed is named and set aside, and comes back by being created again.
+#[test]
+fn a_damaged_record_is_set_aside_and_the_others_stay() {
+    let folder = Folder::new("record");
+    let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+    for (name, domain) in [("a", 1), ("b", 2), ("c", 3)] {
+        store.put(&stub(name, domain)).unwrap();
+    }
+    let change = store.change().unwrap();
+    {
+        let mut links = change.write.open_table(table::<LinkRecord>()).unwrap();
+        let mut bytes = links.get("b").unwrap().unwrap().value().to_vec();
+        let last = bytes.len() - 2;
+        bytes[last] ^= 1;
+        links.insert("b", &bytes[..]).unwrap();
+    }
+    change.commit().unwrap();
+    let names = |store: &Store| {
+        let all = store.all::<LinkRecord>().unwrap();
+        all.into_iter().map(|link| link.name).collect::<Vec<_>>()
+    };
+    // While it is open, and from the next time on.
+    assert_eq!(names(&store), ["a", "c"]);
+    let error = store.get::<LinkRecord>("b").unwrap_err().to_string();
+    assert!(
+        error.contains("‘links/b’") && error.contains("checksum"),
+        "{error}"
+    );
+    assert_eq!(store.damaged().unwrap(), ["links/b"]);
+    drop(store);
+    for _ in 0..2 {
+        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+        assert_eq!(names(&store), ["a", "c"]);
+        assert!(store.get::<LinkRecord>("b").unwrap().is_none());
+        assert_eq!(store.damaged().unwrap(), ["links/b"]);
+    }
+    let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+    store.put(&stub("b", 4)).unwrap();
+    store.forget_damaged().unwrap();
+    assert!(store.damaged().unwrap().is_empty());
+    assert_eq!(names(&store), ["a", "b", "c"]);
+    // Nobody else may read it.
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        (mode(&folder.0), mode(&folder.0.join(FILE))),
+        (0o700, 0o600)
+    );
+}
+
+/// Version 2 had the same records without checksums.
+#[test]
+fn a_state_without_checksums_gets_them() {
+    let folder = Folder::new("version-2");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let database = Database::create(folder.0.join(FILE)).unwrap();
+    let write = database.begin_write().unwrap();
+    {
+        write
+            .open_table(NUMBERS)
+            .unwrap()
+            .insert("version", 2)
+            .unwrap();
+        let mut links = write.open_table(table::<LinkRecord>()).unwrap();
+        let json = serde_json::to_vec(&stub("a", 1)).unwrap();
+        links.insert("a", &json[..]).unwrap();
+        links.insert("b", &json[1..]).unwrap();
+    }
+    write.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+        assert_eq!(store.get::<LinkRecord>("a").unwrap().unwrap().domain, 1);
+        assert_eq!(store.damaged().unwrap(), ["links/b"]);
+    }
+}

@@ -1,6 +1,7 @@
 //! `weir node`.
 
 use clap::Args;
+use node::error::Error;
 use node::log;
 use node::paths::Paths;
 use node::server::{self, Settings};
@@ -37,6 +38,15 @@ pub struct NodeArgs {
     /// End and remove everything: guests, VNICs, links, the switch, the state
     #[arg(long)]
     pub purge: bool,
+    /// Print what the running node tells of itself (JSON) and exit: damaged records and unknown guests, too
+    #[arg(long)]
+    pub status: bool,
+    /// Have the running node end guests of which no record is left, and exit
+    #[arg(long)]
+    pub end_unknown: bool,
+    /// Have the running node forget the damaged records of its state, and exit
+    #[arg(long)]
+    pub forget_damaged: bool,
     /// Print the API's description (OpenAPI) and exit
     #[arg(long)]
     pub openapi: bool,
@@ -58,6 +68,20 @@ pub fn run(args: &NodeArgs) -> Result {
     if args.openapi {
         return print(&(node::api::description() + "\n"));
     }
+    if args.status {
+        let status = super::client().node()?;
+        let text = serde_json::to_string_pretty(&status).map_err(Error::failed)?;
+        return print(&(text + "\n"));
+    }
+    if args.end_unknown {
+        for guest in super::client().end_unknown()? {
+            print(&format!("ended {} (process {})\n", guest.name, guest.pid))?;
+        }
+        return Ok(());
+    }
+    if args.forget_damaged {
+        return super::client().forget_damaged();
+    }
     log::start(args.log, args.log_level);
     let asked = args.lanes.is_some() || !args.cpus.is_empty();
     let settings = Settings {
@@ -72,7 +96,16 @@ pub fn run(args: &NodeArgs) -> Result {
         return server::purge(paths, settings.switch);
     }
     let api = paths.api();
-    server::run(paths, &settings, |_| {
-        tracing::info!("the node is ready at {}", api.display());
+    server::run(paths, &settings, |node| {
+        let status = node.status().unwrap_or_default();
+        let (damaged, unknown) = (status.damaged.len(), status.unknown_guests.len());
+        let api = api.display();
+        if damaged + unknown == 0 {
+            tracing::info!("the node is ready at {api}");
+        } else {
+            tracing::warn!(
+                "the node is ready at {api}; {damaged} damaged records and {unknown} unknown guests: `weir node --status` names them"
+            );
+        }
     })
 }

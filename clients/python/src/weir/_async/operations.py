@@ -195,6 +195,14 @@ class AsyncOperations(ABC):
         """
         return await self._do("DELETE", "/v1/node", body=body)
 
+    async def end_unknown(self) -> list[models.UnknownGuest]:
+        """Ends the guests that run and of which no record is left; the answer lists them."""
+        return await self._call(list[models.UnknownGuest], "POST", "/v1/node/end-unknown")
+
+    async def forget_damaged(self) -> None:
+        """Forgets the damaged records of the state."""
+        return await self._do("POST", "/v1/node/forget-damaged")
+
     async def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""
         return await self._call(list[models.PortStats], "GET", "/v1/stats")

@@ -191,6 +191,14 @@ class Operations(ABC):
         """
         return self._do("DELETE", "/v1/node", body=body)
 
+    def end_unknown(self) -> list[models.UnknownGuest]:
+        """Ends the guests that run and of which no record is left; the answer lists them."""
+        return self._call(list[models.UnknownGuest], "POST", "/v1/node/end-unknown")
+
+    def forget_damaged(self) -> None:
+        """Forgets the damaged records of the state."""
+        return self._do("POST", "/v1/node/forget-damaged")
+
     def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""
         return self._call(list[models.PortStats], "GET", "/v1/stats")
