@@ -5,6 +5,8 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
 PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe python3 python3-venv
+# A Node.js that is not Debian's may bring npm itself.
+PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 
 # What is measured beside us, where it can be had.
 PEERS := nftables openvswitch-switch
@@ -43,7 +45,9 @@ docs: setup ## Write the element reference from the classes' declarations
 
 clients: setup ## Write the generated part of the clients from the API's description
 	$(CARGO) build --quiet --package weir
-	clients/python/check --write $(TARGET)/debug/weir $(TARGET)/clients/python
+	@for client in python typescript; do \
+		clients/$$client/check --write $(TARGET)/debug/weir $(TARGET)/clients/$$client || exit 1; \
+	done
 
 FUZZ_SECONDS ?= 60
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS

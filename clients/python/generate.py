@@ -35,7 +35,6 @@ SYNC = {
     "AsyncOperations": "Operations",
     "AsyncHTTPTransport": "HTTPTransport",
     "aclose": "close",
-    "aiter_sse": "iter_sse",
     "aiter_text": "iter_text",
     "anyio": "time",
     "aread": "read",
@@ -102,59 +101,76 @@ def type_of(schema: dict[str, Any] | None) -> str:
     return "dict[str, Any]"
 
 
+def parameter_type(schema: dict[str, Any]) -> str:
+    """The type of a parameter of the query."""
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return next({"boolean": "bool", "integer": "int"}.get(kind, "str") for kind in kinds)
+
+
 def content(part: dict[str, Any]) -> dict[str, Any] | None:
     content = part.get("content", {}).get("application/json", {})
     schema: dict[str, Any] | None = content.get("schema")
     return schema
 
 
-def method(verb: str, path: str, operation: dict[str, Any]) -> str:
-    """A method for an operation."""
+def methods_of(verb: str, path: str, operation: dict[str, Any]) -> list[str]:
+    """The methods for an operation: one, and one more if its answer can be followed."""
     identifier = operation["operationId"]
-    arguments, query = ["self"], []
-    for parameter in operation.get("parameters", []):
-        if parameter["in"] == "path":
-            arguments.append(f"{parameter['name']}: str")
-    has_body = "requestBody" in operation
-    if has_body:
-        arguments.append(f"body: {type_of(content(operation['requestBody']))}")
-    for parameter in operation.get("parameters", []):
-        if parameter["in"] == "query":
-            name = snake(parameter["name"])
-            query.append(f'"{parameter["name"]}": {name}')
-            arguments += ["*"] * (len(query) == 1) + [f"{name}: str | None = None"]
     success = next(value for key, value in operation["responses"].items() if key < "300")
-    answer = type_of(content(success))
+    is_followed = "text/event-stream" in success.get("content", {})
+    arguments, options, query = ["self"], [], []
+    for parameter in operation.get("parameters", []):
+        name = snake(parameter["name"])
+        if parameter["in"] == "path":
+            arguments.append(f"{name}: str")
+        elif parameter["in"] == "query" and not (is_followed and name == "follow"):
+            options.append(f"{name}: {parameter_type(parameter['schema'])} | None = None")
+            query.append(f'"{parameter["name"]}": {name}')
     # Each parameter of the path is quoted, so that any name is one segment.
     path = re.sub(r"\{(\w+)\}", r"{segment(\1)}", path)
-    prefix = "f" if "{" in path else ""
-    asked = [f'"{verb.upper()}"', f'{prefix}"{path}"']
-    if has_body:
+    asked = [f'"{verb.upper()}"', f'{"f" if "{" in path else ""}"{path}"']
+    if "requestBody" in operation:
+        arguments.append(f"body: {type_of(content(operation['requestBody']))}")
         asked.append("body=body")
     if query:
         asked.append("query={" + ", ".join(query) + "}")
-    lines = textwrap.wrap(operation["summary"], 80)
-    summary = f'        """{lines[0]}"""\n'
-    if len(lines) > 1:
-        summary = "\n        ".join(['        """' + lines[0], *lines[1:], '"""\n'])
-    name = snake(identifier)
-    if identifier in GROWING:
-        element = answer.removeprefix("list[").removesuffix("]")
+    answer = type_of(content(success))
+    element = answer.removeprefix("list[").removesuffix("]")
+
+    def text(name: str, options: list[str], answer: str, call: str, summary: str) -> str:
+        listed = ", ".join(arguments + ["*"] * bool(options) + options)
+        lines = textwrap.wrap(summary, 80)
+        summary = "\n        ".join(lines if len(lines) == 1 else [*lines, ""])
+        kind = "def" if answer.startswith("AsyncIterator") else "async def"
         return (
-            f"    def {name}({', '.join(arguments)}) -> AsyncIterator[{element}]:\n{summary}"
-            f"        return self._grow({element}, {', '.join(asked)})\n"
+            f"    {kind} {name}({listed}) -> {answer}:\n"
+            f'        """{summary}"""\n'
+            f"        return {call})\n"
         )
-    return (
-        f"    async def {name}({', '.join(arguments)}) -> {answer}:\n{summary}"
-        f"        return await self._call({answer}, {', '.join(asked)})\n"
-    ).replace("_call(None,", "_do(")
+
+    name, summary, sent = snake(identifier), operation["summary"], ", ".join(asked)
+    iterator = f"AsyncIterator[{element}]"
+    if identifier in GROWING:
+        return [text(name, options, iterator, f"self._grow({element}, {sent}", summary)]
+    call = f"await self._call({answer}, {sent}"
+    if answer == "None":
+        call = f"await self._do({sent}"
+    methods = [text(name, options, answer, call, summary)]
+    if is_followed:
+        follow = "follow_" + name.split("_", 1)[1]
+        summary += " Goes on with those to come. After a break, `last` is the last one's number."
+        sent = sent.removeprefix('"GET", ') + ", last=last"
+        options = [*options, "last: int | None = None"]
+        methods.append(text(follow, options, iterator, f"self._follow({element}, {sent}", summary))
+    return methods
 
 
 def operations(description: dict[str, Any]) -> str:
     methods = [
-        method(verb, path, operation)
+        method
         for path, item in description["paths"].items()
         for verb, operation in item.items()
+        for method in methods_of(verb, path, operation)
     ]
     return (
         HEADER
@@ -189,6 +205,11 @@ class AsyncOperations(ABC):
     @abstractmethod
     def _grow(
         self, element: type[T], method: str, path: str, *, body: Body = None, query: Query = None
+    ) -> AsyncIterator[T]: ...
+
+    @abstractmethod
+    def _follow(
+        self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> AsyncIterator[T]: ...
 
 '''

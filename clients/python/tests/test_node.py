@@ -147,6 +147,26 @@ def test_fields_of_any_resource_have_names_of_python(node: weir.Client) -> None:
     assert node.show_node().version
 
 
+# A guest that prints a number every 0.05 s.
+PRINTER = "s :: Script(set n 0, label again, wait 0.05, set n $(add $n 1), print $n, goto again);"
+
+
+def test_logs_are_shown_and_followed_and_gone_on_with(node: weir.Client) -> None:
+    for name in ["fw-1", "fw-2"]:
+        node.create_guest(weir.GuestObject(name=name, config=PRINTER))
+    first = list(itertools.islice(node.follow_guest_log("fw-1"), 3))
+    assert [line.line for line in first] == ["1", "2", "3"]
+    assert {line.guest for line in first} == {"fw-1"}
+    [after] = itertools.islice(node.follow_guest_log("fw-1", last=first[1].number), 1)
+    assert after == first[2]
+    both = {line.guest for line in itertools.islice(node.follow_guest_logs(name="fw-*"), 20)}
+    assert both == {"fw-1", "fw-2"}
+    assert [line.line for line in node.show_guest_log("fw-2")][:2] == ["1", "2"]
+    assert len(node.list_guest_logs(name="fw-1", tail=2)) == 2
+    with pytest.raises(weir.NotFound):
+        next(node.follow_guest_log("nobody"))
+
+
 def test_asyncio_does_the_same(run: Path, node: weir.Client) -> None:
     async def all_of_it() -> None:
         async with weir.AsyncClient(run / "node.sock") as client:
@@ -159,6 +179,11 @@ def test_asyncio_does_the_same(run: Path, node: weir.Client) -> None:
                 assert look["lan"].rx_frames > 100
                 break
             assert int(await client.read("sink", "seen.count")) > 0
+            await client.create_guest(weir.GuestObject(name="printer", config=PRINTER))
+            async for line in client.follow_guest_log("printer"):
+                assert line.line == "1"
+                break
+            await client.destroy("printer")
             told = client.act_on_guests(weir.GuestAction(action=weir.Action.destroy, guests=["s*"]))
             assert {outcome.guest async for outcome in told} == {"sink", "source"}
             with pytest.raises(weir.NotFound):

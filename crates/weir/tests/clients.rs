@@ -29,3 +29,8 @@ fn check(client: &str) {
 fn the_python_client_does_what_the_api_does() {
     check("python");
 }
+
+#[test]
+fn the_typescript_client_does_what_the_api_does() {
+    check("typescript");
+}

@@ -18,10 +18,15 @@ from weir.errors import Failed, Unavailable, WeirError
 
 T = TypeVar("T")
 Body = Model | Mapping[str, Any] | None
-Query = Mapping[str, str | None] | None
+Query = Mapping[str, str | int | bool | None] | None
 
 #: Seconds that the node may take to accept a connection, or to send the next part of an answer.
 TIMEOUT = 30.0
+#: Seconds without a sign of life after which an answer that is followed is over: the node gives
+#: one every 10 s.
+SILENCE = 40.0
+#: The node closes a connection that has no request for 5 s, so that none as old is used again.
+LIMITS = httpx2.Limits(keepalive_expiry=4.0)
 #: Most characters of one element of a growing answer.
 ELEMENT_LIMIT = 1 << 20
 
@@ -93,7 +98,7 @@ def encoded(body: Body) -> bytes | None:
     return json.dumps(body).encode()
 
 
-def asked(query: Query) -> dict[str, str]:
+def asked(query: Query) -> dict[str, str | int | bool]:
     """The parameters that are given."""
     return {key: value for key, value in (query or {}).items() if value is not None}
 
@@ -103,7 +108,7 @@ def _adapter(answer: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast(type[Any], answer))
 
 
-def _confused(error: Exception) -> WeirError:
+def confused(error: Exception) -> WeirError:
     text = " ".join(str(error).split())
     return Failed(f"the node's answer cannot be parsed: {text}: is it of the same version?")
 
@@ -113,7 +118,7 @@ def decoded(answer: type[T], text: bytes) -> T:
     try:
         return cast(T, _adapter(cast(Hashable, answer)).validate_json(text, extra="ignore"))
     except ValidationError as error:
-        raise _confused(error) from None
+        raise confused(error) from None
 
 
 def refusal(status: int, text: bytes) -> WeirError:
@@ -142,27 +147,27 @@ class Elements:
         while self._text:
             self._text = self._text.lstrip(" \r\n\t,")
             if self._ended and self._text:
-                raise _confused(ValueError("something follows the list"))
+                raise confused(ValueError("something follows the list"))
             if not self._begun and self._text:
                 if not self._text.startswith("["):
-                    raise _confused(ValueError("it is no list"))
+                    raise confused(ValueError("it is no list"))
                 self._begun, self._text = True, self._text[1:]
             elif self._text.startswith("]"):
                 self._ended, self._text = True, self._text[1:]
             elif self._text and not self._text.startswith("{"):
-                raise _confused(ValueError("an element is no object"))
+                raise confused(ValueError("an element is no object"))
             else:
                 try:
                     element, end = self._decoder.raw_decode(self._text)
                 except ValueError:
                     if len(self._text) > ELEMENT_LIMIT:
-                        raise _confused(ValueError("an element is too long")) from None
+                        raise confused(ValueError("an element is too long")) from None
                     break
                 self._text = self._text[end:]
                 try:
                     elements.append(self._adapter.validate_python(element, extra="ignore"))
                 except ValidationError as error:
-                    raise _confused(error) from None
+                    raise confused(error) from None
         return elements
 
     def end(self, place: Place) -> None:

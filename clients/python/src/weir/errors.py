@@ -12,8 +12,12 @@ __all__ = [
     "Failed",
     "InUse",
     "Invalid",
+    "Late",
+    "NotAllowed",
     "NotFound",
+    "NotJson",
     "Refused",
+    "TooLarge",
     "Unavailable",
     "WeirError",
 ]
@@ -62,6 +66,18 @@ class NotFound(WeirError):
     kind = "not-found"
 
 
+class NotAllowed(WeirError):
+    """The resource has no such method."""
+
+    kind = "not-allowed"
+
+
+class Late(WeirError):
+    """The request's body came too slowly."""
+
+    kind = "late"
+
+
 class Exists(WeirError):
     """The name or address is taken."""
 
@@ -72,6 +88,18 @@ class InUse(WeirError):
     """Something else uses it."""
 
     kind = "in-use"
+
+
+class TooLarge(WeirError):
+    """The request's body is too long."""
+
+    kind = "too-large"
+
+
+class NotJson(WeirError):
+    """The request's body has another content type than JSON."""
+
+    kind = "not-json"
 
 
 class Refused(WeirError):

@@ -15,6 +15,8 @@ import httpx2
 from weir import models
 from weir._async.operations import AsyncOperations
 from weir._wire import (
+    LIMITS,
+    SILENCE,
     TIMEOUT,
     Body,
     Elements,
@@ -53,7 +55,9 @@ class AsyncClient(AsyncOperations):
         ca: Path | None = None,
     ) -> None:
         self._place = Place(node, cert, key, ca)
-        transport = httpx2.AsyncHTTPTransport(uds=self._place.socket, verify=self._place.tls)
+        transport = httpx2.AsyncHTTPTransport(
+            uds=self._place.socket, verify=self._place.tls, limits=LIMITS
+        )
         self._http = httpx2.AsyncClient(
             transport=transport, base_url=self._place.url, timeout=TIMEOUT, trust_env=False
         )
@@ -187,6 +191,23 @@ class AsyncClient(AsyncOperations):
         finally:
             if response is not None:
                 await response.aclose()
+
+    async def _follow(
+        self, element: type[T], path: str, *, query: Query = None, last: int | None
+    ) -> AsyncIterator[T]:
+        headers = {} if last is None else {"last-event-id": str(last)}
+        timeout = httpx2.Timeout(TIMEOUT, read=SILENCE)
+        try:
+            async with self._http.sse(
+                path, params=asked(query), headers=headers, timeout=timeout
+            ) as events:
+                response = events.response
+                if not response.is_success:
+                    raise refusal(response.status_code, await response.aread())
+                async for event in events:
+                    yield decoded(element, event.data.encode())
+        except httpx2.HTTPError as error:
+            raise self._place.broken(error) from error
 
     def _request(self, method: str, path: str, body: Body, query: Query) -> httpx2.Request:
         return self._http.build_request(

@@ -17,6 +17,8 @@ import httpx2
 from weir import models
 from weir._sync.operations import Operations
 from weir._wire import (
+    LIMITS,
+    SILENCE,
     TIMEOUT,
     Body,
     Elements,
@@ -55,7 +57,9 @@ class Client(Operations):
         ca: Path | None = None,
     ) -> None:
         self._place = Place(node, cert, key, ca)
-        transport = httpx2.HTTPTransport(uds=self._place.socket, verify=self._place.tls)
+        transport = httpx2.HTTPTransport(
+            uds=self._place.socket, verify=self._place.tls, limits=LIMITS
+        )
         self._http = httpx2.Client(
             transport=transport, base_url=self._place.url, timeout=TIMEOUT, trust_env=False
         )
@@ -185,6 +189,23 @@ class Client(Operations):
         finally:
             if response is not None:
                 response.close()
+
+    def _follow(
+        self, element: type[T], path: str, *, query: Query = None, last: int | None
+    ) -> Iterator[T]:
+        headers = {} if last is None else {"last-event-id": str(last)}
+        timeout = httpx2.Timeout(TIMEOUT, read=SILENCE)
+        try:
+            with self._http.sse(
+                path, params=asked(query), headers=headers, timeout=timeout
+            ) as events:
+                response = events.response
+                if not response.is_success:
+                    raise refusal(response.status_code, response.read())
+                for event in events:
+                    yield decoded(element, event.data.encode())
+        except httpx2.HTTPError as error:
+            raise self._place.broken(error) from error
 
     def _request(self, method: str, path: str, body: Body, query: Query) -> httpx2.Request:
         return self._http.build_request(

@@ -30,6 +30,11 @@ class Operations(ABC):
         self, element: type[T], method: str, path: str, *, body: Body = None, query: Query = None
     ) -> Iterator[T]: ...
 
+    @abstractmethod
+    def _follow(
+        self, element: type[T], path: str, *, query: Query = None, last: int | None
+    ) -> Iterator[T]: ...
+
     def list_flow_stats(self) -> list[models.FlowStats]:
         """Shows the counters of all flows."""
         return self._call(list[models.FlowStats], "GET", "/v1/flow-stats")
@@ -61,12 +66,7 @@ class Operations(ABC):
         return self._grow(models.GuestOutcome, "POST", "/v1/guest-actions", body=body)
 
     def list_guest_logs(
-        self,
-        *,
-        follow: str | None = None,
-        name: str | None = None,
-        since: str | None = None,
-        tail: str | None = None,
+        self, *, name: str | None = None, since: str | None = None, tail: int | None = None
     ) -> list[models.LogLine]:
         """Shows what guests printed: the lines that the node keeps of them, in the order
         in which it took them.
@@ -75,7 +75,26 @@ class Operations(ABC):
             list[models.LogLine],
             "GET",
             "/v1/guest-logs",
-            query={"follow": follow, "name": name, "since": since, "tail": tail},
+            query={"name": name, "since": since, "tail": tail},
+        )
+
+    def follow_guest_logs(
+        self,
+        *,
+        name: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        last: int | None = None,
+    ) -> Iterator[models.LogLine]:
+        """Shows what guests printed: the lines that the node keeps of them, in the order
+        in which it took them. Goes on with those to come. After a break, `last` is the
+        last one's number.
+        """
+        return self._follow(
+            models.LogLine,
+            "/v1/guest-logs",
+            query={"name": name, "since": since, "tail": tail},
+            last=last,
         )
 
     def create_guests(self, body: models.GuestSeries) -> Iterator[models.GuestOutcome]:
@@ -118,17 +137,35 @@ class Operations(ABC):
         self,
         name: str,
         *,
-        follow: str | None = None,
-        run: str | None = None,
+        run: bool | None = None,
         since: str | None = None,
-        tail: str | None = None,
+        tail: int | None = None,
     ) -> list[models.LogLine]:
         """Shows what a guest printed: the lines that the node keeps of it."""
         return self._call(
             list[models.LogLine],
             "GET",
             f"/v1/guests/{segment(name)}/log",
-            query={"follow": follow, "run": run, "since": since, "tail": tail},
+            query={"run": run, "since": since, "tail": tail},
+        )
+
+    def follow_guest_log(
+        self,
+        name: str,
+        *,
+        run: bool | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        last: int | None = None,
+    ) -> Iterator[models.LogLine]:
+        """Shows what a guest printed: the lines that the node keeps of it. Goes on with
+        those to come. After a break, `last` is the last one's number.
+        """
+        return self._follow(
+            models.LogLine,
+            f"/v1/guests/{segment(name)}/log",
+            query={"run": run, "since": since, "tail": tail},
+            last=last,
         )
 
     def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:

@@ -1,0 +1,2910 @@
+// Written by generate.mjs from the API's description.
+
+export interface paths {
+    "/v1/flow-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of all flows. */
+        get: operations["list-flow-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flow-stats/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of one flow. */
+        get: operations["show-flow-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists flows. */
+        get: operations["list-flows"];
+        put?: never;
+        /** Creates a flow. On a VNIC that is down, the flow waits until it is up. */
+        post: operations["create-flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a flow. */
+        get: operations["show-flow"];
+        put?: never;
+        post?: never;
+        /** Removes a flow. */
+        delete: operations["delete-flow"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guest-actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Does something with many guests at once, by names and patterns; the answer has each guest as soon as it is done. */
+        post: operations["act-on-guests"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guest-logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what guests printed: the lines that the node keeps of them, in the order in which it took them. */
+        get: operations["list-guest-logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guest-series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Creates guests that differ by a number; the answer has each guest as soon as it runs. */
+        post: operations["create-guests"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists guests. The configurations are omitted. */
+        get: operations["list-guests"];
+        put?: never;
+        /** Creates a guest. The answer comes when the guest runs; a guest that does not start is removed. */
+        post: operations["create-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a guest. */
+        get: operations["show-guest"];
+        /** Creates a guest, or changes it to match the body. `config` (a hotswap that keeps state) and `restart` can change while it runs. */
+        put: operations["put-guest"];
+        post?: never;
+        /** Removes a guest. The VNICs made for it are removed with it. */
+        delete: operations["delete-guest"];
+        options?: never;
+        head?: never;
+        /** Changes fields of a guest (JSON merge patch); null resets a field. `config` (a hotswap that keeps state) and `restart` can change while it runs. */
+        patch: operations["patch-guest"];
+        trace?: never;
+    };
+    "/v1/guests/{name}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what a guest printed: the lines that the node keeps of it. */
+        get: operations["show-guest-log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests/{name}/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads a handler of a guest. */
+        post: operations["read-handler"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests/{name}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a guest another name; its VNICs keep theirs. */
+        post: operations["rename-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests/{name}/write": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept. */
+        post: operations["write-handler"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/lanes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of the switch's lanes. */
+        get: operations["list-lanes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists links. */
+        get: operations["list-links"];
+        put?: never;
+        /** Creates a link. The interface belongs to the switch until the link is removed. */
+        post: operations["create-link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/links/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a link. */
+        get: operations["show-link"];
+        /** Creates a link, or changes it to match the body. */
+        put: operations["put-link"];
+        post?: never;
+        /** Removes a link. The interface is restored to its former state. */
+        delete: operations["delete-link"];
+        options?: never;
+        head?: never;
+        /** Changes fields of a link (JSON merge patch); null resets a field. Properties hold from the next frame on. */
+        patch: operations["patch-link"];
+        trace?: never;
+    };
+    "/v1/node": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the node's version, processes and number of resources. */
+        get: operations["show-node"];
+        put?: never;
+        post?: never;
+        /** Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` must be true. */
+        delete: operations["purge-node"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/node/end-unknown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the guests that run and of which no record is left; the answer lists them. */
+        post: operations["end-unknown"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/node/forget-damaged": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Forgets the damaged records of the state. */
+        post: operations["forget-damaged"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of all attached interfaces, VNICs and patches. */
+        get: operations["list-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of one attached interface, VNIC or end of a patch. */
+        get: operations["show-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats/{name}/lanes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the counters of one attached interface, VNIC or end of a patch, for each lane. */
+        get: operations["show-lane-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stubs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists stubs. */
+        get: operations["list-stubs"];
+        put?: never;
+        /** Creates a stub. */
+        post: operations["create-stub"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stubs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a stub. */
+        get: operations["show-stub"];
+        /** Creates a stub, or changes it to match the body. The MTU of a stub cannot change. */
+        put: operations["put-stub"];
+        post?: never;
+        /** Removes a stub. No VNIC may be on it. */
+        delete: operations["delete-stub"];
+        options?: never;
+        head?: never;
+        /** Changes fields of a stub (JSON merge patch); null resets a field. The MTU of a stub cannot change. */
+        patch: operations["patch-stub"];
+        trace?: never;
+    };
+    "/v1/switches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the switches of all links. */
+        get: operations["list-switches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/switches/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the switch of a link. */
+        get: operations["show-switch"];
+        /** Creates the switch of a link, or changes it to match the body. */
+        put: operations["put-switch"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Changes fields of the switch of a link (JSON merge patch); null resets a field. */
+        patch: operations["patch-switch"];
+        trace?: never;
+    };
+    "/v1/switches/{name}/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the entries of a link's flow table: made by command, or learned. */
+        get: operations["list-entries"];
+        put?: never;
+        /** Sets the port of the link that a flow goes to. */
+        post: operations["add-entry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/switches/{name}/flows/{flow}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Removes the entry, made by command, of a flow. */
+        delete: operations["remove-entry"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/switches/{name}/flush": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Removes the addresses that the switch of a link has learned. */
+        post: operations["flush-macs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/switches/{name}/macs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the Ethernet addresses that the switch of a link knows. */
+        get: operations["list-macs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vnics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists VNICs. */
+        get: operations["list-vnics"];
+        put?: never;
+        /** Creates a VNIC. Its interface in a namespace or on the host is made with it. */
+        post: operations["create-vnic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vnics/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a VNIC. */
+        get: operations["show-vnic"];
+        /** Creates a VNIC, or changes it to match the body. `properties` and `addresses` can change; properties hold from the next frame on. */
+        put: operations["put-vnic"];
+        post?: never;
+        /** Removes a VNIC. Its interface is removed with it; no guest may have it. */
+        delete: operations["delete-vnic"];
+        options?: never;
+        head?: never;
+        /** Changes fields of a VNIC (JSON merge patch); null resets a field. `properties` and `addresses` can change; properties hold from the next frame on. */
+        patch: operations["patch-vnic"];
+        trace?: never;
+    };
+    "/v1/wires": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists wires. The configurations of guests are omitted. */
+        get: operations["list-wires"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/wires/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a wire. */
+        get: operations["show-wire"];
+        /** Makes a wire match the body, as a whole or not at all. The answer lists the steps. */
+        put: operations["apply-wire"];
+        post?: never;
+        /** Removes a wire. All its parts are removed with it. */
+        delete: operations["delete-wire"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/wires/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lists the steps that applying a wire would take. */
+        post: operations["compare-wire"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /**
+         * @description What is done with guests.
+         * @enum {string}
+         */
+        Action: "start" | "stop" | "restart" | "pause" | "resume" | "destroy";
+        /** @description An address that a link's switch knows. */
+        Address: {
+            /**
+             * Format: int32
+             * @description Seconds since it was last seen; none for one that does not age.
+             */
+            age?: number | null;
+            /**
+             * @description The address.
+             * @example 02:00:00:00:00:01
+             */
+            mac: string;
+            /** @description The VNIC or interface that it is behind. */
+            port: string;
+            /**
+             * Format: int32
+             * @description Its VLAN; 0 for frames without a tag.
+             */
+            vlan: number;
+        };
+        /**
+         * @description What a link is.
+         * @enum {string}
+         */
+        Class: "nic" | "stub";
+        /** @description An entry of a flow table: the port of a link that a flow goes to. */
+        Entry: {
+            /**
+             * @description The flow, in one direction, in ovs-ofctl's words.
+             * @example tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80
+             */
+            flow: string;
+            /** @description The VNIC, or the link's own interface, that it goes to. */
+            port: string;
+            /** @description Its status; ignored in a request. */
+            status?: components["schemas"]["EntryStatus"];
+        };
+        /** @description An entry as it is. */
+        EntryStatus: {
+            /**
+             * Format: int32
+             * @description Seconds since the other direction of a learned one was last seen; none if it was made by
+             *     command.
+             * @default null
+             */
+            age?: number | null;
+            /**
+             * @description Whether frames go by it: its port may be down.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
+        };
+        /** @description Why the node did not do what was asked, as the API answers it. */
+        Error: {
+            /** @description What was wrong, where, and what would be right. */
+            error: string;
+            /** @description The field of the request that is wrong, if it is one. */
+            field?: string | null;
+            /** @description What kind of thing went wrong. */
+            kind: components["schemas"]["Kind"];
+        };
+        /** @description A class of traffic on a link or VNIC. */
+        Flow: {
+            /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
+            attributes: Record<string, unknown>;
+            /** @description The link, stub or VNIC that it is on. */
+            link: string;
+            /** @description Its limit and priority. */
+            properties?: Record<string, unknown>;
+        };
+        FlowObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["FlowStatus"];
+        } & components["schemas"]["Flow"];
+        /** @description Counters of a flow. */
+        FlowStats: {
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Frames dropped since too many waited.
+             */
+            dropped: number;
+            /**
+             * Format: int64
+             * @description Frames of it that passed.
+             */
+            frames: number;
+            /**
+             * Format: int64
+             * @description Of these, frames that waited for the flow's limit.
+             */
+            held: number;
+            /** @description The link or VNIC that it is on. */
+            link: string;
+            /** @description Its name. */
+            name: string;
+        };
+        /** @description A flow as it is. */
+        FlowStatus: {
+            /**
+             * @description Why not.
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * @description Whether it works.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
+        };
+        /** @description A network function in a virtual machine. */
+        Guest: {
+            /** @description The configuration, in Click's language. A list of guests leaves it out. */
+            config?: string;
+            /** @description Virtual CPUs; default: 1. */
+            cpus?: number | null;
+            /**
+             * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
+             *     own folder; in the API it is the configuration's name in messages.
+             */
+            file?: string | null;
+            /**
+             * @description By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+             *     removed with the guest.
+             */
+            interfaces?: {
+                [key: string]: string;
+            };
+            /** @description The wall around it. */
+            isolation?: components["schemas"]["Isolation"];
+            /**
+             * @description Private memory; default: 4 MiB.
+             * @example 4M
+             */
+            memory?: string | null;
+            /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
+            pin?: number[];
+            /** @description When it is restarted; default: `on-failure`. */
+            restart?: components["schemas"]["Restart"];
+            /**
+             * Format: int32
+             * @description Slots of each of its rings, a power of two from 64 to 2048; default: 256.
+             */
+            "ring-slots"?: number | null;
+        };
+        /** @description An action on guests. */
+        GuestAction: {
+            /** @description What is done. */
+            action: components["schemas"]["Action"];
+            /**
+             * @description Names, and patterns such as `fw-*`: `*` stands for any characters, `?` for one, `[a-c]` for
+             *     one of those.
+             */
+            guests: string[];
+        };
+        GuestObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["GuestStatus"];
+        } & components["schemas"]["Guest"];
+        /** @description What became of one guest. */
+        GuestOutcome: {
+            error?: components["schemas"]["Error"] | null;
+            /** @description Its name, or a pattern that no guest has. */
+            guest: string;
+            status?: components["schemas"]["GuestStatus"] | null;
+        };
+        /** @description Guests that differ by a number. */
+        GuestSeries: {
+            /**
+             * Format: int32
+             * @description How many; at most 100 000.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description The first one's number.
+             */
+            first?: number;
+            /** @description The guest. In the VNICs and links of its interfaces, `{}` is the number, too. */
+            guest: components["schemas"]["Guest"];
+            /** @description Their name, with `{}` for the number. */
+            name: string;
+        };
+        /**
+         * @description State of a guest.
+         * @enum {string}
+         */
+        GuestState: "starting" | "running" | "paused" | "silent" | "stopped" | "halted" | "crashed";
+        /** @description A guest as it is. */
+        GuestStatus: {
+            /**
+             * Format: double
+             * @description Milliseconds from the order to start it to its main loop; none if this node adopted it.
+             * @default null
+             */
+            "boot-ms"?: number | null;
+            /**
+             * Format: double
+             * @description Seconds of processor time that its process has used.
+             * @default null
+             */
+            "cpu-s"?: number | null;
+            /**
+             * Format: int64
+             * @description Its number; never given twice.
+             * @default 0
+             */
+            id?: number;
+            /**
+             * @description Warnings about its configuration; in the answer to its creation only.
+             * @default null
+             */
+            messages?: string | null;
+            /**
+             * Format: int32
+             * @description Its process.
+             * @default null
+             */
+            pid?: number | null;
+            /**
+             * @description How it ended.
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description Bytes of memory that its process has in use, shared pages included.
+             * @default null
+             */
+            resident?: number | null;
+            /**
+             * Format: int32
+             * @description Number of times that this node has restarted it.
+             * @default 0
+             */
+            restarts?: number;
+            /**
+             * @description Its state.
+             * @default starting
+             */
+            state?: components["schemas"]["GuestState"];
+            /**
+             * Format: double
+             * @description Seconds that it has run.
+             * @default null
+             */
+            "uptime-s"?: number | null;
+            /**
+             * @description The VNIC of each interface.
+             * @default {}
+             */
+            vnics?: {
+                [key: string]: string;
+            };
+            /**
+             * @description The wall that it has got: `vm` or `process`.
+             * @default null
+             */
+            wall?: string | null;
+        };
+        /** @description A handler to be read. */
+        HandlerRead: {
+            /**
+             * @description `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own, with its argument behind a
+             *     space.
+             */
+            handler: string;
+        };
+        /** @description The value of a handler. */
+        HandlerValue: {
+            /** @description Its value; bytes that are no text are replaced. */
+            value: string;
+        };
+        /** @description A handler to be written. */
+        HandlerWrite: {
+            /** @description `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own. */
+            handler: string;
+            /** @description The value. */
+            value?: string;
+        };
+        /**
+         * @description The wall around a guest.
+         * @enum {string}
+         */
+        Isolation: "vm" | "process" | "auto";
+        /**
+         * @description What kind of thing went wrong.
+         * @enum {string}
+         */
+        Kind: "invalid" | "not-found" | "not-allowed" | "late" | "exists" | "in-use" | "too-large" | "not-json" | "refused" | "unavailable" | "failed";
+        /** @description Counters of one lane of the switch. */
+        LaneStats: {
+            /**
+             * Format: int64
+             * @description Nanoseconds asleep.
+             */
+            asleep: number;
+            /**
+             * Format: int64
+             * @description Nanoseconds of rounds that moved frames.
+             */
+            busy: number;
+            /**
+             * Format: int64
+             * @description Of these, those picked up while their queue was polled.
+             */
+            "by-poll": number;
+            /**
+             * Format: int64
+             * @description Of these, those picked up first thing after a wake-up.
+             */
+            "by-wakeup": number;
+            /**
+             * Format: int64
+             * @description Chains of 10 to 50 frames.
+             */
+            "chains-10-to-50": number;
+            /**
+             * Format: int64
+             * @description Chains of more than 50 frames.
+             */
+            "chains-over-50": number;
+            /**
+             * Format: int64
+             * @description Chains of fewer than 10 frames picked up at once.
+             */
+            "chains-under-10": number;
+            /**
+             * Format: int32
+             * @description CPU that it keeps to, if it does.
+             */
+            cpu?: number | null;
+            /**
+             * Format: int64
+             * @description Frames that it picked up.
+             */
+            frames: number;
+            /**
+             * Format: int64
+             * @description Frames from other lanes whose port was gone or had moved meanwhile.
+             */
+            "handoff-drops": number;
+            /**
+             * Format: int64
+             * @description Frames that came from other lanes.
+             */
+            handoffs: number;
+            /**
+             * Format: int64
+             * @description Nanoseconds of rounds that found none.
+             */
+            idle: number;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            lane: number;
+            /**
+             * Format: int32
+             * @description Queues that it serves.
+             */
+            queues: number;
+            /**
+             * Format: int64
+             * @description Times that it slept until something woke it.
+             */
+            wakeups: number;
+        };
+        /** @description A switch with a NIC: an interface of the host, or other hosts by VXLAN. */
+        Link: {
+            /** @description The host's interface; without one, that of the link's name. With `vxlan` there is none. */
+            device?: string;
+            /** @description How the interface is attached. */
+            mode?: components["schemas"]["Mode"];
+            /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
+            port?: Record<string, unknown>;
+            /** @description Properties of the switch. */
+            properties?: Record<string, unknown>;
+            vxlan?: components["schemas"]["Tunnel"] | null;
+        };
+        LinkObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["LinkStatus"];
+        } & components["schemas"]["Link"];
+        /** @description A link or stub as it is. */
+        LinkStatus: {
+            /**
+             * @description Link or stub.
+             * @default stub
+             */
+            class?: components["schemas"]["Class"];
+            /**
+             * @description The kind of its port, as `packet`; none for a stub.
+             * @default null
+             */
+            mode?: string | null;
+            /**
+             * Format: int32
+             * @description Largest IP packet, in bytes.
+             * @default 0
+             */
+            mtu?: number;
+            /**
+             * @description Why not.
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * @description Whether it works.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
+            /**
+             * @description Number of VNICs on it.
+             * @default 0
+             */
+            vnics?: number;
+        };
+        /** @description One line that a guest printed. */
+        LogLine: {
+            /** @description The guest. */
+            guest: string;
+            /** @description The line, with control characters escaped. */
+            line: string;
+            /**
+             * Format: int64
+             * @description Bytes of text that were lost here, which the line says; the guest printed more than its
+             *     console holds.
+             */
+            lost?: number | null;
+            /**
+             * Format: int64
+             * @description Its number; lines of all guests are numbered in the order in which the node took them.
+             */
+            number: number;
+            /** @description When the node took it from the guest's console (RFC 3339). */
+            time: string;
+        };
+        /**
+         * @description How an interface of the host is attached.
+         * @enum {string}
+         */
+        Mode: "auto" | "xdp" | "packet" | "tap";
+        /** @description A network namespace, as `ip netns` knows it. */
+        Namespace: {
+            /** @description Whether it is there already: then the wire neither makes nor removes it. */
+            existing?: boolean;
+            /** @description Whether it forwards IP packets between its interfaces. */
+            forwarding?: boolean;
+            /**
+             * @description Its routes, besides those that follow from its addresses.
+             * @example [
+             *       "default via 10.0.1.1"
+             *     ]
+             */
+            routes?: string[];
+        };
+        /** @description The node itself. */
+        NodeStatus: {
+            /** @description Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are. */
+            damaged?: string[];
+            /** @description Flows. */
+            flows: number;
+            /** @description Guests. */
+            guests: number;
+            /** @description Links, stubs included. */
+            links: number;
+            /**
+             * Format: int32
+             * @description Its process.
+             */
+            pid: number;
+            /**
+             * Format: int32
+             * @description The switch's process; none while there is none.
+             */
+            "switch-pid"?: number | null;
+            /**
+             * Format: int64
+             * @description Number of times that this node had to start a switch because the last one ended.
+             */
+            "switch-restarts": number;
+            /** @description Guests that run and of which no record is left. */
+            "unknown-guests"?: components["schemas"]["UnknownGuest"][];
+            /** @description Its version. */
+            version: string;
+            /** @description VNICs. */
+            vnics: number;
+        };
+        /** @description A wire between two switches. */
+        Patch: {
+            /** @description Properties from the second to the first; default: the same. */
+            back?: Record<string, unknown> | null;
+            /** @description The two stubs or links. */
+            between: string[];
+            /** @description Properties from the first to the second; also back, unless `back` is given. */
+            properties?: Record<string, unknown>;
+        };
+        /**
+         * @description Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
+         *     to the switch that runs.
+         *
+         *     "Received" is from its own point of view: from the wire for an interface, from the switch for a
+         *     VNIC or a patch.
+         */
+        PortStats: {
+            /**
+             * Format: int64
+             * @description Frames that the switch took from it while polling it.
+             */
+            "by-poll": number;
+            /**
+             * Format: int64
+             * @description Frames that the switch took from it first thing after a wake-up.
+             */
+            "by-wakeup": number;
+            /**
+             * Format: int64
+             * @description Chains of 10 to 50 frames.
+             */
+            "chains-10-to-50": number;
+            /**
+             * Format: int64
+             * @description Chains of more than 50 frames.
+             */
+            "chains-over-50": number;
+            /**
+             * Format: int64
+             * @description Chains of fewer than 10 frames that the switch took from it at once.
+             */
+            "chains-under-10": number;
+            /** @description Frames dropped, by reason; none that never happened. */
+            drops: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int32
+             * @description The lane that counted it, if it is one's counters alone.
+             */
+            lane?: number | null;
+            /** @description The link. */
+            link: string;
+            /** @description The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Their bytes, from the Ethernet header on.
+             */
+            "rx-bytes": number;
+            /**
+             * Format: int64
+             * @description Frames received.
+             */
+            "rx-frames": number;
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            "tx-bytes": number;
+            /**
+             * Format: int64
+             * @description Frames sent.
+             */
+            "tx-frames": number;
+            /**
+             * Format: int64
+             * @description Times that it went from sleeping to being polled.
+             */
+            wakeups: number;
+        };
+        /** @description The confirmation that everything is to be removed. */
+        Purge: {
+            /** @description Has to be true. */
+            confirm?: boolean;
+        };
+        /** @description Another name for a guest. */
+        Rename: {
+            /** @description The name. */
+            name: string;
+        };
+        /**
+         * @description When a guest that ended is restarted.
+         * @enum {string}
+         */
+        Restart: "always" | "on-failure" | "never";
+        /**
+         * @description Whether something does what it is there for.
+         * @enum {string}
+         */
+        State: "up" | "down" | "unused";
+        /**
+         * @description A switch without a NIC, as it is written: all in one table, where an unknown key is an error
+         *     with its line.
+         */
+        Stub: {
+            /**
+             * Format: int32
+             * @description Seconds after which an address that was not seen again is removed.
+             * @default null
+             */
+            aging?: number | null;
+            /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+            lookup?: string | Record<string, unknown>;
+            /**
+             * Format: int32
+             * @description Most addresses that are learned behind one port.
+             * @default null
+             */
+            "mac-limit"?: number | null;
+            /**
+             * Format: int32
+             * @description Largest IP packet, in bytes; 1500 if none is given.
+             * @default null
+             */
+            mtu?: number | null;
+            /**
+             * @description Highest rate of each port without a `maxbw` of its own.
+             * @default null
+             */
+            speed?: string | null;
+        };
+        StubObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["LinkStatus"];
+        } & components["schemas"]["Stub"];
+        /** @description How the switch of a link or stub works. It is called as its link. */
+        SwitchFunction: {
+            /**
+             * Format: int32
+             * @description Seconds after which an address that was not seen again is removed.
+             * @default 300
+             */
+            aging?: number;
+            /**
+             * @description With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by
+             *     addresses), `drop`, or `output:VNIC`.
+             * @default null
+             */
+            default?: string | null;
+            /**
+             * @description The name of a Click configuration in messages. It is not kept.
+             * @default null
+             */
+            file?: string | null;
+            /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+            lookup?: string | Record<string, unknown>;
+            /**
+             * Format: int32
+             * @description Most addresses that are learned behind one port.
+             * @default 1024
+             */
+            "mac-limit"?: number;
+            /**
+             * @description Highest rate of each port without a `maxbw` of its own.
+             * @default null
+             */
+            speed?: string | null;
+        };
+        SwitchFunctionObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["SwitchStatus"];
+        } & components["schemas"]["SwitchFunction"];
+        /** @description The switch of a link as it is. */
+        SwitchStatus: {
+            /**
+             * @description In the answer to a new Click configuration: names in it that no port of the link has yet.
+             * @default []
+             */
+            missing?: string[];
+        };
+        /** @description A switch's flow table. */
+        Table: {
+            /**
+             * @description The action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`
+             *     or `output:VNIC`; default: `normal`.
+             */
+            default?: string | null;
+            /**
+             * @description Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for
+             *     its NIC.
+             */
+            flows?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
+        Tunnel: {
+            /** @description This host's address; without one, any. */
+            local?: string | null;
+            /**
+             * Format: int32
+             * @description The UDP port, here and there; without one, 4789.
+             */
+            port?: number | null;
+            /**
+             * @description The other hosts' addresses, all IPv4 or all IPv6.
+             * @example [
+             *       "192.0.2.2"
+             *     ]
+             */
+            remotes: string[];
+            /**
+             * Format: int32
+             * @description The network's number, 24 bits.
+             */
+            vni: number;
+        };
+        /** @description A guest that an earlier node started and of which no record is left. */
+        UnknownGuest: {
+            /** @description The name that it was started with. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Its process.
+             */
+            pid: number;
+            /**
+             * Format: int64
+             * @description When that was started, in clock ticks since the boot of the machine.
+             */
+            started: number;
+        };
+        /**
+         * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+         *     program's that speaks vhost-user.
+         */
+        Vnic: {
+            /**
+             * @description The IP addresses of its interface, with their prefixes.
+             * @example [
+             *       "10.0.0.2/24"
+             *     ]
+             */
+            addresses?: string[];
+            /** @description Whether it is in the host's namespace. */
+            host?: boolean;
+            /** @description The interface's name in the namespace or on the host; default: the VNIC's. */
+            interface?: string | null;
+            /** @description The stub or link that it is on. */
+            link: string;
+            /**
+             * @description Its Ethernet address; default: in a wire, derived from the names, else random.
+             * @example 02:00:00:00:00:01
+             */
+            mac?: string | null;
+            /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
+            namespace?: string | null;
+            /** @description Speed, delay, loss, VLAN, protection and so on. */
+            properties?: Record<string, unknown>;
+            /** @description The socket where a vhost-user frontend connects. */
+            "vhost-user"?: string | null;
+        };
+        VnicObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["VnicStatus"];
+        } & components["schemas"]["Vnic"];
+        /** @description A VNIC as it is. */
+        VnicStatus: {
+            /**
+             * @description The guest that has it.
+             * @default null
+             */
+            guest?: string | null;
+            /**
+             * @description The name of its interface in the namespace or on the host.
+             * @default null
+             */
+            interface?: string | null;
+            /**
+             * Format: int32
+             * @description Largest IP packet, in bytes.
+             * @default 0
+             */
+            mtu?: number;
+            /**
+             * @description Why not.
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * @description Whether it works.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
+        };
+        /**
+         * @description A virtual wire: a whole network. Each part has a name of its own among those of its kind.
+         *
+         *     As text it is TOML:
+         *
+         *     ```toml
+         *     wire = "two-subnets"
+         *
+         *     [stub.office]
+         *     speed = "1G"
+         *
+         *     [namespace.desk]
+         *     routes = ["default via 10.0.1.1"]
+         *
+         *     [vnic.desk0]
+         *     link = "office"
+         *     namespace = "desk"
+         *     addresses = ["10.0.1.2/24"]
+         *     properties = { maxbw = "100M", delay = "2ms" }
+         *
+         *     [guest.router]
+         *     file = "router.click"
+         *     interfaces = { inside = "router0", outside = "router1" }
+         *     ```
+         */
+        Wire: {
+            /** @description A description for people. */
+            description?: string;
+            /** @description Traffic classes on links and stubs. */
+            flow?: {
+                [key: string]: components["schemas"]["Flow"];
+            };
+            /** @description Network functions. */
+            guest?: {
+                [key: string]: components["schemas"]["Guest"];
+            };
+            /** @description Switches with a NIC: interfaces of the host that are attached. */
+            link?: {
+                [key: string]: components["schemas"]["Link"];
+            };
+            /** @description Hosts that are network namespaces. */
+            namespace?: {
+                [key: string]: components["schemas"]["Namespace"];
+            };
+            /** @description Wires between switches. */
+            patch?: {
+                [key: string]: components["schemas"]["Patch"];
+            };
+            /** @description Switches without a NIC, and their properties. */
+            stub?: {
+                [key: string]: components["schemas"]["Stub"];
+            };
+            /** @description Flow tables of switches that work by one, by the switches' names. */
+            table?: {
+                [key: string]: components["schemas"]["Table"];
+            };
+            /** @description Virtual NICs. */
+            vnic?: {
+                [key: string]: components["schemas"]["Vnic"];
+            };
+            /** @description Its name. */
+            wire: string;
+        };
+        /** @description The steps that applying a wire took, or would take. */
+        WireChange: {
+            /** @description The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it. */
+            steps: string[];
+            /** @description What the wire's author should know. */
+            warnings?: string[];
+        };
+        /** @description State of a guest of a wire. */
+        WireGuest: {
+            /** @description Its name. */
+            name: string;
+            /** @description How it ended. */
+            reason?: string | null;
+            state?: components["schemas"]["GuestState"] | null;
+        };
+        WireObject: {
+            /** @description Its name. */
+            name: string;
+            status?: components["schemas"]["WireStatus"];
+        } & components["schemas"]["Wire"];
+        /** @description A wire as it is. */
+        WireStatus: {
+            /**
+             * @description Whether it is being changed.
+             * @default false
+             */
+            changing?: boolean;
+            /**
+             * @description The state of each of its guests.
+             * @default []
+             */
+            guests?: components["schemas"]["WireGuest"][];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    "list-flow-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowStats"][];
+                };
+            };
+        };
+    };
+    "show-flow-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowStats"];
+                };
+            };
+        };
+    };
+    "list-flows": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowObject"][];
+                };
+            };
+        };
+    };
+    "create-flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FlowObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowObject"];
+                };
+            };
+        };
+    };
+    "show-flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowObject"];
+                };
+            };
+        };
+    };
+    "delete-flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "act-on-guests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GuestAction"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestOutcome"][];
+                };
+            };
+        };
+    };
+    "list-guest-logs": {
+        parameters: {
+            query?: {
+                /** @description Go on with lines to come, as server-sent events. */
+                follow?: boolean;
+                /** @description Names and patterns of guests such as `fw-*`, separated by commas; without any, all guests. */
+                name?: string | null;
+                /** @description Only lines that are not older: so long ago, as in 10m, or a time, as in 2030-01-31T12:00:00Z. */
+                since?: string | null;
+                /** @description Only the last lines of each guest, so many. */
+                tail?: number | null;
+            };
+            header?: {
+                /** @description The number of the last event that the client has had. */
+                "Last-Event-ID"?: number;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLine"][];
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    "create-guests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GuestSeries"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestOutcome"][];
+                };
+            };
+        };
+    };
+    "list-guests": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"][];
+                };
+            };
+        };
+    };
+    "create-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GuestObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "show-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "put-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GuestObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "delete-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "show-guest-log": {
+        parameters: {
+            query?: {
+                /** @description Go on with lines to come, as server-sent events. */
+                follow?: boolean;
+                /** @description Only lines of the guest's last run: since it was started last. */
+                run?: boolean;
+                /** @description Only lines that are not older: so long ago, as in 10m, or a time, as in 2030-01-31T12:00:00Z. */
+                since?: string | null;
+                /** @description Only the last lines of each guest, so many. */
+                tail?: number | null;
+            };
+            header?: {
+                /** @description The number of the last event that the client has had. */
+                "Last-Event-ID"?: number;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLine"][];
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    "read-handler": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandlerRead"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandlerValue"];
+                };
+            };
+        };
+    };
+    "rename-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Rename"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "write-handler": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandlerWrite"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandlerValue"];
+                };
+            };
+        };
+    };
+    "list-lanes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LaneStats"][];
+                };
+            };
+        };
+    };
+    "list-links": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkObject"][];
+                };
+            };
+        };
+    };
+    "create-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkObject"];
+                };
+            };
+        };
+    };
+    "show-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkObject"];
+                };
+            };
+        };
+    };
+    "put-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkObject"];
+                };
+            };
+        };
+    };
+    "delete-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkObject"];
+                };
+            };
+        };
+    };
+    "show-node": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeStatus"];
+                };
+            };
+        };
+    };
+    "purge-node": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Purge"];
+            };
+        };
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "end-unknown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnknownGuest"][];
+                };
+            };
+        };
+    };
+    "forget-damaged": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "list-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortStats"][];
+                };
+            };
+        };
+    };
+    "show-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortStats"];
+                };
+            };
+        };
+    };
+    "show-lane-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortStats"][];
+                };
+            };
+        };
+    };
+    "list-stubs": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StubObject"][];
+                };
+            };
+        };
+    };
+    "create-stub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StubObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StubObject"];
+                };
+            };
+        };
+    };
+    "show-stub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StubObject"];
+                };
+            };
+        };
+    };
+    "put-stub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StubObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StubObject"];
+                };
+            };
+        };
+    };
+    "delete-stub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-stub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StubObject"];
+                };
+            };
+        };
+    };
+    "list-switches": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SwitchFunctionObject"][];
+                };
+            };
+        };
+    };
+    "show-switch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SwitchFunctionObject"];
+                };
+            };
+        };
+    };
+    "put-switch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SwitchFunctionObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SwitchFunctionObject"];
+                };
+            };
+        };
+    };
+    "patch-switch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SwitchFunctionObject"];
+                };
+            };
+        };
+    };
+    "list-entries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"][];
+                };
+            };
+        };
+    };
+    "add-entry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Entry"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+        };
+    };
+    "remove-entry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "flush-macs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "list-macs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Address"][];
+                };
+            };
+        };
+    };
+    "list-vnics": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VnicObject"][];
+                };
+            };
+        };
+    };
+    "create-vnic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VnicObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VnicObject"];
+                };
+            };
+        };
+    };
+    "show-vnic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VnicObject"];
+                };
+            };
+        };
+    };
+    "put-vnic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VnicObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VnicObject"];
+                };
+            };
+        };
+    };
+    "delete-vnic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-vnic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VnicObject"];
+                };
+            };
+        };
+    };
+    "list-wires": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WireObject"][];
+                };
+            };
+        };
+    };
+    "show-wire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WireObject"];
+                };
+            };
+        };
+    };
+    "apply-wire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WireObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WireChange"];
+                };
+            };
+        };
+    };
+    "delete-wire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "compare-wire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WireObject"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WireChange"];
+                };
+            };
+        };
+    };
+}
