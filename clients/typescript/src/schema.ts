@@ -1,6 +1,23 @@
 // Written by generate.mjs from the API's description.
 
 export interface paths {
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists what happened: the events that the node keeps. */
+        get: operations["list-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/flow-stats": {
         parameters: {
             query?: never;
@@ -690,6 +707,28 @@ export interface components {
             /** @description What kind of thing went wrong. */
             kind: components["schemas"]["Kind"];
         };
+        /** @description Something that happened. */
+        Event: {
+            /** @description Whose request it was: `root`, or another user of the API; none if it was nobody's. */
+            by?: string | null;
+            /** @description What happened. */
+            event: components["schemas"]["Happened"];
+            /** @description The name of that; none if there is only one. */
+            name?: string;
+            /** @description What the node does about it, or what else is to be known. */
+            note?: string | null;
+            /**
+             * Format: int64
+             * @description Its number, which is higher than that of any earlier event, also of an earlier node.
+             */
+            number: number;
+            /** @description Why. */
+            reason?: string | null;
+            /** @description When it happened (RFC 3339). */
+            time: string;
+            /** @description What kind of thing it happened to. */
+            topic: components["schemas"]["Topic"];
+        };
         /** @description A class of traffic on a link or VNIC. */
         Flow: {
             /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
@@ -915,6 +954,11 @@ export interface components {
             /** @description The value. */
             value?: string;
         };
+        /**
+         * @description What happened.
+         * @enum {string}
+         */
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "renamed" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}
@@ -1323,6 +1367,11 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * @description What kind of thing an event is of.
+         * @enum {string}
+         */
+        Topic: "node" | "switch" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace";
         /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
         Tunnel: {
             /** @description This host's address; without one, any. */
@@ -1529,6 +1578,37 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-events": {
+        parameters: {
+            query?: {
+                /** @description Go on with events to come, as server-sent events. */
+                follow?: boolean;
+                /** @description Names and patterns such as `fw-*` of things, separated by commas; without any, all events. */
+                name?: string | null;
+                /** @description Only events that are not older: so long ago, as in 10m, or a time, as in 2030-01-31T12:00:00Z. */
+                since?: string | null;
+            };
+            header?: {
+                /** @description The number of the last event that the client has had. */
+                "Last-Event-ID"?: number;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Event"][];
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
     "list-flow-stats": {
         parameters: {
             query?: never;

@@ -17,9 +17,9 @@ use tokio::net::UnixStream;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Entry, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
-    HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus, Object,
-    PortStats, Purge, Rename, Selection, Spec, UnknownGuest, Wire, WireChange,
+    Address, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
+    HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus,
+    Object, PortStats, Purge, Rename, Selection, Spec, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 
@@ -183,6 +183,24 @@ impl Client {
             ..query
         };
         self.follow(&operations::list_guest_logs(), &[], &query, told)
+    }
+
+    /// Lists what happened.
+    pub fn events(&self, query: &EventsQuery) -> Result<Vec<Event>> {
+        self.call(&operations::list_events(), &[], query)
+    }
+
+    /// Gives `told` what happened and then what happens, until that says not to go on.
+    pub fn follow_events(
+        &self,
+        query: EventsQuery,
+        told: impl FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let query = EventsQuery {
+            follow: true,
+            ..query
+        };
+        self.follow(&operations::list_events(), &[], &query, told)
     }
 
     /// Lists the addresses that the switch of a link knows.

@@ -3,13 +3,17 @@
 
 use std::fmt::{self, Display};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber, warn};
+use tracing::{Event, Level, Subscriber, debug, info, warn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::model::{self as happened, Happened, rfc3339};
 
 /// How the node logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,16 +44,36 @@ pub fn start(format: Format, level: Level) {
         .with_max_level(level);
     // A second log in one process is the first one.
     let _ = match format {
-        Format::Human => log.event_format(Human).try_init(),
+        Format::Human => log
+            .event_format(Human {
+                journal: is_journal(),
+            })
+            .try_init(),
         Format::Json => log.json().flatten_event(true).try_init(),
     };
 }
 
-/// Logs that something has ended. Of `how`, whose further lines are what it printed, the first line
-/// is logged.
-pub fn ended(what: &dyn Display, how: &str, remedy: impl Display) {
-    let how = how.lines().next().unwrap_or("it ended");
-    warn!(subject = %what, reason = how, "{what}: {how}: {remedy}");
+/// Logs an event, with its fields.
+pub fn event(event: &happened::Event) {
+    macro_rules! log {
+        ($level:ident) => {
+            $level!(
+                number = event.number,
+                topic = ?event.topic,
+                name = event.name,
+                event = ?event.event,
+                reason = event.reason,
+                by = event.by,
+                "{event}"
+            )
+        };
+    }
+    match event.event {
+        Happened::Down | Happened::Crashed | Happened::Restarted | Happened::Lost => log!(warn),
+        // With many guests, these are every other line.
+        Happened::Started | Happened::Running => log!(debug),
+        _ => log!(info),
+    }
 }
 
 /// Says something, in one write: others may write to the same file. That nobody listens any more is
@@ -58,8 +82,19 @@ pub fn say(line: impl Display) {
     let _ = std::io::stderr().write_all(format!("weir: {line}\n").as_bytes());
 }
 
-/// `weir: ` and the message; fields are for JSON.
-struct Human;
+/// Whether standard error is systemd's journal, which has times and levels of its own
+/// (systemd.exec(5), `JOURNAL_STREAM`).
+fn is_journal() -> bool {
+    let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let error = rustix::fs::fstat(std::io::stderr().as_fd());
+    error.is_ok_and(|file| stream == format!("{}:{}", file.st_dev, file.st_ino))
+}
+
+/// Time, level and message; fields are for JSON. The journal takes the level as a number in front of the line
+/// (sd-daemon(3)).
+struct Human {
+    journal: bool,
+}
 
 impl<S, N> FormatEvent<S, N> for Human
 where
@@ -74,7 +109,28 @@ where
     ) -> fmt::Result {
         let mut message = Message(String::new());
         event.record(&mut message);
-        writeln!(writer, "weir: {}", message.0)
+        let level = *event.metadata().level();
+        writeln!(
+            writer,
+            "{}",
+            self.line(SystemTime::now(), level, &message.0)
+        )
+    }
+}
+
+impl Human {
+    fn line(&self, time: SystemTime, level: Level, message: &str) -> String {
+        if !self.journal {
+            let level = level.as_str().to_lowercase();
+            return format!("{} {level:<5} weir: {message}", rfc3339(time));
+        }
+        let number = match level {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        };
+        format!("<{number}>weir: {message}")
     }
 }
 
@@ -98,5 +154,16 @@ mod tests {
         assert_eq!("json".parse(), Ok(Format::Json));
         assert_eq!("human".parse(), Ok(Format::Human));
         assert!("xml".parse::<Format>().is_err());
+    }
+
+    #[test]
+    fn a_line_has_time_and_level_as_its_reader_needs_them() {
+        let line =
+            |journal| Human { journal }.line(SystemTime::UNIX_EPOCH, Level::WARN, "it is late");
+        assert_eq!(
+            line(false),
+            "1970-01-01T00:00:00.000Z warn  weir: it is late"
+        );
+        assert_eq!(line(true), "<4>weir: it is late");
     }
 }

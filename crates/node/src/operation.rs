@@ -147,7 +147,12 @@ macro_rules! queries {
         }
     )* };
 }
-queries!(Selection, crate::model::LogQuery, crate::model::LogsQuery,);
+queries!(
+    Selection,
+    crate::model::LogQuery,
+    crate::model::LogsQuery,
+    crate::model::EventsQuery,
+);
 
 impl<S: Spec> Payload for Object<S> {
     const BODY: usize = if S::HAS_CONFIG { LONG_BODY } else { BODY };

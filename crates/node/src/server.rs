@@ -175,6 +175,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
         let kill = node.next_kill();
         node.look_at_ended();
         let next_look = node.next_look();
+        node.tell_faults();
         node.look_at_starting();
         let waited = node.awaits_start();
         let starts = node.wants_starts();

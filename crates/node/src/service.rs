@@ -4,6 +4,7 @@
 //! never waits. Guests are created and destroyed in groups, each with one write of the state; other jobs, which
 //! are short, go between two groups.
 
+mod events;
 mod logs;
 mod queue;
 mod resources;

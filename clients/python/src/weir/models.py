@@ -16,6 +16,7 @@ __all__ = [
     "Entry",
     "EntryStatus",
     "Error",
+    "Event",
     "Flow",
     "FlowObject",
     "FlowStats",
@@ -30,6 +31,7 @@ __all__ = [
     "HandlerRead",
     "HandlerValue",
     "HandlerWrite",
+    "Happened",
     "Isolation",
     "Kind",
     "LaneStats",
@@ -52,6 +54,7 @@ __all__ = [
     "SwitchFunctionObject",
     "SwitchStatus",
     "Table",
+    "Topic",
     "Tunnel",
     "UnknownGuest",
     "Vnic",
@@ -207,6 +210,29 @@ class HandlerWrite(Model):
     """`ELEMENT.HANDLER`, or `HANDLER` for one of the router's own."""
     value: str | None = None
     """The value."""
+
+
+class Happened(StrEnum):
+    """
+    What happened.
+    """
+
+    created = "created"
+    changed = "changed"
+    removed = "removed"
+    started = "started"
+    running = "running"
+    ended = "ended"
+    crashed = "crashed"
+    restarted = "restarted"
+    stopped = "stopped"
+    paused = "paused"
+    resumed = "resumed"
+    renamed = "renamed"
+    up = "up"
+    down = "down"
+    applied = "applied"
+    lost = "lost"
 
 
 class Isolation(StrEnum):
@@ -456,6 +482,23 @@ class Table(Model):
     """
 
 
+class Topic(StrEnum):
+    """
+    What kind of thing an event is of.
+    """
+
+    node = "node"
+    switch = "switch"
+    link = "link"
+    stub = "stub"
+    vnic = "vnic"
+    patch = "patch"
+    flow = "flow"
+    guest = "guest"
+    wire = "wire"
+    namespace = "namespace"
+
+
 class Tunnel(Model):
     """A network with other hosts by VXLAN (RFC 7348), as a link reaches it."""
 
@@ -568,6 +611,27 @@ class Error(Model):
     """The field of the request that is wrong, if it is one."""
     kind: Kind
     """What kind of thing went wrong."""
+
+
+class Event(Model):
+    """Something that happened."""
+
+    by: str | None = None
+    """Whose request it was: `root`, or another user of the API; none if it was nobody's."""
+    event: Happened
+    """What happened."""
+    name: str | None = None
+    """The name of that; none if there is only one."""
+    note: str | None = None
+    """What the node does about it, or what else is to be known."""
+    number: int
+    """Its number, which is higher than that of any earlier event, also of an earlier node."""
+    reason: str | None = None
+    """Why."""
+    time: str
+    """When it happened (RFC 3339)."""
+    topic: Topic
+    """What kind of thing it happened to."""
 
 
 class FlowStatus(Model):

@@ -140,6 +140,7 @@ impl Api {
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
                 let turn = client.turn(asked).await;
+                let handle = handle.of(client.who.to_string());
                 work(handle, names, body, headers, [turn, room]).await
             };
         let method = match operation.method {
@@ -315,6 +316,7 @@ fn api() -> Api {
     switches(&mut api);
     guests(&mut api);
     logs(&mut api);
+    events(&mut api);
     api.on(operations::apply_wire(), async |handle, names, wire| {
         check_wire(&names, &wire)?;
         handle.apply_wire(wire.spec).await
@@ -401,6 +403,18 @@ fn logs(api: &mut Api) {
             let (names, query) = query.split();
             let lines = handle.follow_log(names, query, after).await?;
             Ok(lines.map(|line| (line.number, line)))
+        },
+    );
+}
+
+fn events(api: &mut Api) {
+    api.on_follow(
+        operations::list_events(),
+        |query| query.follow,
+        async |handle, _, query| handle.run(move |node| node.all_events(&query)).await,
+        async |handle, _, query, after| {
+            let events = handle.follow_events(query, after).await?;
+            Ok(events.map(|event| (event.number, event)))
         },
     );
 }
@@ -514,7 +528,8 @@ mod tests {
                 );
             }
             assert!(errors >= 2, "{id}: its errors are not described");
-            let named = operation["parameters"].is_array();
+            let parameters = operation["parameters"].as_array();
+            let named = parameters.is_some_and(|all| all.iter().any(|one| one["in"] == "path"));
             assert!(
                 !named || responses.contains_key("404"),
                 "{id}: no name is unknown to it"

@@ -47,7 +47,7 @@ pub use usage::Usage;
 
 /// What ended, or became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Ready {
     /// The switch's process.
     Switch,
     /// The process of the guest with this number.
@@ -88,6 +88,8 @@ pub struct Host {
     gro: HashMap<String, u32>,
     /// What is wanted and could not be brought about, and why not.
     faults: BTreeMap<Subject, String>,
+    /// What went down or came up and was not told of.
+    noted: Vec<(Subject, Option<String>)>,
     guests: HashMap<u64, RunningGuest>,
     ending: Ending,
     /// What guests printed, those included that ended.
@@ -119,6 +121,7 @@ impl Host {
             held: HashMap::new(),
             gro: HashMap::new(),
             faults: BTreeMap::new(),
+            noted: Vec::new(),
             guests: HashMap::new(),
             ending: Ending::default(),
             logs: Logs::default(),
@@ -141,7 +144,7 @@ impl Host {
     }
 
     /// What ended. Each is told until it is dealt with.
-    pub fn take_events(&self) -> Vec<Event> {
+    pub fn take_events(&self) -> Vec<Ready> {
         let mut found = Vec::with_capacity(64);
         let now = rustix::event::Timespec {
             tv_sec: 0,
@@ -157,8 +160,8 @@ impl Host {
             return Vec::new();
         }
         let event = |event: epoll::Event| match event.data.u64() {
-            SWITCH => Event::Switch,
-            guest => Event::Guest(guest),
+            SWITCH => Ready::Switch,
+            guest => Ready::Guest(guest),
         };
         found.into_iter().map(event).collect()
     }
@@ -204,10 +207,22 @@ impl Host {
 
     /// Notes whether something that is wanted could be brought about.
     pub fn note<T>(&mut self, subject: Subject, outcome: Result<T>) {
-        match outcome {
-            Ok(_) => self.faults.remove(&subject),
-            Err(error) => self.faults.insert(subject, error.error),
+        let (is, was) = match outcome {
+            Ok(_) => (None, self.faults.remove(&subject)),
+            Err(error) => {
+                let reason = error.error;
+                let was = self.faults.insert(subject.clone(), reason.clone());
+                (Some(reason), was)
+            }
         };
+        if is.is_some() != was.is_some() {
+            self.noted.push((subject, is));
+        }
+    }
+
+    /// What went down, with its reason, or came up since the last call.
+    pub fn take_noted(&mut self) -> Vec<(Subject, Option<String>)> {
+        std::mem::take(&mut self.noted)
     }
 
     /// Whether there is a port of that name.

@@ -13,8 +13,8 @@ use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
 use crate::host::{Launch, LaunchPort, Reserved};
 use crate::model::{
-    Guest, GuestPort, GuestRecord, LOCATIONS, LinkRecord, Location, Memory, Object, Run, Vnic,
-    VnicRecord, check_name, takes_less,
+    Event, Guest, GuestPort, GuestRecord, Happened, LOCATIONS, LinkRecord, Location, Memory,
+    Object, Run, Topic, Vnic, VnicRecord, check_name, takes_less,
 };
 
 /// What an interface may stand on, in messages.
@@ -217,6 +217,11 @@ impl Node {
 
     fn view_new(&mut self, guest: NewGuest) -> Object<Guest> {
         self.index.add_guest(&guest.record);
+        self.tell(Event::of(
+            Topic::Guest,
+            &guest.record.name,
+            Happened::Created,
+        ));
         for port in &guest.record.ports {
             self.bring_flows(&port.vnic);
         }

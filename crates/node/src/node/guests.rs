@@ -12,9 +12,9 @@ use super::restart::Restarts;
 use super::starting::{Starting, TellGone};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Reserved, Usage};
-use crate::log;
 use crate::model::{
-    Guest, GuestRecord, GuestState, GuestStatus, Leaving, Object, Restart, Run, VnicRecord,
+    Event, Guest, GuestRecord, GuestState, GuestStatus, Happened, Leaving, Object, Restart, Run,
+    Topic, VnicRecord,
 };
 
 /// How long a guest may take to answer.
@@ -182,7 +182,24 @@ impl Node {
         let kept = self.store.put(&record);
         let recorded = kept.is_ok();
         self.tell_unkept(kept);
-        self.host.start(reserved, recorded)
+        let started = self.host.start(reserved, recorded);
+        self.tell_start(&record, &started);
+        started
+    }
+
+    /// Tells that a guest was started, or why it could not be, once.
+    fn tell_start(&mut self, guest: &GuestRecord, started: &Result<()>) {
+        let event = |event| Event::of(Topic::Guest, &guest.name, event);
+        match (started, self.guests.restarts.count(guest.id)) {
+            (Ok(()), 0) => self.tell(event(Happened::Started)),
+            (Ok(()), count) => {
+                self.tell(event(Happened::Restarted).note(format_args!("restart {count}")));
+            }
+            (Err(error), _) if self.end_reason(guest).is_none() => {
+                self.tell(event(Happened::Crashed).because(&error.error));
+            }
+            _ => {}
+        }
     }
 
     /// Has a guest started that is wanted and does not run, when its turn comes.
@@ -217,6 +234,7 @@ impl Node {
         self.tell_unkept(kept);
         for (guest, reserved) in ready {
             let started = self.host.start(reserved, recorded);
+            self.tell_start(&guest, &started);
             self.host.note(Subject::Guest(guest.name.clone()), started);
             for port in &guest.ports {
                 self.bring_flows(&port.vnic);
@@ -327,17 +345,23 @@ impl Node {
             Restart::OnFailure => !halted,
             Restart::Never => false,
         };
+        let happened = if halted {
+            Happened::Ended
+        } else {
+            Happened::Crashed
+        };
+        let event = Event::of(Topic::Guest, &guest.name, happened).because(&reason);
         if again {
             let delay = self.guests.restarts.schedule(guest.id, Instant::now());
-            let what = format_args!("it restarts in {} s", delay.as_secs_f64());
-            log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
+            let note = format_args!("it restarts in {} s", delay.as_secs_f64());
+            self.tell(event.note(note));
             return Err(Error::new(Kind::Unavailable, reason));
         }
-        let what = match guest.restart {
+        let note = match guest.restart {
             Restart::Never => "it is not restarted: its ‘restart’ is never",
             _ => "it is not restarted: it halted normally",
         };
-        log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
+        self.tell(event.note(note));
         let run = Run::Ended { halted, reason };
         self.guests.unkept.insert(guest.id, run);
         Ok(())
@@ -448,6 +472,7 @@ impl Node {
         }
         change.commit()?;
         for (guest, made) in guests {
+            self.tell(Event::of(Topic::Guest, &guest.name, Happened::Removed));
             self.index.remove_guest(guest);
             for vnic in made {
                 self.index.remove_vnic(vnic);

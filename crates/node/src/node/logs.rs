@@ -14,7 +14,7 @@ use crate::model::{LogLine, LogQuery, is_pattern, rfc3339};
 /// How often rings are looked at while somebody follows.
 const LOOK: Duration = Duration::from_millis(100);
 /// Most followers at a time. Each one has a look at what is new ten times a second.
-const FOLLOWERS_MAX: usize = 64;
+pub(super) const FOLLOWERS_MAX: usize = 64;
 
 /// Somebody who follows what guests print, and how far.
 pub struct Follower {

@@ -6,6 +6,7 @@
 mod asking;
 mod creation;
 mod entries;
+mod events;
 mod flows;
 mod guests;
 mod index;
@@ -27,19 +28,20 @@ use std::time::{Duration, Instant};
 use switch::process::Options;
 
 use crate::error::{Error, Result, Subject};
-use crate::host::{Event, Host, SwitchRun};
-use crate::log;
+use crate::host::{Host, Ready, SwitchRun};
 use crate::model::{
-    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, Run, UnknownGuest,
-    VnicRecord,
+    EntryRecord, Event, FlowRecord, GuestRecord, Happened, Leaving, LinkRecord, NodeStatus, Run,
+    Topic, UnknownGuest, VnicRecord,
 };
 use crate::paths::Paths;
 use crate::store::{self, Store};
+use events::Events;
 use guests::Guests;
 use index::Index;
 use wires::Wires;
 
 pub use asking::Asked;
+pub use events::EventFollower;
 pub use guests::ANSWER;
 pub use logs::Follower;
 pub use starting::{Tell, TellGone};
@@ -61,6 +63,7 @@ pub struct Node {
     index: Index,
     guests: Guests,
     wires: Wires,
+    events: Events,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// When consoles were looked at last.
@@ -99,6 +102,7 @@ impl Node {
             index,
             guests: Guests::default(),
             wires: Wires::default(),
+            events: Events::default(),
             ticks: 0,
             looked: Instant::now(),
             unknown: Vec::new(),
@@ -200,15 +204,15 @@ impl Node {
     pub fn take_events(&mut self) -> bool {
         let events = self.host.take_events();
         let guests = events.iter().filter_map(|event| match event {
-            Event::Guest(id) => Some(*id),
-            Event::Switch => None,
+            Ready::Guest(id) => Some(*id),
+            Ready::Switch => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
         for event in &events {
             match event {
-                Event::Switch => self.replace_switch(),
-                Event::Guest(id) => self.guest_ended(*id),
+                Ready::Switch => self.replace_switch(),
+                Ready::Guest(id) => self.guest_ended(*id),
             }
         }
         self.keep_ends();
@@ -221,16 +225,17 @@ impl Node {
             return;
         };
         let started = self.start_switch();
+        let event = |event| Event::of(Topic::Switch, "", event).because(&how);
         match (&started, self.host.switch_pid()) {
             (Ok(()), Some(pid)) => {
-                let remedy = format_args!("process {pid} replaces it");
-                log::ended(&"the switch", &how, remedy);
+                let note = format_args!("process {pid} replaces it");
+                self.tell(event(Happened::Restarted).note(note));
             }
             (Err(error), _) => {
-                let remedy = format_args!(
+                let note = format_args!(
                     "a new one cannot be started, and the node tries again every second: {error}"
                 );
-                log::ended(&"the switch", &how, remedy);
+                self.tell(event(Happened::Down).note(note));
             }
             (Ok(()), None) => {}
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 use crate::error::{Error, Result};
-use crate::model::{Guest, GuestState, Object};
+use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 
 /// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
 const START: Duration = Duration::from_secs(10);
@@ -98,6 +98,14 @@ impl Node {
             _ => false,
         };
         if !failed {
+            if view.status.state == GuestState::Running {
+                let event = Event::of(Topic::Guest, &starting.name, Happened::Running);
+                let boot = view.status.boot_ms;
+                self.tell(match boot {
+                    Some(ms) => event.note(format_args!("after {ms:.2} ms")),
+                    None => event,
+                });
+            }
             view.status.messages = starting.messages.clone();
             return Some(Ok(view));
         }

@@ -4,7 +4,7 @@
 use super::Node;
 use super::starting::TellGone;
 use crate::error::{Error, Fault, Result, Subject};
-use crate::model::{GuestRecord, Leaving, Run, check_name, select};
+use crate::model::{Event, GuestRecord, Happened, Leaving, Run, Topic, check_name, select};
 
 impl Node {
     /// The guests that names and patterns select, in their order, each once; a pattern without a
@@ -45,6 +45,7 @@ impl Node {
         let guest = self.find_guest(name)?;
         let id = guest.id;
         self.end_as(guest, Run::Stopped)?;
+        self.tell(Event::of(Topic::Guest, name, Happened::Stopped));
         self.tell_gone(id, tell);
         Ok(())
     }
@@ -54,6 +55,8 @@ impl Node {
         let guest = self.find_guest(name)?;
         // A node that is killed in between has the next one start it.
         self.end_as(guest, Run::Wanted)?;
+        let event = Event::of(Topic::Guest, name, Happened::Stopped);
+        self.tell(event.note("it is to be restarted"));
         self.start_guest(name).map_err(|error| {
             let fault = Err(error.clone());
             self.host.note::<()>(Subject::Guest(name.into()), fault);
@@ -105,6 +108,14 @@ impl Node {
             guest.paused = was;
             self.store.put(&guest)?;
         }
+        if done.is_ok() {
+            let happened = if paused {
+                Happened::Paused
+            } else {
+                Happened::Resumed
+            };
+            self.tell(Event::of(Topic::Guest, name, happened));
+        }
         done
     }
 
@@ -127,6 +138,8 @@ impl Node {
         self.index.remove_guest(&guest);
         self.index.add_guest(&renamed);
         self.host.rename_guest(renamed.id, new);
+        let event = Event::of(Topic::Guest, new, Happened::Renamed);
+        self.tell(event.note(format_args!("its name was ‘{name}’")));
         let subject = Subject::Guest(name.into());
         if let Some(fault) = self.host.fault(&subject).map(str::to_string) {
             self.host.clear_fault(&subject);

@@ -3,9 +3,10 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Action, Address, Entry, EntryStatus, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
-    HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus,
-    Object, PortStats, Purge, Rename, Spec, State, UnknownGuest, Wire, WireChange,
+    Action, Address, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
+    GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
+    LogLine, LogQuery, LogsQuery, NodeStatus, Object, PortStats, Purge, Rename, Spec, State, Topic,
+    UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -57,6 +58,10 @@ operations! {
     /// Shows what guests printed: the lines that the node keeps of them, in the order in which it took them.
     list_guest_logs: Get "/v1/guest-logs" [Invalid, NotFound],
         LogsQuery => Vec<LogLine>, LogsQuery::default() => vec![line()];
+
+    /// Lists what happened: the events that the node keeps.
+    list_events: Get "/v1/events" [Invalid],
+        EventsQuery => Vec<Event>, EventsQuery::default() => vec![event()];
 
     /// Lists the Ethernet addresses that the switch of a link knows.
     list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
@@ -159,6 +164,16 @@ fn line() -> LogLine {
         guest: "fw-1".into(),
         line: "ok:   60 | 02000000 00010200 00000002 08004500".into(),
         lost: None,
+    }
+}
+
+fn event() -> Event {
+    let event = Event::of(Topic::Guest, "fw-1", Happened::Stopped);
+    Event {
+        number: 1_900_000_000_000_000,
+        time: "2030-01-31T12:00:00.000Z".into(),
+        by: Some("root".into()),
+        ..event
     }
 }
 

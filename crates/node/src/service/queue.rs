@@ -28,11 +28,15 @@ pub(super) enum Change {
     },
 }
 
+/// Who asks, as events have it.
+type Actor = Option<String>;
+
 /// Where to ask the node.
 #[derive(Clone)]
 pub struct Handle {
     jobs: Sender<Job>,
-    changes: Sender<Change>,
+    changes: Sender<(Actor, Change)>,
+    actor: Actor,
 }
 
 impl Handle {
@@ -46,32 +50,54 @@ impl Handle {
             ahead: None,
             in_a_row: 0,
         };
-        (Handle { jobs, changes }, queue)
+        let actor = None;
+        (
+            Handle {
+                jobs,
+                changes,
+                actor,
+            },
+            queue,
+        )
+    }
+
+    /// The handle of somebody, whose name events have.
+    pub fn of(self, who: String) -> Handle {
+        Handle {
+            actor: Some(who),
+            ..self
+        }
     }
 
     /// `None` if the node is ending.
     pub(super) async fn put_job(&self, job: Job) -> Option<()> {
+        let actor = self.actor.clone();
+        let job = Box::new(move |node: &mut Node| {
+            node.set_actor(actor);
+            job(node);
+            node.set_actor(None);
+        });
         self.jobs.send(job).await.ok()
     }
 
     /// `None` if the node is ending.
     pub(super) async fn put_change(&self, change: Change) -> Option<()> {
-        self.changes.send(change).await.ok()
+        self.changes.send((self.actor.clone(), change)).await.ok()
     }
 }
 
 /// What waits for the node.
 pub struct Queue {
     jobs: Receiver<Job>,
-    changes: Receiver<Change>,
+    changes: Receiver<(Actor, Change)>,
     /// The first change of the next group.
-    ahead: Option<Change>,
+    ahead: Option<(Actor, Change)>,
     /// Jobs since the last group.
     in_a_row: usize,
 }
 
 /// What the node does next: a job, or a group of changes.
-pub struct Turn(Kind);
+pub struct Turn(Actor, Kind);
 
 enum Kind {
     Job(Job),
@@ -87,14 +113,14 @@ impl Queue {
             self.ahead = self.ahead.take().or_else(|| self.changes.try_recv().ok());
         } else if let Ok(job) = self.jobs.try_recv() {
             self.in_a_row += 1;
-            return Some(Turn(Kind::Job(job)));
+            return Some(Turn(None, Kind::Job(job)));
         }
         if self.ahead.is_none() {
             tokio::select! {
                 biased;
                 Some(job) = self.jobs.recv() => {
                     self.in_a_row += 1;
-                    return Some(Turn(Kind::Job(job)));
+                    return Some(Turn(None, Kind::Job(job)));
                 }
                 Some(change) = self.changes.recv() => self.ahead = Some(change),
                 else => return None,
@@ -104,11 +130,18 @@ impl Queue {
         self.group()
     }
 
-    /// The changes of one kind at the head of the queue.
+    /// The changes of one kind, and of one who asks, at the head of the queue.
     fn group(&mut self) -> Option<Turn> {
         let (mut wanted, mut told_created) = (Vec::new(), Vec::new());
         let (mut names, mut told_destroyed) = (Vec::new(), Vec::new());
-        while let Some(change) = self.ahead.take().or_else(|| self.changes.try_recv().ok()) {
+        let mut actor = None;
+        while let Some((by, change)) = self.ahead.take().or_else(|| self.changes.try_recv().ok()) {
+            let is_first = wanted.is_empty() && names.is_empty();
+            if !is_first && by != actor {
+                self.ahead = Some((by, change));
+                break;
+            }
+            actor = by;
             match change {
                 Change::Create { name, spec, tell } if names.is_empty() => {
                     wanted.push((name, spec));
@@ -119,7 +152,7 @@ impl Queue {
                     told_destroyed.push(tell);
                 }
                 other => {
-                    self.ahead = Some(other);
+                    self.ahead = Some((actor.clone(), other));
                     break;
                 }
             }
@@ -132,18 +165,20 @@ impl Queue {
         } else {
             Kind::Destroy(names, told_destroyed)
         };
-        Some(Turn(group))
+        Some(Turn(actor, group))
     }
 }
 
 impl Turn {
     /// Does it.
     pub fn carry_out(self, node: &mut Node) {
-        match self.0 {
+        node.set_actor(self.0);
+        match self.1 {
             Kind::Job(job) => job(node),
             Kind::Create(wanted, tells) => node.create_and_tell(wanted, tells),
             Kind::Destroy(names, tells) => node.destroy_and_tell(names, tells),
         }
+        node.set_actor(None);
     }
 }
 
@@ -167,7 +202,7 @@ mod tests {
     }
 
     fn text(turn: Turn) -> String {
-        match turn.0 {
+        match turn.1 {
             Kind::Job(_) => "job".into(),
             Kind::Create(wanted, _) => format!("create {}", wanted.len()),
             Kind::Destroy(names, _) => format!("destroy {}", names.len()),

@@ -2,12 +2,15 @@
 
 use super::Handle;
 use crate::error::{Fault, Result};
-use crate::model::{Flow, Guest, Link, Object, Stub, SwitchFunction, Vnic, Wire};
-use crate::node::for_each_resource;
+use crate::model::{Flow, Guest, Happened, Link, Object, Stub, SwitchFunction, Topic, Vnic, Wire};
 use crate::node::resource::Resource;
+use crate::node::{Node, for_each_resource};
 
 /// A resource that a service has. Unless there is something to wait for, it is the node's.
 pub trait Served: Resource {
+    /// What events of it are of.
+    const TOPIC: Topic;
+
     /// Creates one.
     fn create_on(
         handle: Handle,
@@ -15,8 +18,9 @@ pub trait Served: Resource {
         spec: Self,
     ) -> impl Future<Output = Result<Object<Self>>> + Send {
         async move {
-            let create = move |node: &mut _| {
+            let create = move |node: &mut Node| {
                 Self::create(node, &name, spec)?;
+                node.tell_change(Self::TOPIC, &name, Happened::Created);
                 Self::one(node, &name)
             };
             handle.run(create).await
@@ -30,8 +34,9 @@ pub trait Served: Resource {
         spec: Self,
     ) -> impl Future<Output = Result<Object<Self>>> + Send {
         async move {
-            let change = move |node: &mut _| {
+            let change = move |node: &mut Node| {
                 Self::change(node, &name, spec)?;
+                node.tell_change(Self::TOPIC, &name, Happened::Changed);
                 Self::one(node, &name)
             };
             handle.run(change).await
@@ -40,24 +45,42 @@ pub trait Served: Resource {
 
     /// Removes one.
     fn delete_on(handle: Handle, name: String) -> impl Future<Output = Result<()>> + Send {
-        async move { handle.run(move |node| Self::delete(node, &name)).await }
+        async move {
+            let delete = move |node: &mut Node| {
+                Self::delete(node, &name)?;
+                node.tell_change(Self::TOPIC, &name, Happened::Removed);
+                Ok(())
+            };
+            handle.run(delete).await
+        }
     }
 }
 
 macro_rules! served_at_once {
     ($($resource:ident),*; $($waiting:ident),*) => {
-        $(impl Served for $resource {})*
+        $(impl Served for $resource {
+            const TOPIC: Topic = Topic::$resource;
+        })*
     };
 }
 for_each_resource!(served_at_once);
 
 impl Served for SwitchFunction {
+    const TOPIC: Topic = Topic::Link;
+
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
-        handle.run(move |node| node.set_switch(&name, &spec)).await
+        let set = move |node: &mut Node| {
+            let set = node.set_switch(&name, &spec)?;
+            node.tell_change(Topic::Link, &name, Happened::Changed);
+            Ok(set)
+        };
+        handle.run(set).await
     }
 }
 
 impl Served for Guest {
+    const TOPIC: Topic = Topic::Guest;
+
     async fn create_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
         handle.create_guest(name, spec).await
     }
@@ -88,11 +111,17 @@ impl Served for Guest {
             return Err(Fault::Fixed { what, name, can }.into());
         }
         handle.change_guest(&name, &is, &spec).await?;
-        handle.run(move |node| Guest::one(node, &name)).await
+        let changed = handle.run(move |node| {
+            node.tell_change(Topic::Guest, &name, Happened::Changed);
+            Guest::one(node, &name)
+        });
+        changed.await
     }
 }
 
 impl Served for Wire {
+    const TOPIC: Topic = Topic::Wire;
+
     async fn delete_on(handle: Handle, name: String) -> Result<()> {
         handle.delete_wire(name).await
     }

@@ -98,7 +98,15 @@ impl Handle {
             (Some((error, part)), _) => {
                 Err(error.within(|why| format!("wire ‘{name}’, {part}: {why}; {outcome}")))
             }
-            (None, Ok(())) => Ok(change),
+            (None, Ok(())) => {
+                let steps = change.steps.len();
+                let told = self.run(move |node| {
+                    node.tell_wire(&name, steps);
+                    Ok(())
+                });
+                told.await?;
+                Ok(change)
+            }
             (None, Err(error)) => {
                 Err(error.within(|why| format!("wire ‘{name}’: {why}; {outcome}")))
             }

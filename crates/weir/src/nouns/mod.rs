@@ -2,6 +2,7 @@
 //! guests;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
+pub mod events;
 pub mod flow;
 pub mod guest;
 pub mod link;
@@ -37,6 +38,7 @@ pub enum NounCommand {
     Show(guest::ShowArgs),
     Console(log::ConsoleArgs),
     Logs(log::LogsArgs),
+    Events(events::EventsArgs),
     /// Starts guests that do not run
     #[command(after_help = "Examples:\n  weir start fw\n  weir start 'fw-*' nat")]
     Start(verb::GuestsArgs),
@@ -80,6 +82,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Show(args) => guest::show(args),
         NounCommand::Console(args) => log::console(args),
         NounCommand::Logs(args) => log::logs(args),
+        NounCommand::Events(args) => events::run(args),
         NounCommand::Start(args) => verb::act(Action::Start, args),
         NounCommand::Stop(args) => verb::act(Action::Stop, args),
         NounCommand::Restart(args) => verb::act(Action::Restart, args),

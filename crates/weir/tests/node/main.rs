@@ -5,6 +5,7 @@
 mod common;
 
 mod api;
+mod events;
 mod faults;
 mod limits;
 mod links;

@@ -35,6 +35,24 @@ class Operations(ABC):
         self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> Iterator[T]: ...
 
+    def list_events(
+        self, *, name: str | None = None, since: str | None = None
+    ) -> list[models.Event]:
+        """Lists what happened: the events that the node keeps."""
+        return self._call(
+            list[models.Event], "GET", "/v1/events", query={"name": name, "since": since}
+        )
+
+    def follow_events(
+        self, *, name: str | None = None, since: str | None = None, last: int | None = None
+    ) -> Iterator[models.Event]:
+        """Lists what happened: the events that the node keeps. Goes on with those to come.
+        After a break, `last` is the last one's number.
+        """
+        return self._follow(
+            models.Event, "/v1/events", query={"name": name, "since": since}, last=last
+        )
+
     def list_flow_stats(self) -> list[models.FlowStats]:
         """Shows the counters of all flows."""
         return self._call(list[models.FlowStats], "GET", "/v1/flow-stats")
