@@ -2,9 +2,10 @@
 
 mod growing;
 
+use std::fs::TryLockError;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -25,6 +26,11 @@ use crate::operation::{Operation, Payload, others as operations};
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a node is waited for that starts: it first brings back what ran.
+const START: Duration = Duration::from_secs(10);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The API at a socket.
 #[derive(Clone, Debug)]
@@ -381,7 +387,10 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 fn late() -> Error {
-    let sentence = format_args!("the node did not answer within {} s", TIMEOUT.as_secs());
+    let sentence = format_args!(
+        "the node did not answer within {} s: it is busy, or was stopped by a signal",
+        TIMEOUT.as_secs()
+    );
     Error::new(Kind::Unavailable, sentence)
 }
 
@@ -425,16 +434,21 @@ async fn send(
             format_args!("the node's socket {}: {error}", socket.display()),
         )
     };
-    let stream = UnixStream::connect(socket).await;
-    let stream = stream.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => Error::new(
+    let start = Instant::now();
+    let mut stream = UnixStream::connect(socket).await;
+    while stream.as_ref().is_err_and(is_absent) && start.elapsed() < START && starts(socket) {
+        tokio::time::sleep(PAUSE).await;
+        stream = UnixStream::connect(socket).await;
+    }
+    let stream = stream.map_err(|error| match is_absent(&error) {
+        true => Error::new(
             Kind::Unavailable,
             format_args!(
                 "no node runs at {}: `weir node` starts one",
                 socket.display()
             ),
         ),
-        _ => broken(&error),
+        false => broken(&error),
     })?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
@@ -448,6 +462,18 @@ async fn send(
         .map_err(|error| broken(&error))?;
     let response = sender.send_request(request).await;
     response.map_err(|error| ended(socket, &error))
+}
+
+/// Whether nobody listens at a socket.
+fn is_absent(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused)
+}
+
+/// Whether a node is about to listen at a socket: one holds the lock of its folder.
+fn starts(socket: &Path) -> bool {
+    let lock = std::fs::File::open(crate::paths::lock_beside(socket));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

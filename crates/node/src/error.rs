@@ -2,6 +2,7 @@
 //! with its kind.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
@@ -266,6 +267,9 @@ faults! {
     /// An Ethernet address that another VNIC has.
     AddressTaken { mac: Mac, link: String, other: String } Exists "mac" =>
         "VNIC ‘{other}’ on ‘{link}’ already has the address {mac}: choose another, or give none for a random one";
+    /// An IP address that is given twice.
+    AddressTwice { vnic: String, address: IpAddr } Invalid "addresses" =>
+        "VNIC ‘{vnic}’: the address {address} is given twice: give it once";
     /// An entry that leads elsewhere.
     EntryExists { name: String, port: String } Exists =>
         "the flow has an entry, which leads to ‘{port}’: `weir switch remove-flow {name}` first";

@@ -30,6 +30,7 @@ pub mod client;
 pub mod error;
 pub mod files;
 pub mod host;
+pub mod limits;
 pub mod log;
 pub mod model;
 pub mod node;

@@ -35,7 +35,7 @@ impl Paths {
 
     /// Locked by the node that runs.
     pub fn lock(&self) -> PathBuf {
-        self.run.join("node.lock")
+        lock_beside(&self.api())
     }
 
     /// Makes the folder of sockets, if it is not there: for this user, and for a group to pass through.
@@ -88,6 +88,11 @@ pub fn protect(path: &Path, group: Option<Gid>, own: u32, shared: u32) -> io::Re
         None => own,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// The lock of the node whose API is at `socket`.
+pub fn lock_beside(socket: &Path) -> PathBuf {
+    socket.with_file_name("node.lock")
 }
 
 /// Makes room for a socket at `path`: removes one that was left there, and nothing else.

@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::api::{self, clients::Clients};
 use crate::client::Client;
 use crate::error::{Error, Kind, Result};
+use crate::limits;
 use crate::model::Purge;
 use crate::node::{LOCK, Node};
 use crate::paths::{self, Paths, clear_socket};
@@ -47,6 +48,8 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
     paths.make_run(group)?;
     let lock_file = paths.lock();
     let _lock = lock(&paths)?;
+    // Before anything is forked, so that the switch has as many.
+    let descriptors = limits::raise_descriptors();
     // What is there was left by a node that was killed, for the lock is ours.
     clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
     let node = Node::open(paths, settings.switch.clone())?;
@@ -58,7 +61,13 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
         let listener =
             bind(&socket, group).map_err(|e| failed(&socket.display().to_string(), e))?;
         ready(&node);
-        serve(node, listener).await
+        if let Some(advice) = limits::advice(descriptors) {
+            tracing::info!("{advice}");
+        }
+        if let Some(reason) = node.lacks_kvm() {
+            tracing::warn!("{reason}; guests with isolation ‘auto’ have the process wall");
+        }
+        serve(node, listener, descriptors).await
     });
     // While the lock is ours, the socket and the lock's file are no other node's.
     let _ = fs::remove_file(&socket);
@@ -151,14 +160,13 @@ fn group_number(name: &str) -> Result<Gid> {
     Ok(Gid::from_raw(found.ok_or_else(missing)?.gid.as_raw()))
 }
 
-async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
+async fn serve(mut node: Node, listener: UnixListener, descriptors: u64) -> Result<()> {
     let failed = |error: io::Error| Error::failed(format_args!("the event loop: {error}"));
     let (handle, mut queue) = Handle::new();
     let unfinished = handle.clone();
     tokio::spawn(async move { unfinished.finish_wires().await });
     let api = api::router(handle);
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let clients = Clients::new(descriptors.current.unwrap_or(u64::MAX));
+    let clients = Clients::new(descriptors);
     let server = tokio::spawn(api::serve::serve(listener, api, clients));
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(
@@ -182,8 +190,14 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
         // Whatever is ready has its turn sooner or later: all that ends, and all that is to be started, are no
         // reason to keep others waiting.
         tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = terminate.recv() => {
+                tell_end("SIGTERM");
+                break;
+            }
+            _ = interrupt.recv() => {
+                tell_end("SIGINT");
+                break;
+            }
             ready = ended.readable() => {
                 // Readiness is kept until a look finds nothing.
                 if !node.take_events() {
@@ -207,6 +221,13 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(10)).await;
     server.abort();
     Ok(())
+}
+
+fn tell_end(signal: &str) {
+    tracing::info!(
+        signal,
+        "the node ends by {signal}; guests and the switch go on"
+    );
 }
 
 /// The pause before the next look at guests that start, the last one for so long: none at first, since most guests

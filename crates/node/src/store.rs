@@ -25,6 +25,9 @@ use crate::model::Record;
 
 /// Name of the database's file in the state folder.
 const FILE: &str = "node.redb";
+/// A file that takes room until the disk is full: what is removed then has room to be forgotten in.
+const SPARE: &str = "node.redb.spare";
+const SPARE_BYTES: u64 = 512 << 10;
 /// Records that were set aside, by the names of their tables and their own.
 const DAMAGED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("damaged");
 /// The pause between two looks at a store that another process has.
@@ -228,10 +231,53 @@ impl Store {
             folder: folder.into(),
             unreadable: RefCell::default(),
         };
+        store.keep_spare();
         for name in store.damaged()? {
             tell_damage(&name, "its checksum is wrong");
         }
         Ok(store)
+    }
+
+    /// Has some room of the disk be kept, if there is any.
+    pub fn keep_spare(&self) {
+        let path = self.folder.join(SPARE);
+        if path.exists() || self.room() < 2 * SPARE_BYTES {
+            return;
+        }
+        let kept = open_file(&path).and_then(|file| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            Ok(rustix::fs::fallocate(&file, flags, 0, SPARE_BYTES)?)
+        });
+        if kept.is_err() {
+            // A file system that cannot keep it has the rest as well.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Does something that removes records. If the disk is full, it has the room that was kept.
+    pub fn with_spare<R, E>(
+        &self,
+        mut work: impl FnMut() -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let done = work();
+        let is_full = done.is_err() && self.room() < SPARE_BYTES;
+        if is_full && std::fs::remove_file(self.folder.join(SPARE)).is_ok() {
+            return work();
+        }
+        done
+    }
+
+    /// Room on the disk, in bytes.
+    fn room(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.folder);
+        disk.map_or(0, |disk| disk.f_bavail * disk.f_frsize)
+    }
+
+    /// Removes all files of the store.
+    pub fn remove_files(folder: &Path) {
+        for file in [FILE, SPARE] {
+            let _ = std::fs::remove_file(folder.join(file));
+        }
     }
 
     /// Records that are not as they were written, or cannot be parsed: `guests/fw`.

@@ -162,7 +162,13 @@ impl ControlSocket {
                 }
                 Ok(None)
             }
-            Err(error) => self.retry.failed(cx, self.timer, &error),
+            Err(error) => {
+                let failed = self.retry.failed(cx, self.timer, &error);
+                failed.map_err(|text| match &self.place {
+                    Place::Unix(path) => format!("{text} (‘{path}’)"),
+                    _ => text,
+                })
+            }
         }
     }
 

@@ -82,6 +82,12 @@ impl Host {
         })
     }
 
+    /// Why no guest can be a virtual machine, if that is so.
+    pub fn lacks_kvm(&self) -> Option<String> {
+        let wall = self.template.wall(Isolation::Vm);
+        wall.err().map(|error| error.to_string())
+    }
+
     /// Whether a guest could be started, as far as that can be told without starting it.
     pub fn check(&self, launch: &Launch) -> Result<()> {
         let geometry = launch.geometry()?;

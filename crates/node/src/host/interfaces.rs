@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use ipnet::IpNet;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 use ::switch::links::{Gro, HostLink};
 use ::switch::lookup::Mac;
@@ -11,7 +13,7 @@ use ::switch::properties::PortProperties;
 use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::model::{Class, LinkRecord, Location, VnicRecord};
 
 /// The descriptors of a port whose interface or socket exists as long as they are open.
@@ -69,6 +71,7 @@ impl Host {
             self.gro
                 .extend(index.map(|index| (link.name.clone(), index)));
         }
+        self.claim(link)?;
         if link.class == Class::Stub || is_there {
             return Ok(Attached {
                 mtu: link.mtu,
@@ -103,6 +106,40 @@ impl Host {
             gro: self.gro.contains_key(&link.name),
             index,
         })
+    }
+
+    /// Sees to it that no other node of this host attaches a link's interface. The name of an abstract socket is taken
+    /// for that, in the interface's own network namespace: the kernel releases it when this process ends.
+    fn claim(&mut self, link: &LinkRecord) -> Result<()> {
+        let index = link.interface().and_then(index_of);
+        let Some(index) = index.filter(|_| link.class != Class::Stub) else {
+            return Ok(());
+        };
+        if self.claims.get(&link.name).is_some_and(|it| it.0 == index) {
+            return Ok(());
+        }
+        let bound = || {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+            let name = format!("weir/interface/{index}");
+            bind(
+                &socket,
+                &SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+            )?;
+            Ok(socket)
+        };
+        let socket = bound().map_err(|error| match error {
+            Errno::ADDRINUSE => Error::new(
+                Kind::InUse,
+                format_args!(
+                    "interface ‘{}’ is attached by another node of this host: `weir link detach` it there first",
+                    link.name
+                ),
+            ),
+            error => Error::failed(format_args!("interface ‘{}’: {error}", link.name)),
+        })?;
+        self.claims.insert(link.name.clone(), (index, socket));
+        Ok(())
     }
 
     /// Attaches the port of a VNIC that is in no guest, making its interface or socket if it is not

@@ -86,6 +86,8 @@ pub struct Host {
     /// Links on whose interfaces GRO was turned on, until they are detached, and the interfaces'
     /// numbers.
     gro: HashMap<String, u32>,
+    /// Links' interfaces, which no other node may attach as long as these are open; with the interfaces' numbers.
+    claims: HashMap<String, (u32, OwnedFd)>,
     /// What is wanted and could not be brought about, and why not.
     faults: BTreeMap<Subject, String>,
     /// What went down or came up and was not told of.
@@ -120,6 +122,7 @@ impl Host {
             entries: HashMap::new(),
             held: HashMap::new(),
             gro: HashMap::new(),
+            claims: HashMap::new(),
             faults: BTreeMap::new(),
             noted: Vec::new(),
             guests: HashMap::new(),
@@ -307,6 +310,7 @@ impl Host {
     /// Detaches a port and releases its interface. What is not there any more needs no detaching.
     pub fn detach(&mut self, name: &str) {
         self.held.remove(name);
+        self.claims.remove(name);
         let named = [Subject::Link, Subject::Vnic, Subject::Patch];
         for subject in named {
             self.faults.remove(&subject(name.into()));

@@ -1,5 +1,6 @@
 //! VNICs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -125,7 +126,20 @@ impl Vnic {
         match self.has_interface() {
             false if self.interface.is_some() => Err(without("interface").into()),
             false if !self.addresses.is_empty() => Err(without("addresses").into()),
-            _ => Ok(()),
+            _ => self.check_addresses(name),
+        }
+    }
+
+    /// Refuses an address that is given twice, with whatever prefixes.
+    pub fn check_addresses(&self, name: &str) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        match self.addresses.iter().find(|it| !seen.insert(it.addr())) {
+            Some(twice) => Err(Fault::AddressTwice {
+                vnic: name.into(),
+                address: twice.addr(),
+            }
+            .into()),
+            None => Ok(()),
         }
     }
 }

@@ -461,16 +461,18 @@ impl Node {
         &mut self,
         guests: &[(GuestRecord, Vec<VnicRecord>)],
     ) -> Result<()> {
-        let change = self.store.change()?;
-        for (guest, made) in guests {
-            change.remove::<GuestRecord>(&guest.name)?;
-            change.put(&Leaving::of(guest))?;
-            for vnic in made {
-                change.remove::<VnicRecord>(&vnic.name)?;
-                self.drop_entries(&change, &vnic.link, &vnic.name)?;
+        self.store.with_spare(|| -> Result<()> {
+            let change = self.store.change()?;
+            for (guest, made) in guests {
+                change.remove::<GuestRecord>(&guest.name)?;
+                change.put(&Leaving::of(guest))?;
+                for vnic in made {
+                    change.remove::<VnicRecord>(&vnic.name)?;
+                    self.drop_entries(&change, &vnic.link, &vnic.name)?;
+                }
             }
-        }
-        change.commit()?;
+            Ok(change.commit()?)
+        })?;
         for (guest, made) in guests {
             self.tell(Event::of(Topic::Guest, &guest.name, Happened::Removed));
             self.index.remove_guest(guest);

@@ -195,6 +195,11 @@ impl Node {
         Ok(run.map_or(Ok(()), |run| self.store.put(run))?)
     }
 
+    /// Why no guest can be a virtual machine, if that is so.
+    pub fn lacks_kvm(&self) -> Option<String> {
+        self.host.lacks_kvm()
+    }
+
     /// Readable when a process ended.
     pub fn events(&self) -> std::os::fd::BorrowedFd<'_> {
         self.host.events()
@@ -311,7 +316,7 @@ impl Node {
         self.host.stop_switch();
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
-        let _ = std::fs::remove_file(Store::file(&self.paths.state));
+        Store::remove_files(&self.paths.state);
         namespaces
     }
 

@@ -123,6 +123,7 @@ impl Node {
             return self.give_switch_up();
         }
         if self.ticks.is_multiple_of(LOOK_TICKS) {
+            self.store.keep_spare();
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();

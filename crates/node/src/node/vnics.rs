@@ -130,6 +130,7 @@ impl Node {
             }
             .into());
         }
+        spec.check_addresses(name)?;
         if spec.properties != is.properties {
             self.set_vnic(name, &spec.properties)?;
         }

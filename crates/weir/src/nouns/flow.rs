@@ -1,5 +1,6 @@
 //! `weir flow`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use node::client::Client;
 use node::error::{Error, Kind};
@@ -73,7 +74,7 @@ pub struct AddArgs {
     #[arg(short, long = "attr", required = true, value_name = "ATTRIBUTES")]
     pub attributes: Vec<String>,
     /// PROPERTY=VALUE, separated by commas
-    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
     pub properties: Vec<String>,
     /// The flow's name
     pub flow: String,

@@ -126,7 +126,7 @@ pub struct AttachArgs {
     pub lanes: Option<u16>,
     /// PROPERTY=VALUE of the interface's port, separated by commas; several values of cpus,
     /// protection and allowed-ips are joined by ‘+’
-    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
     pub properties: Vec<String>,
     /// Print the link as JSON
     #[arg(long)]

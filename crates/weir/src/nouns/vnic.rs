@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
+use node::error::Error;
 use node::model::{Location, Object, PortStats, SwitchFunction, Vnic};
 use serde_json::json;
 use switch::lookup::Mac;
@@ -114,7 +115,7 @@ pub struct CreateVnic {
     #[arg(short, long, value_name = "VLAN")]
     pub vlan: Option<String>,
     /// PROPERTY=VALUE, separated by commas
-    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
     pub properties: Vec<String>,
     /// Make an interface in this network namespace: a name of `ip netns`, or a path
     #[arg(long, value_name = "NAMESPACE", group = "serves", value_parser = NonEmptyStringValueParser::new())]
@@ -143,6 +144,15 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     std::path::absolute(text).map_err(|_| "a socket's path cannot be empty".into())
 }
 
+/// A namespace as the node, which runs elsewhere, is told of it: a name, or a path from the root.
+fn namespace(text: &str) -> Result<String> {
+    if !text.contains('/') {
+        return Ok(text.into());
+    }
+    let path = std::path::absolute(text).map_err(Error::invalid)?;
+    Ok(path.display().to_string())
+}
+
 fn address(text: &str) -> Result<IpNet, String> {
     text.parse()
         .map_err(|_| "an address needs its prefix length, as in 10.0.0.2/24".into())
@@ -153,7 +163,7 @@ impl CreateVnic {
         let vlan = self.vlan.clone().map(|vlan| ("vlan", vlan));
         Ok(Vnic {
             link: self.link.clone(),
-            namespace: self.netns.clone(),
+            namespace: self.netns.as_deref().map(namespace).transpose()?,
             host: self.host,
             vhost_user: self.vhost_user.clone(),
             interface: self.interface.clone(),

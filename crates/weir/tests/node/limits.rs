@@ -243,7 +243,12 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
     );
     assert_eq!(guest(&host, "once").state, GuestState::Crashed);
 
-    // Everything can be ended, too.
+    // A guest can be destroyed, too, and everything be ended.
+    fill(&host);
+    let goes = guest(&host, "again").pid.unwrap();
+    host.ok("destroy again");
+    until("it still runs", || !alive(goes));
+    assert!(!host.ok("ls -p -o guest").contains("again"));
     fill(&host);
     host.ok("node --purge");
     until("something still runs", || {

@@ -40,6 +40,28 @@ fn worked(host: &Host) -> Vec<u64> {
 }
 
 #[test]
+fn an_interface_is_attached_by_one_node_of_a_host() {
+    let mut host = Host::new();
+    let other = Host::new();
+    let runner = Runner::default();
+    let far = Namespace::new(&runner).unwrap();
+    let near = format!("{}v", host.prefix);
+    far.connect(&runner, &near, "10.98.0.1/24", None).unwrap();
+    let attach = format!("link attach {near} --mode packet");
+    host.ok(&attach);
+    other.refuses(&attach, "is attached by another node of this host");
+    assert_eq!(other.ok("link show -p"), "");
+    // The next node has it as the last one had.
+    host.end("-KILL");
+    host.start();
+    assert_eq!(host.ok("link show -p -o state"), "up\n");
+    other.refuses(&attach, "is attached by another node of this host");
+    host.ok(&format!("link detach {near}"));
+    other.ok(&attach);
+    host.refuses(&attach, "is attached by another node of this host");
+}
+
+#[test]
 fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     let host = Host::with(&["--lanes", "2"]);
     let runner = Runner::default();

@@ -441,6 +441,36 @@ fn a_damaged_state_is_told_in_a_sentence() {
     assert_eq!(host.ok("stub show -p -o link"), "lan\n");
 }
 
+#[test]
+fn a_command_waits_for_a_node_that_starts_and_an_end_is_logged() {
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    host.end("-TERM");
+    let said = host.said.lock().unwrap().join("\n");
+    assert_contains(
+        &said,
+        "the node ends by SIGTERM; guests and the switch go on",
+    );
+    host.refuses("ls", "`weir node` starts one");
+    // Before it listens, it has its lock.
+    let mut node = host.weir(&["node"]).stderr(Stdio::null()).spawn().unwrap();
+    until("it does not start", || {
+        host.run().join("node.lock").exists()
+    });
+    let shown = (0..20).map(|_| host.ok("stub show -p -o link"));
+    assert!(shown.into_iter().all(|shown| shown == "lan\n"));
+    kill("-TERM", node.id());
+    node.wait().unwrap();
+    // A path is seen from where the command is given.
+    host.start();
+    let namespace = Namespace::new(&Runner::default()).unwrap();
+    let mut create = host.weir(&["vnic", "create", "-l", "lan", "--netns", "ns/net", "r0"]);
+    let folder = format!("/proc/{}", namespace.pid());
+    let output = create.current_dir(folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+}
+
 /// Changes a byte of a record in the state.
 fn damage(host: &Host, table: &str, name: &str) {
     use redb::{ReadableTable, TableDefinition};
@@ -603,6 +633,11 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             "vnic create -l lan --host --netns a x",
             "cannot be used with",
         ),
+        (
+            "vnic create -l lan --host -a 10.0.0.3/24 -a 10.0.0.3/16 x",
+            "10.0.0.3 is given twice",
+        ),
+        ("vnic create -l lan --prop= x", "a value is required"),
         ("vnic delete nothing", "no VNIC ‘nothing’"),
         ("vnic set-prop -p maxbw=lots g0", "maxbw=lots"),
         ("vnic reset-prop -p speed g0", "no property ‘speed’"),

@@ -66,6 +66,9 @@ impl Look<'_> {
                 }
                 continue;
             }
+            if let Err(error) = vnic.check_addresses(name) {
+                self.error(error.to_string());
+            }
             let interface = vnic.interface.as_deref().unwrap_or(name);
             if !is_name(interface, INTERFACE_NAME_MAX) {
                 self.error(format!("vnic ‘{name}’: ‘{interface}’ is not an interface name of 1 to {INTERFACE_NAME_MAX} bytes"));

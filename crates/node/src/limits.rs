@@ -1,0 +1,128 @@
+//! Limits of the host that bound the number of guests, and what this process raises of them itself.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Guests that a host should have room for, or it is told what to raise.
+const GUESTS: u64 = 10_000;
+
+/// A limit of the host.
+struct Limit {
+    /// As the command to raise it has it.
+    name: &'static str,
+    value: u64,
+    /// What one guest takes of it.
+    each: u64,
+    /// What is taken without guests.
+    own: u64,
+}
+
+impl Limit {
+    fn guests(&self) -> u64 {
+        self.value.saturating_sub(self.own) / self.each
+    }
+
+    /// The command that gives it room for so many guests.
+    fn raised(&self, guests: u64) -> String {
+        let value = self.own + self.each * guests;
+        match self.name {
+            NOFILE => format!("`ulimit -Hn {value}` (LimitNOFILE={value} in a service)"),
+            name => format!("`sysctl -w {name}={value}`"),
+        }
+    }
+}
+
+const NOFILE: &str = "nofile";
+
+/// Raises the soft limit of descriptors to the hard one; returns it.
+pub fn raise_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // It is within the hard limit.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// What to raise, in a sentence, if the host has room for fewer guests than it should.
+pub fn advice(descriptors: u64) -> Option<String> {
+    let kernel = |name: &'static str, each, own| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        let value = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        Some(Limit {
+            name,
+            value,
+            each,
+            own,
+        })
+    };
+    // A guest is a process with a thread for each CPU. The switch and the node map and hold a part of it each.
+    let limits = [
+        kernel("kernel.pid_max", 2, 1000),
+        kernel("kernel.threads-max", 2, 1000),
+        kernel("vm.max_map_count", 4, 2000),
+        Some(Limit {
+            name: NOFILE,
+            value: descriptors,
+            each: 4,
+            own: 3000,
+        }),
+    ];
+    told(limits.into_iter().flatten().collect())
+}
+
+fn told(mut limits: Vec<Limit>) -> Option<String> {
+    limits.sort_by_key(Limit::guests);
+    let least = limits.first()?.guests();
+    if least >= GUESTS {
+        return None;
+    }
+    let low: Vec<_> = limits
+        .iter()
+        .filter(|limit| limit.guests() < GUESTS)
+        .collect();
+    let values = low
+        .iter()
+        .map(|limit| format!("{}={}", limit.name, limit.value));
+    let raised = low.iter().map(|limit| limit.raised(GUESTS));
+    Some(format!(
+        "this host has room for about {least} guests ({}); for {GUESTS}: {}",
+        values.collect::<Vec<_>>().join(", "),
+        raised.collect::<Vec<_>>().join(", "),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_low_is_told_with_what_would_do() {
+        let limit = |name, value| Limit {
+            name,
+            value,
+            each: 2,
+            own: 100,
+        };
+        assert_eq!(told(vec![limit("kernel.pid_max", 4_194_304)]), None);
+        let said = told(vec![
+            limit(NOFILE, 1024),
+            limit("kernel.pid_max", 10_100),
+            limit("vm.max_map_count", 65_530),
+        ]);
+        assert_eq!(
+            said.unwrap(),
+            "this host has room for about 462 guests (nofile=1024, kernel.pid_max=10100); for 10000: \
+             `ulimit -Hn 20100` (LimitNOFILE=20100 in a service), `sysctl -w kernel.pid_max=20100`"
+        );
+        // What is told to raise is then enough.
+        assert_eq!(
+            told(vec![limit(NOFILE, 20_100), limit("kernel.pid_max", 20_100)]),
+            None
+        );
+        assert!(raise_descriptors() >= 1);
+    }
+}
