@@ -4,7 +4,10 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe python3 python3-venv
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe
+# What the clients in other languages are written in.
+PACKAGES += python3 python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-dev libppx-sexp-conv-ocaml-dev libssl-ocaml-dev \
+	libyojson-ocaml-dev libppx-deriving-yojson-ocaml-dev libounit-ocaml-dev
 # A Node.js that is not Debian's may bring npm itself.
 PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 
@@ -45,7 +48,7 @@ docs: setup ## Write the element reference from the classes' declarations
 
 clients: setup ## Write the generated part of the clients from the API's description
 	$(CARGO) build --quiet --package weir
-	@for client in python typescript; do \
+	@for client in python typescript ocaml; do \
 		clients/$$client/check --write $(TARGET)/debug/weir $(TARGET)/clients/$$client || exit 1; \
 	done
 

@@ -167,6 +167,22 @@ def test_logs_are_shown_and_followed_and_gone_on_with(node: weir.Client) -> None
         next(node.follow_guest_log("nobody"))
 
 
+def test_events_are_followed_and_gone_on_with(node: weir.Client) -> None:
+    node.create_guest(guest("seen-1"))
+    told = node.follow_events(name="seen-*")
+    first = next(told)
+    assert (first.topic, first.event, first.name) == (
+        weir.Topic.guest,
+        weir.Happened.created,
+        "seen-1",
+    )
+    node.destroy("seen-1")
+    events = list(itertools.takewhile(lambda event: event.event != weir.Happened.removed, told))
+    [after] = itertools.islice(node.follow_events(name="seen-*", last=first.number), 1)
+    assert after == events[0]
+    assert node.list_events(name="seen-*")[-1].event == weir.Happened.removed
+
+
 def test_asyncio_does_the_same(run: Path, node: weir.Client) -> None:
     async def all_of_it() -> None:
         async with weir.AsyncClient(run / "node.sock") as client:

@@ -9,7 +9,7 @@ export const ELEMENT_LIMIT = 1 << 20;
 /** The elements of a list of objects, each as soon as it has arrived. */
 export async function* elements<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T, void> {
   const parser = new JSONParser({ paths: ["$.*"], keepStack: false });
-  let complete: T[] = [];
+  const complete: T[] = [];
   parser.onValue = ({ key, value }) => {
     if (typeof key !== "number") throw new Error("it is no list");
     if (typeof value !== "object" || value === null) throw new Error("an element is no object");
@@ -36,7 +36,8 @@ export async function* elements<T>(body: ReadableStream<Uint8Array>): AsyncGener
   if (!parser.isEnded) brokenOff();
 }
 
-function brokenOff(cause?: unknown): never {
+/** An answer that ended in the middle. */
+export function brokenOff(cause?: unknown): never {
   const sentence = "the node ended before its answer did";
   throw new Unavailable("unavailable", sentence, undefined, { cause });
 }

@@ -3,10 +3,11 @@
 
 import createClient, { type Client as Paths, type ClientOptions } from "openapi-fetch";
 import { elements } from "./elements.js";
+import { events } from "./events.js";
 import { refusal, Unavailable, WeirError } from "./errors.js";
-import type { Action, Guest, GuestOutcome, GuestSeries, PortStats } from "./models.js";
+import type { Action, Guest, GuestOutcome, GuestSeries, LogLine, NodeEvent, PortStats } from "./models.js";
 import { type Rate, rate } from "./rates.js";
-import type { paths } from "./schema.js";
+import type { operations, paths } from "./schema.js";
 
 export * from "./errors.js";
 export type * from "./models.js";
@@ -17,6 +18,12 @@ export type { components, operations, paths } from "./schema.js";
 export async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
   return (await answer).data as T;
 }
+
+/** What is followed: what the operation's query says, and `last`, the number of the last one had. */
+type Followed<Operation extends keyof operations> = Omit<
+  NonNullable<operations[Operation]["parameters"]["query"]>,
+  "follow"
+> & { last?: number };
 
 /** A node: one host's links, VNICs, flows and guests. Nothing is sent until a method is called. */
 export class Client {
@@ -111,6 +118,25 @@ export class Client {
     return (await data(answer)).value;
   }
 
+  /** What happened, and goes on with what happens; `name` has names and patterns. */
+  followEvents(options: Followed<"list-events"> = {}): AsyncGenerator<NodeEvent, void> {
+    const { last, ...query } = options;
+    return this.#events((stream) => this.api.GET("/v1/events", { params: { query }, ...stream }), last);
+  }
+
+  /** What a guest printed, and goes on with what it prints. */
+  followGuestLog(name: string, options: Followed<"show-guest-log"> = {}): AsyncGenerator<LogLine, void> {
+    const { last, ...query } = options;
+    const params = { path: { name }, query };
+    return this.#events((stream) => this.api.GET("/v1/guests/{name}/log", { params, ...stream }), last);
+  }
+
+  /** What guests printed, and goes on with what they print; `name` has names and patterns. */
+  followGuestLogs(options: Followed<"list-guest-logs"> = {}): AsyncGenerator<LogLine, void> {
+    const { last, ...query } = options;
+    return this.#events((stream) => this.api.GET("/v1/guest-logs", { params: { query }, ...stream }), last);
+  }
+
   /** The rates of interfaces and VNICs, every `interval` milliseconds; without names, of all. */
   async *rates(ports: string[] = [], interval = 1000): AsyncGenerator<Rate[], void> {
     let before = await this.#look(ports);
@@ -152,6 +178,16 @@ export class Client {
     const error = WeirError.of(why.kind, why.error, why.field);
     error.outcomes = outcomes;
     throw error;
+  }
+
+  async *#events<T>(
+    ask: (stream: { parseAs: "stream"; headers: Record<string, string> }) => Promise<{ data?: unknown }>,
+    last: number | undefined,
+  ): AsyncGenerator<T, void> {
+    const headers: Record<string, string> = { accept: "text/event-stream" };
+    if (last !== undefined) headers["last-event-id"] = `${last}`;
+    const body = await data(ask({ parseAs: "stream", headers }));
+    yield* events<T>(body as ReadableStream<Uint8Array>);
   }
 
   async #look(ports: string[]): Promise<Map<string, PortStats>> {

@@ -12,6 +12,9 @@ export type GuestSeries = Schemas["GuestSeries"];
 export type GuestStatus = Schemas["GuestStatus"];
 export type Kind = Schemas["Kind"];
 export type Link = Schemas["LinkObject"];
+export type LogLine = Schemas["LogLine"];
+/** Something that happened; a browser's Event is something else. */
+export type NodeEvent = Schemas["Event"];
 export type PortStats = Schemas["PortStats"];
 export type Stub = Schemas["StubObject"];
 export type Vnic = Schemas["VnicObject"];

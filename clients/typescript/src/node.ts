@@ -16,6 +16,10 @@ export interface Certificates {
   ca?: string | undefined;
 }
 
+// Milliseconds for an answer to begin, and to its next part: one that is followed has a sign of life
+// every 10 s.
+const TIMEOUTS = { headersTimeout: 30_000, bodyTimeout: 40_000 };
+
 /** A client that has to be closed, since Node does not end while a connection is kept. */
 export class NodeClient extends Client {
   readonly #agent: Agent;
@@ -44,7 +48,7 @@ export function connect(node?: string, certificates: Certificates = {}): NodeCli
   const { WEIR_NODE, WEIR_RUN, WEIR_CERT, WEIR_KEY, WEIR_CA } = process.env;
   const place = node ?? (WEIR_NODE || `${WEIR_RUN || "/run/weir"}/node.sock`);
   if (!place.includes("://")) {
-    return new NodeClient("http://node", new Agent({ connect: { socketPath: place } }));
+    return new NodeClient("http://node", new Agent({ connect: { socketPath: place }, ...TIMEOUTS }));
   }
   if (!place.startsWith("https://")) {
     throw new TypeError(`${place} is no node: use https://HOST:PORT, or a socket's path`);
@@ -58,5 +62,5 @@ export function connect(node?: string, certificates: Certificates = {}): NodeCli
     key: readFileSync(key),
     ca: ca ? readFileSync(ca) : undefined,
   };
-  return new NodeClient(place.replace(/\/$/, ""), new Agent({ connect }));
+  return new NodeClient(place.replace(/\/$/, ""), new Agent({ connect, ...TIMEOUTS }));
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ELEMENT_LIMIT, elements } from "../src/elements.js";
+import { events } from "../src/events.js";
 import { refusal } from "../src/errors.js";
 import { Failed, Unavailable, WeirError } from "../src/index.js";
 
@@ -23,12 +24,16 @@ function stream(pieces: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
   });
 }
 
-async function read(text: string, length = text.length || 1): Promise<unknown[]> {
+/** The pieces of a text, of some bytes each. */
+function cut(text: string, length = text.length || 1): Uint8Array[] {
   const bytes = new TextEncoder().encode(text);
   const count = Math.ceil(bytes.length / length);
-  const pieces = Array.from({ length: count }, (_, i) => bytes.slice(i * length, (i + 1) * length));
+  return Array.from({ length: count }, (_, i) => bytes.slice(i * length, (i + 1) * length));
+}
+
+async function read(text: string, length?: number): Promise<unknown[]> {
   const found: unknown[] = [];
-  for await (const element of elements(stream(pieces))) found.push(element);
+  for await (const element of elements(stream(cut(text, length)))) found.push(element);
   return found;
 }
 
@@ -66,6 +71,20 @@ test("an answer that is something else is an error", async () => {
     await assert.rejects(read(text), WeirError, text);
   }
   await assert.rejects(read(`[{"guest":"${"x".repeat(2 * ELEMENT_LIMIT)}`, 1 << 16), /too long/);
+});
+
+test("events are read whatever pieces they come in, and bounded", async () => {
+  const text = ':\n\nid: 1\ndata: {"a":\ndata: 1}\n\nevent: x\r\ndata:{}\r\n\r\ndata: {}\n';
+  const read = async (pieces: Iterable<Uint8Array>) => {
+    const found: unknown[] = [];
+    for await (const event of events(stream(pieces))) found.push(event);
+    return found;
+  };
+  for (let length = 1; length <= text.length; length++) {
+    assert.deepEqual(await read(cut(text, length)), [{ a: 1 }, {}]);
+  }
+  await assert.rejects(read(cut("data: {\n\n")), Failed);
+  await assert.rejects(read(cut(`data: ${"x".repeat(2 * ELEMENT_LIMIT)}`, 1 << 16)), Failed);
 });
 
 test("an error of an unknown kind is an error all the same", async () => {

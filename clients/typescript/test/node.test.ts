@@ -10,7 +10,14 @@ import { after, afterEach, before, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { Client } from "../src/index.js";
 import * as weir from "../src/node.js";
-import { guest, type Rig, SINK, SOURCE, start } from "./rig.js";
+import { guest, PRINTER, type Rig, SINK, SOURCE, start } from "./rig.js";
+
+/** The first elements of an iterator. */
+async function taken<T>(count: number, all: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of all) if (found.push(one) === count) break;
+  return found;
+}
 
 let rig: Rig;
 let node: weir.NodeClient;
@@ -115,6 +122,29 @@ test("rates are those of the traffic", async () => {
   }
 });
 
+test("logs are followed and gone on with", async () => {
+  for (const name of ["fw-1", "fw-2"]) await node.createGuest({ name, config: PRINTER });
+  const first = await taken(3, node.followGuestLog("fw-1"));
+  assert.deepEqual(first.map(({ guest, line }) => [guest, line]), [["fw-1", "1"], ["fw-1", "2"], ["fw-1", "3"]]);
+  const [next] = await taken(1, node.followGuestLog("fw-1", { last: first[1]?.number }));
+  assert.deepEqual(next, first[2]);
+  const both = await taken(20, node.followGuestLogs({ name: "fw-*" }));
+  assert.deepEqual(new Set(both.map((line) => line.guest)), new Set(["fw-1", "fw-2"]));
+  await assert.rejects(node.followGuestLog("nobody").next(), weir.NotFound);
+});
+
+test("events are followed and gone on with", async () => {
+  const told = node.followEvents({ name: "seen-*" });
+  const first = told.next();
+  await node.createGuest(guest("seen-1"));
+  await node.destroy("seen-1");
+  const events = [(await first).value, ...(await taken(2, told))];
+  assert.deepEqual(events.map((event) => event?.name), ["seen-1", "seen-1", "seen-1"]);
+  assert.equal(events[0]?.event, "created");
+  const [next] = await taken(1, node.followEvents({ name: "seen-*", last: events[0]?.number }));
+  assert.deepEqual(next, events[1]);
+});
+
 test("errors are exceptions with kind, sentence and field", async () => {
   const invalid = await node.api.POST("/v1/stubs", { body: { name: "small", mtu: 9 } }).catch((e) => e);
   assert(invalid instanceof weir.Invalid);
@@ -169,7 +199,7 @@ test("a browser's fetch does, with a server in between", async () => {
   server.closeAllConnections();
   server.close();
   // What a browser loads has nothing of Node's.
-  for (const file of ["index", "elements", "errors", "rates"]) {
+  for (const file of ["index", "elements", "errors", "events", "rates"]) {
     const text = readFileSync(new URL(`../src/${file}.js`, import.meta.url), "utf8");
     assert.doesNotMatch(text, /from "(node:|undici)/);
   }

@@ -15,6 +15,9 @@ export const SOURCE =
   'RatedSource(DATA "\\<ffffffffffff 020000000001 0800>", RATE 1000) -> ToNetfront(lan);';
 /** One that counts them. */
 export const SINK = "FromNetfront(lan) -> seen :: Counter -> Discard;";
+/** One that prints numbers. */
+export const PRINTER =
+  "s :: Script(set n 0, label again, wait 0.05, set n $(add $n 1), print $n, goto again);";
 
 export function guest(name: string, config = SINK): Guest {
   return { name, config, interfaces: { lan: "lan" } };

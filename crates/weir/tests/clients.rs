@@ -34,3 +34,8 @@ fn the_python_client_does_what_the_api_does() {
 fn the_typescript_client_does_what_the_api_does() {
     check("typescript");
 }
+
+#[test]
+fn the_ocaml_client_does_what_the_api_does() {
+    check("ocaml");
+}

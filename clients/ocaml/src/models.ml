@@ -1,0 +1,805 @@
+(* Written by generate/generate.ml from the API's description. *)
+
+module Action = struct
+  type t = [ `Start | `Stop | `Restart | `Pause | `Resume | `Destroy | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Start -> `String "start"
+    | `Stop -> `String "stop"
+    | `Restart -> `String "restart"
+    | `Pause -> `String "pause"
+    | `Resume -> `String "resume"
+    | `Destroy -> `String "destroy"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "start" -> Ok `Start
+    | `String "stop" -> Ok `Stop
+    | `String "restart" -> Ok `Restart
+    | `String "pause" -> Ok `Pause
+    | `String "resume" -> Ok `Resume
+    | `String "destroy" -> Ok `Destroy
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What is done with guests. *)
+
+module Address = struct
+  type t = {
+    age : int option; [@yojson.default None] (** Seconds since it was last seen; none for one that does not age. *)
+    mac : string; (** The address. *)
+    port : string; (** The VNIC or interface that it is behind. *)
+    vlan : int; (** Its VLAN; 0 for frames without a tag. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An address that a link's switch knows. *)
+
+module Class = struct
+  type t = [ `Nic | `Stub | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Nic -> `String "nic"
+    | `Stub -> `String "stub"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "nic" -> Ok `Nic
+    | `String "stub" -> Ok `Stub
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What a link is. *)
+
+module State = struct
+  type t = [ `Up | `Down | `Unused | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Up -> `String "up"
+    | `Down -> `String "down"
+    | `Unused -> `String "unused"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "up" -> Ok `Up
+    | `String "down" -> Ok `Down
+    | `String "unused" -> Ok `Unused
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** Whether something does what it is there for. *)
+
+module Entry_status = struct
+  type t = {
+    age : int option; [@yojson.default None] (** Seconds since the other direction of a learned one was last seen; none if it was made by command. *)
+    state : State.t option; [@yojson.default None] (** Whether frames go by it: its port may be down. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An entry as it is. *)
+
+module Entry = struct
+  type t = {
+    flow : string; (** The flow, in one direction, in ovs-ofctl's words. *)
+    port : string; (** The VNIC, or the link's own interface, that it goes to. *)
+    status : Entry_status.t option; [@yojson.default None] (** Its status; ignored in a request. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An entry of a flow table: the port of a link that a flow goes to. *)
+
+module Kind = struct
+  type t = [ `Invalid | `Not_found | `Not_allowed | `Late | `Exists | `In_use | `Too_large | `Not_json | `Refused | `Unavailable | `Failed | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Invalid -> `String "invalid"
+    | `Not_found -> `String "not-found"
+    | `Not_allowed -> `String "not-allowed"
+    | `Late -> `String "late"
+    | `Exists -> `String "exists"
+    | `In_use -> `String "in-use"
+    | `Too_large -> `String "too-large"
+    | `Not_json -> `String "not-json"
+    | `Refused -> `String "refused"
+    | `Unavailable -> `String "unavailable"
+    | `Failed -> `String "failed"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "invalid" -> Ok `Invalid
+    | `String "not-found" -> Ok `Not_found
+    | `String "not-allowed" -> Ok `Not_allowed
+    | `String "late" -> Ok `Late
+    | `String "exists" -> Ok `Exists
+    | `String "in-use" -> Ok `In_use
+    | `String "too-large" -> Ok `Too_large
+    | `String "not-json" -> Ok `Not_json
+    | `String "refused" -> Ok `Refused
+    | `String "unavailable" -> Ok `Unavailable
+    | `String "failed" -> Ok `Failed
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What kind of thing went wrong. *)
+
+module Error = struct
+  type t = {
+    error : string; (** What was wrong, where, and what would be right. *)
+    field : string option; [@yojson.default None] (** The field of the request that is wrong, if it is one. *)
+    kind : Kind.t; (** What kind of thing went wrong. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Why the node did not do what was asked, as the API answers it. *)
+
+module Happened = struct
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Created -> `String "created"
+    | `Changed -> `String "changed"
+    | `Removed -> `String "removed"
+    | `Started -> `String "started"
+    | `Running -> `String "running"
+    | `Ended -> `String "ended"
+    | `Crashed -> `String "crashed"
+    | `Restarted -> `String "restarted"
+    | `Stopped -> `String "stopped"
+    | `Paused -> `String "paused"
+    | `Resumed -> `String "resumed"
+    | `Renamed -> `String "renamed"
+    | `Up -> `String "up"
+    | `Down -> `String "down"
+    | `Applied -> `String "applied"
+    | `Lost -> `String "lost"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "created" -> Ok `Created
+    | `String "changed" -> Ok `Changed
+    | `String "removed" -> Ok `Removed
+    | `String "started" -> Ok `Started
+    | `String "running" -> Ok `Running
+    | `String "ended" -> Ok `Ended
+    | `String "crashed" -> Ok `Crashed
+    | `String "restarted" -> Ok `Restarted
+    | `String "stopped" -> Ok `Stopped
+    | `String "paused" -> Ok `Paused
+    | `String "resumed" -> Ok `Resumed
+    | `String "renamed" -> Ok `Renamed
+    | `String "up" -> Ok `Up
+    | `String "down" -> Ok `Down
+    | `String "applied" -> Ok `Applied
+    | `String "lost" -> Ok `Lost
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What happened. *)
+
+module Topic = struct
+  type t = [ `Node | `Switch | `Link | `Stub | `Vnic | `Patch | `Flow | `Guest | `Wire | `Namespace | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Node -> `String "node"
+    | `Switch -> `String "switch"
+    | `Link -> `String "link"
+    | `Stub -> `String "stub"
+    | `Vnic -> `String "vnic"
+    | `Patch -> `String "patch"
+    | `Flow -> `String "flow"
+    | `Guest -> `String "guest"
+    | `Wire -> `String "wire"
+    | `Namespace -> `String "namespace"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "node" -> Ok `Node
+    | `String "switch" -> Ok `Switch
+    | `String "link" -> Ok `Link
+    | `String "stub" -> Ok `Stub
+    | `String "vnic" -> Ok `Vnic
+    | `String "patch" -> Ok `Patch
+    | `String "flow" -> Ok `Flow
+    | `String "guest" -> Ok `Guest
+    | `String "wire" -> Ok `Wire
+    | `String "namespace" -> Ok `Namespace
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What kind of thing an event is of. *)
+
+module Event = struct
+  type t = {
+    by : string option; [@yojson.default None] (** Whose request it was: `root`, or another user of the API; none if it was nobody's. *)
+    event : Happened.t; (** What happened. *)
+    name : string option; [@yojson.default None] (** The name of that; none if there is only one. *)
+    note : string option; [@yojson.default None] (** What the node does about it, or what else is to be known. *)
+    number : int; (** Its number, which is higher than that of any earlier event, also of an earlier node. *)
+    reason : string option; [@yojson.default None] (** Why. *)
+    time : string; (** When it happened (RFC 3339). *)
+    topic : Topic.t; (** What kind of thing it happened to. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Something that happened. *)
+
+module Flow = struct
+  type t = {
+    attributes : Yojson.Safe.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
+    link : string; (** The link, stub or VNIC that it is on. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Its limit and priority. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A class of traffic on a link or VNIC. *)
+
+module Flow_status = struct
+  type t = {
+    reason : string option; [@yojson.default None] (** Why not. *)
+    state : State.t option; [@yojson.default None] (** Whether it works. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A flow as it is. *)
+
+module Flow_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Flow_status.t option; [@yojson.default None]
+    attributes : Yojson.Safe.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
+    link : string; (** The link, stub or VNIC that it is on. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Its limit and priority. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Flow_stats = struct
+  type t = {
+    bytes : int; (** Their bytes. *)
+    dropped : int; (** Frames dropped since too many waited. *)
+    frames : int; (** Frames of it that passed. *)
+    held : int; (** Of these, frames that waited for the flow's limit. *)
+    link : string; (** The link or VNIC that it is on. *)
+    name : string; (** Its name. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Counters of a flow. *)
+
+module Isolation = struct
+  type t = [ `Vm | `Process | `Auto | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Vm -> `String "vm"
+    | `Process -> `String "process"
+    | `Auto -> `String "auto"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "vm" -> Ok `Vm
+    | `String "process" -> Ok `Process
+    | `String "auto" -> Ok `Auto
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** The wall around a guest. *)
+
+module Restart = struct
+  type t = [ `Always | `On_failure | `Never | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Always -> `String "always"
+    | `On_failure -> `String "on-failure"
+    | `Never -> `String "never"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "always" -> Ok `Always
+    | `String "on-failure" -> Ok `On_failure
+    | `String "never" -> Ok `Never
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** When a guest that ended is restarted. *)
+
+module Guest = struct
+  type t = {
+    config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
+    cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
+    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
+    isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
+    memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)
+    pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
+    restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
+    ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A network function in a virtual machine. *)
+
+module Guest_action = struct
+  type t = {
+    action : Action.t; (** What is done. *)
+    guests : string list; (** Names, and patterns such as `fw-*`: `*` stands for any characters, `?` for one, `[a-c]` for one of those. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An action on guests. *)
+
+module Guest_state = struct
+  type t = [ `Starting | `Running | `Paused | `Silent | `Stopped | `Halted | `Crashed | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Starting -> `String "starting"
+    | `Running -> `String "running"
+    | `Paused -> `String "paused"
+    | `Silent -> `String "silent"
+    | `Stopped -> `String "stopped"
+    | `Halted -> `String "halted"
+    | `Crashed -> `String "crashed"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "starting" -> Ok `Starting
+    | `String "running" -> Ok `Running
+    | `String "paused" -> Ok `Paused
+    | `String "silent" -> Ok `Silent
+    | `String "stopped" -> Ok `Stopped
+    | `String "halted" -> Ok `Halted
+    | `String "crashed" -> Ok `Crashed
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** State of a guest. *)
+
+module Guest_status = struct
+  type t = {
+    boot_ms : float option; [@yojson.key "boot-ms"] [@yojson.default None] (** Milliseconds from the order to start it to its main loop; none if this node adopted it. *)
+    cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
+    id : int option; [@yojson.default None] (** Its number; never given twice. *)
+    messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation only. *)
+    pid : int option; [@yojson.default None] (** Its process. *)
+    reason : string option; [@yojson.default None] (** How it ended. *)
+    resident : int option; [@yojson.default None] (** Bytes of memory that its process has in use, shared pages included. *)
+    restarts : int option; [@yojson.default None] (** Number of times that this node has restarted it. *)
+    state : Guest_state.t option; [@yojson.default None] (** Its state. *)
+    uptime_s : float option; [@yojson.key "uptime-s"] [@yojson.default None] (** Seconds that it has run. *)
+    vnics : string Dict.t option; [@yojson.default None] (** The VNIC of each interface. *)
+    wall : string option; [@yojson.default None] (** The wall that it has got: `vm` or `process`. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A guest as it is. *)
+
+module Guest_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Guest_status.t option; [@yojson.default None]
+    config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
+    cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
+    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
+    isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
+    memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)
+    pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
+    restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
+    ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Guest_outcome = struct
+  type t = {
+    error : Error.t option; [@yojson.default None]
+    guest : string; (** Its name, or a pattern that no guest has. *)
+    status : Guest_status.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** What became of one guest. *)
+
+module Guest_series = struct
+  type t = {
+    count : int; (** How many; at most 100 000. *)
+    first : int option; [@yojson.default None] (** The first one's number. *)
+    guest : Guest.t; (** The guest. In the VNICs and links of its interfaces, `{}` is the number, too. *)
+    name : string; (** Their name, with `{}` for the number. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Guests that differ by a number. *)
+
+module Handler_read = struct
+  type t = {
+    handler : string; (** `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own, with its argument behind a space. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A handler to be read. *)
+
+module Handler_value = struct
+  type t = {
+    value : string; (** Its value; bytes that are no text are replaced. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** The value of a handler. *)
+
+module Handler_write = struct
+  type t = {
+    handler : string; (** `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own. *)
+    value : string option; [@yojson.default None] (** The value. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A handler to be written. *)
+
+module Lane_stats = struct
+  type t = {
+    asleep : int; (** Nanoseconds asleep. *)
+    busy : int; (** Nanoseconds of rounds that moved frames. *)
+    by_poll : int; [@yojson.key "by-poll"] (** Of these, those picked up while their queue was polled. *)
+    by_wakeup : int; [@yojson.key "by-wakeup"] (** Of these, those picked up first thing after a wake-up. *)
+    chains_10_to_50 : int; [@yojson.key "chains-10-to-50"] (** Chains of 10 to 50 frames. *)
+    chains_over_50 : int; [@yojson.key "chains-over-50"] (** Chains of more than 50 frames. *)
+    chains_under_10 : int; [@yojson.key "chains-under-10"] (** Chains of fewer than 10 frames picked up at once. *)
+    cpu : int option; [@yojson.default None] (** CPU that it keeps to, if it does. *)
+    frames : int; (** Frames that it picked up. *)
+    handoff_drops : int; [@yojson.key "handoff-drops"] (** Frames from other lanes whose port was gone or had moved meanwhile. *)
+    handoffs : int; (** Frames that came from other lanes. *)
+    idle : int; (** Nanoseconds of rounds that found none. *)
+    lane : int; (** Its number. *)
+    queues : int; (** Queues that it serves. *)
+    wakeups : int; (** Times that it slept until something woke it. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Counters of one lane of the switch. *)
+
+module Mode = struct
+  type t = [ `Auto | `Xdp | `Packet | `Tap | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Auto -> `String "auto"
+    | `Xdp -> `String "xdp"
+    | `Packet -> `String "packet"
+    | `Tap -> `String "tap"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "auto" -> Ok `Auto
+    | `String "xdp" -> Ok `Xdp
+    | `String "packet" -> Ok `Packet
+    | `String "tap" -> Ok `Tap
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** How an interface of the host is attached. *)
+
+module Tunnel = struct
+  type t = {
+    local : string option; [@yojson.default None] (** This host's address; without one, any. *)
+    port : int option; [@yojson.default None] (** The UDP port, here and there; without one, 4789. *)
+    remotes : string list; (** The other hosts' addresses, all IPv4 or all IPv6. *)
+    vni : int; (** The network's number, 24 bits. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A network with other hosts by VXLAN (RFC 7348), as a link reaches it. *)
+
+module Link = struct
+  type t = {
+    device : string option; [@yojson.default None] (** The host's interface; without one, that of the link's name. With `vxlan` there is none. *)
+    mode : Mode.t option; [@yojson.default None] (** How the interface is attached. *)
+    port : Yojson.Safe.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties of the switch. *)
+    vxlan : Tunnel.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A switch with a NIC: an interface of the host, or other hosts by VXLAN. *)
+
+module Link_status = struct
+  type t = {
+    class_ : Class.t option; [@yojson.key "class"] [@yojson.default None] (** Link or stub. *)
+    mode : string option; [@yojson.default None] (** The kind of its port, as `packet`; none for a stub. *)
+    mtu : int option; [@yojson.default None] (** Largest IP packet, in bytes. *)
+    reason : string option; [@yojson.default None] (** Why not. *)
+    state : State.t option; [@yojson.default None] (** Whether it works. *)
+    vnics : int option; [@yojson.default None] (** Number of VNICs on it. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A link or stub as it is. *)
+
+module Link_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Link_status.t option; [@yojson.default None]
+    device : string option; [@yojson.default None] (** The host's interface; without one, that of the link's name. With `vxlan` there is none. *)
+    mode : Mode.t option; [@yojson.default None] (** How the interface is attached. *)
+    port : Yojson.Safe.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties of the switch. *)
+    vxlan : Tunnel.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Log_line = struct
+  type t = {
+    guest : string; (** The guest. *)
+    line : string; (** The line, with control characters escaped. *)
+    lost : int option; [@yojson.default None] (** Bytes of text that were lost here, which the line says; the guest printed more than its console holds. *)
+    number : int; (** Its number; lines of all guests are numbered in the order in which the node took them. *)
+    time : string; (** When the node took it from the guest's console (RFC 3339). *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** One line that a guest printed. *)
+
+module Namespace = struct
+  type t = {
+    existing : bool option; [@yojson.default None] (** Whether it is there already: then the wire neither makes nor removes it. *)
+    forwarding : bool option; [@yojson.default None] (** Whether it forwards IP packets between its interfaces. *)
+    routes : string list option; [@yojson.default None] (** Its routes, besides those that follow from its addresses. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A network namespace, as `ip netns` knows it. *)
+
+module Unknown_guest = struct
+  type t = {
+    name : string; (** The name that it was started with. *)
+    pid : int; (** Its process. *)
+    started : int; (** When that was started, in clock ticks since the boot of the machine. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A guest that an earlier node started and of which no record is left. *)
+
+module Node_status = struct
+  type t = {
+    damaged : string list option; [@yojson.default None] (** Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are. *)
+    flows : int; (** Flows. *)
+    guests : int; (** Guests. *)
+    links : int; (** Links, stubs included. *)
+    pid : int; (** Its process. *)
+    switch_pid : int option; [@yojson.key "switch-pid"] [@yojson.default None] (** The switch's process; none while there is none. *)
+    switch_restarts : int; [@yojson.key "switch-restarts"] (** Number of times that this node had to start a switch because the last one ended. *)
+    unknown_guests : Unknown_guest.t list option; [@yojson.key "unknown-guests"] [@yojson.default None] (** Guests that run and of which no record is left. *)
+    version : string; (** Its version. *)
+    vnics : int; (** VNICs. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** The node itself. *)
+
+module Patch = struct
+  type t = {
+    back : Yojson.Safe.t option; [@yojson.default None] (** Properties from the second to the first; default: the same. *)
+    between : string list; (** The two stubs or links. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties from the first to the second; also back, unless `back` is given. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A wire between two switches. *)
+
+module Port_stats = struct
+  type t = {
+    by_poll : int; [@yojson.key "by-poll"] (** Frames that the switch took from it while polling it. *)
+    by_wakeup : int; [@yojson.key "by-wakeup"] (** Frames that the switch took from it first thing after a wake-up. *)
+    chains_10_to_50 : int; [@yojson.key "chains-10-to-50"] (** Chains of 10 to 50 frames. *)
+    chains_over_50 : int; [@yojson.key "chains-over-50"] (** Chains of more than 50 frames. *)
+    chains_under_10 : int; [@yojson.key "chains-under-10"] (** Chains of fewer than 10 frames that the switch took from it at once. *)
+    drops : int Dict.t; (** Frames dropped, by reason; none that never happened. *)
+    lane : int option; [@yojson.default None] (** The lane that counted it, if it is one's counters alone. *)
+    link : string; (** The link. *)
+    name : string; (** The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends. *)
+    rx_bytes : int; [@yojson.key "rx-bytes"] (** Their bytes, from the Ethernet header on. *)
+    rx_frames : int; [@yojson.key "rx-frames"] (** Frames received. *)
+    tx_bytes : int; [@yojson.key "tx-bytes"] (** Their bytes. *)
+    tx_frames : int; [@yojson.key "tx-frames"] (** Frames sent. *)
+    wakeups : int; (** Times that it went from sleeping to being polled. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached to the switch that runs.  "Received" is from its own point of view: from the wire for an interface, from the switch for a VNIC or a patch. *)
+
+module Purge = struct
+  type t = {
+    confirm : bool option; [@yojson.default None] (** Has to be true. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** The confirmation that everything is to be removed. *)
+
+module Rename = struct
+  type t = {
+    name : string; (** The name. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Another name for a guest. *)
+
+module Stub = struct
+  type t = {
+    aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
+    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
+    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
+    mtu : int option; [@yojson.default None] (** Largest IP packet, in bytes; 1500 if none is given. *)
+    speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A switch without a NIC, as it is written: all in one table, where an unknown key is an error with its line. *)
+
+module Stub_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Link_status.t option; [@yojson.default None]
+    aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
+    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
+    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
+    mtu : int option; [@yojson.default None] (** Largest IP packet, in bytes; 1500 if none is given. *)
+    speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Switch_function = struct
+  type t = {
+    aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
+    default_ : string option; [@yojson.key "default"] [@yojson.default None] (** With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`, or `output:VNIC`. *)
+    file : string option; [@yojson.default None] (** The name of a Click configuration in messages. It is not kept. *)
+    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
+    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
+    speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** How the switch of a link or stub works. It is called as its link. *)
+
+module Switch_status = struct
+  type t = {
+    missing : string list option; [@yojson.default None] (** In the answer to a new Click configuration: names in it that no port of the link has yet. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** The switch of a link as it is. *)
+
+module Switch_function_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Switch_status.t option; [@yojson.default None]
+    aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
+    default_ : string option; [@yojson.key "default"] [@yojson.default None] (** With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`, or `output:VNIC`. *)
+    file : string option; [@yojson.default None] (** The name of a Click configuration in messages. It is not kept. *)
+    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
+    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
+    speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Table = struct
+  type t = {
+    default_ : string option; [@yojson.key "default"] [@yojson.default None] (** The action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop` or `output:VNIC`; default: `normal`. *)
+    flows : string Dict.t option; [@yojson.default None] (** Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for its NIC. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A switch's flow table. *)
+
+module Vnic = struct
+  type t = {
+    addresses : string list option; [@yojson.default None] (** The IP addresses of its interface, with their prefixes. *)
+    host : bool option; [@yojson.default None] (** Whether it is in the host's namespace. *)
+    interface : string option; [@yojson.default None] (** The interface's name in the namespace or on the host; default: the VNIC's. *)
+    link : string; (** The stub or link that it is on. *)
+    mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
+    namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
+    vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user. *)
+
+module Vnic_status = struct
+  type t = {
+    guest : string option; [@yojson.default None] (** The guest that has it. *)
+    interface : string option; [@yojson.default None] (** The name of its interface in the namespace or on the host. *)
+    mtu : int option; [@yojson.default None] (** Largest IP packet, in bytes. *)
+    reason : string option; [@yojson.default None] (** Why not. *)
+    state : State.t option; [@yojson.default None] (** Whether it works. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A VNIC as it is. *)
+
+module Vnic_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Vnic_status.t option; [@yojson.default None]
+    addresses : string list option; [@yojson.default None] (** The IP addresses of its interface, with their prefixes. *)
+    host : bool option; [@yojson.default None] (** Whether it is in the host's namespace. *)
+    interface : string option; [@yojson.default None] (** The interface's name in the namespace or on the host; default: the VNIC's. *)
+    link : string; (** The stub or link that it is on. *)
+    mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
+    namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
+    vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
+
+module Wire = struct
+  type t = {
+    description : string option; [@yojson.default None] (** A description for people. *)
+    flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
+    guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
+    link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)
+    namespace : Namespace.t Dict.t option; [@yojson.default None] (** Hosts that are network namespaces. *)
+    patch : Patch.t Dict.t option; [@yojson.default None] (** Wires between switches. *)
+    stub : Stub.t Dict.t option; [@yojson.default None] (** Switches without a NIC, and their properties. *)
+    table : Table.t Dict.t option; [@yojson.default None] (** Flow tables of switches that work by one, by the switches' names. *)
+    vnic : Vnic.t Dict.t option; [@yojson.default None] (** Virtual NICs. *)
+    wire : string; (** Its name. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A virtual wire: a whole network. Each part has a name of its own among those of its kind.  As text it is TOML:  ```toml wire = "two-subnets"  [stub.office] speed = "1G"  [namespace.desk] routes = ["default via 10.0.1.1"]  [vnic.desk0] link = "office" namespace = "desk" addresses = ["10.0.1.2/24"] properties = { maxbw = "100M", delay = "2ms" }  [guest.router] file = "router.click" interfaces = { inside = "router0", outside = "router1" } ``` *)
+
+module Wire_change = struct
+  type t = {
+    steps : string list; (** The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it. *)
+    warnings : string list option; [@yojson.default None] (** What the wire's author should know. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** The steps that applying a wire took, or would take. *)
+
+module Wire_guest = struct
+  type t = {
+    name : string; (** Its name. *)
+    reason : string option; [@yojson.default None] (** How it ended. *)
+    state : Guest_state.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** State of a guest of a wire. *)
+
+module Wire_status = struct
+  type t = {
+    changing : bool option; [@yojson.default None] (** Whether it is being changed. *)
+    guests : Wire_guest.t list option; [@yojson.default None] (** The state of each of its guests. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A wire as it is. *)
+
+module Wire_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    status : Wire_status.t option; [@yojson.default None]
+    description : string option; [@yojson.default None] (** A description for people. *)
+    flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
+    guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
+    link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)
+    namespace : Namespace.t Dict.t option; [@yojson.default None] (** Hosts that are network namespaces. *)
+    patch : Patch.t Dict.t option; [@yojson.default None] (** Wires between switches. *)
+    stub : Stub.t Dict.t option; [@yojson.default None] (** Switches without a NIC, and their properties. *)
+    table : Table.t Dict.t option; [@yojson.default None] (** Flow tables of switches that work by one, by the switches' names. *)
+    vnic : Vnic.t Dict.t option; [@yojson.default None] (** Virtual NICs. *)
+    wire : string; (** Its name. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+
