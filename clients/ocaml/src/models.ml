@@ -89,10 +89,11 @@ end
 (** An entry of a flow table: the port of a link that a flow goes to. *)
 
 module Kind = struct
-  type t = [ `Invalid | `Not_found | `Not_allowed | `Late | `Exists | `In_use | `Too_large | `Not_json | `Refused | `Unavailable | `Failed | `Other of string ]
+  type t = [ `Invalid | `Forbidden | `Not_found | `Not_allowed | `Late | `Exists | `In_use | `Too_large | `Not_json | `Refused | `Unavailable | `Failed | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Invalid -> `String "invalid"
+    | `Forbidden -> `String "forbidden"
     | `Not_found -> `String "not-found"
     | `Not_allowed -> `String "not-allowed"
     | `Late -> `String "late"
@@ -107,6 +108,7 @@ module Kind = struct
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "invalid" -> Ok `Invalid
+    | `String "forbidden" -> Ok `Forbidden
     | `String "not-found" -> Ok `Not_found
     | `String "not-allowed" -> Ok `Not_allowed
     | `String "late" -> Ok `Late

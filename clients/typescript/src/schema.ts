@@ -968,7 +968,7 @@ export interface components {
          * @description What kind of thing went wrong.
          * @enum {string}
          */
-        Kind: "invalid" | "not-found" | "not-allowed" | "late" | "exists" | "in-use" | "too-large" | "not-json" | "refused" | "unavailable" | "failed";
+        Kind: "invalid" | "forbidden" | "not-found" | "not-allowed" | "late" | "exists" | "in-use" | "too-large" | "not-json" | "refused" | "unavailable" | "failed";
         /** @description Counters of one lane of the switch. */
         LaneStats: {
             /**

@@ -1,11 +1,11 @@
 //! Asking a node: the API's client, for programs that do one thing after the other.
 
+mod endpoint;
 mod growing;
 
-use std::fs::TryLockError;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -14,7 +14,6 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::net::UnixStream;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
@@ -23,6 +22,8 @@ use crate::model::{
     Object, PortStats, Purge, Rename, Selection, Spec, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
+use crate::tls::Files;
+use endpoint::Endpoint;
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,18 +33,24 @@ const START: Duration = Duration::from_secs(10);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The API at a socket.
+/// The API of a node.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    node: Endpoint,
 }
 
 impl Client {
     /// The API at `socket`; nothing is asked yet.
     pub fn new(socket: impl Into<PathBuf>) -> Client {
         Client {
-            socket: socket.into(),
+            node: Endpoint::Socket(socket.into()),
         }
+    }
+
+    /// The API of a node of the network, at `https://HOST:PORT`; nothing is asked yet.
+    pub fn remote(url: &str, files: &Files) -> Result<Client> {
+        let node = Endpoint::remote(url, files)?;
+        Ok(Client { node })
     }
 
     /// The API of the node that the environment names.
@@ -53,7 +60,10 @@ impl Client {
 
     /// Whether a node listens there.
     pub fn is_there(&self) -> bool {
-        std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
+        match &self.node {
+            Endpoint::Socket(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
+            Endpoint::Remote { .. } => self.node().is_ok(),
+        }
     }
 
     /// Lists all resources of a kind.
@@ -305,7 +315,7 @@ impl Client {
         Vec<T>: Payload,
     {
         let (path, body) = request(operation, &[], body)?;
-        let reader = growing::ask(&self.socket, operation.method.name(), &path, body)?;
+        let reader = growing::ask(&self.node, operation.method.name(), &path, body)?;
         growing::list(reader, told)
     }
 
@@ -321,7 +331,7 @@ impl Client {
         Vec<T>: Payload,
     {
         let (path, body) = request(operation, parameters, query)?;
-        let reader = growing::ask(&self.socket, operation.method.name(), &path, body)?;
+        let reader = growing::ask(&self.node, operation.method.name(), &path, body)?;
         growing::events(reader, told)
     }
 
@@ -338,10 +348,10 @@ impl Client {
     /// Sends a request and waits for the answer.
     fn exchange(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
         let exchange = async {
-            let response = send(&self.socket, method, path, body).await?;
+            let response = send(&self.node, method, path, body).await?;
             let status = response.status();
             let body = response.into_body().collect().await;
-            let body = body.map_err(|error| ended(&self.socket, &error))?;
+            let body = body.map_err(|error| ended(&self.node, &error))?;
             Ok((status, body.to_bytes()))
         };
         runtime()?
@@ -401,12 +411,11 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
     })
 }
 
-fn ended(socket: &Path, error: &hyper::Error) -> Error {
+fn ended(node: &Endpoint, error: &hyper::Error) -> Error {
     Error::new(
         Kind::Unavailable,
         format_args!(
-            "the node at {} ended before it answered ({error}): the request may have been carried out",
-            socket.display()
+            "the node at {node} ended before it answered ({error}): the request may have been carried out"
         ),
     )
 }
@@ -423,7 +432,7 @@ fn confused(error: &dyn std::fmt::Display) -> Error {
 
 /// Sends a request; the answer's beginning.
 async fn send(
-    socket: &Path,
+    node: &Endpoint,
     method: &str,
     path: &str,
     body: Vec<u8>,
@@ -431,25 +440,10 @@ async fn send(
     let broken = |error: &dyn std::fmt::Display| {
         Error::new(
             Kind::Unavailable,
-            format_args!("the node's socket {}: {error}", socket.display()),
+            format_args!("the node at {node}: {error}"),
         )
     };
-    let start = Instant::now();
-    let mut stream = UnixStream::connect(socket).await;
-    while stream.as_ref().is_err_and(is_absent) && start.elapsed() < START && starts(socket) {
-        tokio::time::sleep(PAUSE).await;
-        stream = UnixStream::connect(socket).await;
-    }
-    let stream = stream.map_err(|error| match is_absent(&error) {
-        true => Error::new(
-            Kind::Unavailable,
-            format_args!(
-                "no node runs at {}: `weir node` starts one",
-                socket.display()
-            ),
-        ),
-        false => broken(&error),
-    })?;
+    let stream = node.connect().await?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     tokio::spawn(connection);
@@ -461,19 +455,7 @@ async fn send(
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
     let response = sender.send_request(request).await;
-    response.map_err(|error| ended(socket, &error))
-}
-
-/// Whether nobody listens at a socket.
-fn is_absent(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, NotFound};
-    matches!(error.kind(), NotFound | ConnectionRefused)
-}
-
-/// Whether a node is about to listen at a socket: one holds the lock of its folder.
-fn starts(socket: &Path) -> bool {
-    let lock = std::fs::File::open(crate::paths::lock_beside(socket));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    response.map_err(|error| ended(node, &error))
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

@@ -14,6 +14,8 @@ use utoipa::ToSchema;
 pub enum Kind {
     /// The request itself is wrong, whatever there is.
     Invalid,
+    /// The client may not do that.
+    Forbidden,
     /// There is nothing of that name.
     NotFound,
     /// The path has no such method.
@@ -38,8 +40,9 @@ pub enum Kind {
 
 impl Kind {
     /// All.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Invalid,
+        Kind::Forbidden,
         Kind::NotFound,
         Kind::NotAllowed,
         Kind::Late,
@@ -56,6 +59,7 @@ impl Kind {
     pub const fn status(self) -> u16 {
         match self {
             Kind::Invalid => 400,
+            Kind::Forbidden => 403,
             Kind::NotFound => 404,
             Kind::NotAllowed => 405,
             Kind::Late => 408,

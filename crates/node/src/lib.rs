@@ -25,8 +25,10 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod audit;
 pub mod check;
 pub mod client;
+pub mod config;
 pub mod error;
 pub mod files;
 pub mod host;
@@ -39,4 +41,5 @@ pub mod paths;
 pub mod server;
 pub mod service;
 pub mod store;
+pub mod tls;
 pub mod wire;

@@ -16,6 +16,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
+use crate::config::Role;
 use crate::error::{Error, Kind, Result};
 use crate::model::{Object, Selection, Spec, Verb, parsed};
 use serde_json::Value;
@@ -77,6 +78,11 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
         None
     }
 
+    /// What it is about beside the path, in the record of changes.
+    fn subject(&self) -> String {
+        String::new()
+    }
+
     /// What a request's body says; an error names the field.
     fn parse(body: Value) -> Result<Self> {
         parsed(body)
@@ -106,9 +112,14 @@ impl<T: ToSchema + Serialize + DeserializeOwned + Send + 'static> Payload for Ve
 
 /// Has types be bodies and answers, described by their schemas, with their longest bodies.
 macro_rules! payloads {
-    ($most:expr => $($type:ty),* $(,)?) => { $(
+    ($most:expr => $($type:ty $(: $subject:expr)?),* $(,)?) => { $(
         impl Payload for $type {
             const BODY: usize = $most;
+
+            $(fn subject(&self) -> String {
+                let subject: fn(&$type) -> String = $subject;
+                subject(self)
+            })?
 
             fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
                 add_schema::<$type>(api);
@@ -123,15 +134,19 @@ payloads!(
     crate::model::Purge,
     crate::model::HandlerRead,
     crate::model::HandlerValue,
-    crate::model::GuestAction,
-    crate::model::Rename,
+    crate::model::GuestAction: |it| format!("{:?} {}", it.action, it.guests.join(", ")).to_lowercase(),
+    crate::model::Rename: |it| it.name.clone(),
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,
     crate::model::WireChange,
 );
 
-payloads!(LONG_BODY => crate::model::HandlerWrite, crate::model::GuestSeries);
+payloads!(
+    LONG_BODY =>
+    crate::model::HandlerWrite: |it| it.handler.clone(),
+    crate::model::GuestSeries: |it| format!("{} × {}", it.count, it.name),
+);
 
 /// Has types be queries: each field is a parameter.
 macro_rules! queries {
@@ -156,6 +171,10 @@ queries!(
 
 impl<S: Spec> Payload for Object<S> {
     const BODY: usize = if S::HAS_CONFIG { LONG_BODY } else { BODY };
+
+    fn subject(&self) -> String {
+        self.name.clone()
+    }
 
     fn parse(body: Value) -> Result<Self> {
         Object::from_request(body)
@@ -198,7 +217,7 @@ pub struct Operation<B, T> {
 }
 
 /// Every operation may answer so.
-const ALWAYS: [Kind; 2] = [Kind::Unavailable, Kind::Failed];
+const ALWAYS: [Kind; 3] = [Kind::Forbidden, Kind::Unavailable, Kind::Failed];
 
 /// One that has a body may answer so, too.
 const OF_BODIES: [Kind; 4] = [Kind::Invalid, Kind::Late, Kind::TooLarge, Kind::NotJson];
@@ -246,6 +265,15 @@ impl<B: Payload, T: Payload> Operation<B, T> {
     /// Whether it has a body.
     pub fn has_body(&self) -> bool {
         B::query().is_none() && !serde_json::to_value(&self.body).is_ok_and(|it| it.is_null())
+    }
+
+    /// The least role that may ask for it.
+    pub fn role(&self) -> Role {
+        match (self.method, self.id.as_str()) {
+            (Method::Get, _) | (_, "read-handler" | "compare-wire") => Role::ReadOnly,
+            (_, "purge-node" | "end-unknown" | "forget-damaged") => Role::Admin,
+            _ => Role::Operator,
+        }
     }
 
     /// The names of the path's parameters.
@@ -390,6 +418,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
 fn told(kind: Kind) -> &'static str {
     match kind {
         Kind::Invalid => "`invalid`: the request itself is wrong.",
+        Kind::Forbidden => "`forbidden`: the client's role does not permit it.",
         Kind::NotFound => "`not-found`: nothing has that name.",
         Kind::NotAllowed => {
             "`not-allowed`: the path has no such method; `allow` lists its methods."
@@ -410,6 +439,7 @@ fn example_of(kind: Kind) -> Error {
         Kind::Invalid => {
             "‘a b’ is not a valid name for a VNIC: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’"
         }
+        Kind::Forbidden => "‘alice’ has the role read-only, and this needs the role operator",
         Kind::NotFound => "no VNIC ‘desk0’: `weir vnic show` lists them",
         Kind::NotAllowed => "the path has no such method: /v1/openapi.json describes it",
         Kind::Late => "the request's body is too slow",

@@ -3,25 +3,31 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Gid;
 use switch::process::Options;
 use tokio::io::unix::AsyncFd;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::api::{self, clients::Clients};
+use crate::audit::Audit;
 use crate::client::Client;
+use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 use crate::model::Purge;
 use crate::node::{LOCK, Node};
 use crate::paths::{self, Paths, clear_socket};
 use crate::service::Handle;
+use crate::tls::{self, Files};
 
 /// How often what is down is looked after.
 const TICK: Duration = Duration::from_secs(1);
@@ -37,6 +43,10 @@ pub struct Settings {
     pub switch: Option<Options>,
     /// The group that may use the API, too.
     pub group: Option<String>,
+    /// Where clients of the network are served, and by which certificates.
+    pub listen: Option<(SocketAddr, Files)>,
+    /// What stands in the file of settings.
+    pub config: Config,
 }
 
 /// Runs a node until it is asked to end (SIGTERM, SIGINT). Guests and the switch go on; the next
@@ -44,6 +54,7 @@ pub struct Settings {
 pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
     let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
     let socket = paths.api();
+    let audit = Audit::new(settings.config.audit.file.as_deref())?;
     let group = settings.group.as_deref().map(group_number).transpose()?;
     paths.make_run(group)?;
     let lock_file = paths.lock();
@@ -60,6 +71,16 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
     let served = runtime.block_on(async {
         let listener =
             bind(&socket, group).map_err(|e| failed(&socket.display().to_string(), e))?;
+        let network = match &settings.listen {
+            Some((address, files)) => Some(Network {
+                listener: TcpListener::bind(address)
+                    .await
+                    .map_err(|e| failed(&address.to_string(), e))?,
+                tls: tls::server(files)?,
+                config: Arc::new(settings.config.clone()),
+            }),
+            None => None,
+        };
         ready(&node);
         if let Some(advice) = limits::advice(descriptors) {
             tracing::info!("{advice}");
@@ -67,7 +88,8 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
         if let Some(reason) = node.lacks_kvm() {
             tracing::warn!("{reason}; guests with isolation ‘auto’ have the process wall");
         }
-        serve(node, listener, descriptors).await
+        let clients = Clients::new(descriptors, audit);
+        serve(node, listener, network, clients).await
     });
     // While the lock is ours, the socket and the lock's file are no other node's.
     let _ = fs::remove_file(&socket);
@@ -160,13 +182,33 @@ fn group_number(name: &str) -> Result<Gid> {
     Ok(Gid::from_raw(found.ok_or_else(missing)?.gid.as_raw()))
 }
 
-async fn serve(mut node: Node, listener: UnixListener, descriptors: u64) -> Result<()> {
+/// Where clients of the network come.
+struct Network {
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    config: Arc<Config>,
+}
+
+async fn serve(
+    mut node: Node,
+    listener: UnixListener,
+    network: Option<Network>,
+    clients: Arc<Clients>,
+) -> Result<()> {
     let failed = |error: io::Error| Error::failed(format_args!("the event loop: {error}"));
     let (handle, mut queue) = Handle::new();
     let unfinished = handle.clone();
     tokio::spawn(async move { unfinished.finish_wires().await });
     let api = api::router(handle);
-    let clients = Clients::new(descriptors);
+    if let Some(Network {
+        listener,
+        tls,
+        config,
+    }) = network
+    {
+        let (api, clients) = (api.clone(), Arc::clone(&clients));
+        tokio::spawn(api::serve::serve_tls(listener, tls, config, api, clients));
+    }
     let server = tokio::spawn(api::serve::serve(listener, api, clients));
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(

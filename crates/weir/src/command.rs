@@ -25,6 +25,8 @@ use vmm::printable;
   WEIR_STATE  the folder of what the node keeps [/var/lib/weir]"
 )]
 struct Command {
+    #[command(flatten)]
+    remote: nouns::Remote,
     #[command(subcommand)]
     command: Verb,
 }
@@ -106,6 +108,10 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
+    if let Err(error) = command.remote.choose() {
+        log::say(error);
+        return ExitCode::FAILURE;
+    }
     let done: Result<ExitCode, Box<dyn std::error::Error>> = match &command.command {
         Verb::Run(args) => run::foreground::run(args).map_err(Into::into),
         Verb::Read(args) => run::client::read(args)

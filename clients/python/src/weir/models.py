@@ -251,6 +251,7 @@ class Kind(StrEnum):
     """
 
     invalid = "invalid"
+    forbidden = "forbidden"
     not_found = "not-found"
     not_allowed = "not-allowed"
     late = "late"

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
+use crate::audit::Audit;
+use crate::config::Role;
 use crate::error::{Error, Kind, Result};
 use crate::operation::{LONG_BODY, Method};
 
@@ -39,6 +41,8 @@ pub enum Who {
     Root,
     /// Another user of this host, by number.
     User(u32),
+    /// A client of the network, by the name in its certificate.
+    Name(String),
 }
 
 impl fmt::Display for Who {
@@ -46,6 +50,7 @@ impl fmt::Display for Who {
         match self {
             Who::Root => f.write_str("root"),
             Who::User(number) => write!(f, "user {number}"),
+            Who::Name(name) => f.write_str(name),
         }
     }
 }
@@ -78,6 +83,9 @@ impl Default for User {
 pub struct Client {
     /// Who it is.
     pub who: Who,
+    /// What it may do; none: nothing.
+    role: Option<Role>,
+    audit: Arc<Audit>,
     user: Arc<User>,
     /// Memory for long bodies: root's is its own, the others share.
     bodies: Arc<Semaphore>,
@@ -111,6 +119,24 @@ impl Client {
     /// Notes that a whole request has come, or that it was answered.
     pub fn set_busy(&self, busy: bool) {
         *locked(&self.state.0) = (!busy).then(Instant::now);
+    }
+
+    /// Refuses what needs a higher role than the client has.
+    pub fn check(&self, needed: Role) -> Result<()> {
+        let who = &self.who;
+        let sentence = match self.role {
+            Some(role) if role >= needed => return Ok(()),
+            Some(role) => format!("‘{who}’ has the role {role}, and this needs the role {needed}"),
+            None => {
+                format!("‘{who}’ has no role at this node: its `--config` lists them in [roles]")
+            }
+        };
+        Err(Error::new(Kind::Forbidden, sentence))
+    }
+
+    /// Records what became of a change that the client asked for.
+    pub fn note(&self, what: &str, outcome: std::result::Result<(), &Error>) {
+        self.audit.note(&self.who.to_string(), what, outcome);
     }
 
     /// Waits for the turn of a request.
@@ -171,6 +197,7 @@ pub struct Clients {
     bodies: [Arc<Semaphore>; 2],
     /// Most connections.
     most: usize,
+    audit: Arc<Audit>,
 }
 
 #[derive(Default)]
@@ -196,17 +223,18 @@ struct Place {
 
 impl Clients {
     /// None yet, of a process that may have this many descriptors. Guests and interfaces need most of those.
-    pub fn new(descriptors: u64) -> Arc<Clients> {
+    pub fn new(descriptors: u64, audit: Audit) -> Arc<Clients> {
         let most = (descriptors / 4).clamp(16, CONNECTIONS_MAX as u64) as usize;
-        Clients::of(most)
+        Clients::of(most, audit)
     }
 
-    fn of(most: usize) -> Arc<Clients> {
+    fn of(most: usize, audit: Audit) -> Arc<Clients> {
         let bodies = || Arc::new(Semaphore::new(units(LONG_BODY)));
         Arc::new(Clients {
             table: Mutex::default(),
             bodies: [bodies(), bodies()],
             most,
+            audit: Arc::new(audit),
         })
     }
 
@@ -215,6 +243,7 @@ impl Clients {
     pub fn serve<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Clients>,
         who: Who,
+        role: Option<Role>,
         serve: impl FnOnce(Client) -> F,
     ) -> bool {
         let mut table = locked(&self.table);
@@ -229,6 +258,8 @@ impl Clients {
             bodies: Arc::clone(&self.bodies[usize::from(who != Who::Root)]),
             state: Arc::clone(&state),
             has_asked: Arc::default(),
+            role,
+            audit: Arc::clone(&self.audit),
             who: who.clone(),
         };
         table.others += usize::from(who != Who::Root);
@@ -307,7 +338,7 @@ mod tests {
 
     /// A client that waits for its request, or is served, for good.
     fn stays(clients: &Arc<Clients>, who: &Who, busy: bool) -> bool {
-        clients.serve(who.clone(), |client| async move {
+        clients.serve(who.clone(), Some(Role::Admin), |client| async move {
             client.set_busy(busy);
             std::future::pending().await
         })
@@ -325,7 +356,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_user_with_too_many_connections_loses_the_idle_ones_and_no_other_user_does() {
-        let clients = Clients::of(16);
+        let clients = Clients::of(16, Audit::default());
         let (one, other) = (Who::User(1), Who::User(2));
         assert!((0..4).all(|_| stays(&clients, &other, false)));
         assert!((0..6).all(|_| stays(&clients, &one, true)));
@@ -344,10 +375,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_ends_gives_back_its_place_and_its_turn() {
-        let clients = Clients::of(16);
+        let clients = Clients::of(16, Audit::default());
         let who = Who::User(1);
         for _ in 0..100 {
-            assert!(clients.serve(who.clone(), |client| async move {
+            assert!(clients.serve(who.clone(), None, |client| async move {
                 let _turn = client.turn(Method::Post).await;
                 let _room = client.room(LONG_BODY).await;
             }));

@@ -22,6 +22,7 @@ use clients::{Client, Turn};
 use futures_util::StreamExt;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
+use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::model::{
     Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
@@ -127,10 +128,19 @@ impl Api {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
         let (asked, longest) = (operation.method, operation.longest);
+        let (role, id) = (operation.role(), operation.id.clone());
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
                 let headers = request.headers().clone();
                 let client = client(&request)?;
+                let mut what = format!("{id} {}", request.uri().path());
+                let allowed = client.check(role);
+                if role > Role::ReadOnly
+                    && let Err(error) = &allowed
+                {
+                    client.note(&what, Err(error));
+                }
+                allowed?;
                 let (body, room) = if has_body {
                     body::body(&client, request, longest).await?
                 } else {
@@ -141,7 +151,15 @@ impl Api {
                 let names = names.map(|Path(names)| names).unwrap_or_default();
                 let turn = client.turn(asked).await;
                 let handle = handle.of(client.who.to_string());
-                work(handle, names, body, headers, [turn, room]).await
+                let subject = body.subject();
+                if role > Role::ReadOnly && !subject.is_empty() {
+                    what = format!("{what} ‘{subject}’");
+                }
+                let done = work(handle, names, body, headers, [turn, room]).await;
+                if role > Role::ReadOnly {
+                    client.note(&what, done.as_ref().map(drop));
+                }
+                done
             };
         let method = match operation.method {
             Method::Get => MethodFilter::GET,
@@ -455,7 +473,9 @@ fn pretty(description: &OpenApi) -> String {
 }
 
 async fn show_metrics(State(handle): State<Handle>, request: Request) -> Result<Response> {
-    let _turn = client(&request)?.turn(Method::Get).await;
+    let client = client(&request)?;
+    client.check(Role::ReadOnly)?;
+    let _turn = client.turn(Method::Get).await;
     let scrape = handle.run(|node| node.scrape()).await?;
     let kind = [(
         axum::http::header::CONTENT_TYPE,

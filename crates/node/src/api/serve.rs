@@ -16,11 +16,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::time::{Sleep, sleep};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tower_service::Service;
 
 use super::clients::{Client, Clients, Who};
+use crate::config::{Config, Role};
+use crate::tls;
 
 /// How long a client may take to say what it wants, from the moment when it could, and to read its answer: so long,
 /// and a second for each [`RATE`] bytes.
@@ -53,7 +58,7 @@ pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
         };
         let mut waiting = Some(stream);
         let api = api.clone();
-        let served = clients.serve(who, |client| {
+        let served = clients.serve(who, Some(Role::Admin), |client| {
             let stream = waiting.take();
             async move {
                 if let Some(stream) = stream {
@@ -68,8 +73,57 @@ pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
     }
 }
 
+/// Clients of the network that have not shown their certificates yet.
+const HANDSHAKES_MAX: usize = 256;
+
+/// Serves clients of the network for good. Each shows a certificate, whose name has a role by `config`.
+pub async fn serve_tls(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    config: Arc<Config>,
+    api: Router,
+    clients: Arc<Clients>,
+) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let acceptor = TlsAcceptor::from(tls);
+    while let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await {
+        let Ok((stream, address)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let (acceptor, config) = (acceptor.clone(), Arc::clone(&config));
+        let (api, clients) = (api.clone(), Arc::clone(&clients));
+        tokio::spawn(async move {
+            let handshake = timeout(WAIT, acceptor.accept(stream)).await;
+            drop(permit);
+            let stream = match handshake {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => {
+                    let why = error.to_string();
+                    tracing::debug!(%address, why, "a client at {address} is refused: {why}");
+                    return;
+                }
+                Err(_) => return,
+            };
+            let certificates = stream.get_ref().1.peer_certificates();
+            let names = certificates.and_then(|all| all.first());
+            let names = names.map_or(Vec::new(), |certificate| tls::names(certificate));
+            let (name, role) = match config.role(&names) {
+                Some((name, role)) => (name.to_string(), Some(role)),
+                None => (names.into_iter().next().unwrap_or_default(), None),
+            };
+            clients.serve(Who::Name(name), role, |client| {
+                connection(stream, api, client)
+            });
+        });
+    }
+}
+
 /// Serves one client until one of both has enough.
-async fn connection(stream: UnixStream, api: Router, client: Client) {
+async fn connection<S>(stream: S, api: Router, client: Client)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let stream = Reader {
         stream,
         limit: None,
@@ -99,13 +153,13 @@ async fn connection(stream: UnixStream, api: Router, client: Client) {
 }
 
 /// A client that has to read what is written to it.
-struct Reader {
-    stream: UnixStream,
+struct Reader<S> {
+    stream: S,
     /// When it has to have read all that was written to it since it first kept the node waiting.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
-impl Reader {
+impl<S> Reader<S> {
     /// What became of a write, or that it waited for too long.
     fn written(
         &mut self,
@@ -129,7 +183,7 @@ impl Reader {
     }
 }
 
-impl AsyncRead for Reader {
+impl<S: AsyncRead + Unpin> AsyncRead for Reader<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -139,7 +193,7 @@ impl AsyncRead for Reader {
     }
 }
 
-impl AsyncWrite for Reader {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Reader<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

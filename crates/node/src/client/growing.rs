@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
 use http_body_util::BodyExt;
 use hyper::body::{Buf, Bytes, Incoming};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
 use tokio::runtime::Runtime;
 
+use super::endpoint::Endpoint;
 use super::{TIMEOUT, confused, ended, late, refusal, runtime, send};
 use crate::error::Result;
 
@@ -18,21 +18,21 @@ pub struct Growing {
     runtime: Runtime,
     body: Incoming,
     part: Bytes,
-    socket: PathBuf,
+    node: Endpoint,
 }
 
 /// Sends a request and reads its answer's beginning.
-pub fn ask(socket: &Path, method: &str, path: &str, body: Vec<u8>) -> Result<Growing> {
+pub fn ask(node: &Endpoint, method: &str, path: &str, body: Vec<u8>) -> Result<Growing> {
     let runtime = runtime()?;
     let begun = async {
-        let response = send(socket, method, path, body).await?;
+        let response = send(node, method, path, body).await?;
         let status = response.status();
         let body = response.into_body();
         if status.is_success() {
             return Ok(body);
         }
         let why = body.collect().await;
-        let why = why.map_err(|error| ended(socket, &error))?;
+        let why = why.map_err(|error| ended(node, &error))?;
         Err(refusal(status, &why.to_bytes()))
     };
     let body = runtime
@@ -42,7 +42,7 @@ pub fn ask(socket: &Path, method: &str, path: &str, body: Vec<u8>) -> Result<Gro
         runtime,
         body,
         part: Bytes::new(),
-        socket: socket.into(),
+        node: node.clone(),
     })
 }
 
@@ -57,7 +57,7 @@ impl Growing {
         match frame {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-            Some(Err(error)) => Err(ended(&self.socket, &error)),
+            Some(Err(error)) => Err(ended(&self.node, &error)),
         }
     }
 }

@@ -16,13 +16,16 @@ pub mod verb;
 pub mod vnic;
 pub mod wire;
 
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use ::node::client::Client;
 use ::node::error::Error;
 use ::node::model::Action;
+use ::node::tls::Files;
 use ::switch::properties::{PortProperties, PropertyError};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -99,9 +102,45 @@ pub fn run(command: &NounCommand) -> Result {
     }
 }
 
-/// The node that the environment names.
-fn client() -> Client {
-    Client::from_environment()
+/// The node of the network that was named, if one was.
+static REMOTE: OnceLock<Client> = OnceLock::new();
+
+/// Where the node is that commands ask, if it is not this host's.
+#[derive(Debug, Args)]
+pub struct Remote {
+    /// Ask this node of the network instead of this host's: https://HOST:PORT
+    #[arg(long, value_name = "URL", env = "WEIR_NODE", requires_all = ["cert", "key", "ca"])]
+    node: Option<String>,
+    /// Certificate to show to the node of the network (PEM)
+    #[arg(long, value_name = "FILE", env = "WEIR_CERT")]
+    cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "WEIR_KEY")]
+    key: Option<PathBuf>,
+    /// Authority that signed the certificate of the node of the network (PEM)
+    #[arg(long, value_name = "FILE", env = "WEIR_CA")]
+    ca: Option<PathBuf>,
+}
+
+impl Remote {
+    /// Has the commands of this process ask that node.
+    pub fn choose(&self) -> Result {
+        if let (Some(node), Some(cert), Some(key), Some(ca)) =
+            (&self.node, &self.cert, &self.key, &self.ca)
+        {
+            let (cert, key, ca) = (cert.clone(), key.clone(), ca.clone());
+            let client = Client::remote(node, &Files { cert, key, ca })?;
+            // There is one command in a process.
+            let _ = REMOTE.set(client);
+        }
+        Ok(())
+    }
+}
+
+/// The node that the command line or the environment names.
+pub fn client() -> Client {
+    let remote = REMOTE.get().cloned();
+    remote.unwrap_or_else(Client::from_environment)
 }
 
 /// Reads properties as the command line has them: `a=1,b=2`, several times.

@@ -1,10 +1,15 @@
 //! `weir node`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use clap::Args;
+use node::config::Config;
 use node::error::Error;
 use node::log;
 use node::paths::Paths;
 use node::server::{self, Settings};
+use node::tls::Files;
 use switch::process::Options;
 
 use super::Result;
@@ -23,6 +28,7 @@ Examples:
   weir node
   weir node --lanes 2 --cpus 0,1
   weir node --log json
+  weir node --listen 192.0.2.1:7443 --tls-cert node.pem --tls-key node.key --tls-client-ca ca.pem --config node.toml
   weir node --openapi >node.json"
 )]
 pub struct NodeArgs {
@@ -35,6 +41,21 @@ pub struct NodeArgs {
     /// Let the users of a group use the API
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
+    /// Serve clients of the network as well, at this address by TLS
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca", "config"])]
+    pub listen: Option<SocketAddr>,
+    /// Certificate of the node (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Authority that signs the certificates of clients (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// File of settings (TOML): [roles] has the role of each name in a client's certificate
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// End and remove everything: guests, VNICs, links, the switch, the state
     #[arg(long)]
     pub purge: bool,
@@ -61,6 +82,18 @@ pub struct NodeArgs {
         default_value = "info"
     )]
     pub log_level: tracing::Level,
+}
+
+impl NodeArgs {
+    /// Where clients of the network come, and the node's certificate.
+    fn listen(&self) -> Option<(SocketAddr, Files)> {
+        let files = Files {
+            cert: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            ca: self.tls_client_ca.clone()?,
+        };
+        Some((self.listen?, files))
+    }
 }
 
 /// Runs `weir node`.
@@ -90,6 +123,11 @@ pub fn run(args: &NodeArgs) -> Result {
             cpus: args.cpus.clone(),
         }),
         group: args.group.clone(),
+        listen: args.listen(),
+        config: args
+            .config
+            .as_deref()
+            .map_or_else(|| Ok(Config::default()), Config::read)?,
     };
     let paths = Paths::from_environment();
     if args.purge {

@@ -116,7 +116,7 @@ impl Client {
             Err(ClientError::Name(missing @ NameError::NotRunning(..))) => missing,
             other => return other.map(Client::Own),
         };
-        let node = node::client::Client::from_environment();
+        let node = crate::nouns::client();
         if !node.is_there() {
             return Err(missing.into());
         }

@@ -10,6 +10,7 @@ mod faults;
 mod limits;
 mod links;
 mod logs;
+mod network;
 mod service;
 mod verbs;
 mod vnics;

@@ -1,0 +1,131 @@
+//! Where a node is asked: at its socket, or over the network by TLS.
+
+use std::fmt;
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::{PAUSE, START};
+use crate::error::{Error, Kind, Result};
+use crate::tls::{self, Files};
+
+/// Where a node is asked.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// A socket of this host.
+    Socket(PathBuf),
+    /// A host and a port, and this client's certificate.
+    Remote {
+        /// As it was given.
+        url: String,
+        /// The host's name or address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// What is shown to the node, and asked of it.
+        tls: Arc<ClientConfig>,
+    },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Socket(path) => write!(f, "{}", path.display()),
+            Endpoint::Remote { url, .. } => f.write_str(url),
+        }
+    }
+}
+
+/// A connection to a node.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+impl Endpoint {
+    /// A node by its URL, `https://HOST:PORT`.
+    pub fn remote(url: &str, files: &Files) -> Result<Endpoint> {
+        let wrong = || {
+            Error::invalid(format_args!(
+                "‘{url}’ is not a node: it is https://HOST:PORT"
+            ))
+        };
+        let rest = url.strip_prefix("https://").ok_or_else(wrong)?;
+        let (host, port) = rest
+            .trim_end_matches('/')
+            .rsplit_once(':')
+            .ok_or_else(wrong)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        ServerName::try_from(host).map_err(|_| wrong())?;
+        Ok(Endpoint::Remote {
+            url: url.into(),
+            host: host.into(),
+            port: port.parse().map_err(|_| wrong())?,
+            tls: tls::client(files)?,
+        })
+    }
+
+    /// A connection to the node.
+    pub(super) async fn connect(&self) -> Result<Box<dyn Connection>> {
+        match self {
+            Endpoint::Socket(path) => Ok(Box::new(connect(path).await.map_err(|error| {
+                let here = path.display();
+                if is_absent(&error) {
+                    unavailable(&format_args!(
+                        "no node runs at {here}: `weir node` starts one"
+                    ))
+                } else {
+                    unavailable(&format_args!("the node's socket {here}: {error}"))
+                }
+            })?)),
+            Endpoint::Remote {
+                host, port, tls, ..
+            } => {
+                let failed =
+                    |error: io::Error| unavailable(&format_args!("the node at {self}: {error}"));
+                let name = ServerName::try_from(host.clone()).map_err(Error::failed)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let connector = TlsConnector::from(Arc::clone(tls));
+                let stream = connector.connect(name, stream.map_err(failed)?).await;
+                Ok(Box::new(stream.map_err(failed)?))
+            }
+        }
+    }
+}
+
+fn unavailable(sentence: &dyn fmt::Display) -> Error {
+    Error::new(Kind::Unavailable, sentence)
+}
+
+/// Connects to a socket. A node that is about to listen is waited for.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let start = Instant::now();
+    loop {
+        let stream = UnixStream::connect(socket).await;
+        let waits =
+            stream.as_ref().is_err_and(is_absent) && start.elapsed() < START && starts(socket);
+        if !waits {
+            return stream;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether nobody listens at a socket.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused)
+}
+
+/// Whether a node is about to listen at a socket: one holds the lock of its folder.
+fn starts(socket: &Path) -> bool {
+    let lock = std::fs::File::open(crate::paths::lock_beside(socket));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}

@@ -1,0 +1,268 @@
+//! Clients of the network: certificates, roles, and the record of changes.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use node::client::Client;
+use node::error::Kind;
+use node::model::{Object, Stub};
+use node::tls::Files;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::common::{Host, LIMIT, assert_contains, until};
+
+/// An authority, and the folder of the certificates that it signs.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    folder: PathBuf,
+}
+
+impl Authority {
+    fn new(folder: &Path) -> Authority {
+        std::fs::create_dir_all(folder).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(folder.join("ca.pem"), certificate.pem()).unwrap();
+        Authority {
+            issuer: Issuer::new(params, key),
+            folder: folder.into(),
+        }
+    }
+
+    /// A certificate with a common name and alternative ones.
+    fn sign(&self, common: &str, others: &[&str]) -> Files {
+        let key = KeyPair::generate().unwrap();
+        let others: Vec<_> = others.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(others).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let file = |kind: &str, text: String| {
+            let path = self.folder.join(format!("{common}.{kind}"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        Files {
+            cert: file("pem", certificate.pem()),
+            key: file("key", key.serialize_pem()),
+            ca: self.folder.join("ca.pem"),
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A command that asks the node of the network.
+fn from_afar(host: &Host, url: &str, files: &Files, arguments: &str) -> Output {
+    let words: Vec<_> = arguments.split_whitespace().collect();
+    let mut command = host.weir(&words);
+    // Nothing of this host's node is to be found.
+    command
+        .env("WEIR_RUN", "/nonexistent")
+        .env("WEIR_NODE", url);
+    let names = [("WEIR_CERT", &files.cert), ("WEIR_KEY", &files.key)];
+    command.envs(names).env("WEIR_CA", &files.ca);
+    command.output().unwrap()
+}
+
+#[test]
+fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() {
+    let mut host = Host::new();
+    host.end("-TERM");
+    let authority = Authority::new(&host.folder.join("tls"));
+    let node = authority.sign("node", &["localhost", "127.0.0.1"]);
+    let record = host.folder.join("audit");
+    let config = host.config(
+        "node.toml",
+        &format!(
+            "[roles]\nwatcher = 'read-only'\n'ops.example.org' = 'operator'\nchief = 'admin'\n\
+            [audit]\nfile = '{}'\n",
+            record.display()
+        ),
+    );
+    let port = free_port();
+    let url = format!("https://localhost:{port}");
+    let options = [
+        "--listen".into(),
+        format!("127.0.0.1:{port}"),
+        "--tls-cert".into(),
+        node.cert.display().to_string(),
+        "--tls-key".into(),
+        node.key.display().to_string(),
+        "--tls-client-ca".into(),
+        node.ca.display().to_string(),
+        "--config".into(),
+        config,
+    ];
+    host.options.extend(options);
+    host.start();
+
+    // Each role does what it may, and is told what it may not.
+    let client = |files: &Files| Client::remote(&url, files).unwrap();
+    let watcher = client(&authority.sign("watcher", &[]));
+    let operator = client(&authority.sign("someone", &["ops.example.org"]));
+    let stranger = client(&authority.sign("stranger", &[]));
+    let chief_files = authority.sign("chief", &[]);
+    let chief = client(&chief_files);
+    let stub = |name: &str| Object::new(name, Stub::default());
+    operator.create(&stub("lan")).unwrap();
+    assert_eq!(watcher.list::<Stub>().unwrap().len(), 1);
+    assert!(watcher.metrics().unwrap().contains("weir_"));
+    let refused = watcher.create(&stub("wan")).unwrap_err();
+    assert_eq!(refused.kind, Kind::Forbidden);
+    assert_eq!(
+        refused.error,
+        "‘watcher’ has the role read-only, and this needs the role operator"
+    );
+    let refused = operator.forget_damaged().unwrap_err();
+    assert_eq!(refused.kind, Kind::Forbidden, "{refused}");
+    chief.forget_damaged().unwrap();
+    for refused in [
+        stranger.node().map(drop),
+        stranger.create(&stub("wan")).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind, Kind::Forbidden, "{error}");
+        assert_contains(&error.error, "‘stranger’ has no role at this node");
+    }
+    // Metrics are text, and so is what is told instead.
+    let metrics = stranger.metrics().unwrap();
+    assert!(
+        metrics.contains("has no role") && !metrics.contains("weir_"),
+        "{metrics}"
+    );
+    assert_eq!(host.client().list::<Stub>().unwrap().len(), 1);
+
+    // Commands, too, with a large body and an answer that grows.
+    let config = host.config(
+        "sink.click",
+        "FromNetfront(eth0) -> c :: Counter -> Discard;",
+    );
+    let said = |arguments: &str| {
+        let output = from_afar(&host, &url, &chief_files, arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(&format!(
+        "create --count 3 --name g{{}} {config} --link eth0=lan"
+    ));
+    assert_eq!(
+        said("ls -p -o guest,state"),
+        "g1:running\ng2:running\ng3:running\n"
+    );
+    assert_eq!(said("read g2 c.count"), "0\n");
+    said("destroy g*");
+    assert_eq!(said("ls -p"), "");
+
+    // What was changed, refused and by whom is in the log and in the file; what was read is not.
+    host.ok("stub delete lan");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let lines = [
+        " ops.example.org: create-stub /v1/stubs ‘lan’: done",
+        " watcher: create-stub /v1/stubs: ‘watcher’ has the role read-only",
+        " stranger: create-stub /v1/stubs: ‘stranger’ has no role",
+        " chief: create-guests /v1/guest-series ‘3 × g{}’: done",
+        " chief: act-on-guests /v1/guest-actions ‘destroy g*’: done",
+        " root: delete-stub /v1/stubs/lan: done",
+    ];
+    for line in lines {
+        assert_contains(&text, line);
+        let log = host.said.lock().unwrap().join("\n");
+        assert_contains(&log, &format!("audit:{line}"));
+    }
+    assert!(!text.contains("list-") && !text.contains("show-"), "{text}");
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(&record).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    // No certificate, one of another authority, and no TLS: none is heard.
+    let other = Authority::new(&host.folder.join("other"));
+    let mut forged = other.sign("chief", &[]);
+    forged.ca = node.ca.clone();
+    let error = client(&forged).node().unwrap_err();
+    assert_eq!(error.kind, Kind::Unavailable, "{error}");
+    let mut unknown = chief_files.clone();
+    unknown.ca = other.sign("x", &[]).ca;
+    let error = client(&unknown).node().unwrap_err();
+    assert_contains(&error.error, "certificate");
+    let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    plain.set_read_timeout(Some(LIMIT)).unwrap();
+    plain
+        .write_all(b"GET /v1/node HTTP/1.1\r\nhost: node\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+
+    // Silent ones are let go, and keep nobody waiting.
+    let before = crate::common::holds(host.view().pid).0;
+    let silent: Vec<_> = (0..100)
+        .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .collect();
+    let start = Instant::now();
+    chief.node().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(3));
+    until("silent clients are kept", || {
+        crate::common::holds(host.view().pid).0 <= before + 2
+    });
+    drop(silent);
+}
+
+#[test]
+fn wrong_certificates_and_settings_are_told_in_a_sentence() {
+    let mut host = Host::new();
+    host.end("-TERM");
+    let authority = Authority::new(&host.folder.join("tls"));
+    let node = authority.sign("node", &["localhost"]);
+    let [cert, key, ca] = [&node.cert, &node.key, &node.ca].map(|path| path.display().to_string());
+    let good = host.config("good.toml", "[roles]\na = 'admin'\n");
+    let bad = host.config("bad.toml", "[roles]\na = 'root'\n");
+    let files = |cert: &str, key: &str, ca: &str, config: &str| {
+        format!("--tls-cert {cert} --tls-key {key} --tls-client-ca {ca} --config {config}")
+    };
+    let none = host.folder.join("none").display().to_string();
+    for (rest, part) in [
+        (
+            files(&cert, &key, &ca, &bad),
+            "bad.toml: line 2: unknown variant `root`",
+        ),
+        (files(&cert, &key, &ca, &none), "none: No such file"),
+        (files(&none, &key, &ca, &good), "none: "),
+        (
+            files(&good, &key, &ca, &good),
+            "there is no certificate in it",
+        ),
+        (files(&cert, &cert, &ca, &good), "node.pem: "),
+        (
+            files(&cert, &key, &good, &good),
+            "there is no certificate in it",
+        ),
+        (format!("--tls-cert {cert}"), "--tls-key"),
+    ] {
+        let said = host.refusal(&format!("node --listen 127.0.0.1:{} {rest}", free_port()));
+        assert_contains(&said, part);
+    }
+    for (url, part) in [
+        ("http://localhost:1", "it is https://HOST:PORT"),
+        ("https://localhost", "it is https://HOST:PORT"),
+        ("https://localhost:70000", "it is https://HOST:PORT"),
+        ("https://localhost:1", "Connection refused"),
+    ] {
+        let output = from_afar(&host, url, &node, "ls");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && said.lines().count() == 1,
+            "{said}"
+        );
+        assert_contains(&said, part);
+    }
+    host.start();
+}
