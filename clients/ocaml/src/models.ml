@@ -362,6 +362,7 @@ module Guest_status = struct
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
     id : int option; [@yojson.default None] (** Its number; never given twice. *)
     messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation only. *)
+    pending : string list option; [@yojson.default None] (** Fields that were changed while it runs, and hold from its next start on. *)
     pid : int option; [@yojson.default None] (** Its process. *)
     reason : string option; [@yojson.default None] (** How it ended. *)
     resident : int option; [@yojson.default None] (** Bytes of memory that its process has in use, shared pages included. *)

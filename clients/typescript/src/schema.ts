@@ -166,14 +166,14 @@ export interface paths {
         };
         /** Shows a guest. */
         get: operations["show-guest"];
-        /** Creates a guest, or changes it to match the body. `config` (a hotswap that keeps state) and `restart` can change while it runs. */
+        /** Creates a guest, or changes it to match the body. `restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         put: operations["put-guest"];
         post?: never;
         /** Removes a guest. The VNICs made for it are removed with it. */
         delete: operations["delete-guest"];
         options?: never;
         head?: never;
-        /** Changes fields of a guest (JSON merge patch); null resets a field. `config` (a hotswap that keeps state) and `restart` can change while it runs. */
+        /** Changes fields of a guest (JSON merge patch); null resets a field. `restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         patch: operations["patch-guest"];
         trace?: never;
     };
@@ -887,6 +887,11 @@ export interface components {
              * @default null
              */
             messages?: string | null;
+            /**
+             * @description Fields that were changed while it runs, and hold from its next start on.
+             * @default []
+             */
+            pending?: string[];
             /**
              * Format: int32
              * @description Its process.

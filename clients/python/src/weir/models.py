@@ -168,6 +168,8 @@ class GuestStatus(Model):
     """Its number; never given twice."""
     messages: str | None = None
     """Warnings about its configuration; in the answer to its creation only."""
+    pending: list[str] = []
+    """Fields that were changed while it runs, and hold from its next start on."""
     pid: int | None = None
     """Its process."""
     reason: str | None = None

@@ -233,6 +233,9 @@ pub struct GuestStatus {
     /// Bytes of memory that its process has in use, shared pages included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
+    /// Fields that were changed while it runs, and hold from its next start on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<String>,
     /// Number of times that this node has restarted it.
     pub restarts: u32,
     /// The VNIC of each interface.
@@ -256,7 +259,7 @@ impl Spec for Guest {
                 "The answer comes when the guest runs; a guest that does not start is removed."
             }
             Verb::Put | Verb::Patch => {
-                "`config` (a hotswap that keeps state) and `restart` can change while it runs."
+                "`restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says."
             }
             Verb::Delete => "The VNICs made for it are removed with it.",
             Verb::Show => "",
@@ -343,6 +346,74 @@ pub struct GuestRecord {
     /// Whether it is paused while it runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
+    /// What it was started with, if that is not what is wanted now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Booted>,
+}
+
+/// The fields of a specification that cannot change while a guest runs, as it was started with them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Booted {
+    /// The configuration, if another one is to be used at the next start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    interfaces: BTreeMap<String, String>,
+    memory: u64,
+    ring_slots: u32,
+    cpus: usize,
+    pin: Vec<usize>,
+    isolation: Isolation,
+}
+
+impl Booted {
+    /// Of a guest that is as its record says.
+    pub fn of(guest: &GuestRecord) -> Booted {
+        Booted {
+            config: None,
+            interfaces: guest.interfaces.clone(),
+            memory: guest.memory(),
+            ring_slots: guest.ring_slots(),
+            cpus: guest.cpus(),
+            pin: guest.pin.clone(),
+            isolation: guest.isolation,
+        }
+    }
+}
+
+impl GuestRecord {
+    /// The guest as it was started, as far as that is not what is wanted now.
+    pub fn as_booted(&self) -> GuestRecord {
+        let mut guest = self.clone();
+        if let Some(booted) = &self.booted {
+            let booted = booted.clone();
+            guest.spec.interfaces = booted.interfaces;
+            guest.spec.memory = Some(Memory(booted.memory));
+            guest.spec.ring_slots = Some(booted.ring_slots);
+            guest.spec.cpus = Some(booted.cpus);
+            guest.spec.pin = booted.pin;
+            guest.spec.isolation = booted.isolation;
+        }
+        guest
+    }
+
+    /// The fields that hold from its next start on.
+    pub fn pending(&self) -> Vec<&'static str> {
+        let Some(booted) = &self.booted else {
+            return Vec::new();
+        };
+        let fields = [
+            ("config", booted.config.is_some()),
+            ("interfaces", booted.interfaces != self.interfaces),
+            ("memory", booted.memory != self.memory()),
+            ("ring-slots", booted.ring_slots != self.ring_slots()),
+            ("cpus", booted.cpus != self.cpus()),
+            ("pin", booted.pin != self.pin),
+            ("isolation", booted.isolation != self.isolation),
+        ];
+        let pending = fields.into_iter().filter(|(_, is)| *is);
+        pending.map(|(name, _)| name).collect()
+    }
 }
 
 /// One interface of a guest.

@@ -21,7 +21,7 @@ pub use self::switch::{
 pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{
-    Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
+    Booted, Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
     HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};

@@ -82,6 +82,9 @@ impl Node {
     pub fn keep_config(&mut self, name: &str, config: &str) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         guest.config = config.into();
+        if let Some(booted) = &mut guest.booted {
+            booted.config = None;
+        }
         Ok(self.store.put(&guest)?)
     }
 }

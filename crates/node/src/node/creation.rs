@@ -136,6 +136,7 @@ impl Node {
             booted_config: spec.config.len(),
             run: Run::Wanted,
             paused: false,
+            booted: None,
             spec,
         };
         for vnic in &made {
@@ -284,7 +285,7 @@ impl Node {
             let vnic = match self.store.get::<VnicRecord>(on)? {
                 Some(vnic) => self.free_vnic(vnic, &all)?,
                 None => {
-                    let vnic = self.implicit_vnic(guest, interface, on)?;
+                    let vnic = self.implicit_vnic(guest, interface, on, &[])?;
                     made.push(vnic.clone());
                     vnic
                 }
@@ -295,7 +296,7 @@ impl Node {
     }
 
     /// A VNIC that a guest may take, if it may.
-    fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
+    pub(super) fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
         let name = vnic.name.clone();
         if vnic.location() != Location::Guest {
             let (vnic, fields) = (name, LOCATIONS);
@@ -311,8 +312,14 @@ impl Node {
         Ok(vnic)
     }
 
-    /// A VNIC made for one interface of a guest, on a link.
-    fn implicit_vnic(&self, guest: &str, interface: &str, on: &str) -> Result<VnicRecord> {
+    /// A VNIC made for one interface of a guest, on a link. The names of those that are `gone` are free.
+    pub(super) fn implicit_vnic(
+        &self,
+        guest: &str,
+        interface: &str,
+        on: &str,
+        gone: &[VnicRecord],
+    ) -> Result<VnicRecord> {
         let Some(link) = self.store.get::<LinkRecord>(on)? else {
             return Err(Fault::StandsOnNothing {
                 guest: guest.into(),
@@ -322,7 +329,9 @@ impl Node {
             .into());
         };
         let name = implicit_name(guest, interface);
-        self.check_free(&name)?;
+        if gone.iter().all(|vnic| vnic.name != name) {
+            self.check_free(&name)?;
+        }
         Ok(VnicRecord {
             name,
             spec: Vnic {

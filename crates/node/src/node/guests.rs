@@ -109,6 +109,7 @@ impl Node {
                     .and_then(|launched| launched.age)
                     .map(|age| age.as_secs_f64()),
                 restarts: self.guests.restarts.count(guest.id),
+                pending: guest.pending().into_iter().map(str::to_string).collect(),
                 vnics: vnics.map(|it| (it.name.clone(), it.vnic.clone())).collect(),
                 ..GuestStatus::default()
             },
@@ -243,7 +244,8 @@ impl Node {
     }
 
     /// Has a process forked for a guest that is to be started again; with it comes its new record.
-    fn reserve(&mut self, mut guest: GuestRecord) -> Result<(GuestRecord, Reserved)> {
+    fn reserve(&mut self, guest: GuestRecord) -> Result<(GuestRecord, Reserved)> {
+        let mut guest = self.finish_change(guest)?;
         let vnics = self.vnics_of(&guest)?;
         let launch = self.launch_of(&guest, &vnics)?;
         let mut reserved = self.host.reserve(launch)?;
@@ -314,7 +316,7 @@ impl Node {
             return Ok(());
         };
         let vnics = self.vnics_of(&guest)?;
-        let mut launch = self.launch_of(&guest, &vnics)?;
+        let mut launch = self.launch_of(&guest.as_booted(), &vnics)?;
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
         if self.host.adopt_guest(launch, identity)? {

@@ -4,6 +4,7 @@
 //! nothing. Waiting is the service's.
 
 mod asking;
+mod changes;
 mod creation;
 mod entries;
 mod events;

@@ -27,6 +27,7 @@ impl Node {
             run: ended.unwrap_or_else(|| guest.run.clone()),
             ..guest
         };
+        let was = self.finish_change(was)?;
         let started = self.start_again(&was);
         if started.is_err() {
             // It is as it was, also if its process had been recorded.

@@ -1,7 +1,7 @@
 //! Resources as the API serves them: at once, or with something to wait for.
 
 use super::Handle;
-use crate::error::{Fault, Result};
+use crate::error::Result;
 use crate::model::{Flow, Guest, Happened, Link, Object, Stub, SwitchFunction, Topic, Vnic, Wire};
 use crate::node::resource::Resource;
 use crate::node::{Node, for_each_resource};
@@ -91,31 +91,23 @@ impl Served for Guest {
 
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
         spec.check_config(&name)?;
-        let wanted = name.clone();
-        let is = handle
-            .run(move |node| Guest::one(node, &wanted))
-            .await?
-            .spec;
-        let fixed = Guest {
-            file: is.file.clone(),
-            config: is.config.clone(),
-            restart: is.restart,
-            memory: spec.memory.or(is.memory),
-            ring_slots: spec.ring_slots.or(is.ring_slots),
-            cpus: spec.cpus.or(is.cpus),
-            ..spec.clone()
-        };
-        if fixed != is {
-            let can = "`config` and `restart`";
-            let what = "guest";
-            return Err(Fault::Fixed { what, name, can }.into());
-        }
-        handle.change_guest(&name, &is, &spec).await?;
-        let changed = handle.run(move |node| {
-            node.tell_change(Topic::Guest, &name, Happened::Changed);
-            Guest::one(node, &name)
+        let (wanted, new) = (name.clone(), spec.clone());
+        let checked = handle.run(move |node| {
+            let swaps = node.check_change(&wanted, &new)?;
+            Ok((swaps, node.config_of(&wanted)?))
         });
-        changed.await
+        let (swaps, was) = checked.await?;
+        if swaps {
+            handle.swap_config(&name, &spec.config).await?;
+        }
+        let wanted = name.clone();
+        let kept = handle.run(move |node| node.change_guest(&wanted, spec, swaps));
+        let kept = kept.await;
+        if kept.is_err() && swaps {
+            // What is not kept is not to be; that it was its configuration, the guest knows.
+            let _ = handle.swap_config(&name, &was).await;
+        }
+        kept
     }
 }
 

@@ -145,23 +145,26 @@ impl Handle {
         self.run(move |node| node.take_step(&wire, &step)).await
     }
 
+    /// Has a guest that runs take another configuration.
+    pub(crate) async fn swap_config(&self, name: &str, config: &str) -> Result<()> {
+        let (name, config) = (name.to_string(), config.to_string());
+        let asked = self.ask(move |node| node.ask_write(&name, "hotconfig", &config));
+        asked.await.map(drop)
+    }
+
     /// Changes a guest in use, and keeps that.
     pub(crate) async fn change_guest(&self, name: &str, old: &Guest, new: &Guest) -> Result<()> {
-        let write = |config: &str| {
-            let (name, config) = (name.to_string(), config.to_string());
-            self.ask(move |node| node.ask_write(&name, "hotconfig", &config))
-        };
         let (wanted, guest) = (name.to_string(), new.clone());
         let is = self.run(move |node| node.config_of(&wanted)).await?;
         let is_another = [&old.config, &is] != [&new.config; 2];
         if is_another {
-            write(&new.config).await?;
+            self.swap_config(name, &new.config).await?;
         }
         let wanted = name.to_string();
         let kept = self.run(move |node| node.keep_guest(&wanted, &guest)).await;
         if kept.is_err() && is_another {
             // What is not kept is not to be; that it was its configuration, the guest knows.
-            let _ = write(&is).await;
+            let _ = self.swap_config(name, &is).await;
         }
         kept
     }

@@ -1,12 +1,13 @@
 //! `weir create`, `weir ls`, `weir show`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
 use node::model::{Guest, GuestSeries, Isolation, Memory, Object, Restart};
+use serde_json::{Map, Value, json};
 use vmm::printable;
 
 use super::output::{Column, Output, made, maybe, name, print};
@@ -112,6 +113,66 @@ impl From<RestartArg> for Restart {
     }
 }
 
+/// Changes guests: at once where that is possible, else at the next start
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A guest that runs takes --restart and --config at once; the configuration is swapped in and keeps
+its state. The rest holds from its next start on, which `weir show` says as ‘pending’.
+
+Examples:
+  weir set fw --memory 64M
+  weir set 'fw-*' --restart always
+  weir set fw --link outside=eth2 && weir restart fw"
+)]
+pub struct SetArgs {
+    /// Names and patterns of guests, as in 'fw-*'
+    #[arg(required = true, value_name = "GUEST")]
+    pub guests: Vec<String>,
+    /// The Click configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// An interface that is new or moves: INTERFACE=VNIC, or INTERFACE=LINK for a new VNIC on it
+    #[arg(short, long = "link", value_name = "LINK")]
+    pub links: Vec<GuestLink>,
+    /// An interface that is removed
+    #[arg(long, value_name = "INTERFACE")]
+    pub unlink: Vec<String>,
+    /// The wall around the guest
+    #[arg(long, value_enum)]
+    pub isolation: Option<IsolationArg>,
+    /// Private memory, as in 4M or 2048K; ring buffers come on top
+    #[arg(long, value_parser = memory, value_name = "SIZE")]
+    pub memory: Option<u64>,
+    /// Slots of each ring, a power of two from 64 to 2048
+    #[arg(long, value_name = "N")]
+    pub ring_slots: Option<u32>,
+    /// Number of vCPUs
+    #[arg(long, value_parser = cpus::count, value_name = "N")]
+    pub cpus: Option<usize>,
+    /// CPUs of the host for the vCPUs, as in 0,1 or 2-5
+    #[arg(long, value_name = "CPUS", conflicts_with = "unpin")]
+    pub pin: Option<CpuList>,
+    /// Let the vCPUs run on any CPU of the host
+    #[arg(long)]
+    pub unpin: bool,
+    /// When the node restarts the guest
+    #[arg(long, value_enum)]
+    pub restart: Option<RestartArg>,
+    /// Print the guests as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<IsolationArg> for Isolation {
+    fn from(arg: IsolationArg) -> Isolation {
+        match arg {
+            IsolationArg::Vm => Isolation::Vm,
+            IsolationArg::Process => Isolation::Process,
+            IsolationArg::Auto => Isolation::Auto,
+        }
+    }
+}
+
 /// Lists guests
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weir ls\n  weir ls 'fw-*' -p -o guest,state")]
@@ -145,6 +206,7 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
         shown.collect::<Vec<_>>().join(",")
     }),
     Column::new("reason", |g| maybe(g.status.reason.as_ref())),
+    Column::extra("pending", |g| g.status.pending.join(",")),
     Column::extra("id", |g| g.status.id.to_string()),
     Column::extra("memory", |g| g.spec.memory().to_string()),
     Column::extra("restart", |g| name(&g.spec.restart)),
@@ -155,13 +217,67 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
     }),
 ];
 
+/// A configuration's text.
+fn read_config(path: &Path) -> Result<String> {
+    let file = path.display();
+    let config = node::files::read(path, abi::boot::CONFIG_MAX);
+    let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
+    String::from_utf8(config)
+        .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))
+}
+
+/// Runs `weir set`.
+pub fn set(args: &SetArgs) -> Result {
+    let mut patch = Map::new();
+    let mut put = |field: &str, value: Option<Value>| {
+        patch.extend(value.map(|value| (field.to_string(), value)));
+    };
+    if let Some(path) = &args.config {
+        put("config", Some(read_config(path)?.into()));
+        put("file", Some(path.display().to_string().into()));
+    }
+    let links = args.links.iter();
+    let links = links.map(|link| (link.interface.clone(), Value::from(link.on.clone())));
+    let gone = args.unlink.iter().map(|name| (name.clone(), Value::Null));
+    let interfaces: Map<_, _> = gone.chain(links).collect();
+    put(
+        "interfaces",
+        (!interfaces.is_empty()).then(|| interfaces.into()),
+    );
+    put(
+        "isolation",
+        args.isolation.map(|it| json!(Isolation::from(it))),
+    );
+    put("memory", args.memory.map(|it| json!(Memory(it))));
+    put("ring-slots", args.ring_slots.map(Value::from));
+    put("cpus", args.cpus.map(Value::from));
+    put("pin", args.pin.clone().map(|it| it.into_cpus().into()));
+    put("pin", args.unpin.then_some(Value::Null));
+    put("restart", args.restart.map(|it| json!(Restart::from(it))));
+    if patch.is_empty() {
+        return Err(Error::invalid(
+            "nothing is to be set: `weir set --help` lists what can be",
+        ));
+    }
+    let (client, patch) = (client(), Value::from(patch));
+    let mut changed = Vec::new();
+    for guest in client.select::<Guest>(&args.guests)? {
+        let guest = client.patch::<Guest>(&guest.name, &patch)?;
+        let pending = &guest.status.pending;
+        if !pending.is_empty() && !args.json {
+            let (name, pending) = (&guest.name, pending.join(", "));
+            print(&format!(
+                "{name}: {pending} from its next start on: `weir restart {name}`\n"
+            ))?;
+        }
+        changed.push(guest);
+    }
+    made(args.json, &changed)
+}
+
 /// Runs `weir create`.
 pub fn create(args: &CreateGuest) -> Result {
-    let file = args.config.display().to_string();
-    let config = node::files::read(&args.config, abi::boot::CONFIG_MAX);
-    let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
-    let config = String::from_utf8(config)
-        .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))?;
+    let config = read_config(&args.config)?;
     let mut interfaces = BTreeMap::new();
     for GuestLink { interface, on } in &args.links {
         if interfaces.insert(interface.clone(), on.clone()).is_some() {
@@ -174,11 +290,7 @@ pub fn create(args: &CreateGuest) -> Result {
         config,
         file: Some(args.config.clone()),
         interfaces,
-        isolation: match args.isolation {
-            IsolationArg::Vm => Isolation::Vm,
-            IsolationArg::Process => Isolation::Process,
-            IsolationArg::Auto => Isolation::Auto,
-        },
+        isolation: args.isolation.into(),
         memory: Some(Memory(args.memory)),
         ring_slots: Some(args.ring_slots),
         cpus: Some(args.cpus),

@@ -161,10 +161,18 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     assert_eq!(changed.spec.config, other);
     assert_eq!(changed.status.pid, made.status.pid);
     assert_eq!(host.ok("read g d.count"), "0\n");
-    let error = client
+    let pending = client
         .patch::<Guest>("g", &json!({"memory": "8M"}))
+        .unwrap();
+    assert_eq!(pending.status.pending, ["memory"]);
+    assert_eq!(pending.status.pid, made.status.pid);
+    let error = client
+        .patch::<Guest>("g", &json!({"memory": "8X"}))
         .unwrap_err();
-    assert_contains(&error.error, "only `config` and `restart` of");
+    assert_eq!(
+        (error.kind, error.field.as_deref()),
+        (Kind::Invalid, Some("memory"))
+    );
     // Everything is removed only if that is confirmed.
     let error = client.purge(&Purge { confirm: false }).unwrap_err();
     assert_eq!(

@@ -5,6 +5,7 @@
 mod common;
 
 mod api;
+mod changes;
 mod events;
 mod faults;
 mod limits;

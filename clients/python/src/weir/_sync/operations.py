@@ -136,8 +136,9 @@ class Operations(ABC):
         return self._call(models.GuestObject, "GET", f"/v1/guests/{segment(name)}")
 
     def put_guest(self, name: str, body: models.GuestObject) -> models.GuestObject:
-        """Creates a guest, or changes it to match the body. `config` (a hotswap that keeps
-        state) and `restart` can change while it runs.
+        """Creates a guest, or changes it to match the body. `restart` holds at once, and
+        so does `config` by a hotswap that keeps state. Other changes of a guest that
+        runs hold from its next start on, as `status.pending` says.
         """
         return self._call(models.GuestObject, "PUT", f"/v1/guests/{segment(name)}", body=body)
 
@@ -146,8 +147,9 @@ class Operations(ABC):
         return self._do("DELETE", f"/v1/guests/{segment(name)}")
 
     def patch_guest(self, name: str, body: dict[str, Any]) -> models.GuestObject:
-        """Changes fields of a guest (JSON merge patch); null resets a field. `config` (a
-        hotswap that keeps state) and `restart` can change while it runs.
+        """Changes fields of a guest (JSON merge patch); null resets a field. `restart`
+        holds at once, and so does `config` by a hotswap that keeps state. Other changes
+        of a guest that runs hold from its next start on, as `status.pending` says.
         """
         return self._call(models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body)
 

@@ -1,0 +1,156 @@
+//! Changes of a guest: at once where that is possible, else at its next start.
+
+use std::collections::BTreeMap;
+
+use super::Node;
+use crate::error::{Fault, Result};
+use crate::model::{
+    Booted, Event, Guest, GuestPort, GuestRecord, Happened, Memory, Object, Topic, VnicRecord,
+};
+
+/// The ports that a guest's interfaces are to have.
+struct Ports {
+    /// The VNIC of each interface, in their order.
+    vnics: Vec<VnicRecord>,
+    /// Those among them that are made for the guest.
+    made: Vec<VnicRecord>,
+    /// Those that were made for it and are not needed any more.
+    gone: Vec<VnicRecord>,
+}
+
+impl Node {
+    /// Checks a change of a guest. Says whether the configuration is to be swapped in before the change is kept: it
+    /// is, if the guest runs and has the interfaces and vCPUs that the configuration is for.
+    pub fn check_change(&mut self, name: &str, new: &Guest) -> Result<bool> {
+        let guest = self.find_guest(name)?;
+        let ports = self.ports_of(&guest, new)?;
+        let macs = new.interfaces.keys().cloned();
+        let macs: Vec<_> = macs.zip(ports.vnics.iter().map(VnicRecord::mac)).collect();
+        self.check_guest(name, new, &macs)?;
+        let booted = guest.as_booted();
+        let fits = booted.interfaces == new.interfaces && booted.cpus() == new.cpus();
+        Ok(self.host.runs(guest.id) && fits && guest.config != new.config)
+    }
+
+    /// Has a guest be as `new` says, which was checked: now if it does not run, else at its next start. What holds
+    /// for the node alone holds at once. `swapped` says that the configuration was swapped in.
+    pub fn change_guest(
+        &mut self,
+        name: &str,
+        mut new: Guest,
+        swapped: bool,
+    ) -> Result<Object<Guest>> {
+        let guest = self.find_guest(name)?;
+        new.memory = Some(Memory(new.memory()));
+        new.ring_slots = Some(new.ring_slots());
+        new.cpus = Some(new.cpus());
+        let mut booted = guest.booted.clone().unwrap_or_else(|| Booted::of(&guest));
+        if swapped || booted.config.as_ref() == Some(&new.config) {
+            booted.config = None;
+        } else if guest.config != new.config {
+            booted.config.get_or_insert_with(|| guest.config.clone());
+        }
+        let mut record = GuestRecord {
+            spec: new,
+            booted: Some(booted),
+            ..guest.clone()
+        };
+        if self.host.runs(guest.id) {
+            if record.pending().is_empty() {
+                record.booted = None;
+            }
+            self.store.put(&record)?;
+        } else {
+            record = self.finish_change(record)?;
+        }
+        let event = Event::of(Topic::Guest, name, Happened::Changed);
+        let pending = record.pending();
+        self.tell(if pending.is_empty() {
+            event
+        } else {
+            event.note(format_args!(
+                "{} from its next start on",
+                pending.join(", ")
+            ))
+        });
+        Ok(self.view_guest(&record))
+    }
+
+    /// Brings about what was changed of a guest that does not run: its interfaces get their VNICs.
+    pub(super) fn finish_change(&mut self, guest: GuestRecord) -> Result<GuestRecord> {
+        if guest.booted.is_none() {
+            return Ok(guest);
+        }
+        let ports = self.ports_of(&guest, &guest.spec)?;
+        let port = |(interface, vnic): (&String, &VnicRecord)| GuestPort {
+            name: interface.clone(),
+            vnic: vnic.name.clone(),
+        };
+        let named = guest.interfaces.keys().zip(&ports.vnics).map(port);
+        let record = GuestRecord {
+            ports: named.collect(),
+            booted: None,
+            ..guest.clone()
+        };
+        let change = self.store.change()?;
+        for vnic in &ports.gone {
+            change.remove::<VnicRecord>(&vnic.name)?;
+            self.drop_entries(&change, &vnic.link, &vnic.name)?;
+        }
+        for vnic in &ports.made {
+            change.put(vnic)?;
+        }
+        change.put(&record)?;
+        change.commit()?;
+        self.index.remove_guest(&guest);
+        for vnic in &ports.gone {
+            self.index.remove_vnic(vnic);
+        }
+        for vnic in &ports.made {
+            self.index.add_vnic(vnic);
+        }
+        self.index.add_guest(&record);
+        Ok(record)
+    }
+
+    /// The ports that a guest is to have. An interface that stays where it is keeps its VNIC.
+    fn ports_of(&self, guest: &GuestRecord, new: &Guest) -> Result<Ports> {
+        let stood = guest.as_booted().spec.interfaces;
+        let had: BTreeMap<_, _> = guest.ports.iter().map(|it| (&it.name, &it.vnic)).collect();
+        let stays = |interface: &String, on: &String| {
+            had.get(interface)
+                .filter(|_| stood.get(interface) == Some(on))
+        };
+        let mut gone = Vec::new();
+        for port in &guest.ports {
+            let vnic = self.find_vnic(&port.vnic)?;
+            let on = new.interfaces.get(&port.name);
+            if vnic.implicit && on.is_none_or(|on| stays(&port.name, on).is_none()) {
+                self.check_no_flows(&vnic.name)?;
+                self.check_no_default(&vnic)?;
+                gone.push(vnic);
+            }
+        }
+        let (mut vnics, mut made): (Vec<VnicRecord>, Vec<VnicRecord>) = (Vec::new(), Vec::new());
+        for (interface, on) in &new.interfaces {
+            let vnic = match (stays(interface, on), self.store.get::<VnicRecord>(on)?) {
+                (Some(vnic), _) => self.find_vnic(vnic)?,
+                (None, Some(vnic)) if self.index.guest_of(on) == Some(&guest.name) => {
+                    // Of another of its interfaces, which is to have another one.
+                    vnic
+                }
+                (None, Some(vnic)) => self.free_vnic(vnic, &vnics)?,
+                (None, None) => {
+                    let vnic = self.implicit_vnic(&guest.name, interface, on, &gone)?;
+                    made.push(vnic.clone());
+                    vnic
+                }
+            };
+            if vnics.iter().any(|other| other.name == vnic.name) {
+                return Err(Fault::VnicTwice { vnic: vnic.name }.into());
+            }
+            vnics.push(vnic);
+        }
+        Ok(Ports { vnics, made, gone })
+    }
+}
