@@ -14,7 +14,7 @@ PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 # What is measured beside us, where it can be had.
 PEERS := nftables openvswitch-switch
 
-.PHONY: run test bench lint fuzz conformance docs clients setup peers clean help
+.PHONY: run test soak bench lint fuzz conformance docs clients setup peers clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,10 @@ run: setup ## Show a firewall in a tiny VM on real traffic
 
 test: setup lint ## Run all tests (as root: they make network namespaces and guests)
 	$(CARGO) test --workspace --no-fail-fast
+
+SOAK_ROUNDS ?= 500
+soak: setup ## Kill the node SOAK_ROUNDS times at random points of its work (as root)
+	WEIR_ROUNDS=$(SOAK_ROUNDS) $(CARGO) test --quiet --package weir --test node -- crashes --nocapture
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

@@ -84,6 +84,14 @@ pub fn guest_of(command: &[u8], owner: &str) -> Option<String> {
     Some(name.to_string())
 }
 
+/// Where a text lies, with the NUL byte at its end.
+pub(crate) fn place(text: &CStr) -> Span {
+    Span {
+        address: text.as_ptr() as u64,
+        length: text.count_bytes() as u64 + 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,13 +106,5 @@ mod tests {
             assert_eq!(guest_of(command, other), None, "{other}");
         }
         assert_eq!(guest_of(b"weir-guest: fw\0", "/run/weir"), None);
-    }
-}
-
-/// Where a text lies, with the NUL byte at its end.
-pub(crate) fn place(text: &CStr) -> Span {
-    Span {
-        address: text.as_ptr() as u64,
-        length: text.count_bytes() as u64 + 1,
     }
 }

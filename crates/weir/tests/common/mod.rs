@@ -283,6 +283,18 @@ impl Drop for Host {
     }
 }
 
+/// Numbers that look random, the same ones for the same seed (xorshift).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
 /// Asserts that `text` contains `part`, or shows it.
 #[track_caller]
 pub fn assert_contains(text: &str, part: &str) {

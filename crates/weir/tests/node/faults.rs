@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use weir::lab::{Namespace, Runner};
 
 use crate::common::{
-    Host, LIMIT, Stream, alive, counted, holds, ip, kill, member, named, path, ping, pings, until,
+    Dice, Host, LIMIT, Stream, alive, counted, holds, ip, kill, member, named, path, ping, pings,
+    until,
 };
 
 /// Two hosts on switches that a patch joins, a third behind a guest, and a flow.
@@ -126,18 +127,6 @@ fn nothing_is_left(host: &Host) {
             .filter(|pid| !known.contains(pid));
         others.count() <= 2
     });
-}
-
-/// Numbers that look random, the same ones for the same seed (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod changes;
+mod crashes;
 mod events;
 mod faults;
 mod limits;
