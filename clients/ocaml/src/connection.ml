@@ -17,7 +17,6 @@ let tls ?cert ?key ?ca host port =
       Ssl.init ();
       (* By this name, OpenSSL takes the newest version that both sides have. *)
       let context = Ssl.create_context Ssl.SSLv23 Ssl.Client_context in
-      Ssl.disable_protocols context [ Ssl.SSLv3; Ssl.TLSv1; Ssl.TLSv1_1 ];
       Ssl.use_certificate context cert key;
       (match ca with
       | Some ca -> Ssl.load_verify_locations context ca ""

@@ -17,6 +17,32 @@ let printer =
 let guest ?(config = sink) name =
   Guest_object.make ~name ~config ~interfaces:[ ("lan", "lan") ] ()
 
+let free_port () =
+  let fd = Unix.socket Unix.PF_INET Unix.SOCK_STREAM 0 in
+  Unix.bind fd (Unix.ADDR_INET (Unix.inet_addr_loopback, 0));
+  let address = Unix.getsockname fd in
+  Unix.close fd;
+  match address with Unix.ADDR_INET (_, port) -> port | Unix.ADDR_UNIX _ -> assert false
+
+let fails kind work =
+  match work () with
+  | _ -> assert_failure "it succeeds"
+  | exception Weir.Error error when error.kind = kind -> (error.sentence, error.field)
+
+let a_node_on_the_network_asks_for_a_certificate url file node =
+  ignore (Weir.create_guest node (guest "fw"));
+  let client ?(ca = "ca") name =
+    let cert = file (name ^ ".pem") and key = file (name ^ ".key") in
+    Weir.connect ~node:url ~cert ~key ~ca:(file (ca ^ ".pem")) ()
+  in
+  let watcher = client "watcher" in
+  assert_equal "fw" (Weir.show_guest watcher "fw").name;
+  ignore (fails `Forbidden (fun () -> Weir.delete_guest watcher "fw"));
+  (* Another authority's node is no node. *)
+  let stranger = client ~ca:"watcher" "watcher" in
+  ignore (fails `Unavailable (fun () -> Weir.list_guests stranger));
+  assert_equal 1 (List.length (Weir.destroy (client "operator") [ "fw" ]))
+
 (* Runs a node with the stub `lan`. *)
 let with_node test =
   (* A socket's path is at most 107 bytes. *)
@@ -34,8 +60,14 @@ let with_node test =
     let _, status = Unix.waitpid [] (started program arguments Unix.stderr) in
     assert_equal ~msg:program (Unix.WEXITED 0) status
   in
+  let certificates = Filename.concat folder "certificates" in
+  let file = Filename.concat certificates in
+  ran (Sys.getenv "ROOT" ^ "/clients/certificates") [ certificates ];
+  let listen = Printf.sprintf "127.0.0.1:%d" (free_port ()) in
+  let tls = [ "--tls-cert"; file "node.pem"; "--tls-key"; file "node.key" ] in
+  let tls = tls @ [ "--tls-client-ca"; file "ca.pem"; "--config"; file "node.toml" ] in
   let said, log = Unix.pipe ~cloexec:true () in
-  let pid = started weir [ "node" ] log in
+  let pid = started weir ([ "node"; "--listen"; listen ] @ tls) log in
   Unix.close log;
   let said = Unix.in_channel_of_descr said in
   let is_ready line =
@@ -56,6 +88,7 @@ let with_node test =
       let node = Weir.connect ~node:(Filename.concat run "node.sock") () in
       ignore (Weir.create_stub node (Stub_object.make ~name:"lan" ()));
       test node;
+      a_node_on_the_network_asks_for_a_certificate ("https://" ^ listen) file node;
       (* The code of the README names files from the project's folder. *)
       let readme = Filename.concat (Sys.getcwd ()) "readme.exe" in
       ran "sh" [ "-c"; "cd \"$ROOT\" && exec \"$0\""; readme ])
@@ -79,11 +112,6 @@ let first count each =
          if List.length !found = count then raise Exit)
    with Exit -> ());
   List.rev !found
-
-let fails kind work =
-  match work () with
-  | _ -> assert_failure "it succeeds"
-  | exception Weir.Error error when error.kind = kind -> (error.sentence, error.field)
 
 let a_guest_is_created_stopped_started_and_destroyed node =
   let made = Weir.create_guest node (guest "fw") in

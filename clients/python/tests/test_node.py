@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SINK, SOURCE, WEIR
+from conftest import SINK, SOURCE, WEIR, Host
 
 import weir
 
@@ -206,6 +206,36 @@ def test_asyncio_does_the_same(run: Path, node: weir.Client) -> None:
                 await client.show_guest("sink")
 
     asyncio.run(all_of_it())
+
+
+def test_a_node_on_the_network_asks_for_a_certificate(
+    host: Host, node: weir.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = host.certificates
+    monkeypatch.setenv("WEIR_NODE", host.url)
+    monkeypatch.setenv("WEIR_CA", str(files / "ca.pem"))
+    with weir.Client(cert=files / "operator.pem", key=files / "operator.key") as operator:
+        operator.create_guest(guest("far"))
+        assert [outcome.guest for outcome in operator.stop("far")] == ["far"]
+        assert next(operator.follow_events(name="far")).by == "operator"
+    with weir.Client(cert=files / "watcher.pem", key=files / "watcher.key") as watcher:
+        assert watcher.show_guest("far").name == "far"
+        with pytest.raises(weir.Forbidden, match="read-only"):
+            watcher.delete_guest("far")
+    # Another authority's node is no node.
+    stranger = weir.Client(
+        cert=files / "watcher.pem", key=files / "watcher.key", ca=files / "watcher.pem"
+    )
+    with stranger, pytest.raises(weir.Unavailable, match="certificate verify failed"):
+        stranger.show_node()
+
+    async def asked() -> str:
+        async with weir.AsyncClient(
+            cert=files / "watcher.pem", key=files / "watcher.key"
+        ) as client:
+            return (await client.show_guest("far")).name
+
+    assert asyncio.run(asked()) == "far"
 
 
 def test_a_node_that_is_not_there_is_told_of(tmp_path: Path) -> None:

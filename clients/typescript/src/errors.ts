@@ -31,6 +31,8 @@ export class WeirError extends Error {
 
 /** The request itself is wrong. */
 export class Invalid extends WeirError {}
+/** The client may not do that. */
+export class Forbidden extends WeirError {}
 /** Nothing has that name. */
 export class NotFound extends WeirError {}
 /** The resource has no such method. */
@@ -55,6 +57,7 @@ export class Failed extends WeirError {}
 // The compiler asks for a class of each kind that the description has.
 const KINDS: Record<Kind, typeof WeirError> = {
   invalid: Invalid,
+  forbidden: Forbidden,
   "not-found": NotFound,
   "not-allowed": NotAllowed,
   late: Late,

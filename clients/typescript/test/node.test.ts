@@ -165,6 +165,28 @@ test("errors are exceptions with kind, sentence and field", async () => {
   await assert.rejects(node.createGuests({ name: "fw", count: 1, guest: {} }).next(), weir.Invalid);
 });
 
+test("a node on the network asks for a certificate", async () => {
+  const files = (name: string) => ({
+    cert: `${rig.certificates}/${name}.pem`,
+    key: `${rig.certificates}/${name}.key`,
+    ca: `${rig.certificates}/ca.pem`,
+  });
+  const operator = weir.connect(rig.url, files("operator"));
+  await operator.createGuest(guest("far"));
+  assert.deepEqual((await operator.stop("far")).map((outcome) => outcome.guest), ["far"]);
+  const [event] = await taken(1, operator.followEvents({ name: "far" }));
+  assert.equal(event?.by, "operator");
+  await operator.close();
+  const watcher = weir.connect(rig.url, files("watcher"));
+  assert.equal((await watcher.showGuest("far")).name, "far");
+  await assert.rejects(watcher.destroy("far"), weir.Forbidden);
+  await watcher.close();
+  // Another authority's node is no node.
+  const stranger = weir.connect(rig.url, { ...files("watcher"), ca: files("watcher").cert });
+  await assert.rejects(stranger.listGuests(), weir.Unavailable);
+  await stranger.close();
+});
+
 test("a node that is not there is told of", async () => {
   const nobody = weir.connect("/nowhere/node.sock");
   await assert.rejects(nobody.listGuests(), weir.Unavailable);

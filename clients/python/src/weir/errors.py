@@ -10,6 +10,7 @@ from weir import models
 __all__ = [
     "Exists",
     "Failed",
+    "Forbidden",
     "InUse",
     "Invalid",
     "Late",
@@ -58,6 +59,12 @@ class Invalid(WeirError):
     """The request itself is wrong."""
 
     kind = "invalid"
+
+
+class Forbidden(WeirError):
+    """The client may not do that."""
+
+    kind = "forbidden"
 
 
 class NotFound(WeirError):
