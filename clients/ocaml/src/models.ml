@@ -316,6 +316,7 @@ module Guest = struct
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -389,6 +390,7 @@ module Guest_object = struct
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. *)
   }
   [@@deriving make, yojson { strict = false }]
 end

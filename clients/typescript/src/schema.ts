@@ -817,6 +817,13 @@ export interface components {
              * @description Slots of each of its rings, a power of two from 64 to 2048; default: 256.
              */
             "ring-slots"?: number | null;
+            /**
+             * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+             *     overrides a `define` of the configuration.
+             */
+            variables?: {
+                [key: string]: string;
+            };
         };
         /** @description An action on guests. */
         GuestAction: {

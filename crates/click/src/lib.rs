@@ -63,6 +63,7 @@ mod location;
 mod options;
 mod parser;
 mod scope;
+pub mod settings;
 mod unparse;
 
 use alloc::string::String;

@@ -131,9 +131,13 @@ impl RouterApplication {
         let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
-        let source = String::from_utf8_lossy(platform.config());
-        let options = Options::new(&library);
-        let flat = click::parse(platform.config(), "config", &options, &mut diagnostics);
+        let (variables, config) = click::settings::split(platform.config());
+        let source = String::from_utf8_lossy(config);
+        let options = Options {
+            variables: &variables,
+            ..Options::new(&library)
+        };
+        let flat = click::parse(config, "config", &options, &mut diagnostics);
         let router = flat.and_then(|flat| {
             Router::new(flat, &source, &library, runtime, settings, &mut diagnostics).ok()
         });
@@ -221,7 +225,13 @@ impl RouterApplication {
 
     fn hotswap(&mut self, source: &str) -> Result<Answer, Answer> {
         let mut diagnostics = Diagnostics::new();
-        let options = Options::new(&self.library);
+        let line = click::settings::line(source.as_bytes()).len();
+        let (line, source) = source.split_at(line);
+        let (variables, _) = click::settings::split(line.as_bytes());
+        let options = Options {
+            variables: &variables,
+            ..Options::new(&self.library)
+        };
         let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
         // An empty file is more likely a mistake than a wish for a guest that drops all packets.
         if flat.as_ref().is_some_and(|flat| flat.elements.is_empty()) {

@@ -84,7 +84,7 @@ pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
         .collect()
 }
 
-/// Checks `source`, called `file` in messages, as a guest with `interfaces` (names and addresses)
+/// Checks `source`, called `file` in messages and with settings in front ([`click::settings`]), as a guest with `interfaces` (names and addresses)
 /// and `cpus` CPUs would take it. What is wrong, or merely odd, is in the diagnostics. `stand` is what an
 /// interface may stand on, for example, as `--link` has it.
 pub fn check(
@@ -96,7 +96,11 @@ pub fn check(
 ) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     let library = elements::guest_library();
-    let options = Options::new(&library);
+    let (variables, source) = click::settings::split(source);
+    let options = Options {
+        variables: &variables,
+        ..Options::new(&library)
+    };
     if let Some(flat) = click::parse(source, file, &options, &mut diagnostics) {
         // Before anything else: arguments may name the interfaces too, and be odd without them.
         for (interface, location) in named(&flat, &DEVICES) {

@@ -311,6 +311,9 @@ faults! {
     /// A guest without a configuration.
     NoConfig { guest: String } Invalid "config" =>
         "guest ‘{guest}’ has no `config`: give its configuration, which a list leaves out";
+    /// A variable that cannot be.
+    Variable { name: String } Invalid "variables" =>
+        "‘{name}’ is not the name of a variable: use letters, digits and ‘_’";
     /// A guest that is paused.
     Paused { guest: String } Unavailable =>
         "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";

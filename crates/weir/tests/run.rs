@@ -577,3 +577,25 @@ fn the_firewall_demo_passes_what_it_allows_and_refuses_the_rest() {
         .unwrap_or_default();
     assert!(refused.contains("1 packets"), "{said}");
 }
+
+#[test]
+fn a_guest_of_weir_run_takes_values_of_variables() {
+    let folder = std::env::temp_dir().join(format!("weir-variables-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = folder.join("says.click");
+    std::fs::write(
+        &config,
+        "define($A 1, $B 2);\nScript(print \"$A and $B\", stop);\n",
+    )
+    .unwrap();
+    let mut command = Command::new("timeout");
+    command
+        .args(["30", env!("CARGO_BIN_EXE_weir"), "run"])
+        .arg(&config);
+    command.arg("A=5 , 6)").env("WEIR_RUN", &folder);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("5 , 6) and 2"), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -673,6 +673,11 @@ class Guest(Model):
     """When it is restarted; default: `on-failure`."""
     ring_slots: int | None = None
     """Slots of each of its rings, a power of two from 64 to 2048; default: 256."""
+    variables: dict[str, str] | None = None
+    """
+    Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+    overrides a `define` of the configuration.
+    """
 
 
 class GuestObject(Guest):

@@ -60,6 +60,10 @@ pub struct Guest {
     /// The configuration, in Click's language. A list of guests leaves it out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
+    /// Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+    /// overrides a `define` of the configuration.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
     /// By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
     /// removed with the guest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -89,10 +93,26 @@ impl Guest {
     /// Slots of each ring, if none are given.
     pub const RING_SLOTS: u32 = 256;
 
+    /// The configuration with its variables, as a guest takes it.
+    pub fn text(&self) -> String {
+        self.text_of(&self.config)
+    }
+
+    /// Another configuration with its variables.
+    pub fn text_of(&self, config: &str) -> String {
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+        click::settings::join(variables, config)
+    }
+
     /// Whether there is a configuration for the guest of this name: lists leave it out.
     pub fn check_config(&self, name: &str) -> Result<(), Fault> {
         if self.config.trim().is_empty() {
             return Err(Fault::NoConfig { guest: name.into() });
+        }
+        let is_name = |name: &&String| click::settings::is_name(name);
+        if let Some(name) = self.variables.keys().find(|name| !is_name(name)) {
+            return Err(Fault::Variable { name: name.clone() });
         }
         Ok(())
     }

@@ -22,7 +22,16 @@ impl Node {
 
     /// Asks a guest to write a handler.
     pub fn ask_write(&mut self, name: &str, handler: &str, value: &str) -> Result<Asked> {
+        if handler == "hotconfig" {
+            let text = self.find_guest(name)?.text_of(value);
+            return self.ask_swap(name, &text);
+        }
         self.ask(name, kind::WRITE, &format!("{handler} {value}"))
+    }
+
+    /// Asks a guest to take another configuration, whose variables are in front of it.
+    pub fn ask_swap(&mut self, name: &str, text: &str) -> Result<Asked> {
+        self.ask(name, kind::WRITE, &format!("hotconfig {text}"))
     }
 
     fn ask(&mut self, name: &str, kind: u32, contents: &str) -> Result<Asked> {

@@ -29,7 +29,7 @@ impl Node {
         self.check_guest(name, new, &macs)?;
         let booted = guest.as_booted();
         let fits = booted.interfaces == new.interfaces && booted.cpus() == new.cpus();
-        Ok(self.host.runs(guest.id) && fits && guest.config != new.config)
+        Ok(self.host.runs(guest.id) && fits && guest.text() != new.text())
     }
 
     /// Has a guest be as `new` says, which was checked: now if it does not run, else at its next start. What holds
@@ -45,10 +45,10 @@ impl Node {
         new.ring_slots = Some(new.ring_slots());
         new.cpus = Some(new.cpus());
         let mut booted = guest.booted.clone().unwrap_or_else(|| Booted::of(&guest));
-        if swapped || booted.config.as_ref() == Some(&new.config) {
+        if swapped || booted.config.as_ref() == Some(&new.text()) {
             booted.config = None;
-        } else if guest.config != new.config {
-            booted.config.get_or_insert_with(|| guest.config.clone());
+        } else if guest.text() != new.text() {
+            booted.config.get_or_insert_with(|| guest.text());
         }
         let mut record = GuestRecord {
             spec: new,

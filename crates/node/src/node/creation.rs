@@ -133,7 +133,7 @@ impl Node {
             name,
             id: 0,
             ports,
-            booted_config: spec.config.len(),
+            booted_config: spec.text().len(),
             run: Run::Wanted,
             paused: false,
             booted: None,
@@ -258,7 +258,7 @@ impl Node {
         self.host.check(&Launch {
             id: 0,
             name: name.into(),
-            config: spec.config.clone().into_bytes(),
+            config: spec.text().into_bytes(),
             ports: interfaces.iter().map(port).collect(),
             isolation: spec.isolation.into(),
             memory: spec.memory(),
@@ -269,8 +269,8 @@ impl Node {
         let file = spec.file_name();
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
         let named: Vec<_> = named.collect();
-        let config = spec.config.as_bytes();
-        let diagnostics = crate::check::check(config, &file, &named, cpus, STAND);
+        let config = spec.text();
+        let diagnostics = crate::check::check(config.as_bytes(), &file, &named, cpus, STAND);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
@@ -360,7 +360,7 @@ impl Node {
         Ok(Launch {
             id: guest.id,
             name: guest.name.clone(),
-            config: guest.config.clone().into_bytes(),
+            config: guest.text().into_bytes(),
             ports,
             isolation: guest.isolation.into(),
             memory: guest.memory(),

@@ -249,7 +249,7 @@ impl Node {
         let vnics = self.vnics_of(&guest)?;
         let launch = self.launch_of(&guest, &vnics)?;
         let mut reserved = self.host.reserve(launch)?;
-        guest.booted_config = guest.config.len();
+        guest.booted_config = guest.text().len();
         guest.run = started(reserved.identity()?);
         guest.paused = false;
         Ok((guest, reserved))

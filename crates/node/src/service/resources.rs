@@ -98,7 +98,7 @@ impl Served for Guest {
         });
         let (swaps, was) = checked.await?;
         if swaps {
-            handle.swap_config(&name, &spec.config).await?;
+            handle.swap_config(&name, &spec.text()).await?;
         }
         let wanted = name.clone();
         let kept = handle.run(move |node| node.change_guest(&wanted, spec, swaps));

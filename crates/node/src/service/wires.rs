@@ -145,10 +145,10 @@ impl Handle {
         self.run(move |node| node.take_step(&wire, &step)).await
     }
 
-    /// Has a guest that runs take another configuration.
+    /// Has a guest that runs take another configuration, whose variables are in front of it.
     pub(crate) async fn swap_config(&self, name: &str, config: &str) -> Result<()> {
         let (name, config) = (name.to_string(), config.to_string());
-        let asked = self.ask(move |node| node.ask_write(&name, "hotconfig", &config));
+        let asked = self.ask(move |node| node.ask_swap(&name, &config));
         asked.await.map(drop)
     }
 
@@ -156,9 +156,10 @@ impl Handle {
     pub(crate) async fn change_guest(&self, name: &str, old: &Guest, new: &Guest) -> Result<()> {
         let (wanted, guest) = (name.to_string(), new.clone());
         let is = self.run(move |node| node.config_of(&wanted)).await?;
-        let is_another = [&old.config, &is] != [&new.config; 2];
+        let text = new.text();
+        let is_another = [&old.text(), &is] != [&text; 2];
         if is_another {
-            self.swap_config(name, &new.config).await?;
+            self.swap_config(name, &text).await?;
         }
         let wanted = name.to_string();
         let kept = self.run(move |node| node.keep_guest(&wanted, &guest)).await;

@@ -53,13 +53,13 @@ pub enum GraphFormat {
     Svg,
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+/// A setting of the command line.
+pub fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && name.chars().all(word) => {
+        Some((name, value)) if click::settings::is_name(name) => {
             Ok((name.to_string(), value.to_string()))
         }
-        _ => Err("a setting is NAME=VALUE".into()),
+        _ => Err(format!("‘{text}’ is not a setting: write NAME=VALUE")),
     }
 }
 

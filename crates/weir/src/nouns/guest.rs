@@ -13,25 +13,25 @@ use vmm::printable;
 use super::output::{Column, Output, made, maybe, name, print};
 use super::verb::Progress;
 use super::{Result, client};
+use crate::check::setting;
 use crate::run::cpus::{self, CpuList};
 use crate::run::foreground::{IsolationArg, memory};
 
 /// Creates a guest that runs until it is destroyed, or many
 #[derive(Debug, Args)]
 #[command(
-    allow_missing_positional = true,
+    override_usage = "weir create [OPTIONS] GUEST CONFIG [NAME=VALUE]...
+       weir create [OPTIONS] --count N --name NAME CONFIG [NAME=VALUE]...",
     after_help = "Examples:
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
   weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart always
+  weir create slow limiter.click RATE=1000 --link a=lan --link b=eth1
   weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
 )]
 pub struct CreateGuest {
-    /// The guest's name
-    #[arg(required_unless_present = "name", conflicts_with = "name")]
-    pub guest: Option<String>,
-    /// The Click configuration
-    #[arg(required = true)]
-    pub config: PathBuf,
+    /// The guest's name, unless there is --name; the Click configuration; values for its variables
+    #[arg(required = true, value_name = "GUEST CONFIG NAME=VALUE")]
+    pub arguments: Vec<String>,
     /// The guests' name, with {} for the number of each; {} in a --link is the number, too
     #[arg(long, value_name = "NAME", requires = "count")]
     pub name: Option<String>,
@@ -128,6 +128,9 @@ pub struct SetArgs {
     /// Names and patterns of guests, as in 'fw-*'
     #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
+    /// Values for the configuration's variables, as in RATE=1000
+    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = setting)]
+    pub variables: Vec<(String, String)>,
     /// The Click configuration
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -206,6 +209,11 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
         shown.collect::<Vec<_>>().join(",")
     }),
     Column::new("reason", |g| maybe(g.status.reason.as_ref())),
+    Column::extra("variables", |g| {
+        let variables = g.spec.variables.iter();
+        let shown = variables.map(|(name, value)| format!("{name}={value}"));
+        shown.collect::<Vec<_>>().join(",")
+    }),
     Column::extra("pending", |g| g.status.pending.join(",")),
     Column::extra("id", |g| g.status.id.to_string()),
     Column::extra("memory", |g| g.spec.memory().to_string()),
@@ -236,6 +244,13 @@ pub fn set(args: &SetArgs) -> Result {
         put("config", Some(read_config(path)?.into()));
         put("file", Some(path.display().to_string().into()));
     }
+    let variables = args.variables.iter();
+    let variables = variables.map(|(name, value)| (name.clone(), Value::from(value.clone())));
+    let variables: Map<_, _> = variables.collect();
+    put(
+        "variables",
+        (!variables.is_empty()).then(|| variables.into()),
+    );
     let links = args.links.iter();
     let links = links.map(|link| (link.interface.clone(), Value::from(link.on.clone())));
     let gone = args.unlink.iter().map(|name| (name.clone(), Value::Null));
@@ -277,7 +292,19 @@ pub fn set(args: &SetArgs) -> Result {
 
 /// Runs `weir create`.
 pub fn create(args: &CreateGuest) -> Result {
-    let config = read_config(&args.config)?;
+    let mut words = args.arguments.iter();
+    let guest = words.next().filter(|_| args.name.is_none());
+    let path = if guest.is_some() {
+        words.next()
+    } else {
+        args.arguments.first()
+    };
+    let path = path.map(PathBuf::from);
+    let path =
+        path.ok_or_else(|| Error::invalid("there is no configuration: weir create GUEST CONFIG"))?;
+    let config = read_config(&path)?;
+    let variables = words.map(|word| setting(word).map_err(Error::invalid));
+    let variables = variables.collect::<Result<_>>()?;
     let mut interfaces = BTreeMap::new();
     for GuestLink { interface, on } in &args.links {
         if interfaces.insert(interface.clone(), on.clone()).is_some() {
@@ -288,7 +315,8 @@ pub fn create(args: &CreateGuest) -> Result {
     }
     let new = Guest {
         config,
-        file: Some(args.config.clone()),
+        file: Some(path),
+        variables,
         interfaces,
         isolation: args.isolation.into(),
         memory: Some(Memory(args.memory)),
@@ -297,7 +325,7 @@ pub fn create(args: &CreateGuest) -> Result {
         pin: args.pin.clone().map_or_else(Vec::new, CpuList::into_cpus),
         restart: args.restart.into(),
     };
-    match (&args.guest, &args.name) {
+    match (guest, &args.name) {
         (Some(guest), None) => {
             let guest = client().create(&Object::new(guest, new))?;
             tell_messages(&guest);

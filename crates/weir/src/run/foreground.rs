@@ -18,17 +18,22 @@ use super::links::Link;
 use super::name::{Claim, NameError};
 use super::plan::{InstanceError, Plan};
 use super::serve::Server;
+use crate::check::setting;
 use crate::host::chatter_all;
 
 /// Boots one guest in the foreground; Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
+  weir run limiter.click RATE=1000 --link a=tap:a --link b=tap:b
   weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process
   weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3 --lanes 2")]
 pub struct RunArgs {
     /// The configuration
     pub file: PathBuf,
+    /// Values for the configuration's variables
+    #[arg(value_name = "NAME=VALUE", value_parser = setting)]
+    pub settings: Vec<(String, String)>,
     #[arg(short, long = "link", value_name = "INTERFACE=LINK", help = format!("An interface of the guest, and the link beneath it. {LINK_HELP}"))]
     pub links: Vec<Link>,
     /// The wall around the guest
@@ -231,7 +236,8 @@ fn place(config: &str, element: u32) -> Option<String> {
     let library = elements::guest_library();
     let options = click::Options::new(&library);
     let mut diagnostics = click::Diagnostics::new();
-    let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)?;
+    let (_, config) = click::settings::split(config.as_bytes());
+    let flat = click::parse(config, "config", &options, &mut diagnostics)?;
     let element = flat.elements.get(element as usize)?;
     let line = element.location.to_string();
     let line = line
@@ -260,6 +266,11 @@ fn signals() -> std::io::Result<UnixStream> {
 pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     let config = node::files::read(&args.file, abi::boot::CONFIG_MAX)
         .map_err(|e| RunError::File(args.file.clone(), e))?;
+    let settings = args.settings.iter();
+    let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut line = click::settings::join(settings, "").into_bytes();
+    line.extend(config);
+    let config = line;
     let name = match &args.name {
         Some(name) => name.clone(),
         None => args

@@ -243,12 +243,20 @@ impl Instance {
             // Should it not be known, the time limit ends the wait.
             wait(&mut ended, Some(Duration::ZERO)).is_err() || ended[0].revents().is_empty()
         };
+        let swaps = kind == abi::message::kind::WRITE;
+        let config = contents.strip_prefix("hotconfig ").filter(|_| swaps);
+        // Another configuration has the settings that the first one had.
+        let config = config.map(|config| {
+            let line = click::settings::line(self.config.as_bytes()).len();
+            self.config[..line].to_string() + config
+        });
+        let contents = match &config {
+            Some(config) => format!("hotconfig {config}"),
+            None => contents.into(),
+        };
         let answer = self.control.call_while(kind, contents, TIMEOUT, alive)?;
-        if kind == abi::message::kind::WRITE
-            && answer.ok()
-            && let Some(config) = contents.strip_prefix("hotconfig ")
-        {
-            self.config = config.to_string();
+        if let Some(config) = config.filter(|_| answer.ok()) {
+            self.config = config;
         }
         Ok(answer)
     }

@@ -130,3 +130,45 @@ fn the_links_of_a_guest_change_with_its_next_start() {
         "was changed: interfaces from its next start on (by root)\n",
     );
 }
+
+/// Values of variables stay with a guest, whatever its configuration.
+#[test]
+fn variables_of_a_configuration_stay_with_the_guest() {
+    let mut host = Host::new();
+    let config = host.config(
+        "says.click",
+        "define($A 1, $B 2);\nScript(print \"$A $B\");\n",
+    );
+    let other = host.config(
+        "other.click",
+        "Script(print \"now $A\");\nIdle -> Discard;\n",
+    );
+    host.ok(&format!("create g {config} A=5"));
+    host.shows("console g", "5 2\n");
+    host.ok("restart g");
+    host.shows("console g", "5 2\n");
+    let mut write = host.weir(&["write", "g", "hotconfig"]);
+    write.stdin(std::fs::File::open(&other).unwrap());
+    assert!(write.status().unwrap().success());
+    host.shows("console g", "5 2\nnow 5\n");
+    host.end("-KILL");
+    host.start();
+    host.ok("restart g");
+    host.shows("console g", "now 5\n");
+    host.shows("set g --variable A=7", "");
+    host.shows("console g", "now 5\nnow 7\n");
+    host.shows("ls -p -o variables", "A=7\n");
+    // What the node checks is what the guest takes, and what it says has the file's own lines.
+    let wrong = host.config(
+        "wrong.click",
+        "define($A 1);\nIdle -> Shaper($A) -> Discard;\n",
+    );
+    let said = host.refusals(&format!("create w {wrong} A=much"));
+    assert_contains(&said, "wrong.click:2");
+    host.refuses(
+        &format!("create w {config} A"),
+        "‘A’ is not a setting: write NAME=VALUE",
+    );
+    host.ok(&format!("create --count 2 --name g{{}} {config} B=9"));
+    host.shows("logs g1 g2", "g1: 1 9\ng2: 1 9\n");
+}

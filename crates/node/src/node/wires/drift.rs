@@ -243,7 +243,7 @@ impl Node {
             Part::Vnic(it) => self.find_vnic(name)?.properties != it.properties,
             Part::Guest(it) => {
                 let is = self.find_guest(name)?;
-                (&is.config, is.restart) != (&it.config, it.restart)
+                (is.text(), is.restart) != (it.text(), it.restart)
             }
             _ => false,
         })

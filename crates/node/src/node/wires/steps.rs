@@ -18,9 +18,9 @@ impl Node {
         }
     }
 
-    /// The configuration that a guest has.
+    /// The configuration that a guest has, with its variables.
     pub fn config_of(&self, guest: &str) -> Result<String> {
-        Ok(self.find_guest(guest)?.spec.config)
+        Ok(self.find_guest(guest)?.text())
     }
 
     /// Keeps what of a guest that a step changed in use: its configuration, and when it is
@@ -28,6 +28,7 @@ impl Node {
     pub fn keep_guest(&mut self, name: &str, part: &Guest) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         guest.config.clone_from(&part.config);
+        guest.variables.clone_from(&part.variables);
         guest.restart = part.restart;
         Ok(self.store.put(&guest)?)
     }

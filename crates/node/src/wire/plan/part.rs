@@ -136,6 +136,7 @@ impl Part {
             (Part::Guest(old), Part::Guest(new)) => {
                 let same = Guest {
                     config: old.config.clone(),
+                    variables: old.variables.clone(),
                     restart: old.restart,
                     ..new.clone()
                 };
