@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Longest that a client's check may take, with the time to install what it needs.
-const SECONDS: &str = "300";
+const SECONDS: &str = "600";
 
 fn check(client: &str) {
     let is_root = rustix::process::geteuid().is_root();
