@@ -1,8 +1,10 @@
 //! `weir create`, `weir ls`, `weir show`.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
@@ -178,10 +180,15 @@ impl From<IsolationArg> for Isolation {
 
 /// Lists guests
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir ls\n  weir ls 'fw-*' -p -o guest,state")]
+#[command(
+    after_help = "Examples:\n  weir ls\n  weir ls --watch\n  weir ls 'fw-*' -p -o guest,state"
+)]
 pub struct LsArgs {
     /// Names and patterns of guests; default: all
     pub guests: Vec<String>,
+    /// Show the list again each second, until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
     #[command(flatten)]
     pub output: Output,
 }
@@ -202,6 +209,20 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
     Column::new("guest", |g| g.name.clone()),
     Column::new("state", |g| name(&g.status.state)),
     Column::new("pid", |g| maybe(g.status.pid.as_ref())),
+    Column::new("uptime", |g| {
+        let uptime = g.status.uptime_s;
+        uptime.map_or_else(String::new, |seconds| {
+            humantime::format_duration(Duration::from_secs(seconds as u64)).to_string()
+        })
+    }),
+    Column::new("cpu", |g| {
+        let cpu = g.status.cpu_s;
+        cpu.map_or_else(String::new, |seconds| format!("{seconds:.2}s"))
+    }),
+    Column::new("rss", |g| {
+        let resident = g.status.resident;
+        resident.map_or_else(String::new, |bytes| format!("{}K", bytes >> 10))
+    }),
     Column::new("wall", |g| maybe(g.status.wall.as_ref())),
     Column::new("interfaces", |g| {
         let vnics = g.status.vnics.iter();
@@ -356,8 +377,19 @@ fn create_series(args: &CreateGuest, name: String, guest: Guest) -> Result {
 
 /// Runs `weir ls`.
 pub fn ls(args: &LsArgs) -> Result {
-    let guests = client().select::<Guest>(&args.guests)?;
-    args.output.show(&guests, COLUMNS)
+    let client = client();
+    loop {
+        let guests = client.select::<Guest>(&args.guests)?;
+        // On a terminal, each list takes the last one's place (ECMA-48: home, erase the rest).
+        if args.watch && std::io::stdout().is_terminal() {
+            print("\u{1b}[H\u{1b}[2J")?;
+        }
+        let is_read = args.output.show_again(&guests, COLUMNS)?;
+        if !args.watch || !is_read {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// Runs `weir show`.

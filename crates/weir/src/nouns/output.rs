@@ -96,6 +96,11 @@ impl Output {
         self.show_part(rows, columns, Section::Whole).map(drop)
     }
 
+    /// Shows `rows`, as [`show`](Self::show) does. Returns whether anybody still reads them.
+    pub fn show_again<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result<bool> {
+        self.show_part(rows, columns, Section::Whole)
+    }
+
     /// Shows `rows` of a list that goes on: the header only if it is the `first` part. Returns
     /// whether anybody still reads it.
     pub fn show_next<T: Serialize>(

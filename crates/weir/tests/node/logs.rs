@@ -216,3 +216,20 @@ fn get(host: &Host, path: &str, headers: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
+
+#[test]
+fn a_watched_list_shows_what_guests_use_and_how_they_change() {
+    let host = Host::new();
+    let config = host.config("says.click", SAYS);
+    host.ok(&format!("create g {config}"));
+    let watched = Following::start(&host, "ls --watch -p -o guest,state,cpu,rss");
+    let line = watched.next();
+    let fields: Vec<_> = line.split(':').collect();
+    assert_eq!(fields[..2], ["g", "running"]);
+    assert!(
+        fields[2].ends_with('s') && fields[3].ends_with('K'),
+        "{line}"
+    );
+    host.ok("stop g");
+    until("it does not show", || watched.next() == "g:stopped::");
+}
