@@ -1,7 +1,7 @@
 (* Written by generate/generate.ml from the API's description. *)
 
 module Action = struct
-  type t = [ `Start | `Stop | `Restart | `Pause | `Resume | `Destroy | `Other of string ]
+  type t = [ `Start | `Stop | `Restart | `Pause | `Resume | `Template | `Destroy | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Start -> `String "start"
@@ -9,6 +9,7 @@ module Action = struct
     | `Restart -> `String "restart"
     | `Pause -> `String "pause"
     | `Resume -> `String "resume"
+    | `Template -> `String "template"
     | `Destroy -> `String "destroy"
     | `Other value -> `String value
 
@@ -18,6 +19,7 @@ module Action = struct
     | `String "restart" -> Ok `Restart
     | `String "pause" -> Ok `Pause
     | `String "resume" -> Ok `Resume
+    | `String "template" -> Ok `Template
     | `String "destroy" -> Ok `Destroy
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
@@ -50,6 +52,16 @@ module Class = struct
     | _ -> Error "no text"
 end
 (** What a link is. *)
+
+module Clones = struct
+  type t = {
+    count : int; (** How many; at most 100 000. *)
+    first : int option; [@yojson.default None] (** The first one's number. *)
+    name : string; (** Their name, with `{}` for the number. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Copies of a guest that are to be made. *)
 
 module State = struct
   type t = [ `Up | `Down | `Unused | `Other of string ]
@@ -135,7 +147,7 @@ end
 (** Why the node did not do what was asked, as the API answers it. *)
 
 module Happened = struct
-  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Created -> `String "created"
@@ -149,6 +161,8 @@ module Happened = struct
     | `Stopped -> `String "stopped"
     | `Paused -> `String "paused"
     | `Resumed -> `String "resumed"
+    | `Saved -> `String "saved"
+    | `Template -> `String "template"
     | `Renamed -> `String "renamed"
     | `Up -> `String "up"
     | `Down -> `String "down"
@@ -168,6 +182,8 @@ module Happened = struct
     | `String "stopped" -> Ok `Stopped
     | `String "paused" -> Ok `Paused
     | `String "resumed" -> Ok `Resumed
+    | `String "saved" -> Ok `Saved
+    | `String "template" -> Ok `Template
     | `String "renamed" -> Ok `Renamed
     | `String "up" -> Ok `Up
     | `String "down" -> Ok `Down
@@ -332,12 +348,13 @@ end
 (** An action on guests. *)
 
 module Guest_state = struct
-  type t = [ `Starting | `Running | `Paused | `Silent | `Stopped | `Halted | `Crashed | `Other of string ]
+  type t = [ `Starting | `Running | `Paused | `Template | `Silent | `Stopped | `Halted | `Crashed | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Starting -> `String "starting"
     | `Running -> `String "running"
     | `Paused -> `String "paused"
+    | `Template -> `String "template"
     | `Silent -> `String "silent"
     | `Stopped -> `String "stopped"
     | `Halted -> `String "halted"
@@ -348,6 +365,7 @@ module Guest_state = struct
     | `String "starting" -> Ok `Starting
     | `String "running" -> Ok `Running
     | `String "paused" -> Ok `Paused
+    | `String "template" -> Ok `Template
     | `String "silent" -> Ok `Silent
     | `String "stopped" -> Ok `Stopped
     | `String "halted" -> Ok `Halted
@@ -629,6 +647,33 @@ module Rename = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** Another name for a guest. *)
+
+module Restore = struct
+  type t = {
+    file : string; (** The file, by its path on the node's host. *)
+    name : string option; [@yojson.default None] (** Another name for the guest. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A saved guest that is to go on. *)
+
+module Save = struct
+  type t = {
+    file : string; (** The file, by its path on the node's host. An existing one is replaced. *)
+    keep : bool option; [@yojson.default None] (** Whether the guest goes on. Otherwise it is stopped, and can be restored as if nothing had happened but time. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Where a guest is saved to. *)
+
+module Saved = struct
+  type t = {
+    bytes : int; (** Its length in bytes. *)
+    file : string; (** Its path. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A file that a guest was saved to. *)
 
 module Stub = struct
   type t = {

@@ -33,6 +33,9 @@ let list_guest_logs ?name ?since ?tail node = Call.json node (Call.list Models.L
 (** Shows what guests printed: the lines that the node keeps of them, in the order in which it took them. Goes on with those to come, each of which is given to [found], which may raise an exception to go no further. After a break, [last] is the last one's number. *)
 let follow_guest_logs ?name ?since ?tail ?last node found = Call.follow node Models.Log_line.of_yojson ?last ~query:[ ("name", name); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guest-logs" ] found
 
+(** Has a saved guest go on where it stood: a stopped guest of its name, or else a new one. *)
+let restore_guest node body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Restore.to_yojson body) "POST" [ "v1"; "guest-restore" ]
+
 (** Creates guests that differ by a number; the answer has each guest as soon as it runs. Each is given to [found], which may raise an exception to go no further. *)
 let create_guests node body found = Call.grow node Models.Guest_outcome.of_yojson ~body:(Models.Guest_series.to_yojson body) "POST" [ "v1"; "guest-series" ] found
 
@@ -54,6 +57,9 @@ let delete_guest node name = Call.unit node "DELETE" [ "v1"; "guests"; name ]
 (** Changes fields of a guest (JSON merge patch); null resets a field. `restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
 let patch_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "guests"; name ]
 
+(** Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs. *)
+let clone_guest node name body = Call.json node (Call.list Models.Guest_outcome.of_yojson) ~body:(Models.Clones.to_yojson body) "POST" [ "v1"; "guests"; name; "clone" ]
+
 (** Shows what a guest printed: the lines that the node keeps of it. *)
 let show_guest_log ?run ?since ?tail node name = Call.json node (Call.list Models.Log_line.of_yojson) ~query:[ ("run", Option.map string_of_bool run); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guests"; name; "log" ]
 
@@ -65,6 +71,9 @@ let read_handler node name body = Call.json node Models.Handler_value.of_yojson 
 
 (** Gives a guest another name; its VNICs keep theirs. *)
 let rename_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Rename.to_yojson body) "POST" [ "v1"; "guests"; name; "rename" ]
+
+(** Saves a guest to a file of the node's host; it is stopped then, or goes on with `keep`. *)
+let save_guest node name body = Call.json node Models.Saved.of_yojson ~body:(Models.Save.to_yojson body) "POST" [ "v1"; "guests"; name; "save" ]
 
 (** Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept. *)
 let write_handler node name body = Call.json node Models.Handler_value.of_yojson ~body:(Models.Handler_write.to_yojson body) "POST" [ "v1"; "guests"; name; "write" ]

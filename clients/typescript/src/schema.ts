@@ -122,6 +122,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/guest-restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Has a saved guest go on where it stood: a stopped guest of its name, or else a new one. */
+        post: operations["restore-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/guest-series": {
         parameters: {
             query?: never;
@@ -177,6 +194,23 @@ export interface paths {
         patch: operations["patch-guest"];
         trace?: never;
     };
+    "/v1/guests/{name}/clone": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs. */
+        post: operations["clone-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/guests/{name}/log": {
         parameters: {
             query?: never;
@@ -222,6 +256,23 @@ export interface paths {
         put?: never;
         /** Gives a guest another name; its VNICs keep theirs. */
         post: operations["rename-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/guests/{name}/save": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Saves a guest to a file of the node's host; it is stopped then, or goes on with `keep`. */
+        post: operations["save-guest"];
         delete?: never;
         options?: never;
         head?: never;
@@ -645,7 +696,7 @@ export interface components {
          * @description What is done with guests.
          * @enum {string}
          */
-        Action: "start" | "stop" | "restart" | "pause" | "resume" | "destroy";
+        Action: "start" | "stop" | "restart" | "pause" | "resume" | "template" | "destroy";
         /** @description An address that a link's switch knows. */
         Address: {
             /**
@@ -671,6 +722,21 @@ export interface components {
          * @enum {string}
          */
         Class: "nic" | "stub";
+        /** @description Copies of a guest that are to be made. */
+        Clones: {
+            /**
+             * Format: int32
+             * @description How many; at most 100 000.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description The first one's number.
+             */
+            first?: number;
+            /** @description Their name, with `{}` for the number. */
+            name: string;
+        };
         /** @description An entry of a flow table: the port of a link that a flow goes to. */
         Entry: {
             /**
@@ -868,7 +934,7 @@ export interface components {
          * @description State of a guest.
          * @enum {string}
          */
-        GuestState: "starting" | "running" | "paused" | "silent" | "stopped" | "halted" | "crashed";
+        GuestState: "starting" | "running" | "paused" | "template" | "silent" | "stopped" | "halted" | "crashed";
         /** @description A guest as it is. */
         GuestStatus: {
             /**
@@ -970,7 +1036,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "renamed" | "up" | "down" | "applied" | "lost";
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "renamed" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}
@@ -1277,6 +1343,30 @@ export interface components {
          * @enum {string}
          */
         Restart: "always" | "on-failure" | "never";
+        /** @description A saved guest that is to go on. */
+        Restore: {
+            /** @description The file, by its path on the node's host. */
+            file: string;
+            /** @description Another name for the guest. */
+            name?: string | null;
+        };
+        /** @description Where a guest is saved to. */
+        Save: {
+            /** @description The file, by its path on the node's host. An existing one is replaced. */
+            file: string;
+            /** @description Whether the guest goes on. Otherwise it is stopped, and can be restored as if nothing had happened but time. */
+            keep?: boolean;
+        };
+        /** @description A file that a guest was saved to. */
+        Saved: {
+            /**
+             * Format: int64
+             * @description Its length in bytes.
+             */
+            bytes: number;
+            /** @description Its path. */
+            file: string;
+        };
         /**
          * @description Whether something does what it is there for.
          * @enum {string}
@@ -1809,6 +1899,30 @@ export interface operations {
             };
         };
     };
+    "restore-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Restore"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
     "create-guests": {
         parameters: {
             query?: never;
@@ -1974,6 +2088,32 @@ export interface operations {
             };
         };
     };
+    "clone-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Clones"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestOutcome"][];
+                };
+            };
+        };
+    };
     "show-guest-log": {
         parameters: {
             query?: {
@@ -2057,6 +2197,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "save-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Save"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Saved"];
                 };
             };
         };

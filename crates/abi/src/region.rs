@@ -137,11 +137,7 @@ impl Region {
         header
             .interfaces
             .store(geometry.interfaces() as u32, Ordering::Relaxed);
-        let descriptors = header.descriptors.get().cast::<Interface>();
-        for (i, interface) in interfaces.iter().enumerate() {
-            // SAFETY: i < INTERFACES_MAX by the geometry; nobody else has the memory yet.
-            unsafe { descriptors.add(i).write(*interface) };
-        }
+        region.describe(interfaces);
         let mut next = 0;
         for i in 0..geometry.interfaces() {
             for ring in [geometry.receive_ring(i), geometry.transmit_ring(i)] {
@@ -242,6 +238,16 @@ impl Region {
     pub fn accepts(&self, i: usize) -> u32 {
         let word = self.header().accepts.get(i);
         word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Describes the interfaces anew: for the host, before a guest runs on it.
+    pub fn describe(&self, interfaces: &[Interface]) {
+        let descriptors = self.header().descriptors.get().cast::<Interface>();
+        let interfaces = interfaces.iter().take(self.geometry.interfaces());
+        for (i, interface) in interfaces.enumerate() {
+            // SAFETY: i < INTERFACES_MAX by the geometry; no guest runs on it.
+            unsafe { descriptors.add(i).write(*interface) };
+        }
     }
 
     /// Empties all rings of a copied region whose frames stay with the original: for the host, before a guest runs

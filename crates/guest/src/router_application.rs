@@ -257,6 +257,18 @@ impl RouterApplication {
     }
 }
 
+/// The Ethernet addresses of the guest's interfaces.
+fn addresses(platform: &Platform) -> Vec<[u8; 6]> {
+    let region = platform.data().and_then(|(base, length)| {
+        // SAFETY: the boot page says that the region stays mapped there.
+        unsafe { Region::open(base, length) }.ok()
+    });
+    let interfaces = region
+        .iter()
+        .flat_map(|region| (0..region.geometry().interfaces()).filter_map(|i| region.interface(i)));
+    interfaces.map(|interface| interface.mac).collect()
+}
+
 /// The first CPU's pool and those of `others` more.
 fn pools(region: Option<&Region>, others: usize) -> (Pool, Vec<Pool>) {
     let Some(region) = region else {
@@ -297,11 +309,28 @@ impl Application for RouterApplication {
     }
 
     fn suspend(&mut self, stand: &mut dyn FnMut() -> bool) {
-        self.router.hold(|router| {
-            if stand() {
-                router.reseed();
+        let before = addresses(self.platform);
+        let platform = self.platform;
+        let known = self.router.hold(|router| {
+            if !stand() {
+                return true;
             }
+            router.reseed();
+            addresses(platform) == before || router.readdress()
         });
+        if known {
+            return;
+        }
+        // Some element does not take another address while it works.
+        let config = self.router.read(None, "config", "");
+        let replaced = config.map_err(|_| Answer::refused(status::FAILED, ""));
+        if let Err(refusal) = replaced.and_then(|config| self.hotswap(&config)) {
+            let why = String::from_utf8_lossy(&refusal.contents);
+            let _ = writeln!(
+                self.platform.console(),
+                "the copy keeps its original's addresses: {why}"
+            );
+        }
     }
 
     fn request(&mut self, request: Request) -> Answer {

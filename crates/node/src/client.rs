@@ -17,9 +17,10 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
-    HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, NodeStatus,
-    Object, PortStats, Purge, Rename, Selection, Spec, UnknownGuest, Wire, WireChange,
+    Address, Clones, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome,
+    GuestSeries, HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery,
+    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Spec,
+    UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::Files;
@@ -137,7 +138,7 @@ impl Client {
         action: &GuestAction,
         told: impl FnMut(GuestOutcome) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.each(&operations::act_on_guests(), action, told)
+        self.each(&operations::act_on_guests(), &[], action, told)
     }
 
     /// Creates a series of guests, as [`act`](Self::act) has it.
@@ -146,7 +147,27 @@ impl Client {
         series: &GuestSeries,
         told: impl FnMut(GuestOutcome) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.each(&operations::create_guests(), series, told)
+        self.each(&operations::create_guests(), &[], series, told)
+    }
+
+    /// Saves a guest to a file of the node's host.
+    pub fn save(&self, guest: &str, save: &Save) -> Result<Saved> {
+        self.call(&operations::save_guest(), &[guest], save)
+    }
+
+    /// Has a saved guest go on.
+    pub fn restore(&self, restore: &Restore) -> Result<Object<Guest>> {
+        self.call(&operations::restore_guest(), &[], restore)
+    }
+
+    /// Makes copies of a guest. `told` is given each as soon as it runs, as [`act`](Self::act) has it.
+    pub fn clone_guest(
+        &self,
+        guest: &str,
+        clones: &Clones,
+        told: impl FnMut(GuestOutcome) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.each(&operations::clone_guest(), &[guest], clones, told)
     }
 
     /// Gives a guest another name.
@@ -308,13 +329,14 @@ impl Client {
     fn each<B: Payload, T: DeserializeOwned>(
         &self,
         operation: &Operation<B, Vec<T>>,
+        parameters: &[&str],
         body: &B,
         told: impl FnMut(T) -> ControlFlow<()>,
     ) -> Result<()>
     where
         Vec<T>: Payload,
     {
-        let (path, body) = request(operation, &[], body)?;
+        let (path, body) = request(operation, parameters, body)?;
         let reader = growing::ask(&self.node, operation.method.name(), &path, body)?;
         growing::list(reader, told)
     }

@@ -317,6 +317,12 @@ faults! {
     /// A guest that is paused.
     Paused { guest: String } Unavailable =>
         "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";
+    /// A guest that stands still for clones.
+    Template { guest: String } Unavailable =>
+        "guest ‘{guest}’ is a template and answers nothing: `weir resume {guest}` has it go on";
+    /// A guest that is being copied.
+    Suspended { guest: String } Unavailable =>
+        "guest ‘{guest}’ stands still while it is copied: ask again";
     /// A guest that does not run.
     NotRunning { guest: String } Refused =>
         "guest ‘{guest}’ does not run: `weir start {guest}` first";

@@ -38,6 +38,7 @@ pub mod model;
 pub mod node;
 pub mod operation;
 pub mod paths;
+mod saved;
 pub mod server;
 pub mod service;
 pub mod store;

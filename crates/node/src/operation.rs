@@ -136,6 +136,10 @@ payloads!(
     crate::model::HandlerValue,
     crate::model::GuestAction: |it| format!("{:?} {}", it.action, it.guests.join(", ")).to_lowercase(),
     crate::model::Rename: |it| it.name.clone(),
+    crate::model::Save: |it| it.file.display().to_string(),
+    crate::model::Saved,
+    crate::model::Restore: |it| it.file.display().to_string(),
+    crate::model::Clones: |it| it.name.clone(),
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,
@@ -272,6 +276,8 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         match (self.method, self.id.as_str()) {
             (Method::Get, _) | (_, "read-handler" | "compare-wire") => Role::ReadOnly,
             (_, "purge-node" | "end-unknown" | "forget-damaged") => Role::Admin,
+            // They write and read any file of the host.
+            (_, "save-guest" | "restore-guest") => Role::Admin,
             _ => Role::Operator,
         }
     }

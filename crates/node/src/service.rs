@@ -4,6 +4,7 @@
 //! never waits. Guests are created and destroyed in groups, each with one write of the state; other jobs, which
 //! are short, go between two groups.
 
+mod copies;
 mod events;
 mod logs;
 mod queue;
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{Guest, Object};
-use crate::node::{ANSWER, Asked, Node};
+use crate::node::{ANSWER, Asked, Node, Origin, Wanted};
 
 use queue::Change;
 pub use queue::{Handle, Queue, Turn};
@@ -45,9 +46,20 @@ impl Handle {
     /// Creates a guest and waits until it runs, or has ended in good order. One that does not come
     /// to run is removed.
     pub async fn create_guest(&self, name: String, spec: Guest) -> Result<Object<Guest>> {
+        self.create_guest_from(name, spec, None).await
+    }
+
+    /// As [`create_guest`](Self::create_guest), of one that goes on from a copy.
+    async fn create_guest_from(
+        &self,
+        name: String,
+        spec: Guest,
+        copy: Origin,
+    ) -> Result<Object<Guest>> {
         let (tell, told) = oneshot::channel();
         let tell = Box::new(move |created| drop(tell.send(created)));
-        self.put_change(Change::Create { name, spec, tell })
+        let wanted = Wanted { name, spec, copy };
+        self.put_change(Change::Create { wanted, tell })
             .await
             .ok_or_else(over)?;
         told.await.map_err(|_| over())?
@@ -69,6 +81,11 @@ impl Handle {
         ask: impl FnOnce(&mut Node) -> Result<Asked> + Send + 'static,
     ) -> Result<String> {
         let asked = self.run(ask).await?;
+        self.answered(asked).await
+    }
+
+    /// Waits for a guest's answer to a request.
+    async fn answered(&self, asked: Asked) -> Result<String> {
         let start = Instant::now();
         for look in 0.. {
             let answer = self.run(move |node| node.answer(asked)).await?;

@@ -40,10 +40,10 @@ pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
-    ArgumentDoc, Capability, Class, ClassEntry, Component, Descriptors, DriverHook, DynElement,
-    DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
-    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value,
-    parse_words, phase, reading, shown, write_argument,
+    Addressed, ArgumentDoc, Capability, Class, ClassEntry, Component, Descriptors, DriverHook,
+    DynElement, DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs,
+    Methods, Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome,
+    parse_value, parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
 pub type Text = alloc::string::String;

@@ -155,6 +155,12 @@ impl Router {
         others.for_each(|other| other.reseed());
     }
 
+    /// Has the elements know that interfaces have other addresses, with all their state. False if some
+    /// cannot. The other threads' parts are [held](Self::hold).
+    pub fn readdress(&mut self) -> bool {
+        self.engine.readdress()
+    }
+
     /// Divides the router among threads: it keeps the first thread's part itself, and returns a part
     /// for each of `others`, to be run by a thread of its own. `waker` wakes the first thread. Any
     /// part can be asked for handlers of the whole router. When [`run`](Router::run) says that the

@@ -101,6 +101,17 @@ impl SharedRegion {
         Ok((region, file))
     }
 
+    /// Makes this region, which no guest runs on and to which another one's content was written, that of a copy with
+    /// its own interfaces, and with empty rings unless it `carries` the frames in them.
+    pub fn become_copy(&self, interfaces: &[Interface], carries: bool) {
+        // SAFETY: mapped with the geometry's size; what was written is read as what a guest wrote.
+        let region = unsafe { Region::adopt(self.mapping.base(), self.geometry) };
+        region.describe(interfaces);
+        if !carries {
+            region.forget_frames();
+        }
+    }
+
     /// Maps a region that someone else made, trusting only its size, and that only because it is
     /// sealed.
     pub fn map(file: BorrowedFd<'_>, geometry: Geometry) -> Result<SharedRegion, MemoryError> {

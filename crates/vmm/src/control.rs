@@ -135,8 +135,10 @@ impl Control {
         // Answers to the other process's requests may be under way: ours have other numbers.
         let mut control = Self::map(file, random()?)?;
         control.set_sleeps(false);
-        // Ends a request of which only a part had been sent.
-        control.request(kind::PING, "")?;
+        // Ends a request of which only a part had been sent. There is none to a suspended guest, which would go on.
+        if control.state() != Some(State::Suspended) {
+            control.request(kind::PING, "")?;
+        }
         Ok(control)
     }
 

@@ -233,6 +233,12 @@ impl Snapshot {
         Control::adopt_suspended(file)
     }
 
+    /// Bytes of a configuration with which a guest's memory is laid out as in this snapshot, if its name has so many.
+    pub fn config_length(&self, name: usize) -> usize {
+        let least = abi::boot::area_length(name, 0);
+        (self.description.layout.boot.length as usize).saturating_sub(least)
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         &self.description.layout
     }

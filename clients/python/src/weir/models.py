@@ -13,6 +13,7 @@ __all__ = [
     "Action",
     "Address",
     "Class",
+    "Clones",
     "Entry",
     "EntryStatus",
     "Error",
@@ -47,6 +48,9 @@ __all__ = [
     "Purge",
     "Rename",
     "Restart",
+    "Restore",
+    "Save",
+    "Saved",
     "State",
     "Stub",
     "StubObject",
@@ -78,6 +82,7 @@ class Action(StrEnum):
     restart = "restart"
     pause = "pause"
     resume = "resume"
+    template = "template"
     destroy = "destroy"
 
 
@@ -101,6 +106,17 @@ class Class(StrEnum):
 
     nic = "nic"
     stub = "stub"
+
+
+class Clones(Model):
+    """Copies of a guest that are to be made."""
+
+    count: int
+    """How many; at most 100 000."""
+    first: int | None = None
+    """The first one's number."""
+    name: str
+    """Their name, with `{}` for the number."""
 
 
 class Flow(Model):
@@ -151,6 +167,7 @@ class GuestState(StrEnum):
     starting = "starting"
     running = "running"
     paused = "paused"
+    template = "template"
     silent = "silent"
     stopped = "stopped"
     halted = "halted"
@@ -230,6 +247,8 @@ class Happened(StrEnum):
     stopped = "stopped"
     paused = "paused"
     resumed = "resumed"
+    saved = "saved"
+    template = "template"
     renamed = "renamed"
     up = "up"
     down = "down"
@@ -413,6 +432,33 @@ class Restart(StrEnum):
     always = "always"
     on_failure = "on-failure"
     never = "never"
+
+
+class Restore(Model):
+    """A saved guest that is to go on."""
+
+    file: str
+    """The file, by its path on the node's host."""
+    name: str | None = None
+    """Another name for the guest."""
+
+
+class Save(Model):
+    """Where a guest is saved to."""
+
+    file: str
+    """The file, by its path on the node's host. An existing one is replaced."""
+    keep: bool | None = None
+    """Whether the guest goes on. Otherwise it is stopped, and can be restored as if nothing had happened but time."""
+
+
+class Saved(Model):
+    """A file that a guest was saved to."""
+
+    bytes: int
+    """Its length in bytes."""
+    file: str
+    """Its path."""
 
 
 class State(StrEnum):

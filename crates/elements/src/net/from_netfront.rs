@@ -16,7 +16,12 @@ use crate::prelude::*;
 /// # See also
 /// ToNetfront, FromDevice
 #[derive(Element)]
-#[element(ports = "0/1", processing = "/h", segments, provides(Receives))]
+#[element(
+    ports = "0/1",
+    processing = "/h",
+    segments,
+    provides(Receives, Addressed)
+)]
 pub struct FromNetfront {
     /// The interface's name, as the guest was given it.
     #[arg(mandatory)]

@@ -121,6 +121,14 @@ impl Receiver {
     }
 }
 
+impl Addressed for Receiver {
+    fn readdress(&mut self, cx: &mut Cx<'_>) {
+        if let Some((device, _)) = self.opened {
+            self.mac = EtherAddress(cx.device_info(device).mac());
+        }
+    }
+}
+
 impl Element for Receiver {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Receive) else {

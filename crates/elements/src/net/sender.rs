@@ -122,6 +122,14 @@ impl Sender {
     }
 }
 
+impl Addressed for Sender {
+    fn readdress(&mut self, cx: &mut Cx<'_>) {
+        if let Some(device) = self.device() {
+            self.mac = EtherAddress(cx.device_info(device).mac());
+        }
+    }
+}
+
 impl Element for Sender {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Transmit) else {

@@ -51,7 +51,8 @@ const QUEUE_MAX: u32 = 1 << 20;
     segments,
     raw,
     handlers,
-    take_over
+    take_over,
+    provides(Addressed)
 )]
 pub struct ToDpdkDevice {
     /// The port: a number, a PCI address, or an interface's name.
@@ -146,6 +147,12 @@ impl ToDpdkDevice {
             self.store(cx, &mut batch);
         }
         cx.done(batch);
+    }
+}
+
+impl Addressed for ToDpdkDevice {
+    fn readdress(&mut self, cx: &mut Cx<'_>) {
+        self.sender.readdress(cx);
     }
 }
 

@@ -15,7 +15,13 @@ use crate::prelude::*;
 /// # See also
 /// FromNetfront, ToDevice
 #[derive(Element)]
-#[element(ports = "1/0", processing = "a", segments, take_over)]
+#[element(
+    ports = "1/0",
+    processing = "a",
+    segments,
+    take_over,
+    provides(Addressed)
+)]
 pub struct ToNetfront {
     /// The interface's name, as the guest was given it.
     #[arg(mandatory)]

@@ -377,6 +377,15 @@ fn guests(api: &mut Api) {
     api.on_each(operations::create_guests(), async |handle, _, series| {
         handle.create_guests(series).await
     });
+    api.on(operations::save_guest(), async |handle, names, save| {
+        handle.save_guest(name(&names), save).await
+    });
+    api.on(operations::restore_guest(), async |handle, _, restore| {
+        handle.restore_guest(restore).await
+    });
+    api.on_each(operations::clone_guest(), async |handle, names, clones| {
+        handle.clone_guest(name(&names), clones).await
+    });
     api.on(operations::rename_guest(), async |handle, names, new| {
         handle.rename_guest(name(&names), new).await
     });

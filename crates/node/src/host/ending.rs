@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use abi::control::State;
 use abi::message::kind;
 use rustix::process::{Signal, pidfd_send_signal};
 
@@ -38,7 +39,12 @@ impl Host {
             };
             // One that stands still hears nothing.
             let _ = pidfd_send_signal(running.guest.pidfd(), Signal::CONT);
-            let _ = running.control.request(kind::STOP, "");
+            if running.control.state() == Some(State::Suspended) {
+                // It would go on before it ends.
+                running.guest.kill();
+            } else {
+                let _ = running.control.request(kind::STOP, "");
+            }
             self.ending.guests.insert(id, running);
             self.ending.kills.insert((late, id));
             asked.push(id);

@@ -133,9 +133,14 @@ impl Host {
             .iter()
             .map(interface)
             .collect::<Result<Vec<_>>>()?;
-        let (region, file) = SharedRegion::create(geometry, &interfaces)?;
+        let ((region, file), control) = match &launch.copy {
+            None => (
+                SharedRegion::create(geometry, &interfaces)?,
+                Control::new()?,
+            ),
+            Some(copy) => (copy.region(geometry, &interfaces)?, copy.control()?),
+        };
         drop(region);
-        let control = Control::new()?;
         self.make_way(&launch);
         self.attach_guest(&launch, &file, &forked.doorbell)?;
         let start = Instant::now();
@@ -181,6 +186,7 @@ impl Host {
         control.close_file();
         // The store has it.
         launch.config = Vec::new();
+        launch.copy = None;
         let running = RunningGuest {
             guest,
             console: Console::new(&control, &self.logs),

@@ -1,6 +1,7 @@
 //! A guest that is to run, as the host is told of it.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::switch::lookup::Mac;
@@ -9,6 +10,7 @@ use ::switch::protocol::GuestInterface;
 use abi::region::{Geometry, Interface};
 use vmm::{Control, DataFile, GuestSpec, Isolation};
 
+use super::copies::Copy;
 use crate::error::{Error, Result};
 
 /// One interface of a guest that is to run.
@@ -49,6 +51,8 @@ pub struct Launch {
     pub cpus: usize,
     /// CPUs of the host that they are tied to; none: any.
     pub pins: Vec<usize>,
+    /// Where it goes on; none: it boots.
+    pub copy: Option<Arc<Copy>>,
 }
 
 impl Launch {
@@ -71,6 +75,7 @@ impl Launch {
             switch_doorbell: doorbell.map(AsFd::as_fd),
             cpus: self.cpus,
             pins: &self.pins,
+            snapshot: self.copy.as_deref().map(|copy| &copy.snapshot),
             end_with_parent: false,
             ..GuestSpec::new(&self.name, self.id, control)
         }

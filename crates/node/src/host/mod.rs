@@ -6,6 +6,7 @@
 //! its process when a new switch needs them.
 
 mod console;
+mod copies;
 mod ending;
 mod entries;
 mod flows;
@@ -39,6 +40,7 @@ use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
 pub use console::{Line, Logs, Position, first_number};
+pub use copies::{Copy, Stored};
 pub use guests::Reserved;
 pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};

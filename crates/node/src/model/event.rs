@@ -61,6 +61,10 @@ pub enum Happened {
     Paused,
     /// A paused guest goes on.
     Resumed,
+    /// A guest was saved to a file.
+    Saved,
+    /// A guest stands still as a template of clones.
+    Template,
     /// A guest has another name.
     Renamed,
     /// Something that was down is up.
@@ -88,6 +92,8 @@ impl Happened {
             Happened::Stopped => "was stopped",
             Happened::Paused => "was paused",
             Happened::Resumed => "was resumed",
+            Happened::Saved => "was saved",
+            Happened::Template => "is a template",
             Happened::Renamed => "was renamed",
             Happened::Up => "is up",
             Happened::Down => "is down",

@@ -217,6 +217,8 @@ pub enum GuestState {
     Running,
     /// It was paused by command: its processors stand still until it is resumed.
     Paused,
+    /// It stands still as a template of clones until it is resumed.
+    Template,
     /// It does not answer: its process was stopped by a signal, or a request got no answer for 2 s.
     Silent,
     /// It was stopped by command, and stays so until it is started.
@@ -366,6 +368,9 @@ pub struct GuestRecord {
     /// Whether it is paused while it runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
+    /// Whether it stands still while it runs, for clones of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub template: bool,
     /// What it was started with, if that is not what is wanted now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booted: Option<Booted>,

@@ -1,6 +1,7 @@
 //! Specifications and statuses of all resources, shared by the API, the store, wire files, the
 //! client and the commands; and the store's records around them.
 
+mod copy;
 mod event;
 mod flow;
 mod guest;
@@ -18,6 +19,7 @@ mod wire;
 pub use self::switch::{
     Address, Entry, EntryRecord, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
 };
+pub use copy::{Clones, Restore, Save, Saved};
 pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{

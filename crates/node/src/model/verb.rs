@@ -1,5 +1,7 @@
 //! What is done with guests, many at a time.
 
+use std::ops::Range;
+
 use glob::Pattern;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,6 +31,8 @@ pub enum Action {
     Pause,
     /// Has a paused guest go on.
     Resume,
+    /// Has a guest stand still for good, as a template of clones, until it is resumed.
+    Template,
     /// Ends a guest and removes it, with the VNICs made for it.
     Destroy,
 }
@@ -66,24 +70,38 @@ fn first() -> u32 {
 impl GuestSeries {
     /// The guests, in order.
     pub fn guests(&self) -> Result<impl Iterator<Item = (String, Guest)> + Send + use<>> {
-        if !self.name.contains(NUMBER) {
-            let name = self.name.clone();
-            return Err(Fault::NoNumber { name }.into());
-        }
-        let last = self.first.checked_add(self.count);
-        let Some(last) = last.filter(|_| (1..=SERIES_MAX).contains(&self.count)) else {
-            let (count, most) = (self.count, SERIES_MAX);
-            return Err(Fault::Series { count, most }.into());
-        };
+        let numbers = numbered(&self.name, self.first, self.count)?;
         let series = self.clone();
-        Ok((self.first..last).map(move |number| {
-            let number = number.to_string();
-            let mut guest = series.guest.clone();
-            for on in guest.interfaces.values_mut() {
-                *on = on.replace(NUMBER, &number);
-            }
-            (series.name.replace(NUMBER, &number), guest)
+        Ok(numbers.map(move |number| {
+            let name = series.name.replace(NUMBER, &number.to_string());
+            (name, series.guest.numbered(number))
         }))
+    }
+}
+
+/// The numbers of a series of guests.
+pub(super) fn numbered(name: &str, first: u32, count: u32) -> Result<Range<u32>> {
+    if !name.contains(NUMBER) && count != 1 {
+        return Err(Fault::NoNumber { name: name.into() }.into());
+    }
+    let last = first.checked_add(count);
+    match last.filter(|_| (1..=SERIES_MAX).contains(&count)) {
+        Some(last) => Ok(first..last),
+        None => {
+            let most = SERIES_MAX;
+            Err(Fault::Series { count, most }.into())
+        }
+    }
+}
+
+impl Guest {
+    /// The guest with a number in a series.
+    pub fn numbered(&self, number: u32) -> Guest {
+        let mut guest = self.clone();
+        for on in guest.interfaces.values_mut() {
+            *on = on.replace(NUMBER, &number.to_string());
+        }
+        guest
     }
 }
 

@@ -34,10 +34,16 @@ impl Node {
         self.ask(name, kind::WRITE, &format!("hotconfig {text}"))
     }
 
-    fn ask(&mut self, name: &str, kind: u32, contents: &str) -> Result<Asked> {
+    pub(super) fn ask(&mut self, name: &str, kind: u32, contents: &str) -> Result<Asked> {
         let guest = self.find_guest(name)?;
         if guest.paused && self.host.runs(guest.id) {
             return Err(Fault::Paused { guest: guest.name }.into());
+        }
+        if guest.template && self.host.runs(guest.id) {
+            return Err(Fault::Template { guest: guest.name }.into());
+        }
+        if self.guests.suspending.contains(&guest.id) {
+            return Err(Fault::Suspended { guest: guest.name }.into());
         }
         let guest = guest.id;
         let request = self

@@ -141,7 +141,7 @@ impl Node {
                 }
                 (None, Some(vnic)) => self.free_vnic(vnic, &vnics)?,
                 (None, None) => {
-                    let vnic = self.implicit_vnic(&guest.name, interface, on, &gone)?;
+                    let vnic = self.implicit_vnic(&guest.name, interface, on, None, &gone)?;
                     made.push(vnic.clone());
                     vnic
                 }

@@ -8,6 +8,7 @@ use switch::port::guest::MTU_MAX;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
+use super::copies::Origin;
 use super::guests::started;
 use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
@@ -20,6 +21,16 @@ use crate::model::{
 /// What an interface may stand on, in messages.
 const STAND: &str = "LINK";
 
+/// A guest that is asked for.
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// What it is to be.
+    pub spec: Guest,
+    /// Where it goes on; none: it boots.
+    pub copy: Origin,
+}
+
 /// A guest that can be created.
 struct NewGuest {
     record: GuestRecord,
@@ -29,6 +40,8 @@ struct NewGuest {
     made: Vec<VnicRecord>,
     /// Warnings about its configuration.
     messages: Option<String>,
+    /// Where it goes on; none: it boots.
+    copy: Origin,
 }
 
 /// Guests that are recorded together: none needs another's record.
@@ -75,15 +88,15 @@ impl Node {
 
     /// Creates guests and starts them. Whether a guest comes to run shows in its state. All records are written at
     /// once, which takes as long as writing one.
-    pub fn create_guests(&mut self, wanted: Vec<(String, Guest)>) -> Vec<Result<Object<Guest>>> {
+    pub fn create_guests(&mut self, wanted: Vec<Wanted>) -> Vec<Result<Object<Guest>>> {
         let mut results = Vec::with_capacity(wanted.len());
         let mut batch = Batch::default();
-        for (name, spec) in wanted {
+        for Wanted { name, spec, copy } in wanted {
             if batch.conflicts(&name, &spec) {
                 self.finish_batch(&mut batch, &mut results);
             }
             // What is found wrong now has its answer; the others have theirs with their batch.
-            let checked = self.check_new(name, spec);
+            let checked = self.check_new(name, spec, copy);
             results.push(checked.as_ref().err().cloned().map(Err));
             if let Ok(guest) = checked {
                 batch.add(results.len() - 1, guest);
@@ -97,14 +110,16 @@ impl Node {
 
     /// Creates a guest; see [`create_guests`](Self::create_guests).
     pub fn create_guest(&mut self, name: &str, spec: Guest) -> Result<Object<Guest>> {
-        let mut created = self.create_guests(vec![(name.into(), spec)]);
+        let name = name.into();
+        let copy = None;
+        let mut created = self.create_guests(vec![Wanted { name, spec, copy }]);
         created.swap_remove(0)
     }
 
     /// Checks a new guest. Its names and addresses are its own from now on.
-    fn check_new(&mut self, name: String, mut spec: Guest) -> Result<NewGuest> {
+    fn check_new(&mut self, name: String, mut spec: Guest, copy: Origin) -> Result<NewGuest> {
         self.check_no_guest(&name)?;
-        let (vnics, made) = self.interfaces(&name, &spec)?;
+        let (vnics, made) = self.interfaces(&name, &spec, &copy)?;
         let interfaces: Vec<_> = spec
             .interfaces
             .keys()
@@ -137,6 +152,7 @@ impl Node {
             run: Run::Wanted,
             paused: false,
             booted: None,
+            template: false,
             spec,
         };
         for vnic in &made {
@@ -149,6 +165,7 @@ impl Node {
             vnics,
             made,
             messages: (!messages.is_empty()).then_some(messages),
+            copy,
         })
     }
 
@@ -184,7 +201,8 @@ impl Node {
         let mut reserved = Vec::with_capacity(batch.len());
         for (_, guest) in batch.iter_mut() {
             guest.record.id = change.next("guest")?;
-            let launch = self.launch_of(&guest.record, &guest.vnics)?;
+            let launch = self.launch_of(&guest.record, &guest.vnics, guest.copy.clone())?;
+            guest.record.booted_config = launch.config.len();
             reserved.push(self.host.reserve(launch));
         }
         for ((_, guest), process) in batch.iter_mut().zip(&mut reserved) {
@@ -265,6 +283,7 @@ impl Node {
             ring_slots: spec.ring_slots(),
             cpus,
             pins: spec.pin.clone(),
+            copy: None,
         })?;
         let file = spec.file_name();
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
@@ -279,13 +298,19 @@ impl Node {
 
     /// The VNICs that a new guest's interfaces are, in their order, and those among them that are
     /// made for it.
-    fn interfaces(&self, guest: &str, spec: &Guest) -> Result<(Vec<VnicRecord>, Vec<VnicRecord>)> {
+    fn interfaces(
+        &self,
+        guest: &str,
+        spec: &Guest,
+        copy: &Origin,
+    ) -> Result<(Vec<VnicRecord>, Vec<VnicRecord>)> {
         let (mut all, mut made): (Vec<VnicRecord>, Vec<VnicRecord>) = (Vec::new(), Vec::new());
         for (interface, on) in &spec.interfaces {
             let vnic = match self.store.get::<VnicRecord>(on)? {
                 Some(vnic) => self.free_vnic(vnic, &all)?,
                 None => {
-                    let vnic = self.implicit_vnic(guest, interface, on, &[])?;
+                    let mac = copy.as_ref().and_then(|copy| copy.mac(interface));
+                    let vnic = self.implicit_vnic(guest, interface, on, mac, &[])?;
                     made.push(vnic.clone());
                     vnic
                 }
@@ -318,6 +343,7 @@ impl Node {
         guest: &str,
         interface: &str,
         on: &str,
+        mac: Option<Mac>,
         gone: &[VnicRecord],
     ) -> Result<VnicRecord> {
         let Some(link) = self.store.get::<LinkRecord>(on)? else {
@@ -335,7 +361,10 @@ impl Node {
         Ok(VnicRecord {
             name,
             spec: Vnic {
-                mac: Some(self.address(&link.name, None)?),
+                mac: Some(
+                    self.address(&link.name, mac)
+                        .or_else(|_| self.address(&link.name, None))?,
+                ),
                 link: link.name,
                 ..Vnic::default()
             },
@@ -344,7 +373,12 @@ impl Node {
     }
 
     /// What the host needs to know to run a guest.
-    pub(super) fn launch_of(&self, guest: &GuestRecord, vnics: &[VnicRecord]) -> Result<Launch> {
+    pub(super) fn launch_of(
+        &self,
+        guest: &GuestRecord,
+        vnics: &[VnicRecord],
+        copy: Origin,
+    ) -> Result<Launch> {
         let mut ports = Vec::new();
         for (interface, vnic) in guest.ports.iter().zip(vnics) {
             let link = self.find_link(&vnic.link)?;
@@ -357,16 +391,22 @@ impl Node {
                 properties: vnic.properties.clone(),
             });
         }
+        let config = match &copy {
+            None => guest.text().into_bytes(),
+            // It is not read again: its length decides where things lie.
+            Some(copy) => vec![b' '; copy.config_length(guest.name.len())],
+        };
         Ok(Launch {
             id: guest.id,
             name: guest.name.clone(),
-            config: guest.text().into_bytes(),
+            config,
             ports,
             isolation: guest.isolation.into(),
             memory: guest.memory(),
             ring_slots: guest.ring_slots(),
             cpus: guest.cpus(),
             pins: guest.pin.clone(),
+            copy,
         })
     }
 }

@@ -1,17 +1,19 @@
 //! Guests: shown, looked after, restarted, destroyed.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmm::{Exit, Identity, Wall};
 
 use super::Node;
 use super::asking::Asked;
+use super::copies::Origin;
 use super::resource::Resource;
 use super::restart::Restarts;
 use super::starting::{Starting, TellGone};
 use crate::error::{Error, Fault, Kind, Result, Subject};
-use crate::host::{Reserved, Usage};
+use crate::host::{Copy, Reserved, Usage};
 use crate::model::{
     Event, Guest, GuestRecord, GuestState, GuestStatus, Happened, Leaving, Object, Restart, Run,
     Topic, VnicRecord,
@@ -35,6 +37,10 @@ pub(super) struct Guests {
     pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
     /// Guests that somebody waits for, oldest first.
     pub(super) starting: Vec<Starting>,
+    /// Guests that were asked to stand still, and answer nothing until they go on.
+    pub(super) suspending: BTreeSet<u64>,
+    /// Copies of templates, by their numbers.
+    pub(super) templates: HashMap<u64, Arc<Copy>>,
     /// Who waits for the ends of guests that were asked to end.
     pub(super) going: HashMap<u64, Vec<TellGone>>,
 }
@@ -73,6 +79,7 @@ impl Node {
         let fault = fault.map(str::to_string);
         let (state, reason) = match (&launched, self.run_of(guest)) {
             (Some(_), _) if guest.paused => (GuestState::Paused, fault),
+            (Some(_), _) if guest.template => (GuestState::Template, fault),
             (Some(launched), _) if launched.silent => {
                 let silent = format!("it did not answer a request within {} s", ANSWER.as_secs());
                 (GuestState::Silent, Some(silent))
@@ -178,8 +185,8 @@ impl Node {
     }
 
     /// Starts a guest that is wanted and does not run.
-    pub(super) fn start_again(&mut self, guest: &GuestRecord) -> Result<()> {
-        let (record, reserved) = self.reserve(guest.clone())?;
+    pub(super) fn start_again(&mut self, guest: &GuestRecord, copy: Origin) -> Result<()> {
+        let (record, reserved) = self.reserve(guest.clone(), copy)?;
         let kept = self.store.put(&record);
         let recorded = kept.is_ok();
         self.tell_unkept(kept);
@@ -222,7 +229,7 @@ impl Node {
         let mut ready = Vec::new();
         for guest in guests {
             let subject = Subject::Guest(guest.name.clone());
-            match self.reserve(guest) {
+            match self.reserve(guest, None) {
                 Ok(reserved) => ready.push(reserved),
                 Err(error) => self.host.note::<()>(subject, Err(error)),
             }
@@ -244,14 +251,14 @@ impl Node {
     }
 
     /// Has a process forked for a guest that is to be started again; with it comes its new record.
-    fn reserve(&mut self, guest: GuestRecord) -> Result<(GuestRecord, Reserved)> {
+    fn reserve(&mut self, guest: GuestRecord, copy: Origin) -> Result<(GuestRecord, Reserved)> {
         let mut guest = self.finish_change(guest)?;
         let vnics = self.vnics_of(&guest)?;
-        let launch = self.launch_of(&guest, &vnics)?;
+        let launch = self.launch_of(&guest, &vnics, copy)?;
+        guest.booted_config = launch.config.len();
         let mut reserved = self.host.reserve(launch)?;
-        guest.booted_config = guest.text().len();
         guest.run = started(reserved.identity()?);
-        guest.paused = false;
+        (guest.paused, guest.template) = (false, false);
         Ok((guest, reserved))
     }
 
@@ -316,10 +323,14 @@ impl Node {
             return Ok(());
         };
         let vnics = self.vnics_of(&guest)?;
-        let mut launch = self.launch_of(&guest.as_booted(), &vnics)?;
+        let mut launch = self.launch_of(&guest.as_booted(), &vnics, None)?;
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
         if self.host.adopt_guest(launch, identity)? {
+            if self.host.is_suspended(guest.id) && !guest.template {
+                // An earlier node did not live to have it go on.
+                self.host.go_on(guest.id)?;
+            }
             Ok(())
         } else {
             self.note_end(&guest, false, "it ended while no node was running".into())
@@ -331,6 +342,8 @@ impl Node {
         let Some((exit, printed)) = self.host.guest_ended(id) else {
             return;
         };
+        self.guests.suspending.remove(&id);
+        self.guests.templates.remove(&id);
         if let Some(guest) = self.guest_with(id) {
             let halted = matches!(exit, Exit::Halted);
             let lines = printed.iter().map(|line| format!("\n  {line}"));
@@ -495,6 +508,8 @@ impl Node {
             self.guests.restarts.forget(*id);
             self.guests.wanted.remove(id);
             self.guests.unkept.remove(id);
+            self.guests.suspending.remove(id);
+            self.guests.templates.remove(id);
         }
         self.host.begin_end(ids.iter().copied());
         let gone = ids.iter().filter(|id| !self.host.is_ending(**id));

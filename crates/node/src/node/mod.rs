@@ -5,6 +5,7 @@
 
 mod asking;
 mod changes;
+mod copies;
 mod creation;
 mod entries;
 mod events;
@@ -42,6 +43,8 @@ use index::Index;
 use wires::Wires;
 
 pub use asking::Asked;
+pub use copies::Origin;
+pub use creation::Wanted;
 pub use events::EventFollower;
 pub use guests::ANSWER;
 pub use logs::Follower;

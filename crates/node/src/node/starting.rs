@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Node;
+use super::creation::Wanted;
 use crate::error::{Error, Result};
 use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 
@@ -30,8 +31,8 @@ pub(super) struct Starting {
 impl Node {
     /// Creates guests, and tells of each when it runs, or has ended in good order. One that does not come to run
     /// is removed.
-    pub fn create_and_tell(&mut self, wanted: Vec<(String, Guest)>, tells: Vec<Tell>) {
-        let names: Vec<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
+    pub fn create_and_tell(&mut self, wanted: Vec<Wanted>, tells: Vec<Tell>) {
+        let names: Vec<_> = wanted.iter().map(|wanted| wanted.name.clone()).collect();
         let created = self.create_guests(wanted);
         for ((name, created), tell) in names.into_iter().zip(created).zip(tells) {
             match created {

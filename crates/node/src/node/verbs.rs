@@ -2,6 +2,7 @@
 //! paused, resumed, renamed.
 
 use super::Node;
+use super::copies::Origin;
 use super::starting::TellGone;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{Event, GuestRecord, Happened, Leaving, Run, Topic, check_name, select};
@@ -15,6 +16,11 @@ impl Node {
 
     /// Starts a guest that does not run. Its restarts are counted from here on.
     pub fn start_guest(&mut self, name: &str) -> Result<()> {
+        self.start_from(name, None)
+    }
+
+    /// As [`start_guest`](Self::start_guest), of a guest that goes on from a copy.
+    pub(super) fn start_from(&mut self, name: &str, copy: Origin) -> Result<()> {
         let guest = self.find_guest(name)?;
         if self.host.runs(guest.id) {
             return Ok(());
@@ -28,7 +34,7 @@ impl Node {
             ..guest
         };
         let was = self.finish_change(was)?;
-        let started = self.start_again(&was);
+        let started = self.start_again(&was, copy);
         if started.is_err() {
             // It is as it was, also if its process had been recorded.
             self.store.put(&was)?;
@@ -68,11 +74,12 @@ impl Node {
     }
 
     /// Ends a guest's process, if it has one, and keeps what is wanted of it then.
-    fn end_as(&mut self, guest: GuestRecord, run: Run) -> Result<()> {
+    pub(super) fn end_as(&mut self, guest: GuestRecord, run: Run) -> Result<()> {
         let leaving = Leaving::of(&guest);
         let record = GuestRecord {
             run,
             paused: false,
+            template: false,
             ..guest
         };
         let change = self.store.change()?;
@@ -92,6 +99,10 @@ impl Node {
 
     /// Has a guest go on that was paused, or whose process was stopped by a signal.
     pub fn resume_guest(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        if guest.template && self.host.runs(guest.id) {
+            self.end_template(&guest)?;
+        }
         self.set_paused(name, false)
     }
 
@@ -130,6 +141,8 @@ impl Node {
         self.check_no_guest(new)?;
         let renamed = GuestRecord {
             name: new.into(),
+            // Where things lie in its memory depends on both lengths together.
+            booted_config: (guest.booted_config + name.len()).saturating_sub(new.len()),
             ..guest.clone()
         };
         let change = self.store.change()?;

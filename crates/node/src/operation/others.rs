@@ -3,10 +3,10 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Action, Address, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
+    Action, Address, Clones, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
     GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
-    LogLine, LogQuery, LogsQuery, NodeStatus, Object, PortStats, Purge, Rename, Spec, State, Topic,
-    UnknownGuest, Wire, WireChange,
+    LogLine, LogQuery, LogsQuery, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save,
+    Saved, Spec, State, Topic, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -51,6 +51,16 @@ operations! {
     /// Gives a guest another name; its VNICs keep theirs.
     rename_guest: Post "/v1/guests/{name}/rename" [Invalid, NotFound, Exists],
         Rename => Object<Guest>, Rename { name: "nat".into() } => Guest::example();
+
+    /// Saves a guest to a file of the node's host; it is stopped then, or goes on with `keep`.
+    save_guest: Post "/v1/guests/{name}/save" [Invalid, NotFound, Refused],
+        Save => Saved, save() => Saved { file: save().file, bytes: 250_000 };
+    /// Has a saved guest go on where it stood: a stopped guest of its name, or else a new one.
+    restore_guest: Post "/v1/guest-restore" [Invalid, NotFound, Exists, Refused],
+        Restore => Object<Guest>, Restore { file: save().file, name: None } => Guest::example();
+    /// Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs.
+    clone_guest: Post "/v1/guests/{name}/clone" [Invalid, NotFound, Refused],
+        Clones => Vec<GuestOutcome>, clones() => vec![outcome("fw-1"), outcome("fw-2")];
 
     /// Shows what a guest printed: the lines that the node keeps of it.
     show_guest_log: Get "/v1/guests/{name}/log" [Invalid, NotFound],
@@ -127,6 +137,21 @@ fn written() -> HandlerWrite {
     HandlerWrite {
         handler: "ping.reset_counts".into(),
         value: String::new(),
+    }
+}
+
+fn save() -> Save {
+    Save {
+        file: "/var/lib/weir/fw.saved".into(),
+        keep: false,
+    }
+}
+
+fn clones() -> Clones {
+    Clones {
+        name: "fw-{}".into(),
+        count: 2,
+        first: 1,
     }
 }
 

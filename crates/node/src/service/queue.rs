@@ -2,8 +2,7 @@
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::model::Guest;
-use crate::node::{Node, Tell, TellGone};
+use crate::node::{Node, Tell, TellGone, Wanted};
 
 /// Most jobs that wait; another one waits for room.
 const JOBS_MAX: usize = 256;
@@ -17,15 +16,8 @@ pub(super) type Job = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// A guest to be created or destroyed.
 pub(super) enum Change {
-    Create {
-        name: String,
-        spec: Guest,
-        tell: Tell,
-    },
-    Destroy {
-        name: String,
-        tell: TellGone,
-    },
+    Create { wanted: Wanted, tell: Tell },
+    Destroy { name: String, tell: TellGone },
 }
 
 /// Who asks, as events have it.
@@ -101,7 +93,7 @@ pub struct Turn(Actor, Kind);
 
 enum Kind {
     Job(Job),
-    Create(Vec<(String, Guest)>, Vec<Tell>),
+    Create(Vec<Wanted>, Vec<Tell>),
     Destroy(Vec<String>, Vec<TellGone>),
 }
 
@@ -143,8 +135,8 @@ impl Queue {
             }
             actor = by;
             match change {
-                Change::Create { name, spec, tell } if names.is_empty() => {
-                    wanted.push((name, spec));
+                Change::Create { wanted: one, tell } if names.is_empty() => {
+                    wanted.push(one);
                     told_created.push(tell);
                 }
                 Change::Destroy { name, tell } if wanted.is_empty() => {
@@ -185,11 +177,15 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Guest;
 
     fn create(name: &str) -> Change {
         Change::Create {
-            name: name.into(),
-            spec: Guest::default(),
+            wanted: Wanted {
+                name: name.into(),
+                spec: Guest::default(),
+                copy: None,
+            },
             tell: Box::new(drop),
         }
     }

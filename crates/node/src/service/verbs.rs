@@ -10,7 +10,7 @@ use crate::model::{Action, Guest, GuestAction, GuestOutcome, GuestSeries, Object
 use crate::node::resource::Resource;
 
 /// Guests of one request that are under way at a time: two groups ([`super::queue`]).
-const AT_ONCE: usize = 32;
+pub(super) const AT_ONCE: usize = 32;
 
 impl Handle {
     /// Does something with many guests. What became of each comes as soon as it is done, in the order
@@ -66,6 +66,9 @@ impl Handle {
             self.destroy_guest(name).await?;
             return Ok(None);
         }
+        if action == Action::Template {
+            return self.make_template(name).await.map(Some);
+        }
         if action == Action::Stop {
             return self.stop_guest(name).await.map(Some);
         }
@@ -76,7 +79,7 @@ impl Handle {
                 Action::Pause => node.pause_guest(&name)?,
                 Action::Resume => node.resume_guest(&name)?,
                 // Done above.
-                Action::Stop | Action::Destroy => {}
+                Action::Template | Action::Stop | Action::Destroy => {}
             }
             Guest::one(node, &name)
         });
@@ -108,7 +111,7 @@ impl Handle {
     }
 
     /// Waits until a guest that was started runs, or has ended in good order; or why it does not come to run.
-    async fn has_started(&self, name: String) -> Result<Object<Guest>> {
+    pub(super) async fn has_started(&self, name: String) -> Result<Object<Guest>> {
         let (tell, told) = oneshot::channel();
         let tell = Box::new(move |started| drop(tell.send(started)));
         self.run(move |node| node.await_start(&name, tell)).await?;

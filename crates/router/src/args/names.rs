@@ -3,6 +3,7 @@
 
 use alloc::collections::BTreeMap;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::context::scopes;
 use super::{Argument, Context, EtherAddress, Host, Ipv4Prefix, Ipv6Prefix, tables};
@@ -77,6 +78,8 @@ pub struct NameDatabase {
     /// From the machine's files of protocols and services.
     system: BTreeMap<(Kind, String), u32>,
     host: Option<Box<dyn Host>>,
+    /// Whether the address of one of its interfaces was asked for.
+    asked: AtomicBool,
 }
 
 impl Default for NameDatabase {
@@ -92,12 +95,23 @@ impl NameDatabase {
             tables: Vec::new(),
             system: BTreeMap::new(),
             host: None,
+            asked: AtomicBool::new(false),
         }
     }
 
     /// Lets names be network devices and home directories of the machine.
     pub fn set_host(&mut self, host: Box<dyn Host>) {
         self.host = Some(host);
+    }
+
+    /// Takes another database's view of the machine.
+    pub fn take_host(&mut self, other: NameDatabase) {
+        self.host = other.host;
+    }
+
+    /// Whether an address of one of the machine's interfaces was asked for since the last call.
+    pub fn take_asked(&mut self) -> bool {
+        core::mem::take(self.asked.get_mut())
     }
 
     /// Adds the protocols of a file in the format of protocols(5). They count
@@ -267,7 +281,11 @@ impl NameDatabase {
         let name = strip_suffix(name, &["eth", "ether", "ethernet"])?;
         match self.defined(Kind::Ether, name, from) {
             Some(Value::Ether(address)) => Some(address),
-            _ => self.host.as_deref()?.ether(name),
+            _ => {
+                let address = self.host.as_deref()?.ether(name)?;
+                self.asked.store(true, Ordering::Relaxed);
+                Some(address)
+            }
         }
     }
 

@@ -74,6 +74,9 @@ impl Engine {
             args.error("unspecified error");
         }
         let (messages, stored) = (args.take_errors(), args.stored());
+        if names.take_asked() {
+            self.addressed.insert(id);
+        }
         self.names = names;
         let found = asked.found.into_inner().into_iter();
         self.threads

@@ -22,6 +22,8 @@ mod rounds;
 mod run;
 mod segments;
 
+use alloc::collections::BTreeSet;
+
 use click::Severity;
 
 use crate::args::NameDatabase;
@@ -35,7 +37,7 @@ use crate::settings::{Settings, THREADS_MAX};
 use crate::threads::Threads;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
-use element::DynElement;
+use element::{Addressed, DynElement};
 pub(crate) use elements::ElementTable;
 use graph::Graph;
 pub use handlers::VERSION;
@@ -71,6 +73,8 @@ pub(crate) struct Engine {
     pub library: Library,
     /// Elements that listen to others' messages.
     pub listeners: Listeners,
+    /// Elements whose arguments named addresses of the machine's interfaces.
+    pub addressed: BTreeSet<ElementId>,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
 }
@@ -81,6 +85,25 @@ impl Engine {
         if !self.random.repeats() {
             self.random = Random::new(self.runtime.embedding.seed());
         }
+    }
+
+    /// Has the elements know that interfaces have other addresses. False if some cannot: then the
+    /// configuration is to be replaced by itself. The router is whole.
+    pub fn readdress(&mut self) -> bool {
+        let names = self.runtime.embedding.names();
+        self.names.take_host(names);
+        for id in self.addressed.clone() {
+            let config = self.config(id).to_string();
+            if self.reconfigure(id, &config).is_err() {
+                return false;
+            }
+        }
+        for id in self.elements.ids() {
+            if let Some(link) = self.link::<dyn Addressed>(id) {
+                self.reach(link, |element, cx| element.readdress(cx));
+            }
+        }
+        true
     }
 
     /// An engine with these elements, which may be fewer than the graph's.
@@ -112,6 +135,7 @@ impl Engine {
             runtime,
             library,
             listeners: Listeners::default(),
+            addressed: BTreeSet::new(),
             reports: Vec::new(),
         }
     }

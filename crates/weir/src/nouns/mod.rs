@@ -2,6 +2,7 @@
 //! guests;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
+pub mod copy;
 pub mod events;
 pub mod flow;
 pub mod guest;
@@ -61,6 +62,12 @@ pub enum NounCommand {
     /// Ends guests and removes them, with the VNICs made for them
     #[command(after_help = "Examples:\n  weir destroy fw\n  weir destroy 'fw-*' nat")]
     Destroy(verb::GuestsArgs),
+    Save(copy::SaveArgs),
+    Restore(copy::RestoreArgs),
+    Clone(copy::CloneArgs),
+    /// Has guests stand still for good, each as a template of clones until it is resumed
+    #[command(after_help = "Examples:\n  weir template fw\n  weir clone fw --count 100")]
+    Template(verb::GuestsArgs),
     /// Gives a guest another name; its VNICs keep theirs
     Rename(verb::RenameArgs),
     #[command(subcommand, arg_required_else_help = true)]
@@ -94,6 +101,10 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Pause(args) => verb::act(Action::Pause, args),
         NounCommand::Resume(args) => verb::act(Action::Resume, args),
         NounCommand::Destroy(args) => verb::act(Action::Destroy, args),
+        NounCommand::Save(args) => copy::save(args),
+        NounCommand::Restore(args) => copy::restore(args),
+        NounCommand::Clone(args) => copy::clone(args),
+        NounCommand::Template(args) => verb::act(Action::Template, args),
         NounCommand::Rename(args) => verb::rename(args),
         NounCommand::Link(command) => link::run(command),
         NounCommand::Stub(command) => stub::run(command),

@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod changes;
+mod copies;
 mod crashes;
 mod events;
 mod faults;

@@ -117,6 +117,12 @@ class AsyncOperations(ABC):
             last=last,
         )
 
+    async def restore_guest(self, body: models.Restore) -> models.GuestObject:
+        """Has a saved guest go on where it stood: a stopped guest of its name, or else a
+        new one.
+        """
+        return await self._call(models.GuestObject, "POST", "/v1/guest-restore", body=body)
+
     def create_guests(self, body: models.GuestSeries) -> AsyncIterator[models.GuestOutcome]:
         """Creates guests that differ by a number; the answer has each guest as soon as it
         runs.
@@ -155,6 +161,14 @@ class AsyncOperations(ABC):
         """
         return await self._call(
             models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body
+        )
+
+    async def clone_guest(self, name: str, body: models.Clones) -> list[models.GuestOutcome]:
+        """Makes copies of a guest, with its state and addresses of their own; the answer
+        has each as soon as it runs.
+        """
+        return await self._call(
+            list[models.GuestOutcome], "POST", f"/v1/guests/{segment(name)}/clone", body=body
         )
 
     async def show_guest_log(
@@ -203,6 +217,12 @@ class AsyncOperations(ABC):
         return await self._call(
             models.GuestObject, "POST", f"/v1/guests/{segment(name)}/rename", body=body
         )
+
+    async def save_guest(self, name: str, body: models.Save) -> models.Saved:
+        """Saves a guest to a file of the node's host; it is stopped then, or goes on with
+        `keep`.
+        """
+        return await self._call(models.Saved, "POST", f"/v1/guests/{segment(name)}/save", body=body)
 
     async def write_handler(self, name: str, body: models.HandlerWrite) -> models.HandlerValue:
         """Writes a handler of a guest; `hotconfig` replaces its configuration, which is

@@ -115,6 +115,12 @@ class Operations(ABC):
             last=last,
         )
 
+    def restore_guest(self, body: models.Restore) -> models.GuestObject:
+        """Has a saved guest go on where it stood: a stopped guest of its name, or else a
+        new one.
+        """
+        return self._call(models.GuestObject, "POST", "/v1/guest-restore", body=body)
+
     def create_guests(self, body: models.GuestSeries) -> Iterator[models.GuestOutcome]:
         """Creates guests that differ by a number; the answer has each guest as soon as it
         runs.
@@ -152,6 +158,14 @@ class Operations(ABC):
         of a guest that runs hold from its next start on, as `status.pending` says.
         """
         return self._call(models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body)
+
+    def clone_guest(self, name: str, body: models.Clones) -> list[models.GuestOutcome]:
+        """Makes copies of a guest, with its state and addresses of their own; the answer
+        has each as soon as it runs.
+        """
+        return self._call(
+            list[models.GuestOutcome], "POST", f"/v1/guests/{segment(name)}/clone", body=body
+        )
 
     def show_guest_log(
         self,
@@ -199,6 +213,12 @@ class Operations(ABC):
         return self._call(
             models.GuestObject, "POST", f"/v1/guests/{segment(name)}/rename", body=body
         )
+
+    def save_guest(self, name: str, body: models.Save) -> models.Saved:
+        """Saves a guest to a file of the node's host; it is stopped then, or goes on with
+        `keep`.
+        """
+        return self._call(models.Saved, "POST", f"/v1/guests/{segment(name)}/save", body=body)
 
     def write_handler(self, name: str, body: models.HandlerWrite) -> models.HandlerValue:
         """Writes a handler of a guest; `hotconfig` replaces its configuration, which is

@@ -10,7 +10,8 @@ use crate::prelude::*;
     processing = "a",
     is_a("ToNetfront"),
     segments,
-    take_over
+    take_over,
+    provides(Addressed)
 )]
 pub struct GuestToDevice {
     /// The interface's name, as the guest was given it.

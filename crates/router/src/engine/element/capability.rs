@@ -197,6 +197,16 @@ impl Interface for dyn Llrpcs {
     const NAME: &'static str = "LLRPC";
 }
 
+/// An element that knows its interface's Ethernet address from the interface itself.
+pub trait Addressed {
+    /// The interface may have another address.
+    fn readdress(&mut self, cx: &mut Cx<'_>);
+}
+
+impl Interface for dyn Addressed {
+    const NAME: &'static str = "Addressed";
+}
+
 /// An element that waits for file descriptors.
 pub trait Descriptors {
     /// A file descriptor that the element [watches](Cx::watch) is ready.

@@ -16,7 +16,7 @@ use crate::scheduler::timer::TimerId;
 use crate::threads::constraints::PerThread;
 
 pub use capability::{
-    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
+    Addressed, Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
 };
 pub use declared::{
     Component, DynElement, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,

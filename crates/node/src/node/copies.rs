@@ -1,0 +1,138 @@
+//! Guests suspended, saved, restored and copied.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use abi::message::kind;
+
+use super::{Asked, Node};
+use crate::error::{Error, Fault, Result};
+use crate::host::Copy;
+use crate::model::{Event, Guest, GuestRecord, Happened, Run, Saved, Topic, VnicRecord};
+use crate::saved::{self, Header};
+
+/// A guest that is to go on from a copy.
+pub type Origin = Option<Arc<Copy>>;
+
+impl Node {
+    /// Has a guest stand still. `None` if it does: it is a template.
+    pub fn begin_suspension(&mut self, name: &str) -> Result<Option<Asked>> {
+        let guest = self.find_guest(name)?;
+        if !self.host.runs(guest.id) {
+            return Err(Fault::NotRunning { guest: guest.name }.into());
+        }
+        if guest.template {
+            return Ok(None);
+        }
+        let asked = self.ask(name, kind::SUSPEND, "")?;
+        self.guests.suspending.insert(guest.id);
+        Ok(Some(asked))
+    }
+
+    /// Whether a guest stands still.
+    pub fn is_suspended(&self, name: &str) -> Result<bool> {
+        let guest = self.find_guest(name)?;
+        if !self.host.runs(guest.id) {
+            return Err(Fault::NotRunning { guest: guest.name }.into());
+        }
+        Ok(self.host.is_suspended(guest.id))
+    }
+
+    /// Has a guest go on that was to stand still, unless it is a template.
+    pub fn end_suspension(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        if self.guests.suspending.remove(&guest.id) && !guest.template {
+            self.host.go_on(guest.id)?;
+        }
+        Ok(())
+    }
+
+    /// Saves a guest that stands still. It goes on, or is stopped then.
+    pub fn save_guest(&mut self, name: &str, file: &Path, keep: bool) -> Result<Saved> {
+        if !file.is_absolute() {
+            let file = file.display();
+            return Err(Error::invalid(format_args!(
+                "‘{file}’ is no absolute path on the node's host"
+            )));
+        }
+        let guest = self.find_guest(name)?;
+        let copy = self.host.copy(guest.id, !keep && !guest.template);
+        let saved = copy.and_then(|copy| {
+            let header = Header::of(name, &guest.as_booted().spec, &copy);
+            saved::write(file, &header, &copy)
+        });
+        if saved.is_err() {
+            // It has its ports again if it lost them.
+            self.host.reattach_guest(guest.id)?;
+        }
+        let bytes = saved?;
+        let event = Event::of(Topic::Guest, name, Happened::Saved);
+        self.tell(event.note(format_args!("its file is {}", file.display())));
+        if !keep && !guest.template {
+            self.guests.suspending.remove(&guest.id);
+            self.end_as(guest, Run::Stopped)?;
+        }
+        let file = file.into();
+        Ok(Saved { file, bytes })
+    }
+
+    /// A copy of a guest that stands still, and what its clones are to be. That of a template is made once.
+    pub fn copy_guest(&mut self, name: &str) -> Result<(Guest, Arc<Copy>)> {
+        let mut guest = self.find_guest(name)?.as_booted();
+        for on in guest.spec.interfaces.values_mut() {
+            // A VNIC is the original's; each clone gets one on its link.
+            if let Some(vnic) = self.store.get::<VnicRecord>(on)? {
+                on.clone_from(&vnic.link);
+            }
+        }
+        if let Some(copy) = self.guests.templates.get(&guest.id) {
+            return Ok((guest.spec, Arc::clone(copy)));
+        }
+        let copy = Arc::new(self.host.copy(guest.id, false)?);
+        if guest.template {
+            self.guests.templates.insert(guest.id, Arc::clone(&copy));
+        }
+        Ok((guest.spec, copy))
+    }
+
+    /// Makes a guest that stands still a template: it goes on when it is resumed.
+    pub fn make_template(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        let id = guest.id;
+        self.store.put(&GuestRecord {
+            template: true,
+            ..guest
+        })?;
+        self.guests.suspending.remove(&id);
+        self.tell(Event::of(Topic::Guest, name, Happened::Template));
+        Ok(())
+    }
+
+    /// Has a template be a guest as any other, and go on.
+    pub(super) fn end_template(&mut self, guest: &GuestRecord) -> Result<()> {
+        self.store.put(&GuestRecord {
+            template: false,
+            ..guest.clone()
+        })?;
+        self.guests.templates.remove(&guest.id);
+        self.host.go_on(guest.id)
+    }
+
+    /// The guest that a file holds, and its copy.
+    pub fn read_saved(&self, file: &Path) -> Result<(String, Guest, Arc<Copy>)> {
+        let (header, copy) = saved::read(file, &self.host)?;
+        Ok((header.name, header.guest, Arc::new(copy)))
+    }
+
+    /// Starts a stopped guest from a copy, if there is one with that name and it is as the copied one was.
+    pub fn restore_stopped(&mut self, name: &str, spec: &Guest, copy: &Arc<Copy>) -> Result<bool> {
+        let Some(guest) = self.store.get::<GuestRecord>(name)? else {
+            return Ok(false);
+        };
+        if self.host.runs(guest.id) || guest.spec != *spec {
+            return Err(Fault::GuestExists { name: name.into() }.into());
+        }
+        self.start_from(name, Some(Arc::clone(copy)))?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,132 @@
+//! Guests saved, restored, cloned and made templates: each waits until its guest stands still.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::stream::{self, Stream, StreamExt};
+
+use super::{ANSWER, Handle, pause};
+use crate::error::{Error, Kind, Result};
+use crate::model::{Clones, Guest, GuestOutcome, Object, Restore, Save, Saved};
+use crate::node::resource::Resource;
+use crate::service::verbs::AT_ONCE;
+
+impl Handle {
+    /// Saves a guest to a file.
+    pub async fn save_guest(&self, name: String, save: Save) -> Result<Saved> {
+        let handle = self.clone();
+        let work = async move {
+            let Save { file, keep } = save;
+            let saving = name.clone();
+            let work = move |node: &mut crate::node::Node| node.save_guest(&saving, &file, keep);
+            handle.suspended(name, work).await
+        };
+        finish(work).await
+    }
+
+    /// Makes a guest a template.
+    pub(super) async fn make_template(&self, name: String) -> Result<Object<Guest>> {
+        let made = name.clone();
+        let work = move |node: &mut crate::node::Node| {
+            node.make_template(&made)?;
+            Guest::one(node, &made)
+        };
+        self.suspended(name, work).await
+    }
+
+    /// Has a saved guest go on: one that is stopped, or a new one.
+    pub async fn restore_guest(&self, restore: Restore) -> Result<Object<Guest>> {
+        let handle = self.clone();
+        finish(async move {
+            let file = restore.file;
+            let read = handle.run(move |node| node.read_saved(&file)).await?;
+            let (saved_name, spec, copy) = read;
+            let name = restore.name.unwrap_or(saved_name);
+            let (wanted, its, from) = (name.clone(), spec.clone(), Arc::clone(&copy));
+            let restored = handle.run(move |node| node.restore_stopped(&wanted, &its, &from));
+            if restored.await? {
+                return handle.has_started(name).await;
+            }
+            handle.create_guest_from(name, spec, Some(copy)).await
+        })
+        .await
+    }
+
+    /// Makes copies of a guest, which goes on.
+    pub async fn clone_guest(
+        &self,
+        name: String,
+        clones: Clones,
+    ) -> Result<impl Stream<Item = GuestOutcome> + Send + use<>> {
+        let names = clones.names()?;
+        let handle = self.clone();
+        let copied = name.clone();
+        let copy = finish(async move {
+            let work = move |node: &mut crate::node::Node| node.copy_guest(&copied);
+            handle.suspended(name, work).await
+        });
+        let (spec, copy) = copy.await?;
+        let handle = self.clone();
+        let create = move |(name, number): (String, u32)| {
+            let (handle, copy) = (handle.clone(), Arc::clone(&copy));
+            let spec = spec.numbered(number);
+            async move {
+                let called = name.clone();
+                let created =
+                    finish(async move { handle.create_guest_from(name, spec, Some(copy)).await });
+                GuestOutcome::of(called, created.await.map(Some))
+            }
+        };
+        Ok(stream::iter(names).map(create).buffered(AT_ONCE))
+    }
+
+    /// Does something with a guest while it stands still. It goes on then, unless that made it something else.
+    async fn suspended<R: Send + 'static>(
+        &self,
+        name: String,
+        work: impl FnOnce(&mut crate::node::Node) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        let begun = name.clone();
+        let asked = self.run(move |node| node.begin_suspension(&begun)).await?;
+        let done = async {
+            if let Some(asked) = asked {
+                self.answered(asked).await?;
+            }
+            self.stands_still(&name).await?;
+            self.run(work).await
+        };
+        let done = done.await;
+        let ended = name.clone();
+        let ended = self.run(move |node| node.end_suspension(&ended)).await;
+        let result = done?;
+        ended.map(|()| result)
+    }
+
+    async fn stands_still(&self, name: &str) -> Result<()> {
+        let start = Instant::now();
+        for look in 0.. {
+            let wanted = name.to_string();
+            if self.run(move |node| node.is_suspended(&wanted)).await? {
+                return Ok(());
+            }
+            if start.elapsed() > ANSWER {
+                break;
+            }
+            pause(look).await;
+        }
+        Err(Error::new(
+            Kind::Unavailable,
+            format_args!(
+                "guest ‘{name}’ did not stand still within {} s",
+                ANSWER.as_secs()
+            ),
+        ))
+    }
+}
+
+/// Finishes what was begun, whether anybody waits for it or not: no guest is left suspended.
+async fn finish<R: Send + 'static>(
+    work: impl Future<Output = Result<R>> + Send + 'static,
+) -> Result<R> {
+    tokio::spawn(work).await.map_err(Error::failed)?
+}
