@@ -124,14 +124,20 @@ impl Node {
         Ok((header.name, header.guest, Arc::new(copy)))
     }
 
-    /// Starts a stopped guest from a copy, if there is one with that name and it is as the copied one was.
+    /// Starts a stopped guest from a copy, if there is one with that name and those interfaces. It is what the copied
+    /// one was then.
     pub fn restore_stopped(&mut self, name: &str, spec: &Guest, copy: &Arc<Copy>) -> Result<bool> {
         let Some(guest) = self.store.get::<GuestRecord>(name)? else {
             return Ok(false);
         };
-        if self.host.runs(guest.id) || guest.spec != *spec {
+        if self.host.runs(guest.id) || guest.interfaces != spec.interfaces {
             return Err(Fault::GuestExists { name: name.into() }.into());
         }
+        self.store.put(&GuestRecord {
+            spec: spec.clone(),
+            booted: None,
+            ..guest
+        })?;
         self.start_from(name, Some(Arc::clone(copy)))?;
         Ok(true)
     }
