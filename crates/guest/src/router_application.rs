@@ -109,6 +109,8 @@ pub struct RouterApplication {
     router: Router,
     library: Library,
     settings: Settings,
+    /// The line with the values of the configuration's variables.
+    variables: String,
     polling: IdlePolling,
 }
 
@@ -131,6 +133,8 @@ impl RouterApplication {
         let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
+        let line = click::settings::line(platform.config());
+        let line = String::from_utf8_lossy(line).into_owned();
         let (variables, config) = click::settings::split(platform.config());
         let source = String::from_utf8_lossy(config);
         let options = Options {
@@ -152,6 +156,7 @@ impl RouterApplication {
                     router,
                     library,
                     settings,
+                    variables: line,
                     polling: IdlePolling::default(),
                 }
             }
@@ -250,6 +255,9 @@ impl RouterApplication {
             )
             .is_ok()
         });
+        if replaced {
+            self.variables = line.into();
+        }
         match replaced {
             true => Ok(Answer::ok(diagnostics.to_string())),
             false => Err(Answer::refused(status::FAILED, diagnostics.to_string())),
@@ -324,7 +332,8 @@ impl Application for RouterApplication {
         // Some element does not take another address while it works.
         let config = self.router.read(None, "config", "");
         let replaced = config.map_err(|_| Answer::refused(status::FAILED, ""));
-        if let Err(refusal) = replaced.and_then(|config| self.hotswap(&config)) {
+        let whole = |config| format!("{}{config}", self.variables);
+        if let Err(refusal) = replaced.map(whole).and_then(|config| self.hotswap(&config)) {
             let why = String::from_utf8_lossy(&refusal.contents);
             let _ = writeln!(
                 self.platform.console(),
