@@ -12,7 +12,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::Serialize;
 
+pub mod api;
 pub mod firewall;
+pub mod memory;
 mod plot;
 pub mod program;
 pub mod routes;

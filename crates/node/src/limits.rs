@@ -59,15 +59,16 @@ pub fn advice(descriptors: u64) -> Option<String> {
             own,
         })
     };
-    // A guest is a process with a thread for each CPU. The switch and the node map and hold a part of it each.
+    // A guest is a process with a thread for each CPU, and behind KVM one of the kernel's. The switch and the node
+    // have one mapping and one descriptor of it each; the node has those of its clients beside.
     let limits = [
         kernel("kernel.pid_max", 2, 1000),
         kernel("kernel.threads-max", 2, 1000),
-        kernel("vm.max_map_count", 4, 2000),
+        kernel("vm.max_map_count", 1, 2000),
         Some(Limit {
             name: NOFILE,
             value: descriptors,
-            each: 4,
+            each: 1,
             own: 3000,
         }),
     ];

@@ -6,7 +6,6 @@
 //! root, in a network namespace and folders of its own; the memory is touched before, since a virtual machine's
 //! host gives it on first use. With a number on the command line, no result is saved.
 
-mod api;
 mod machine;
 mod ping;
 
@@ -18,7 +17,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use api::Api;
+use bench::api::Api;
+use bench::memory::available;
 use bench::{Line, lines, machine as machine_line, median, results, save};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ struct Created {
 
 /// Creates guests.
 fn create(api: &Path, guests: usize) -> Result<Created, String> {
-    let before = machine::available()?;
+    let before = available()?;
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Created::default());
     let start = Instant::now();
@@ -196,7 +196,7 @@ fn create(api: &Path, guests: usize) -> Result<Created, String> {
             let count = done.times.len();
             if count % (guests / 10).max(1) == 0 {
                 done.memory
-                    .push((count, before.saturating_sub(machine::available()?)));
+                    .push((count, before.saturating_sub(available()?)));
             }
         }
     };
@@ -251,7 +251,7 @@ fn run() -> Result<(), String> {
     let bed = Bed::start()?;
     let mut api = Api::connect(&bed.socket())?;
     api.ask("POST", "/v1/stubs", Some(&json!({"name": "lan"})))?;
-    let before = machine::available()?;
+    let before = available()?;
     let Created { times, memory } = create(&bed.socket(), guests)?;
     let created = times.last().copied().unwrap_or(f64::NAN);
     println!("{guests} guests were created in {created:.1} s");
@@ -268,7 +268,7 @@ fn run() -> Result<(), String> {
     let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
     let last_over_first = mean(&hundreds[hundreds.len() - few..]) / mean(&hundreds[..few]);
     println!("the last hundreds took {last_over_first:.2} of the first's time");
-    let gone = before.saturating_sub(machine::available()?);
+    let gone = before.saturating_sub(available()?);
     let a_guest = |(count, bytes): (usize, u64)| (count, bytes as f64 / 1024.0 / count as f64);
     let memory_each = a_guest((guests, gone)).1;
     println!("memory: {memory_each:.0} KiB a guest");
