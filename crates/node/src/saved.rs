@@ -126,7 +126,11 @@ pub fn read(path: &Path, host: &Host) -> Result<(Header, Copy)> {
         return Err(wrong("it is no file".into()));
     }
     let mut from = Summed::new(BufReader::with_capacity(BYTES_MAX, file));
-    read_from(&mut from, host).map_err(|why| match why {
+    let make = |header: &Header| {
+        let macs = header.macs.clone();
+        host.stored_copy(&header.description, header.data, macs, header.carries)
+    };
+    read_from(&mut from, make).map_err(|why| match why {
         Wrong::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             wrong("the file ends too early: it is not complete".into())
         }
@@ -137,6 +141,7 @@ pub fn read(path: &Path, host: &Host) -> Result<(Header, Copy)> {
 }
 
 /// Why a file cannot be read.
+#[derive(Debug)]
 enum Wrong {
     Io(io::Error),
     Form(String),
@@ -181,15 +186,10 @@ fn read_header(from: &mut impl Read) -> std::result::Result<Header, Wrong> {
 
 fn read_from(
     from: &mut Summed<impl Read>,
-    host: &Host,
+    make: impl FnOnce(&Header) -> Result<Copy>,
 ) -> std::result::Result<(Header, Copy), Wrong> {
     let header = read_header(from)?;
-    let copy = host.stored_copy(
-        &header.description,
-        header.data,
-        header.macs.clone(),
-        header.carries,
-    );
+    let copy = make(&header);
     // Of a damaged file, that is told in the first place.
     let mut bytes = vec![0; BYTES_MAX];
     loop {
@@ -260,5 +260,103 @@ impl<S: Write> Write for Summed<S> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A file with these parts, and its checksum.
+    fn file(version: u32, header: &[u8], parts: &[(u8, u32, u64, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(version.to_le_bytes());
+        bytes.extend((header.len() as u32).to_le_bytes());
+        bytes.extend(header);
+        for (tag, length, offset, content) in parts {
+            bytes.push(*tag);
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(offset.to_le_bytes());
+            bytes.extend(content);
+        }
+        bytes.push(0);
+        let sum = crc32fast::hash(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        bytes
+    }
+
+    fn header() -> Vec<u8> {
+        let header = Header {
+            weir: "0".into(),
+            name: "fw".into(),
+            guest: Guest::default(),
+            macs: BTreeMap::new(),
+            carries: true,
+            data: 4096,
+            description: vec![1, 2, 3],
+        };
+        serde_json::to_vec(&header).unwrap()
+    }
+
+    /// Of a file without fault, the guest is refused, which is told last.
+    fn read(bytes: &[u8]) -> Wrong {
+        let refuse = |_: &Header| Err(Error::invalid("no such guest"));
+        read_from(&mut Summed::new(bytes), refuse).unwrap_err()
+    }
+
+    fn part() -> impl Strategy<Value = (u8, u32, u64, Vec<u8>)> {
+        (
+            1..=3u8,
+            any::<u64>(),
+            prop::collection::vec(any::<u8>(), 0..50),
+        )
+            .prop_map(|(tag, offset, bytes)| (tag, bytes.len() as u32, offset, bytes))
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told() {
+        assert!(matches!(read(&file(1, &header(), &[])), Wrong::Guest(_)));
+        for (bytes, why) in [
+            (file(2, &header(), &[]), "has version 2"),
+            (file(0, &header(), &[]), "is damaged"),
+            (file(1, b"{}", &[]), "is damaged"),
+            (file(1, &header(), &[(9, 0, 0, Vec::new())]), "is damaged"),
+            (
+                file(1, &header(), &[(1, u32::MAX, 0, Vec::new())]),
+                "is damaged",
+            ),
+            (b"WEIRSAV3 and more".to_vec(), "no saved guest"),
+        ] {
+            let Wrong::Form(said) = read(&bytes) else {
+                panic!("{why}");
+            };
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+            prop_assert!(matches!(read(&bytes), Wrong::Io(_) | Wrong::Form(_)));
+            let behind = [&MAGIC[..], &1u32.to_le_bytes(), &bytes].concat();
+            prop_assert!(matches!(read(&behind), Wrong::Io(_) | Wrong::Form(_)));
+        }
+
+        #[test]
+        fn a_changed_or_shortened_file_is_refused(
+            parts in prop::collection::vec(part(), 0..5),
+            at in any::<prop::sample::Index>(),
+            change in 1..=255u8,
+        ) {
+            let good = file(1, &header(), &parts);
+            prop_assert!(matches!(read(&good), Wrong::Guest(_)));
+            let at = at.index(good.len());
+            let mut changed = good.clone();
+            changed[at] ^= change;
+            prop_assert!(!matches!(read(&changed), Wrong::Guest(_)), "byte {at}");
+            prop_assert!(matches!(read(&good[..at]), Wrong::Io(_)), "{at} bytes");
+        }
     }
 }
