@@ -57,7 +57,7 @@ module Clones = struct
   type t = {
     count : int; (** How many; at most 100 000. *)
     first : int option; [@yojson.default None] (** The first one's number. *)
-    name : string; (** Their name, with `{}` for the number. *)
+    name : string; (** Their name, with `{}` for the number. One copy needs none. *)
   }
   [@@deriving make, yojson { strict = false }]
 end

@@ -734,7 +734,7 @@ export interface components {
              * @description The first one's number.
              */
             first?: number;
-            /** @description Their name, with `{}` for the number. */
+            /** @description Their name, with `{}` for the number. One copy needs none. */
             name: string;
         };
         /** @description An entry of a flow table: the port of a link that a flow goes to. */

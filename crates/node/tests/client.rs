@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use node::client::Client;
 use node::error::Error;
 use node::model::{
-    EventsQuery, Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link, LogQuery, LogsQuery,
-    Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire,
+    Clones, EventsQuery, Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link, LogQuery,
+    LogsQuery, Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -228,6 +228,11 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
         each(|told| c.create_series(&series, told))
     });
     check.operation("rename-guest", |c, [name, _], new| c.rename(name, &new));
+    check.operation("save-guest", |c, [name, _], save| c.save(name, &save));
+    check.operation("restore-guest", |c, _, restore| c.restore(&restore));
+    check.operation("clone-guest", |c, [name, _], clones: Clones| {
+        each(|told| c.clone_guest(name, &clones, told))
+    });
     check.operation("show-guest-log", |c, [name, _], ()| {
         c.log(name, &LogQuery::default())
     });

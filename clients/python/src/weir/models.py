@@ -116,7 +116,7 @@ class Clones(Model):
     first: int | None = None
     """The first one's number."""
     name: str
-    """Their name, with `{}` for the number."""
+    """Their name, with `{}` for the number. One copy needs none."""
 
 
 class Flow(Model):

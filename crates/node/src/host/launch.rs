@@ -10,7 +10,7 @@ use ::switch::protocol::GuestInterface;
 use abi::region::{Geometry, Interface};
 use vmm::{Control, DataFile, GuestSpec, Isolation};
 
-use super::copies::Copy;
+use super::copy::Copy;
 use crate::error::{Error, Result};
 
 /// One interface of a guest that is to run.

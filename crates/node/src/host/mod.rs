@@ -7,6 +7,7 @@
 
 mod console;
 mod copies;
+mod copy;
 mod ending;
 mod entries;
 mod flows;
@@ -40,7 +41,7 @@ use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
 pub use console::{Line, Logs, Position, first_number};
-pub use copies::{Copy, Stored};
+pub use copy::{Copy, Stored};
 pub use guests::Reserved;
 pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};

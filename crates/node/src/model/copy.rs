@@ -47,7 +47,7 @@ pub struct Restore {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Clones {
-    /// Their name, with `{}` for the number.
+    /// Their name, with `{}` for the number. One copy needs none.
     pub name: String,
     /// How many; at most 100 000.
     pub count: u32,
@@ -63,7 +63,11 @@ fn first() -> u32 {
 impl Clones {
     /// Their names and numbers.
     pub fn names(&self) -> Result<impl Iterator<Item = (String, u32)> + Send + use<>> {
-        let numbers = numbered(&self.name, self.first, self.count)?;
+        let numbers = match self.count {
+            // One needs no number.
+            1 => self.first..self.first.saturating_add(1),
+            _ => numbered(&self.name, self.first, self.count)?,
+        };
         let name = self.name.clone();
         Ok(numbers.map(move |number| {
             let name = name.replace(super::NUMBER, &number.to_string());

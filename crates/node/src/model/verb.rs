@@ -81,7 +81,7 @@ impl GuestSeries {
 
 /// The numbers of a series of guests.
 pub(super) fn numbered(name: &str, first: u32, count: u32) -> Result<Range<u32>> {
-    if !name.contains(NUMBER) && count != 1 {
+    if !name.contains(NUMBER) {
         return Err(Fault::NoNumber { name: name.into() }.into());
     }
     let last = first.checked_add(count);
