@@ -14,6 +14,16 @@ use crate::saved::{self, Header};
 /// A guest that is to go on from a copy.
 pub type Origin = Option<Arc<Copy>>;
 
+/// A guest that is asked for.
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// What it is to be.
+    pub spec: Guest,
+    /// Where it goes on; none: it boots.
+    pub copy: Origin,
+}
+
 impl Node {
     /// Has a guest stand still. `None` if it does: it is a template.
     pub fn begin_suspension(&mut self, name: &str) -> Result<Option<Asked>> {

@@ -8,7 +8,7 @@ use switch::port::guest::MTU_MAX;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
-use super::copies::Origin;
+use super::copies::{Origin, Wanted};
 use super::guests::started;
 use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
@@ -20,16 +20,6 @@ use crate::model::{
 
 /// What an interface may stand on, in messages.
 const STAND: &str = "LINK";
-
-/// A guest that is asked for.
-pub struct Wanted {
-    /// Its name.
-    pub name: String,
-    /// What it is to be.
-    pub spec: Guest,
-    /// Where it goes on; none: it boots.
-    pub copy: Origin,
-}
 
 /// A guest that can be created.
 struct NewGuest {

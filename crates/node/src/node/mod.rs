@@ -43,8 +43,7 @@ use index::Index;
 use wires::Wires;
 
 pub use asking::Asked;
-pub use copies::Origin;
-pub use creation::Wanted;
+pub use copies::{Origin, Wanted};
 pub use events::EventFollower;
 pub use guests::ANSWER;
 pub use logs::Follower;

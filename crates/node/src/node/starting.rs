@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Node;
-use super::creation::Wanted;
+use super::copies::Wanted;
 use crate::error::{Error, Result};
 use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 
