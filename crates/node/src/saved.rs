@@ -10,7 +10,7 @@
 //! What it says of a guest's memory is no more trusted than the guest.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -74,6 +74,12 @@ pub fn write(path: &Path, header: &Header, copy: &Copy) -> Result<u64> {
     let failed = |error: io::Error| {
         Error::failed(format_args!("cannot save to {}: {error}", path.display()))
     };
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        let path = path.display();
+        return Err(Error::invalid(format_args!(
+            "cannot save to {path}: it is there and no file"
+        )));
+    }
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}", std::process::id()));
     let part = Path::new(&part);
@@ -121,7 +127,12 @@ fn write_to(path: &Path, header: &Header, copy: &Copy) -> io::Result<u64> {
 /// Reads a file: its header, and the copy that it holds.
 pub fn read(path: &Path, host: &Host) -> Result<(Header, Copy)> {
     let wrong = |why: String| Error::invalid(format_args!("{}: {why}", path.display()));
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    // A pipe's other end is not waited for.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .map_err(|error| wrong(error.to_string()))?;
     if !file.metadata().is_ok_and(|file| file.is_file()) {
         return Err(wrong("it is no file".into()));
     }

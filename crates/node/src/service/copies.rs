@@ -41,9 +41,11 @@ impl Handle {
             let file = restore.file;
             let read = handle.run(move |node| node.read_saved(&file)).await?;
             let (saved_name, spec, copy) = read;
+            let same = restore.name.as_ref().is_none_or(|name| *name == saved_name);
             let name = restore.name.unwrap_or(saved_name);
             let (wanted, its, from) = (name.clone(), spec.clone(), Arc::clone(&copy));
-            let restored = handle.run(move |node| node.restore_stopped(&wanted, &its, &from));
+            let restored =
+                handle.run(move |node| Ok(same && node.restore_stopped(&wanted, &its, &from)?));
             if restored.await? {
                 return handle.has_started(name).await;
             }

@@ -185,6 +185,11 @@ fn files_that_are_no_saved_guests_are_refused_and_leave_nothing() {
     refused(b"not at all a saved guest", "no saved guest");
     host.refuses("restore /nowhere/one.saved", "No such file");
     host.refuses("restore /dev/zero", "it is no file");
+    let pipe = host.run().join("pipe");
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    host.refuses(&format!("restore {}", pipe.display()), "it is no file");
+    host.refuses(&format!("save --keep one {}", pipe.display()), "no file");
     host.refuses("save one /nowhere/one.saved", "No such file");
     goes_on(&host, "one");
     assert_eq!((host.view().guests, host.view().vnics), (1, 1));
