@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ::switch::lookup::Mac;
 use ::switch::memory::SharedRegion;
@@ -83,27 +83,26 @@ impl Copy {
         &self.macs
     }
 
+    fn file(&self, part: Stored) -> BorrowedFd<'_> {
+        match part {
+            Stored::Memory => self.snapshot.file(Part::Memory),
+            Stored::Control => self.snapshot.file(Part::Control),
+            Stored::Data => self.data.as_fd(),
+        }
+    }
+
     /// Tells the bytes of a part, and where they are.
     pub fn each(
         &self,
         part: Stored,
         told: impl FnMut(u64, &[u8]) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let file = match part {
-            Stored::Memory => self.snapshot.file(Part::Memory),
-            Stored::Control => self.snapshot.file(Part::Control),
-            Stored::Data => self.data.as_fd(),
-        };
-        vmm::data(file, told)
+        vmm::data(self.file(part), told)
     }
 
     /// Writes bytes of a part.
     pub fn fill(&self, part: Stored, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        let file = match part {
-            Stored::Memory => self.snapshot.file(Part::Memory),
-            Stored::Control => self.snapshot.file(Part::Control),
-            Stored::Data => self.data.as_fd(),
-        };
+        let file = self.file(part);
         let size = rustix::fs::fstat(file)?.st_size as u64;
         let fits = offset.checked_add(bytes.len() as u64);
         if fits.is_none_or(|end| end > size) {
