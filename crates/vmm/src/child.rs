@@ -27,7 +27,7 @@ use crate::launch::{self, Launch};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
 use crate::title::{self, MemoryMap};
-use crate::{GuestSpec, watchdog};
+use crate::{GuestSpec, tracking, watchdog};
 use memory::{map_control, map_image, map_memory};
 
 /// The parameters of a pre-forked process.
@@ -138,6 +138,7 @@ impl Preforked {
         map_image(setup.image)?;
         setup.jail.leave_files()?;
         let descriptors = keep_descriptors(setup)?;
+        tracking::offer();
         let machine = setup.kvm.map(|kvm| kvm.create(setup, &descriptors));
         Ok(Preforked {
             machine: machine.transpose()?,

@@ -109,7 +109,7 @@ impl Control {
     }
 
     /// What the guest shares.
-    pub(crate) fn copy(&self) -> Vec<u8> {
+    pub fn contents(&self) -> Vec<u8> {
         let mut bytes = vec![0; REGION_BYTES];
         // SAFETY: mapped as long as `self` lives, and copied as bytes: a guest that writes meanwhile, though it is
         // suspended, has its copies start from whatever that makes.

@@ -7,36 +7,25 @@
 //!
 //! A guest wrote all of it. Nothing here trusts more than the sizes, which are checked when a copy is started.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 use abi::PAGE;
-use abi::boot::Span;
 use abi::control::{REGION_BYTES, State};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, memfd_create, seek};
 use rustix::io::{pread, pwrite};
 use serde::{Deserialize, Serialize};
 
-use crate::adopt::mapped_file;
 use crate::error::{Context, Error, Result};
-use crate::image::{Access, Image};
 use crate::layout::Layout;
+use crate::tracking::Tracking;
 use crate::{Control, Guest, Template};
 
 /// Name of its memory file.
 pub(crate) const SNAPSHOT_FILE: &str = "weir-snapshot";
 const MAKING: &str = "copying a guest's memory";
-/// Pages whose entries are read at a time.
-const ENTRIES: u64 = 1 << 12;
 /// Most bytes copied at a time.
 const CHUNK: usize = 1 << 16;
-
-/// Bits of an entry of `/proc/PID/pagemap`.
-const PRESENT: u64 = 1 << 63;
-const SWAPPED: u64 = 1 << 62;
-const OF_A_FILE: u64 = 1 << 61;
 
 /// A suspended guest's memory.
 pub struct Snapshot {
@@ -67,112 +56,46 @@ impl Guest {
         if control.state() != Some(State::Suspended) {
             return Err(Error::NotSuspended);
         }
-        let layout = self.layout;
-        let memory = memory_file(bytes(&layout))?;
-        let pid = self.pid();
-        let process = Process {
-            pages: open(pid, "pagemap")?,
-            memory: open(pid, "mem")?,
-            to: memory.as_fd(),
-            start: layout.start(),
-        };
-        // A copy of a copy: what it has not touched is still the first snapshot's.
-        let base = mapped_file(&self.process, SNAPSHOT_FILE).ok();
-        let spans = layout.stacks().chain([layout.heap]);
-        for span in spans {
-            if let Some(base) = &base {
-                let at = span.address - layout.start();
-                copy_data(base.as_fd(), memory.as_fd(), at..at + span.length)?;
-            }
-            process.copy(span, Zeros::Holes, |entry| entry & (PRESENT | SWAPPED) != 0)?;
-        }
-        for span in written(&self.image) {
-            let own = |entry| entry & (PRESENT | SWAPPED) != 0 && entry & OF_A_FILE == 0;
-            process.copy(span, Zeros::Data, own)?;
+        let memory = memory_file(bytes(&self.layout))?;
+        let mut pages = self.track(Tracking::Once)?;
+        for piece in pages.look()? {
+            pages.read(&piece, &mut |offset, bytes| match bytes {
+                Some(bytes) => write_all(memory.as_fd(), bytes, offset),
+                None => forget(memory.as_fd(), offset),
+            })?;
         }
         let copy = Control::blank()?;
-        write_all(copy.as_fd(), &control.copy(), 0)?;
+        write_all(copy.as_fd(), &control.contents(), 0)?;
         Ok(Snapshot {
-            description: Description {
-                layout: layout.of_the_guest(),
-                image: self.image.fingerprint(),
-            },
+            description: Description::of(self),
             memory,
             control: copy,
         })
+    }
+
+    /// What a program needs to make a snapshot of this guest of its [parts](Part): see [`Snapshot::new`].
+    pub fn description(&self) -> Vec<u8> {
+        Description::of(self).bytes()
+    }
+}
+
+impl Description {
+    fn of(guest: &Guest) -> Description {
+        Description {
+            layout: guest.layout.of_the_guest(),
+            image: guest.image.fingerprint(),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        // It has nothing that cannot be written.
+        postcard::to_allocvec(self).unwrap_or_default()
     }
 }
 
 /// Bytes from a layout's first address to the end of the guest's part.
 fn bytes(layout: &Layout) -> u64 {
     layout.doorbells.end() - layout.start()
-}
-
-/// Opens a file of a process's folder in `/proc`.
-fn open(pid: u32, name: &str) -> Result<File> {
-    File::open(format!("/proc/{pid}/{name}")).context(MAKING)
-}
-
-/// The parts of an image that guests write to.
-fn written(image: &Image) -> impl Iterator<Item = Span> {
-    let segments = image.segments.iter();
-    let written = segments.filter(|segment| segment.access == Access::Write);
-    written.map(|segment| Span {
-        address: segment.address,
-        length: segment.length,
-    })
-}
-
-/// What becomes of pages of zeros.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Zeros {
-    /// Holes: where there is no data, a copy has zeros.
-    Holes,
-    /// Data: where there is none, a copy has the image's.
-    Data,
-}
-
-/// The process whose memory is copied, and the file that it is copied to.
-struct Process<'a> {
-    pages: File,
-    memory: File,
-    to: BorrowedFd<'a>,
-    /// The address at the file's start.
-    start: u64,
-}
-
-impl Process<'_> {
-    /// Copies those pages of a span whose entries are wanted.
-    fn copy(&self, span: Span, zeros: Zeros, wanted: impl Fn(u64) -> bool) -> Result<()> {
-        let page = PAGE as u64;
-        let (first, end) = (span.address / page, span.end() / page);
-        let mut entries = vec![0; 8 * ENTRIES.min(end - first) as usize];
-        let mut content = [0; PAGE];
-        for some in (first..end).step_by(ENTRIES as usize) {
-            let count = ENTRIES.min(end - some) as usize;
-            let entries = &mut entries[..8 * count];
-            self.pages
-                .read_exact_at(entries, some * 8)
-                .context(MAKING)?;
-            for (number, entry) in (some..).zip(entries.chunks_exact(8)) {
-                let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of 8"));
-                if !wanted(entry) {
-                    continue;
-                }
-                let address = number * page;
-                self.memory
-                    .read_exact_at(&mut content, address)
-                    .context(MAKING)?;
-                let offset = address - self.start;
-                if zeros == Zeros::Holes && content.iter().all(|byte| *byte == 0) {
-                    forget(self.to, offset)?;
-                } else {
-                    write_all(self.to, &content, offset)?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Makes a page of a snapshot one of zeros.
@@ -194,8 +117,7 @@ fn memory_file(bytes: u64) -> Result<OwnedFd> {
 impl Snapshot {
     /// What a program needs, beside the [parts](Self::file), to make the snapshot [again](Self::new).
     pub fn description(&self) -> Vec<u8> {
-        // It has nothing that cannot be written.
-        postcard::to_allocvec(&self.description).unwrap_or_default()
+        self.description.bytes()
     }
 
     /// A snapshot that was described, with parts that are empty: write their [data](data) to them.
@@ -226,6 +148,15 @@ impl Snapshot {
         }
     }
 
+    /// Makes a page of the guest's memory one of zeros.
+    pub fn forget(&self, offset: u64) -> Result<()> {
+        let page = PAGE as u64;
+        if !offset.is_multiple_of(page) || offset >= bytes(self.layout()) {
+            return Err(Error::Snapshot("a page of it lies outside its memory"));
+        }
+        forget(self.memory.as_fd(), offset)
+    }
+
     /// The control region for a copy.
     pub fn control(&self) -> Result<Control> {
         let file = Control::blank()?;
@@ -252,7 +183,7 @@ pub fn data(
     each_data(file, 0..u64::MAX, &mut told)
 }
 
-fn each_data(
+pub(crate) fn each_data(
     file: BorrowedFd<'_>,
     range: std::ops::Range<u64>,
     told: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,

@@ -1,6 +1,6 @@
 //! Guests that are suspended, and their copies.
 
-use vmm::{Part, Snapshot};
+use vmm::{Part, Snapshot, Tracker, Tracking};
 
 use super::*;
 
@@ -12,6 +12,7 @@ pub(super) static TESTS: &[(&str, Test)] = &[
     ("a_copy_behind_another_wall_goes_on", other_wall),
     ("a_stored_snapshot_is_made_again", stored),
     ("what_is_no_copy_is_refused", refused),
+    ("what_is_written_while_a_guest_is_copied_is_found", tracked),
 ];
 
 /// Counts, stores packets, and has a timer that counts.
@@ -245,4 +246,58 @@ fn refused(isolation: Isolation) -> Outcome {
         description[at] ^= 0x55;
     }
     Ok(())
+}
+
+/// Writes what a look finds to a snapshot; how many bytes that are.
+fn look(tracker: &mut Tracker, to: &Snapshot) -> Result<u64, Failed> {
+    let mut found = 0;
+    for piece in tracker.look()? {
+        found += piece.bytes();
+        tracker.read(&piece, &mut |offset, bytes| match bytes {
+            Some(bytes) => {
+                let written = rustix::io::pwrite(to.file(Part::Memory), bytes, offset);
+                assert_eq!(written, Ok(bytes.len()));
+                Ok(())
+            }
+            None => to.forget(offset),
+        })?;
+    }
+    Ok(found)
+}
+
+/// A copy that is made while the guest writes to its memory has all that the guest wrote, its looks find less and
+/// less, and one can be made again.
+fn tracked(isolation: Isolation) -> Outcome {
+    let (template, mut run) = start(isolation, CONFIG, 1)?;
+    run.await_state(State::Running)?;
+    until(|| Ok(number(&mut run.control, "c.count")? >= 5))?;
+    for _ in 0..2 {
+        let mut tracker = run.guest.track(Tracking::Repeated)?;
+        let snapshot = Snapshot::new(&template, &run.guest.description())?;
+        let all = look(&mut tracker, &snapshot)?;
+        let count = number(&mut run.control, "t.count")?;
+        until(|| Ok(number(&mut run.control, "t.count")? > count + 2))?;
+        run.control.call(kind::WRITE, "q.reset ", LIMIT)?;
+        let some = look(&mut tracker, &snapshot)?;
+        check(some > 0 && some < all, format!("{some} of {all} bytes"))?;
+        run.control.call(kind::SUSPEND, "", LIMIT)?;
+        run.await_state(State::Suspended)?;
+        look(&mut tracker, &snapshot)?;
+        // It says that it stands still before it sleeps; what it writes in between is of no use to a copy.
+        until(|| Ok(look(&mut tracker, &snapshot)? == 0))?;
+        let to = snapshot.file(Part::Control);
+        rustix::io::pwrite(to, &run.control.contents(), 0)?;
+        let mut copy = copy(&template, &snapshot, isolation, 1)?;
+        drop(tracker);
+        run.control.call(kind::RESUME, "", LIMIT)?;
+        for control in [&mut copy.control, &mut run.control] {
+            check(number(control, "c.count")? == 5, "a count is lost")?;
+            check(number(control, "q.length")? == 0, "a page is old")?;
+            let count = number(control, "t.count")?;
+            check(count > 2, "a page is old")?;
+            until(|| Ok(number(control, "t.count")? > count))?;
+        }
+        end(copy)?;
+    }
+    end(run)
 }
