@@ -264,6 +264,29 @@ impl Region {
         }
     }
 
+    /// Slots of interface `i`'s receive ring that the guest has not emptied: for a host that looks on. 0 if the
+    /// cursors are invalid.
+    pub fn received(&self, i: usize) -> u32 {
+        // SAFETY: only read, and dropped here.
+        let mut receive = unsafe { self.receive_consumer(i) };
+        receive.filled(u32::MAX).unwrap_or(0)
+    }
+
+    /// Slots of interface `i`'s transmit ring that the switch has not emptied: for a host that looks on. 0 if the
+    /// cursors are invalid.
+    pub fn transmitted(&self, i: usize) -> u32 {
+        // SAFETY: only read, and dropped here.
+        let mut transmit = unsafe { self.transmit_consumer(i) };
+        transmit.filled(u32::MAX).unwrap_or(0)
+    }
+
+    /// Has only the first `slots` filled slots of interface `i`'s receive ring be filled: for the host, before a guest
+    /// runs on a copy that was made while more came.
+    pub fn keep_received(&self, i: usize, slots: u32) {
+        // SAFETY: nobody else has the copy's rings open.
+        unsafe { self.receive_consumer(i) }.keep(slots);
+    }
+
     /// Where one of interface `i`'s rings starts.
     fn ring(&self, i: usize, offset: fn(&Geometry, usize) -> usize) -> NonNull<u8> {
         assert!(i < self.geometry.interfaces());

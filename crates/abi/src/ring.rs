@@ -381,6 +381,15 @@ impl Consumer {
             .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
     }
 
+    /// Has only the first `n` slots be filled: for the host, before a guest runs on a copy of the ring.
+    pub(crate) fn keep(&mut self, n: u32) {
+        if self.filled(u32::MAX).is_ok_and(|filled| n < filled) {
+            self.seen = self.cursor.wrapping_add(n);
+            let producer = &self.ring.header().producer;
+            producer.cursor.store(self.seen, Ordering::Release);
+        }
+    }
+
     /// Takes the frames out of all filled slots, which stay filled, with spent buffers; how many there are.
     pub(crate) fn forget(&mut self) -> u32 {
         let filled = self.filled(u32::MAX).unwrap_or(0);

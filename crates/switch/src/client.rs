@@ -303,6 +303,22 @@ impl SwitchClient {
         })
     }
 
+    /// Tells the other ports of their domains that the addresses behind these ports are here, as a host does that
+    /// came to another place: by a RARP request of its own (RFC 903).
+    pub fn announce(&self, ports: &[PortId]) -> Result<(), ClientError> {
+        self.order(Request::Announce {
+            ports: ports.to_vec(),
+        })
+    }
+
+    /// Delivers frames by a port, past its limits: a file of them ([`late`](crate::late)), from where it stands.
+    pub fn deliver(&self, port: PortId, frames: BorrowedFd<'_>) -> Result<(), ClientError> {
+        match self.ask(Request::Deliver { port }, &[frames])? {
+            Reply::Done => Ok(()),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
     /// Asks something of a domain's lookup function.
     pub fn lookup(
         &self,

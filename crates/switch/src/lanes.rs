@@ -5,6 +5,7 @@
 //! `lanes` says ([assignment]). A link of one queue whose `cpus` name several lanes, and one that has
 //! fewer queues than its `lanes`, has its flows spread over lanes in software.
 
+mod arrival;
 mod assignment;
 mod attach;
 mod domains;

@@ -20,6 +20,7 @@ pub mod counters;
 pub mod ids;
 pub mod lane;
 pub mod lanes;
+pub mod late;
 pub mod lookup;
 pub mod mac;
 pub mod memory;

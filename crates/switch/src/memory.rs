@@ -190,6 +190,44 @@ impl SharedRegion {
         })
     }
 
+    /// Slots of each interface's receive ring that its guest has not emptied. Whoever copies the region counts them
+    /// before: what comes later is no part of the copy.
+    pub fn received(&self) -> Vec<u32> {
+        let region = self.look_on();
+        let interfaces = 0..self.geometry.interfaces();
+        interfaces.map(|i| region.received(i)).collect()
+    }
+
+    /// Whether the switch has taken all frames of the guest.
+    pub fn is_drained(&self) -> bool {
+        let region = self.look_on();
+        (0..self.geometry.interfaces()).all(|i| region.transmitted(i) == 0)
+    }
+
+    /// Leaves only so many filled slots in each interface's receive ring of a copied region, which no guest runs on.
+    pub fn keep_received(&self, slots: &[u32]) {
+        let region = self.look_on();
+        for (i, slots) in slots.iter().enumerate().take(self.geometry.interfaces()) {
+            region.keep_received(i, *slots);
+        }
+    }
+
+    /// The receive ring of an interface, of a region that nobody uses.
+    pub(crate) fn receive_ring(&self, i: usize) -> Option<(Region, Consumer)> {
+        if i >= self.geometry.interfaces() {
+            return None;
+        }
+        let region = self.look_on();
+        // SAFETY: `i` is an interface, and the caller drops the ring before this region.
+        let ring = unsafe { region.receive_consumer(i) };
+        Some((region, ring))
+    }
+
+    fn look_on(&self) -> Region {
+        // SAFETY: mapped with the geometry's size, as long as this lives.
+        unsafe { Region::adopt(self.mapping.base(), self.geometry) }
+    }
+
     fn take(&self, i: usize, side: usize) -> Option<Region> {
         if i >= self.geometry.interfaces() {
             return None;

@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -136,6 +136,10 @@ pub(crate) enum Request {
     Flows { after: Option<String> },
     /// Detach ports.
     Detach { ports: Vec<PortId> },
+    /// Tell the domains' other ports that the addresses behind these ports are here.
+    Announce { ports: Vec<PortId> },
+    /// Deliver frames by a port, past its limits. With a file of them ([`late`](crate::late)).
+    Deliver { port: PortId },
     /// Forget what was learned in a domain.
     Flush { domain: u32 },
     /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.

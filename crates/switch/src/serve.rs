@@ -13,8 +13,9 @@ use rustix::net::SocketFlags;
 
 use crate::confine;
 use crate::lanes::{Attach, Lanes, Member, Options};
+use crate::late;
 use crate::lookup::PortIndex;
-use crate::port::Attachment;
+use crate::port::{Attachment, exactly};
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,
@@ -259,6 +260,19 @@ impl Server {
                     let slot = self.slot_of(port)?;
                     self.lanes.detach(slot);
                 }
+                Ok(Reply::Done)
+            }
+            Request::Announce { ports } => {
+                for port in ports {
+                    self.lanes.announce(self.slot_of(port)?);
+                }
+                Ok(Reply::Done)
+            }
+            Request::Deliver { port } => {
+                let slot = self.slot_of(port)?;
+                let [file] = exactly(files)?;
+                let frames = late::read(&file).map_err(|error| error.to_string())?;
+                self.lanes.deliver(slot, frames);
                 Ok(Reply::Done)
             }
             Request::Flush { domain } => {

@@ -16,6 +16,7 @@
 
 #[cfg(test)]
 pub(crate) mod alone;
+mod arrival;
 mod control;
 mod delivery;
 mod due;
@@ -50,6 +51,7 @@ use shaping::Shaping;
 use table::Table;
 use wake_sets::{Token, WakeSet};
 
+pub(crate) use arrival::rarp;
 pub(crate) use forwarding::Handoff;
 pub use forwarding::PATCHES_MAX;
 pub(crate) use table::QueueSetup;
@@ -114,6 +116,8 @@ impl Worker {
 
     /// Moves frames until the lane is woken, or has jobs.
     pub(crate) fn run(&mut self) -> Result<(), Errno> {
+        // A job may have sent frames.
+        self.forwarding.flush();
         loop {
             self.polling.next_round();
             let mut rests = self.polling.active.is_empty()

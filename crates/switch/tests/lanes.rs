@@ -6,19 +6,19 @@
 mod common;
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use abi::ring::Slot;
 use common::{GuestMemory, Host, anonymous, descriptors, exchange, mappings, unique, wait_for};
-use switch::client::SwitchClient;
+use switch::client::{Guest, SwitchClient};
 use switch::counters::Reason;
 use switch::lane::LaneStats;
 use switch::lookup::Mac;
 use switch::memory::GuestSide;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
-use switch::protocol::{PatchEnd, PortId};
+use switch::protocol::{GuestInterface, PatchEnd, PortId};
 
 fn main() {
     common::run_all(tests![
@@ -31,6 +31,7 @@ fn main() {
         coming_and_going_under_load_leaves_nothing,
         patches_join_domains,
         a_cycle_of_patches_is_bounded,
+        a_guest_that_arrives_is_announced_and_what_came_late_follows,
         much_memory_is_given_back,
     ]);
 }
@@ -125,6 +126,91 @@ impl Player {
     fn say_hello(&mut self) {
         self.send(0xff, 0, 1);
     }
+}
+
+/// All that has come by a ring, as bytes.
+fn frames_of(side: &mut GuestSide) -> Vec<Vec<u8>> {
+    let filled = side.receive.filled(u32::MAX).unwrap();
+    let frames = (0..filled).map(|i| {
+        let bytes = side.region.frame(side.receive.peek(i)).unwrap();
+        let mut frame = vec![0; bytes.len()];
+        bytes.read(&mut frame);
+        frame
+    });
+    let frames = frames.collect();
+    side.receive.release(filled);
+    frames
+}
+
+/// Frames that stay in the ring of a guest that left reach it where it is now, and all others of the domain, also on
+/// another lane, are told where that is.
+fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mac = [2, 0, 0, 0, 0, 9];
+    let attach = |memory: &GuestMemory, cpus: &[u16]| {
+        let interface = GuestInterface {
+            name: unique("mover"),
+            domain: 0,
+            mtu: 1500,
+            mac: Some(Mac(mac)),
+            properties: on(cpus),
+        };
+        let guest = Guest {
+            region: memory.file.as_fd(),
+            doorbell: memory.doorbell.as_fd(),
+            slots: memory.slots,
+            interfaces: vec![interface],
+        };
+        client.attach_guest(guest).unwrap()[0]
+    };
+    let mut peers = [0, 1].map(|lane| Player::attach(client, 7 + lane as u8, 0, on(&[lane])));
+    let left = GuestMemory::with("guest", 64, &[mac]);
+    let port = attach(&left, &[0]);
+    let came = |frames: u32| left.region.received() == [frames];
+    peers[0].send(9, 1, 3);
+    wait_for("three frames", || came(3));
+    let copied = left.region.received();
+    peers[0].send(9, 4, 2);
+    wait_for("two more", || came(5));
+    client.detach(&[port]).unwrap();
+    let late = left.region.late_frames(0, copied[0]);
+    assert_eq!(switch::late::count(&late), 2);
+
+    let arrived = GuestMemory::with("guest", 64, &[mac]);
+    let port = attach(&arrived, &[1]);
+    client.announce(&[port]).unwrap();
+    for peer in &mut peers {
+        let mut heard = Vec::new();
+        wait_for("an announcement", || {
+            heard = frames_of(&mut peer.side);
+            !heard.is_empty()
+        });
+        assert_eq!(heard.len(), 1);
+        assert_eq!(
+            &heard[0][..14],
+            [&[0xff; 6][..], &mac, &[0x80, 0x35]].concat()
+        );
+        assert_eq!(heard[0].len(), 60);
+        assert_eq!(heard[0][22..28], mac);
+    }
+    let file = rustix::fs::memfd_create("late", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::pwrite(&file, &late, 0).unwrap();
+    client.deliver(port, file.as_fd()).unwrap();
+    let mut side = arrived.region.guest_side(0).unwrap();
+    let mut numbers = Vec::new();
+    wait_for("what came late", || {
+        let frames = frames_of(&mut side).into_iter();
+        numbers.extend(frames.map(|frame| frame[21]));
+        numbers.len() >= 2
+    });
+    assert_eq!(numbers, [4, 5]);
+    // What is no file of frames does no harm.
+    rustix::io::pwrite(&file, &[0xff; 100], 0).unwrap();
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
+    client.deliver(port, file.as_fd()).unwrap();
+    client.detach(&[port]).unwrap();
+    assert!(client.announce(&[port]).is_err());
 }
 
 fn every_thread_is_confined() {

@@ -336,10 +336,10 @@ pub fn attach_to_lanes(
 /// A guest's region and doorbell, from outside.
 pub struct GuestMemory {
     pub region: Arc<SharedRegion>,
-    file: OwnedFd,
+    pub file: OwnedFd,
     pub doorbell: OwnedFd,
     names: Vec<String>,
-    slots: u32,
+    pub slots: u32,
 }
 
 impl GuestMemory {
