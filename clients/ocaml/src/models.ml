@@ -147,7 +147,7 @@ end
 (** Why the node did not do what was asked, as the API answers it. *)
 
 module Happened = struct
-  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Created -> `String "created"
@@ -163,6 +163,8 @@ module Happened = struct
     | `Resumed -> `String "resumed"
     | `Saved -> `String "saved"
     | `Template -> `String "template"
+    | `Arrived -> `String "arrived"
+    | `Left -> `String "left"
     | `Renamed -> `String "renamed"
     | `Up -> `String "up"
     | `Down -> `String "down"
@@ -184,6 +186,8 @@ module Happened = struct
     | `String "resumed" -> Ok `Resumed
     | `String "saved" -> Ok `Saved
     | `String "template" -> Ok `Template
+    | `String "arrived" -> Ok `Arrived
+    | `String "left" -> Ok `Left
     | `String "renamed" -> Ok `Renamed
     | `String "up" -> Ok `Up
     | `String "down" -> Ok `Down
@@ -348,7 +352,7 @@ end
 (** An action on guests. *)
 
 module Guest_state = struct
-  type t = [ `Starting | `Running | `Paused | `Template | `Silent | `Stopped | `Halted | `Crashed | `Other of string ]
+  type t = [ `Starting | `Running | `Paused | `Template | `Silent | `Stopped | `Halted | `Crashed | `Arriving | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Starting -> `String "starting"
@@ -359,6 +363,7 @@ module Guest_state = struct
     | `Stopped -> `String "stopped"
     | `Halted -> `String "halted"
     | `Crashed -> `String "crashed"
+    | `Arriving -> `String "arriving"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
@@ -370,6 +375,7 @@ module Guest_state = struct
     | `String "stopped" -> Ok `Stopped
     | `String "halted" -> Ok `Halted
     | `String "crashed" -> Ok `Crashed
+    | `String "arriving" -> Ok `Arriving
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
@@ -563,6 +569,28 @@ module Log_line = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** One line that a guest printed. *)
+
+module Migrate = struct
+  type t = {
+    links : string Dict.t option; [@yojson.default None] (** Links of the other node by the guest's interfaces; default: those of the same names. *)
+    to_ : string; [@yojson.key "to"] (** The other node, as `HOST:PORT`. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Where a guest is to go on. *)
+
+module Migrated = struct
+  type t = {
+    blackout_ms : float; [@yojson.key "blackout-ms"] (** Milliseconds from the order to stand still to the other node's word that it runs there. *)
+    bytes : int; (** Bytes that were sent. *)
+    last_bytes : int; [@yojson.key "last-bytes"] (** Bytes of them that were sent while it stood still. *)
+    late_frames : int; [@yojson.key "late-frames"] (** Frames that came meanwhile, and followed it. *)
+    rounds : int; (** Rounds of copying while it ran. *)
+    total_ms : float; [@yojson.key "total-ms"] (** Milliseconds from the request to the end. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** How a guest was migrated. *)
 
 module Namespace = struct
   type t = {

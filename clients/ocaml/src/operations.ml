@@ -66,6 +66,9 @@ let show_guest_log ?run ?since ?tail node name = Call.json node (Call.list Model
 (** Shows what a guest printed: the lines that the node keeps of it. Goes on with those to come, each of which is given to [found], which may raise an exception to go no further. After a break, [last] is the last one's number. *)
 let follow_guest_log ?run ?since ?tail ?last node name found = Call.follow node Models.Log_line.of_yojson ?last ~query:[ ("run", Option.map string_of_bool run); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guests"; name; "log" ] found
 
+(** Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings. *)
+let migrate_guest node name body = Call.json node Models.Migrated.of_yojson ~body:(Models.Migrate.to_yojson body) "POST" [ "v1"; "guests"; name; "migrate" ]
+
 (** Reads a handler of a guest. *)
 let read_handler node name body = Call.json node Models.Handler_value.of_yojson ~body:(Models.Handler_read.to_yojson body) "POST" [ "v1"; "guests"; name; "read" ]
 

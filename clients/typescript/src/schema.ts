@@ -228,6 +228,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/guests/{name}/migrate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings. */
+        post: operations["migrate-guest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/guests/{name}/read": {
         parameters: {
             query?: never;
@@ -934,7 +951,7 @@ export interface components {
          * @description State of a guest.
          * @enum {string}
          */
-        GuestState: "starting" | "running" | "paused" | "template" | "silent" | "stopped" | "halted" | "crashed";
+        GuestState: "starting" | "running" | "paused" | "template" | "silent" | "stopped" | "halted" | "crashed" | "arriving";
         /** @description A guest as it is. */
         GuestStatus: {
             /**
@@ -1036,7 +1053,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "renamed" | "up" | "down" | "applied" | "lost";
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}
@@ -1195,6 +1212,48 @@ export interface components {
             number: number;
             /** @description When the node took it from the guest's console (RFC 3339). */
             time: string;
+        };
+        /** @description Where a guest is to go on. */
+        Migrate: {
+            /** @description Links of the other node by the guest's interfaces; default: those of the same names. */
+            links?: {
+                [key: string]: string;
+            };
+            /** @description The other node, as `HOST:PORT`. */
+            to: string;
+        };
+        /** @description How a guest was migrated. */
+        Migrated: {
+            /**
+             * Format: double
+             * @description Milliseconds from the order to stand still to the other node's word that it runs there.
+             */
+            "blackout-ms": number;
+            /**
+             * Format: int64
+             * @description Bytes that were sent.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Bytes of them that were sent while it stood still.
+             */
+            "last-bytes": number;
+            /**
+             * Format: int64
+             * @description Frames that came meanwhile, and followed it.
+             */
+            "late-frames": number;
+            /**
+             * Format: int32
+             * @description Rounds of copying while it ran.
+             */
+            rounds: number;
+            /**
+             * Format: double
+             * @description Milliseconds from the request to the end.
+             */
+            "total-ms": number;
         };
         /**
          * @description How an interface of the host is attached.
@@ -2145,6 +2204,32 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LogLine"][];
                     "text/event-stream": string;
+                };
+            };
+        };
+    };
+    "migrate-guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Migrate"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Migrated"];
                 };
             };
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -19,12 +20,12 @@ use crate::error::{Error, Kind, Result};
 use crate::model::{
     Address, Clones, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome,
     GuestSeries, HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery,
-    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Spec,
-    UnknownGuest, Wire, WireChange,
+    Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved,
+    Selection, Spec, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::Files;
-use endpoint::Endpoint;
+pub(crate) use endpoint::Endpoint;
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -153,6 +154,11 @@ impl Client {
     /// Saves a guest to a file of the node's host.
     pub fn save(&self, guest: &str, save: &Save) -> Result<Saved> {
         self.call(&operations::save_guest(), &[guest], save)
+    }
+
+    /// Has a guest go on at another node.
+    pub fn migrate(&self, name: &str, migrate: &Migrate) -> Result<Migrated> {
+        self.call(&operations::migrate_guest(), &[name], migrate)
     }
 
     /// Has a saved guest go on.
@@ -452,11 +458,49 @@ fn confused(error: &dyn std::fmt::Display) -> Error {
     ))
 }
 
+/// Reads a resource, by the segments of its path.
+pub(crate) async fn ask<T: DeserializeOwned>(node: &Endpoint, path: &[&str]) -> Result<T> {
+    let path: String = path.iter().map(|segment| encoded(segment)).collect();
+    let response = send(node, "GET", &format!("/v1{path}"), Vec::new()).await?;
+    let status = response.status();
+    let body = response.into_body().collect().await;
+    let body = body.map_err(|error| ended(node, &error))?.to_bytes();
+    if !status.is_success() {
+        return Err(refusal(status, &body));
+    }
+    serde_json::from_slice(&body).map_err(|error| confused(&error))
+}
+
+/// Has a connection go on by another protocol.
+pub(crate) async fn upgrade(node: &Endpoint, path: &str, protocol: &str) -> Result<Upgraded> {
+    let upgrade = [("connection", "upgrade"), ("upgrade", protocol)];
+    let response = send_with(node, "POST", path, &upgrade, Vec::new()).await?;
+    let status = response.status();
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| ended(node, &error))?.to_bytes();
+        return Err(refusal(status, &body));
+    }
+    let upgraded = hyper::upgrade::on(response).await;
+    upgraded.map_err(|error| ended(node, &error))
+}
+
 /// Sends a request; the answer's beginning.
 async fn send(
     node: &Endpoint,
     method: &str,
     path: &str,
+    body: Vec<u8>,
+) -> Result<Response<Incoming>> {
+    let json = [("content-type", "application/json")];
+    send_with(node, method, path, &json, body).await
+}
+
+async fn send_with(
+    node: &Endpoint,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
     body: Vec<u8>,
 ) -> Result<Response<Incoming>> {
     let broken = |error: &dyn std::fmt::Display| {
@@ -468,12 +512,15 @@ async fn send(
     let stream = node.connect().await?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
-    tokio::spawn(connection);
-    let request = Request::builder()
+    tokio::spawn(connection.with_upgrades());
+    let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header("host", "node")
-        .header("content-type", "application/json")
+        .header("host", "node");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
     let response = sender.send_request(request).await;

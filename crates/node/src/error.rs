@@ -323,6 +323,12 @@ faults! {
     /// A guest that is being copied.
     Suspended { guest: String } Unavailable =>
         "guest ‘{guest}’ stands still while it is copied: ask again";
+    /// A guest that comes from another node.
+    Arrives { guest: String } InUse =>
+        "guest ‘{guest}’ arrives from another node, which has not left it to this one: ask again";
+    /// A guest that is to go on at another node, and does not go on here.
+    StandsStill { guest: String } Refused =>
+        "guest ‘{guest}’ stands still: `weir resume {guest}` first";
     /// A guest that does not run.
     NotRunning { guest: String } Refused =>
         "guest ‘{guest}’ does not run: `weir start {guest}` first";

@@ -34,6 +34,7 @@ pub mod files;
 pub mod host;
 pub mod limits;
 pub mod log;
+mod migration;
 pub mod model;
 pub mod node;
 pub mod operation;

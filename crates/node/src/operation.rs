@@ -140,6 +140,8 @@ payloads!(
     crate::model::Saved,
     crate::model::Restore: |it| it.file.display().to_string(),
     crate::model::Clones: |it| it.name.clone(),
+    crate::model::Migrate: |it| it.to.clone(),
+    crate::model::Migrated,
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,

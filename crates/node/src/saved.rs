@@ -18,9 +18,10 @@ use std::path::Path;
 use abi::boot::CONFIG_MAX;
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
+use switch::properties::PortProperties;
 
 use crate::error::{Error, Result};
-use crate::host::{Copy, Host, Stored};
+use crate::host::{CopiedPort, Copy, Host, Stored};
 use crate::model::Guest;
 
 const MAGIC: [u8; 8] = *b"WEIRSAVE";
@@ -32,7 +33,6 @@ const HEADER_MAX: usize = 6 * CONFIG_MAX + (1 << 16);
 const BYTES_MAX: usize = 1 << 16;
 /// Largest data region.
 const DATA_MAX: u64 = 1 << 30;
-const PARTS: [(u8, Stored); 3] = [(1, Stored::Memory), (2, Stored::Control), (3, Stored::Data)];
 
 /// What a file says of its guest, beside its memory.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct Header {
     pub guest: Guest,
     /// The addresses of its interfaces.
     pub macs: BTreeMap<String, Mac>,
+    /// The properties of its interfaces' ports.
+    #[serde(default)]
+    pub properties: BTreeMap<String, PortProperties>,
     /// Whether the frames in its rings are in the file alone.
     pub carries: bool,
     /// Bytes of its data region.
@@ -57,11 +60,17 @@ pub struct Header {
 impl Header {
     /// Of a copy of a guest.
     pub fn of(name: &str, guest: &Guest, copy: &Copy) -> Header {
+        let ports = || copy.ports().clone().into_iter();
         Header {
             weir: env!("CARGO_PKG_VERSION").into(),
             name: name.into(),
             guest: guest.clone(),
-            macs: copy.macs().clone(),
+            macs: ports()
+                .filter_map(|(name, port)| Some((name, port.mac?)))
+                .collect(),
+            properties: ports()
+                .map(|(name, port)| (name, port.properties))
+                .collect(),
             carries: copy.carries(),
             data: copy.data_bytes(),
             description: copy.description(),
@@ -106,10 +115,10 @@ fn write_to(path: &Path, header: &Header, copy: &Copy) -> io::Result<u64> {
     to.write_all(&VERSION.to_le_bytes())?;
     to.write_all(&(header.len() as u32).to_le_bytes())?;
     to.write_all(&header)?;
-    for (tag, part) in PARTS {
+    for part in Stored::ALL {
         copy.each(part, |offset, bytes| {
             for (i, bytes) in bytes.chunks(BYTES_MAX).enumerate() {
-                to.write_all(&[tag])?;
+                to.write_all(&[part.tag()])?;
                 to.write_all(&(bytes.len() as u32).to_le_bytes())?;
                 to.write_all(&(offset + (i * BYTES_MAX) as u64).to_le_bytes())?;
                 to.write_all(bytes)?;
@@ -138,8 +147,16 @@ pub fn read(path: &Path, host: &Host) -> Result<(Header, Copy)> {
     }
     let mut from = Summed::new(BufReader::with_capacity(BYTES_MAX, file));
     let make = |header: &Header| {
-        let macs = header.macs.clone();
-        host.stored_copy(&header.description, header.data, macs, header.carries)
+        let (macs, mut properties) = (header.macs.iter(), header.properties.clone());
+        let port = |(name, mac): (&String, &Mac)| {
+            let port = CopiedPort {
+                mac: Some(*mac),
+                properties: properties.remove(name).unwrap_or_default(),
+            };
+            (name.clone(), port)
+        };
+        let ports = macs.map(port).collect();
+        host.stored_copy(&header.description, header.data, ports, header.carries)
     };
     read_from(&mut from, make).map_err(|why| match why {
         Wrong::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -210,13 +227,13 @@ fn read_from(
         }
         let length = u32::from_le_bytes(array(from)?) as usize;
         let offset = u64::from_le_bytes(array(from)?);
-        let part = PARTS.iter().find(|(known, _)| *known == tag);
-        let (Some((_, part)), Some(bytes)) = (part, bytes.get_mut(..length)) else {
+        let part = Stored::ALL.into_iter().find(|part| part.tag() == tag);
+        let (Some(part), Some(bytes)) = (part, bytes.get_mut(..length)) else {
             return Err(damaged());
         };
         from.read_exact(bytes)?;
         if let Ok(copy) = &copy {
-            copy.fill(*part, offset, bytes).map_err(|_| damaged())?;
+            copy.fill(part, offset, bytes).map_err(|_| damaged())?;
         }
     }
     let sum = from.hash.clone().finalize();
@@ -304,6 +321,7 @@ mod tests {
             name: "fw".into(),
             guest: Guest::default(),
             macs: BTreeMap::new(),
+            properties: BTreeMap::new(),
             carries: true,
             data: 4096,
             description: vec![1, 2, 3],

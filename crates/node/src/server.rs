@@ -63,7 +63,8 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
     let descriptors = limits::raise_descriptors();
     // What is there was left by a node that was killed, for the lock is ours.
     clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
-    let node = Node::open(paths, settings.switch.clone())?;
+    let mut node = Node::open(paths, settings.switch.clone())?;
+    node.set_identity(settings.listen.as_ref().map(|(_, files)| files.clone()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

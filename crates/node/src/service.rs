@@ -20,6 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::model::{Guest, Object};
 use crate::node::{ANSWER, Asked, Node, Origin, Wanted};
 
+pub(crate) use copies::finish;
 use queue::Change;
 pub use queue::{Handle, Queue, Turn};
 pub use resources::Served;
@@ -118,7 +119,8 @@ fn over() -> Error {
     Error::new(Kind::Unavailable, "the node is ending")
 }
 
-async fn pause(look: u32) {
+/// Waits before the next look, the `look`-th.
+pub(crate) async fn pause(look: u32) {
     if look < QUICK_LOOKS {
         tokio::task::yield_now().await;
     } else {

@@ -22,6 +22,9 @@ pub(crate) use collapse::Collapser;
 pub use counter_file::{CounterFile, LanePorts};
 pub(crate) use mapping::Mapping;
 
+/// The name of a data region's file, by which it is found in the guest's process.
+const NAME: &str = "weir-data";
+
 /// Why a memory file could not be made or mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
@@ -85,13 +88,19 @@ pub struct SharedRegion {
 }
 
 impl SharedRegion {
+    /// The file of a data region to which another one's content is to be written: see
+    /// [`become_copy`](Self::become_copy).
+    pub fn blank(geometry: Geometry) -> Result<OwnedFd, MemoryError> {
+        sealed_file(NAME, geometry.bytes())
+    }
+
     /// Makes the data region of a guest that is yet to start, with all its rings empty. Hand the
     /// file to the guest's VMM and to the switch.
     pub fn create(
         geometry: Geometry,
         interfaces: &[Interface],
     ) -> Result<(SharedRegion, OwnedFd), MemoryError> {
-        let file = sealed_file("weir-data", geometry.bytes())?;
+        let file = SharedRegion::blank(geometry)?;
         let region = SharedRegion::map(file.as_fd(), geometry)?;
         // SAFETY: the mapping is of the geometry's size and page aligned; nobody else knows the
         // file yet. The Region is dropped here.

@@ -47,7 +47,7 @@ pub use control::{Answer, Control};
 pub use error::{Error, Result};
 pub use guest::Guest;
 pub use report::{Crash, Exit, Fault, REGISTERS, Registers};
-pub use snapshot::{Part, Snapshot, data};
+pub use snapshot::{Part, Snapshot, data, data_ranges};
 pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
 pub use template::{Prepared, Template};
 pub use text::printable;

@@ -59,7 +59,7 @@ impl Guest {
         let memory = memory_file(bytes(&self.layout))?;
         let mut pages = self.track(Tracking::Once)?;
         for piece in pages.look()? {
-            pages.read(&piece, &mut |offset, bytes| match bytes {
+            pages.read(&piece, |offset, bytes| match bytes {
                 Some(bytes) => write_all(memory.as_fd(), bytes, offset),
                 None => forget(memory.as_fd(), offset),
             })?;
@@ -205,7 +205,7 @@ pub(crate) fn each_data(
 }
 
 /// The parts of a file's range that have data.
-pub(crate) fn data_ranges(
+pub fn data_ranges(
     file: BorrowedFd<'_>,
     range: std::ops::Range<u64>,
 ) -> impl Iterator<Item = std::ops::Range<u64>> {

@@ -220,7 +220,7 @@ impl Tracker {
     pub fn read(
         &self,
         piece: &Piece,
-        told: &mut dyn FnMut(u64, Option<&[u8]>) -> Result<()>,
+        mut told: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
         let (zeros, first) = match (piece.from, &self.base) {
             (From::Own { zeros, first }, _) => (zeros, first),

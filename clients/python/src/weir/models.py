@@ -40,6 +40,8 @@ __all__ = [
     "LinkObject",
     "LinkStatus",
     "LogLine",
+    "Migrate",
+    "Migrated",
     "Mode",
     "Namespace",
     "NodeStatus",
@@ -172,6 +174,7 @@ class GuestState(StrEnum):
     stopped = "stopped"
     halted = "halted"
     crashed = "crashed"
+    arriving = "arriving"
 
 
 class GuestStatus(Model):
@@ -249,6 +252,8 @@ class Happened(StrEnum):
     resumed = "resumed"
     saved = "saved"
     template = "template"
+    arrived = "arrived"
+    left = "left"
     renamed = "renamed"
     up = "up"
     down = "down"
@@ -336,6 +341,32 @@ class LogLine(Model):
     """Its number; lines of all guests are numbered in the order in which the node took them."""
     time: str
     """When the node took it from the guest's console (RFC 3339)."""
+
+
+class Migrate(Model):
+    """Where a guest is to go on."""
+
+    links: dict[str, str] | None = None
+    """Links of the other node by the guest's interfaces; default: those of the same names."""
+    to: str
+    """The other node, as `HOST:PORT`."""
+
+
+class Migrated(Model):
+    """How a guest was migrated."""
+
+    blackout_ms: float
+    """Milliseconds from the order to stand still to the other node's word that it runs there."""
+    bytes: int
+    """Bytes that were sent."""
+    last_bytes: int
+    """Bytes of them that were sent while it stood still."""
+    late_frames: int
+    """Frames that came meanwhile, and followed it."""
+    rounds: int
+    """Rounds of copying while it ran."""
+    total_ms: float
+    """Milliseconds from the request to the end."""
 
 
 class Mode(StrEnum):

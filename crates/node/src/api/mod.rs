@@ -13,17 +13,19 @@ mod stream;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{ACCEPT, CONNECTION, UPGRADE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
 use clients::{Client, Turn};
 use futures_util::StreamExt;
+use hyper_util::rt::TokioIo;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
+use crate::migration;
 use crate::model::{
     Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
 };
@@ -386,6 +388,9 @@ fn guests(api: &mut Api) {
     api.on_each(operations::clone_guest(), async |handle, names, clones| {
         handle.clone_guest(name(&names), clones).await
     });
+    api.on(operations::migrate_guest(), async |handle, names, to| {
+        migration::migrate(&handle, name(&names), to).await
+    });
     api.on(operations::rename_guest(), async |handle, names, new| {
         handle.rename_guest(name(&names), new).await
     });
@@ -493,6 +498,39 @@ async fn show_metrics(State(handle): State<Handle>, request: Request) -> Result<
     Ok((kind, metrics::render(&scrape)).into_response())
 }
 
+/// Receives a guest from another node, over the connection of this request.
+async fn receive_guest(
+    State(handle): State<Handle>,
+    mut request: Request,
+) -> Result<impl IntoResponse> {
+    let client = client(&request)?;
+    let what = "receive a guest";
+    let allowed = client.check(Role::Operator);
+    if let Err(error) = &allowed {
+        client.note(what, Err(error));
+    }
+    allowed?;
+    let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+    if header(UPGRADE) != Some(migration::PROTOCOL.as_bytes()) {
+        let protocol = migration::PROTOCOL;
+        return Err(Error::invalid(format_args!(
+            "this is for other nodes, which upgrade the connection to ‘{protocol}’"
+        )));
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    let from = client.who.to_string();
+    let handle = handle.of(from.clone());
+    tokio::spawn(async move {
+        let received = match upgrade.await {
+            Ok(stream) => migration::receive(handle, &from, TokioIo::new(stream)).await,
+            Err(error) => Err(Error::failed(error)),
+        };
+        client.note(what, received.as_ref().map(drop));
+    });
+    let headers = [(CONNECTION, "upgrade"), (UPGRADE, migration::PROTOCOL)];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers))
+}
+
 /// The API of a node.
 pub fn router(handle: Handle) -> Router {
     let api = api();
@@ -503,6 +541,7 @@ pub fn router(handle: Handle) -> Router {
     });
     api.router
         .route("/v1/openapi.json", described)
+        .route("/v1/migration", axum::routing::post(receive_guest))
         .route("/metrics", axum::routing::get(show_metrics))
         .fallback(async || {
             Error::not_found("the API has no such resource: /v1/openapi.json describes it")

@@ -91,6 +91,8 @@ pub async fn serve_tls(
             sleep(PAUSE).await;
             continue;
         };
+        // What is said waits for no answer to what was said before. If that cannot be, it does.
+        let _ = stream.set_nodelay(true);
         let (acceptor, config) = (acceptor.clone(), Arc::clone(&config));
         let (api, clients) = (api.clone(), Arc::clone(&clients));
         tokio::spawn(async move {
@@ -149,6 +151,7 @@ where
     // Whatever a client does wrong is its own affair.
     let _ = settings
         .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
         .await;
 }
 

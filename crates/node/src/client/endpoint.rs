@@ -92,8 +92,11 @@ impl Endpoint {
                     |error: io::Error| unavailable(&format_args!("the node at {self}: {error}"));
                 let name = ServerName::try_from(host.clone()).map_err(Error::failed)?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let stream = stream.map_err(failed)?;
+                // What is said waits for no answer to what was said before.
+                stream.set_nodelay(true).map_err(failed)?;
                 let connector = TlsConnector::from(Arc::clone(tls));
-                let stream = connector.connect(name, stream.map_err(failed)?).await;
+                let stream = connector.connect(name, stream).await;
                 Ok(Box::new(stream.map_err(failed)?))
             }
         }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use ::switch::lookup::Mac;
 use abi::control::State;
 use abi::message::kind;
+use abi::region::Geometry;
 
 use super::Host;
-use super::copy::{Copy, data_file, write};
-use super::launch::Launch;
+use super::copy::{CopiedPort, Copy, data_file, write};
+use super::launch::{Launch, LaunchPort};
 use crate::error::{Error, Kind, Result};
 
 impl Host {
@@ -40,13 +40,7 @@ impl Host {
         let data = data_file(launch.geometry()?.bytes() as u64)?;
         vmm::data(from.as_fd(), |offset, bytes| write(&data, offset, bytes))
             .map_err(|error| Error::failed(format_args!("a guest's rings: {error}")))?;
-        let macs = launch.ports.iter();
-        Ok(Copy {
-            snapshot,
-            data,
-            carries,
-            macs: macs.map(|it| (it.interface.clone(), it.mac)).collect(),
-        })
+        Ok(Copy::of(snapshot, data, ports(&launch), carries))
     }
 
     /// An empty copy that a stored description fits, to be filled part by part.
@@ -54,9 +48,30 @@ impl Host {
         &self,
         description: &[u8],
         data: u64,
-        macs: BTreeMap<String, Mac>,
+        ports: BTreeMap<String, CopiedPort>,
         carries: bool,
     ) -> Result<Copy> {
-        Copy::new(self.template, description, data, macs, carries)
+        Copy::new(self.template, description, data, ports, carries)
     }
+
+    /// An empty copy for a single guest that comes from another host, to be filled.
+    pub fn expected_copy(
+        &self,
+        description: &[u8],
+        slots: u32,
+        ports: BTreeMap<String, CopiedPort>,
+    ) -> Result<Copy> {
+        let geometry = Geometry::new(slots, ports.len())?;
+        Copy::single(self.template, description, geometry, ports)
+    }
+}
+
+/// The ports of a guest.
+pub(super) fn ports(launch: &Launch) -> BTreeMap<String, CopiedPort> {
+    let port = |port: &LaunchPort| CopiedPort {
+        mac: Some(port.mac),
+        properties: port.properties.clone(),
+    };
+    let ports = launch.ports.iter();
+    ports.map(|it| (it.interface.clone(), port(it))).collect()
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use ::switch::lookup::Mac;
 use ::switch::memory::SharedRegion;
+use ::switch::properties::PortProperties;
 use abi::region::{Geometry, Interface};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::pwrite;
@@ -18,10 +20,23 @@ pub struct Copy {
     pub(super) snapshot: Snapshot,
     /// Its rings and buffers.
     pub(super) data: OwnedFd,
+    /// Whether that is the data region of the one guest that goes on from here, and need not be copied.
+    single: bool,
     /// Whether the frames in its rings are the copy's. Otherwise they stay with the original.
     pub(super) carries: bool,
-    /// The addresses of its interfaces, which a copy gets if they are free.
-    pub(super) macs: BTreeMap<String, Mac>,
+    /// Its interfaces' ports, by their names.
+    pub(super) ports: BTreeMap<String, CopiedPort>,
+    /// Slots of each interface's receive ring that are the copy's, if frames came while it was made.
+    received: OnceLock<Vec<u32>>,
+}
+
+/// The port of a copied guest's interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CopiedPort {
+    /// Its address, which a copy gets if it is free.
+    pub mac: Option<Mac>,
+    /// What it may do, and so a copy's.
+    pub properties: PortProperties,
 }
 
 impl fmt::Debug for Copy {
@@ -41,21 +56,85 @@ pub enum Stored {
     Data,
 }
 
+impl Stored {
+    /// All.
+    pub const ALL: [Stored; 3] = [Stored::Memory, Stored::Control, Stored::Data];
+
+    /// Its number where it is stored or sent.
+    pub fn tag(self) -> u8 {
+        match self {
+            Stored::Memory => 1,
+            Stored::Control => 2,
+            Stored::Data => 3,
+        }
+    }
+}
+
+/// The tag of a record of a page of the guest's memory that is zeros.
+const ZEROS: u8 = 4;
+/// Bytes in front of a record's bytes: tag (u8), length (u32), offset (u64), little-endian.
+const RECORD: usize = 13;
+
+/// Appends a record: bytes of a part, or, of the guest's memory, a page of zeros.
+pub(super) fn put_record(to: &mut Vec<u8>, part: Stored, offset: u64, bytes: Option<&[u8]>) {
+    to.push(bytes.map_or(ZEROS, |_| part.tag()));
+    let bytes = bytes.unwrap_or_default();
+    to.extend((bytes.len() as u32).to_le_bytes());
+    to.extend(offset.to_le_bytes());
+    to.extend_from_slice(bytes);
+}
+
 impl Copy {
     /// An empty one that a description fits, to be filled part by part.
     pub(super) fn new(
         template: &Template,
         description: &[u8],
         data: u64,
-        macs: BTreeMap<String, Mac>,
+        ports: BTreeMap<String, CopiedPort>,
         carries: bool,
     ) -> Result<Copy> {
         Ok(Copy {
             snapshot: Snapshot::new(template, description)?,
             data: data_file(data)?,
+            single: false,
             carries,
-            macs,
+            ports,
+            received: OnceLock::new(),
         })
+    }
+
+    /// As [`new`](Self::new), for a single guest, which has these rings and takes the frames in them.
+    pub(super) fn single(
+        template: &Template,
+        description: &[u8],
+        geometry: Geometry,
+        ports: BTreeMap<String, CopiedPort>,
+    ) -> Result<Copy> {
+        Ok(Copy {
+            snapshot: Snapshot::new(template, description)?,
+            data: SharedRegion::blank(geometry)?,
+            single: true,
+            carries: true,
+            ports,
+            received: OnceLock::new(),
+        })
+    }
+
+    /// Of a guest that stands still.
+    pub(super) fn of(
+        snapshot: Snapshot,
+        data: OwnedFd,
+        ports: BTreeMap<String, CopiedPort>,
+        carries: bool,
+    ) -> Copy {
+        Copy {
+            snapshot,
+            data,
+            single: false,
+            carries,
+            ports,
+            received: OnceLock::new(),
+        }
     }
 
     /// What is needed to make it again, beside its parts.
@@ -73,14 +152,19 @@ impl Copy {
         self.carries
     }
 
-    /// The address that an interface had.
-    pub fn mac(&self, interface: &str) -> Option<Mac> {
-        self.macs.get(interface).copied()
+    /// The port that an interface had.
+    pub fn port(&self, interface: &str) -> CopiedPort {
+        self.ports.get(interface).cloned().unwrap_or_default()
     }
 
-    /// The addresses of its interfaces.
-    pub fn macs(&self) -> &BTreeMap<String, Mac> {
-        &self.macs
+    /// The ports of its interfaces.
+    pub fn ports(&self) -> &BTreeMap<String, CopiedPort> {
+        &self.ports
+    }
+
+    /// Notes how many slots of each interface's receive ring are the copy's, once.
+    pub fn set_received(&self, slots: Vec<u32>) {
+        let _ = self.received.set(slots);
     }
 
     fn file(&self, part: Stored) -> BorrowedFd<'_> {
@@ -111,6 +195,29 @@ impl Copy {
         write(&file, offset, bytes)
     }
 
+    /// Writes what [records](put_record) say; a fault is what is wrong with them.
+    pub fn apply(&self, mut records: &[u8]) -> std::io::Result<()> {
+        let broken = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+        while let Some((head, rest)) = records.split_first_chunk::<RECORD>() {
+            let [tag, a, b, c, d, offset @ ..] = *head;
+            let length = u32::from_le_bytes([a, b, c, d]) as usize;
+            let offset = u64::from_le_bytes(offset);
+            let (bytes, rest) = rest.split_at_checked(length).ok_or_else(broken)?;
+            records = rest;
+            if tag == ZEROS && bytes.is_empty() {
+                self.snapshot.forget(offset).map_err(|_| broken())?;
+                continue;
+            }
+            let part = Stored::ALL.into_iter().find(|part| part.tag() == tag);
+            self.fill(part.ok_or_else(broken)?, offset, bytes)?;
+        }
+        if records.is_empty() {
+            Ok(())
+        } else {
+            Err(broken())
+        }
+    }
+
     /// Bytes of a configuration that puts everything where it is in the copy, for a guest with a name of so many.
     pub fn config_length(&self, name: usize) -> usize {
         self.snapshot.config_length(name)
@@ -122,10 +229,20 @@ impl Copy {
         geometry: Geometry,
         interfaces: &[Interface],
     ) -> Result<(SharedRegion, OwnedFd)> {
-        let (region, file) = SharedRegion::create(geometry, interfaces)?;
-        let copied = self.each(Stored::Data, |offset, bytes| write(&file, offset, bytes));
-        copied.map_err(|error| Error::failed(format_args!("a guest's rings: {error}")))?;
+        let failed = |error| Error::failed(format_args!("a guest's rings: {error}"));
+        let (region, file) = if self.single {
+            let file = self.data.try_clone().map_err(failed)?;
+            (SharedRegion::map(file.as_fd(), geometry)?, file)
+        } else {
+            let (region, file) = SharedRegion::create(geometry, interfaces)?;
+            let copied = self.each(Stored::Data, |offset, bytes| write(&file, offset, bytes));
+            copied.map_err(failed)?;
+            (region, file)
+        };
         region.become_copy(interfaces, self.carries);
+        if let Some(received) = self.received.get() {
+            region.keep_received(received);
+        }
         Ok((region, file))
     }
 
@@ -150,4 +267,70 @@ pub(super) fn write(to: &impl AsFd, mut offset: u64, mut bytes: &[u8]) -> std::i
         offset += written as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vmm::{Control, GuestSpec, Isolation};
+
+    use super::*;
+
+    /// A copy of no guest.
+    fn copy() -> Copy {
+        let template = Template::new(vmm::IMAGE).unwrap();
+        let control = Control::new().unwrap();
+        let spec = GuestSpec {
+            isolation: Isolation::Process,
+            config: b"Idle;",
+            ..GuestSpec::new("one", 1, &control)
+        };
+        let guest = template.spawn(&spec).unwrap();
+        let description = guest.description();
+        guest.kill();
+        Copy::new(&template, &description, 1 << 20, BTreeMap::new(), true).unwrap()
+    }
+
+    #[test]
+    fn records_are_what_was_put_and_any_others_are_refused() {
+        let copy = copy();
+        let (mut good, page) = (Vec::new(), [7; 4096]);
+        put_record(&mut good, Stored::Memory, 4096, Some(&page));
+        put_record(&mut good, Stored::Data, 10, Some(b"data"));
+        put_record(&mut good, Stored::Control, 0, Some(b"control"));
+        copy.apply(&good).unwrap();
+        let mut told = Vec::new();
+        copy.each(Stored::Memory, |offset, bytes| {
+            told.push((offset, bytes.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(told, [(4096, page.to_vec())]);
+        let mut zeros = Vec::new();
+        put_record(&mut zeros, Stored::Memory, 4096, None);
+        copy.apply(&zeros).unwrap();
+        copy.each(Stored::Memory, |_, _| panic!("a page is left"))
+            .unwrap();
+
+        for (part, offset, bytes) in [
+            (Stored::Data, (1 << 20) - 3, Some(&b"data"[..])),
+            (Stored::Data, u64::MAX, Some(b"d")),
+            (Stored::Memory, 1 << 60, Some(b"d")),
+            (Stored::Memory, 1, None),
+            (Stored::Memory, 1 << 60, None),
+        ] {
+            let mut wrong = Vec::new();
+            put_record(&mut wrong, part, offset, bytes);
+            assert!(copy.apply(&wrong).is_err(), "{part:?} {offset}");
+        }
+        for length in 1..good.len() {
+            // A record may end where another one begins.
+            let whole = [0, RECORD + 4096, 2 * RECORD + 4100];
+            let cut = copy.apply(&good[..length]);
+            assert_eq!(cut.is_ok(), whole.contains(&length), "{length}");
+        }
+        proptest!(|(bytes in prop::collection::vec(any::<u8>(), 0..200))| {
+            let _ = copy.apply(&bytes);
+        });
+    }
 }

@@ -8,6 +8,7 @@
 mod console;
 mod copies;
 mod copy;
+mod departure;
 mod ending;
 mod entries;
 mod flows;
@@ -41,7 +42,8 @@ use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
 pub use console::{Line, Logs, Position, first_number};
-pub use copy::{Copy, Stored};
+pub use copy::{CopiedPort, Copy, Stored};
+pub use departure::{Departure, Found};
 pub use guests::Reserved;
 pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};

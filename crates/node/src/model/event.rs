@@ -65,6 +65,10 @@ pub enum Happened {
     Saved,
     /// A guest stands still as a template of clones.
     Template,
+    /// A guest came from another node.
+    Arrived,
+    /// A guest goes on at another node.
+    Left,
     /// A guest has another name.
     Renamed,
     /// Something that was down is up.
@@ -94,6 +98,8 @@ impl Happened {
             Happened::Resumed => "was resumed",
             Happened::Saved => "was saved",
             Happened::Template => "is a template",
+            Happened::Arrived => "arrived",
+            Happened::Left => "left",
             Happened::Renamed => "was renamed",
             Happened::Up => "is up",
             Happened::Down => "is down",

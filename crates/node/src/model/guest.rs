@@ -227,6 +227,8 @@ pub enum GuestState {
     Halted,
     /// It ended otherwise, or could not be started.
     Crashed,
+    /// It comes from another node, which has not left it to this one yet.
+    Arriving,
 }
 
 /// A guest as it is.
@@ -371,6 +373,9 @@ pub struct GuestRecord {
     /// Whether it stands still while it runs, for clones of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub template: bool,
+    /// Whether it comes from another node, which has not left it to this one yet.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arriving: bool,
     /// What it was started with, if that is not what is wanted now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booted: Option<Booted>,

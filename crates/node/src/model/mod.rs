@@ -7,6 +7,7 @@ mod flow;
 mod guest;
 mod link;
 mod log;
+mod migrate;
 mod name;
 mod object;
 mod stats;
@@ -28,6 +29,7 @@ pub use guest::{
 };
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
+pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use object::{Object, Record, Spec, Verb, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Node;
 use crate::error::{Fault, Result};
+use crate::host::CopiedPort;
 use crate::model::{
     Booted, Event, Guest, GuestPort, GuestRecord, Happened, Memory, Object, Topic, VnicRecord,
 };
@@ -141,7 +142,11 @@ impl Node {
                 }
                 (None, Some(vnic)) => self.free_vnic(vnic, &vnics)?,
                 (None, None) => {
-                    let vnic = self.implicit_vnic(&guest.name, interface, on, None, &gone)?;
+                    let vnic = self.implicit_vnic(
+                        (&guest.name, interface, on),
+                        CopiedPort::default(),
+                        &gone,
+                    )?;
                     made.push(vnic.clone());
                     vnic
                 }

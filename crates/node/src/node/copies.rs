@@ -28,6 +28,7 @@ impl Node {
     /// Has a guest stand still. `None` if it does: it is a template.
     pub fn begin_suspension(&mut self, name: &str) -> Result<Option<Asked>> {
         let guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }

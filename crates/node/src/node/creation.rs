@@ -12,7 +12,7 @@ use super::copies::{Origin, Wanted};
 use super::guests::started;
 use super::vnics::mtu;
 use crate::error::{Error, Fault, Result};
-use crate::host::{Launch, LaunchPort, Reserved};
+use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
     Event, Guest, GuestPort, GuestRecord, Happened, LOCATIONS, LinkRecord, Location, Memory,
     Object, Run, Topic, Vnic, VnicRecord, check_name, takes_less,
@@ -22,12 +22,12 @@ use crate::model::{
 const STAND: &str = "LINK";
 
 /// A guest that can be created.
-struct NewGuest {
-    record: GuestRecord,
+pub(super) struct NewGuest {
+    pub(super) record: GuestRecord,
     /// Those of its interfaces, in their order.
     vnics: Vec<VnicRecord>,
     /// Those of them that are made for it.
-    made: Vec<VnicRecord>,
+    pub(super) made: Vec<VnicRecord>,
     /// Warnings about its configuration.
     messages: Option<String>,
     /// Where it goes on; none: it boots.
@@ -107,7 +107,12 @@ impl Node {
     }
 
     /// Checks a new guest. Its names and addresses are its own from now on.
-    fn check_new(&mut self, name: String, mut spec: Guest, copy: Origin) -> Result<NewGuest> {
+    pub(super) fn check_new(
+        &mut self,
+        name: String,
+        mut spec: Guest,
+        copy: Origin,
+    ) -> Result<NewGuest> {
         self.check_no_guest(&name)?;
         let (vnics, made) = self.interfaces(&name, &spec, &copy)?;
         let interfaces: Vec<_> = spec
@@ -143,6 +148,7 @@ impl Node {
             paused: false,
             booted: None,
             template: false,
+            arriving: false,
             spec,
         };
         for vnic in &made {
@@ -186,7 +192,10 @@ impl Node {
     }
 
     /// Has a process forked for each guest of a batch, and records all that have one.
-    fn record_batch(&mut self, batch: &mut [(usize, NewGuest)]) -> Result<Vec<Result<Reserved>>> {
+    pub(super) fn record_batch(
+        &mut self,
+        batch: &mut [(usize, NewGuest)],
+    ) -> Result<Vec<Result<Reserved>>> {
         let change = self.store.change()?;
         let mut reserved = Vec::with_capacity(batch.len());
         for (_, guest) in batch.iter_mut() {
@@ -217,14 +226,14 @@ impl Node {
     }
 
     /// Releases the names and addresses of a guest that is not created.
-    fn release(&mut self, guest: &NewGuest) {
+    pub(super) fn release(&mut self, guest: &NewGuest) {
         self.index.remove_guest(&guest.record);
         for vnic in &guest.made {
             self.index.remove_vnic(vnic);
         }
     }
 
-    fn view_new(&mut self, guest: NewGuest) -> Object<Guest> {
+    pub(super) fn view_new(&mut self, guest: NewGuest) -> Object<Guest> {
         self.index.add_guest(&guest.record);
         self.tell(Event::of(
             Topic::Guest,
@@ -299,8 +308,9 @@ impl Node {
             let vnic = match self.store.get::<VnicRecord>(on)? {
                 Some(vnic) => self.free_vnic(vnic, &all)?,
                 None => {
-                    let mac = copy.as_ref().and_then(|copy| copy.mac(interface));
-                    let vnic = self.implicit_vnic(guest, interface, on, mac, &[])?;
+                    let port = copy.as_ref().map(|copy| copy.port(interface));
+                    let port = port.unwrap_or_default();
+                    let vnic = self.implicit_vnic((guest, interface, on), port, &[])?;
                     made.push(vnic.clone());
                     vnic
                 }
@@ -327,13 +337,11 @@ impl Node {
         Ok(vnic)
     }
 
-    /// A VNIC made for one interface of a guest, on a link. The names of those that are `gone` are free.
+    /// A VNIC made for one interface of a guest, on a link, like the port of a copied guest if it is one. The names of those that are `gone` are free.
     pub(super) fn implicit_vnic(
         &self,
-        guest: &str,
-        interface: &str,
-        on: &str,
-        mac: Option<Mac>,
+        (guest, interface, on): (&str, &str, &str),
+        port: CopiedPort,
         gone: &[VnicRecord],
     ) -> Result<VnicRecord> {
         let Some(link) = self.store.get::<LinkRecord>(on)? else {
@@ -348,14 +356,16 @@ impl Node {
         if gone.iter().all(|vnic| vnic.name != name) {
             self.check_free(&name)?;
         }
+        port.properties.check(link.mtu, &cpus_here())?;
         Ok(VnicRecord {
             name,
             spec: Vnic {
                 mac: Some(
-                    self.address(&link.name, mac)
+                    self.address(&link.name, port.mac)
                         .or_else(|_| self.address(&link.name, None))?,
                 ),
                 link: link.name,
+                properties: port.properties,
                 ..Vnic::default()
             },
             implicit: true,

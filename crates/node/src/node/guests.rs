@@ -78,6 +78,7 @@ impl Node {
         let fault = self.host.fault(&Subject::Guest(guest.name.clone()));
         let fault = fault.map(str::to_string);
         let (state, reason) = match (&launched, self.run_of(guest)) {
+            _ if guest.arriving => (GuestState::Arriving, fault),
             (Some(_), _) if guest.paused => (GuestState::Paused, fault),
             (Some(_), _) if guest.template => (GuestState::Template, fault),
             (Some(launched), _) if launched.silent => {
@@ -314,6 +315,13 @@ impl Node {
     }
 
     fn adopt_guest(&mut self, mut guest: GuestRecord) -> Result<()> {
+        if guest.arriving {
+            // It was not left to this node.
+            if let Some(identity) = identity(&guest.run) {
+                self.host.end_left(identity)?;
+            }
+            return self.remove_arriving(&guest);
+        }
         let Some(identity) = identity(&guest.run) else {
             if let Run::Started { .. } = guest.run {
                 // The machine was rebooted.
@@ -344,7 +352,7 @@ impl Node {
         };
         self.guests.suspending.remove(&id);
         self.guests.templates.remove(&id);
-        if let Some(guest) = self.guest_with(id) {
+        if let Some(guest) = self.guest_with(id).filter(|guest| !guest.arriving) {
             let halted = matches!(exit, Exit::Halted);
             let lines = printed.iter().map(|line| format!("\n  {line}"));
             let reason = exit.to_string() + &lines.collect::<String>();
@@ -510,6 +518,7 @@ impl Node {
             self.guests.unkept.remove(id);
             self.guests.suspending.remove(id);
             self.guests.templates.remove(id);
+            self.arriving.remove(id);
         }
         self.host.begin_end(ids.iter().copied());
         let gone = ids.iter().filter(|id| !self.host.is_ending(**id));

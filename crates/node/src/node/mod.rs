@@ -3,10 +3,12 @@
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
 //! nothing. Waiting is the service's.
 
+mod arrivals;
 mod asking;
 mod changes;
 mod copies;
 mod creation;
+mod departures;
 mod entries;
 mod events;
 mod flows;
@@ -37,6 +39,8 @@ use crate::model::{
 };
 use crate::paths::Paths;
 use crate::store::{self, Store};
+use crate::tls::Files;
+use arrivals::Arrivals;
 use events::Events;
 use guests::Guests;
 use index::Index;
@@ -65,12 +69,15 @@ pub struct Node {
     host: Host,
     index: Index,
     guests: Guests,
+    arriving: Arrivals,
     wires: Wires,
     events: Events,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// When consoles were looked at last.
     looked: Instant,
+    /// By which certificates other nodes are asked; none: not at all.
+    identity: Option<Files>,
     /// Guests that run and that no record names.
     unknown: Vec<UnknownGuest>,
     /// Whether everything was removed, so that the node is to end.
@@ -104,10 +111,12 @@ impl Node {
             host,
             index,
             guests: Guests::default(),
+            arriving: Arrivals::default(),
             wires: Wires::default(),
             events: Events::default(),
             ticks: 0,
             looked: Instant::now(),
+            identity: None,
             unknown: Vec::new(),
             over: false,
         };

@@ -101,6 +101,9 @@ impl Node {
         if self.guests.unkept.contains_key(&guest.id) {
             return self.keep_ends();
         }
+        if guest.arriving {
+            return;
+        }
         let brought = match &guest.run {
             Run::Ended { .. } | Run::Stopped => return,
             // Be it that its start could not be kept.

@@ -22,6 +22,7 @@ impl Node {
     /// As [`start_guest`](Self::start_guest), of a guest that goes on from a copy.
     pub(super) fn start_from(&mut self, name: &str, copy: Origin) -> Result<()> {
         let guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
         if self.host.runs(guest.id) {
             return Ok(());
         }
@@ -50,6 +51,7 @@ impl Node {
     /// Ends a guest, which stays stopped until it is started, and tells when its process has ended.
     pub fn stop_and_tell(&mut self, name: &str, tell: TellGone) -> Result<()> {
         let guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
         let id = guest.id;
         self.end_as(guest, Run::Stopped)?;
         self.tell(Event::of(Topic::Guest, name, Happened::Stopped));
@@ -60,6 +62,7 @@ impl Node {
     /// Ends a guest if it runs, and starts it.
     pub fn restart_guest(&mut self, name: &str) -> Result<()> {
         let guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
         // A node that is killed in between has the next one start it.
         self.end_as(guest, Run::Wanted)?;
         let event = Event::of(Topic::Guest, name, Happened::Stopped);
@@ -108,6 +111,7 @@ impl Node {
 
     fn set_paused(&mut self, name: &str, paused: bool) -> Result<()> {
         let mut guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }

@@ -5,8 +5,8 @@ use crate::error::Kind;
 use crate::model::{
     Action, Address, Clones, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
     GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
-    LogLine, LogQuery, LogsQuery, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save,
-    Saved, Spec, State, Topic, UnknownGuest, Wire, WireChange,
+    LogLine, LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename,
+    Restore, Save, Saved, Spec, State, Topic, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -61,6 +61,10 @@ operations! {
     /// Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs.
     clone_guest: Post "/v1/guests/{name}/clone" [Invalid, NotFound, Refused],
         Clones => Vec<GuestOutcome>, clones() => vec![outcome("fw-1"), outcome("fw-2")];
+
+    /// Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings.
+    migrate_guest: Post "/v1/guests/{name}/migrate" [Invalid, NotFound, Refused],
+        Migrate => Migrated, migrate() => migrated();
 
     /// Shows what a guest printed: the lines that the node keeps of it.
     show_guest_log: Get "/v1/guests/{name}/log" [Invalid, NotFound],
@@ -152,6 +156,24 @@ fn clones() -> Clones {
         name: "fw-{}".into(),
         count: 2,
         first: 1,
+    }
+}
+
+fn migrate() -> Migrate {
+    Migrate {
+        to: "host2.example.org:6640".into(),
+        links: [("lan".into(), "lan0".into())].into(),
+    }
+}
+
+fn migrated() -> Migrated {
+    Migrated {
+        rounds: 3,
+        bytes: 2_400_000,
+        last_bytes: 90_000,
+        total_ms: 25.0,
+        blackout_ms: 6.5,
+        late_frames: 4,
     }
 }
 

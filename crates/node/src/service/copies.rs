@@ -88,20 +88,34 @@ impl Handle {
         name: String,
         work: impl FnOnce(&mut crate::node::Node) -> Result<R> + Send + 'static,
     ) -> Result<R> {
-        let begun = name.clone();
+        self.suspend(&name).await?;
+        let done = self.run(work).await;
+        let ended = self.go_on(&name).await;
+        let result = done?;
+        ended.map(|()| result)
+    }
+
+    /// Has a guest stand still. If it does not, it goes on.
+    pub(crate) async fn suspend(&self, name: &str) -> Result<()> {
+        let begun = name.to_string();
         let asked = self.run(move |node| node.begin_suspension(&begun)).await?;
-        let done = async {
+        let stands = async {
             if let Some(asked) = asked {
                 self.answered(asked).await?;
             }
-            self.stands_still(&name).await?;
-            self.run(work).await
+            self.stands_still(name).await
         };
-        let done = done.await;
-        let ended = name.clone();
-        let ended = self.run(move |node| node.end_suspension(&ended)).await;
-        let result = done?;
-        ended.map(|()| result)
+        if let Err(error) = stands.await {
+            self.go_on(name).await?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Has a guest go on that was to stand still.
+    pub(crate) async fn go_on(&self, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.run(move |node| node.end_suspension(&name)).await
     }
 
     async fn stands_still(&self, name: &str) -> Result<()> {
@@ -127,7 +141,7 @@ impl Handle {
 }
 
 /// Finishes what was begun, whether anybody waits for it or not: no guest is left suspended.
-async fn finish<R: Send + 'static>(
+pub(crate) async fn finish<R: Send + 'static>(
     work: impl Future<Output = Result<R>> + Send + 'static,
 ) -> Result<R> {
     tokio::spawn(work).await.map_err(Error::failed)?

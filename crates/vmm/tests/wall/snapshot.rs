@@ -253,7 +253,7 @@ fn look(tracker: &mut Tracker, to: &Snapshot) -> Result<u64, Failed> {
     let mut found = 0;
     for piece in tracker.look()? {
         found += piece.bytes();
-        tracker.read(&piece, &mut |offset, bytes| match bytes {
+        tracker.read(&piece, |offset, bytes| match bytes {
             Some(bytes) => {
                 let written = rustix::io::pwrite(to.file(Part::Memory), bytes, offset);
                 assert_eq!(written, Ok(bytes.len()));

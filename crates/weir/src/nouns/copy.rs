@@ -1,12 +1,12 @@
-//! `weir save`, `restore`, `clone`: guests that go on from copies.
+//! `weir save`, `restore`, `clone`, `migrate`: guests that go on from copies.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use node::error::Error;
-use node::model::{Clones, Restore, Save};
+use node::model::{Clones, Migrate, Restore, Save};
 
-use super::output::made;
+use super::output::{made, print};
 use super::verb::Progress;
 use super::{Result, client};
 
@@ -70,6 +70,36 @@ pub struct CloneArgs {
     pub json: bool,
 }
 
+/// Has a guest go on at another node, live, with its state and addresses
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir migrate fw host2:6640
+  weir migrate fw host2:6640 --link outside=eth3
+
+The other node listens there (`weir node --listen`), its certificate names the host, and this node's
+certificate has the role of an operator there. Both run the same build.")]
+pub struct MigrateArgs {
+    /// The guest
+    pub guest: String,
+    /// The other node
+    #[arg(value_name = "HOST:PORT")]
+    pub to: String,
+    /// A link of the other node for an interface; default: the one of the same name
+    #[arg(long = "link", value_name = "INTERFACE=LINK", value_parser = pair)]
+    pub links: Vec<(String, String)>,
+    /// Print how it went as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    let (interface, link) = text
+        .split_once('=')
+        .filter(|(interface, link)| !interface.is_empty() && !link.is_empty())
+        .ok_or("write INTERFACE=LINK")?;
+    Ok((interface.into(), link.into()))
+}
+
 /// The path that the node knows a file by.
 fn absolute(file: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(file);
@@ -111,4 +141,21 @@ pub fn clone(args: &CloneArgs) -> Result {
     client().clone_guest(&args.guest, &clones, |outcome| progress.tell(outcome))?;
     let outcomes = progress.end()?;
     made(args.json, &outcomes)
+}
+
+/// Runs `weir migrate`.
+pub fn migrate(args: &MigrateArgs) -> Result {
+    let migrate = Migrate {
+        to: args.to.clone(),
+        links: args.links.iter().cloned().collect(),
+    };
+    let migrated = client().migrate(&args.guest, &migrate)?;
+    if args.json {
+        return made(true, &migrated);
+    }
+    let (guest, to) = (&args.guest, &args.to);
+    print(&format!(
+        "guest ‘{guest}’ goes on at {to}: {:.1} ms without it, {} bytes sent in {:.1} ms\n",
+        migrated.blackout_ms, migrated.bytes, migrated.total_ms
+    ))
 }

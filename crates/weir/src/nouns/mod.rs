@@ -65,6 +65,7 @@ pub enum NounCommand {
     Save(copy::SaveArgs),
     Restore(copy::RestoreArgs),
     Clone(copy::CloneArgs),
+    Migrate(copy::MigrateArgs),
     /// Has guests stand still for good, each as a template of clones until it is resumed
     #[command(after_help = "Examples:\n  weir template fw\n  weir clone fw --count 100")]
     Template(verb::GuestsArgs),
@@ -104,6 +105,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Save(args) => copy::save(args),
         NounCommand::Restore(args) => copy::restore(args),
         NounCommand::Clone(args) => copy::clone(args),
+        NounCommand::Migrate(args) => copy::migrate(args),
         NounCommand::Template(args) => verb::act(Action::Template, args),
         NounCommand::Rename(args) => verb::rename(args),
         NounCommand::Link(command) => link::run(command),

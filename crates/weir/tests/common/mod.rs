@@ -70,6 +70,8 @@ pub struct Host {
     pub options: Vec<String>,
     /// What nodes said, a line each.
     pub said: Arc<Mutex<Vec<String>>>,
+    /// The network namespace that it is in, by its path; none: the one of the tests.
+    pub inside: Option<String>,
 }
 
 impl Host {
@@ -80,6 +82,11 @@ impl Host {
 
     /// A host whose node runs with these options.
     pub fn with(options: &[&str]) -> Host {
+        Host::inside(None, options)
+    }
+
+    /// A host in a network namespace, whose node runs with these options.
+    pub fn inside(namespace: Option<&Namespace>, options: &[&str]) -> Host {
         let root = rustix::process::geteuid().is_root();
         assert!(root, "needs root: makes network namespaces");
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -101,6 +108,7 @@ impl Host {
             node: None,
             options: options.iter().map(ToString::to_string).collect(),
             said: Arc::default(),
+            inside: namespace.map(path),
         };
         host.start();
         host
@@ -136,7 +144,15 @@ impl Host {
     }
 
     pub fn weir(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let mut command = match &self.inside {
+            None => Command::new(weir),
+            Some(namespace) => {
+                let mut command = Command::new("nsenter");
+                command.arg(format!("--net={namespace}")).arg(weir);
+                command
+            }
+        };
         command
             .args(arguments)
             .env("WEIR_RUN", self.run())

@@ -13,6 +13,7 @@ mod faults;
 mod limits;
 mod links;
 mod logs;
+mod migration;
 mod network;
 mod service;
 mod verbs;

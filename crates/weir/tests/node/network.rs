@@ -15,13 +15,13 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use crate::common::{Host, LIMIT, assert_contains, until};
 
 /// An authority, and the folder of the certificates that it signs.
-struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: PathBuf,
 }
 
 impl Authority {
-    fn new(folder: &Path) -> Authority {
+    pub fn new(folder: &Path) -> Authority {
         std::fs::create_dir_all(folder).unwrap();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([]).unwrap();
@@ -35,7 +35,7 @@ impl Authority {
     }
 
     /// A certificate with a common name and alternative ones.
-    fn sign(&self, common: &str, others: &[&str]) -> Files {
+    pub fn sign(&self, common: &str, others: &[&str]) -> Files {
         let key = KeyPair::generate().unwrap();
         let others: Vec<_> = others.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(others).unwrap();

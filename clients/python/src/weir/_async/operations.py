@@ -206,6 +206,14 @@ class AsyncOperations(ABC):
             last=last,
         )
 
+    async def migrate_guest(self, name: str, body: models.Migrate) -> models.Migrated:
+        """Has a guest go on at another node, live: with its state, its addresses, and the
+        frames in its rings.
+        """
+        return await self._call(
+            models.Migrated, "POST", f"/v1/guests/{segment(name)}/migrate", body=body
+        )
+
     async def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:
         """Reads a handler of a guest."""
         return await self._call(

@@ -202,6 +202,12 @@ class Operations(ABC):
             last=last,
         )
 
+    def migrate_guest(self, name: str, body: models.Migrate) -> models.Migrated:
+        """Has a guest go on at another node, live: with its state, its addresses, and the
+        frames in its rings.
+        """
+        return self._call(models.Migrated, "POST", f"/v1/guests/{segment(name)}/migrate", body=body)
+
     def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:
         """Reads a handler of a guest."""
         return self._call(

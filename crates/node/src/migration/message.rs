@@ -1,0 +1,194 @@
+//! What two nodes tell each other: a tag (u8), a length (u32, little-endian), and so many bytes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::error::{Error, Kind, Result};
+
+/// Longest message, in bytes: the late frames of an interface, or what describes a guest.
+const LENGTH_MAX: usize = switch::late::BYTES_MAX + 4;
+/// How long the other node may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Tag {
+    /// What the guest is (JSON).
+    Arrival = 1,
+    /// Parts of its memory.
+    Records = 2,
+    /// How many slots of each receive ring are its own (JSON).
+    Start = 3,
+    /// The number of an interface (u32, little-endian), and late frames.
+    Frames = 4,
+    /// The guest is the target's.
+    Finish = 5,
+    /// The target expects the guest.
+    Ready = 16,
+    /// The guest runs at the target: its number there (JSON).
+    Started = 17,
+    /// The target keeps it.
+    Done = 18,
+    /// Why it does not (JSON).
+    Refused = 19,
+}
+
+impl Tag {
+    const ALL: [Tag; 9] = [
+        Tag::Arrival,
+        Tag::Records,
+        Tag::Start,
+        Tag::Frames,
+        Tag::Finish,
+        Tag::Ready,
+        Tag::Started,
+        Tag::Done,
+        Tag::Refused,
+    ];
+}
+
+/// A connection to the other node.
+pub(super) struct Peer<S> {
+    stream: S,
+    /// Bytes sent so far.
+    pub(super) sent: u64,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    pub(super) fn new(stream: S) -> Peer<S> {
+        Peer { stream, sent: 0 }
+    }
+
+    /// Sends a message.
+    pub(super) async fn send(&mut self, tag: Tag, bytes: &[u8]) -> Result<()> {
+        let mut head = [tag as u8, 0, 0, 0, 0];
+        head[1..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        let send = async {
+            self.stream.write_all(&head).await?;
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        let sent = timeout(SILENCE, send).await.map_err(|_| silent())?;
+        self.sent += (head.len() + bytes.len()) as u64;
+        sent.map_err(|error| lost(&error))
+    }
+
+    /// Sends a message of JSON.
+    pub(super) async fn tell(&mut self, tag: Tag, what: &impl Serialize) -> Result<()> {
+        let bytes = serde_json::to_vec(what).map_err(Error::failed)?;
+        self.send(tag, &bytes).await
+    }
+
+    /// The next message; a refusal is an error.
+    pub(super) async fn next(&mut self) -> Result<(Tag, Vec<u8>)> {
+        timeout(SILENCE, self.receive())
+            .await
+            .map_err(|_| silent())?
+    }
+
+    async fn receive(&mut self) -> Result<(Tag, Vec<u8>)> {
+        let mut head = [0; 5];
+        let read = self.stream.read_exact(&mut head).await;
+        read.map_err(|error| lost(&error))?;
+        let [tag, length @ ..] = head;
+        let length = u32::from_le_bytes(length) as usize;
+        let tag = Tag::ALL.into_iter().find(|known| *known as u8 == tag);
+        let Some(tag) = tag.filter(|_| length <= LENGTH_MAX) else {
+            return Err(unexpected());
+        };
+        let mut bytes = Vec::new();
+        // The length may be a lie: memory is taken as it comes.
+        let mut stream = (&mut self.stream).take(length as u64);
+        let read = stream.read_to_end(&mut bytes).await;
+        read.map_err(|error| lost(&error))?;
+        if bytes.len() < length {
+            return Err(lost(&"it ended within a message"));
+        }
+        match tag {
+            Tag::Refused => Err(parsed(&bytes)?),
+            _ => Ok((tag, bytes)),
+        }
+    }
+
+    /// The next message, which has to be this.
+    pub(super) async fn expect(&mut self, wanted: Tag) -> Result<Vec<u8>> {
+        match self.next().await? {
+            (tag, bytes) if tag == wanted => Ok(bytes),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// What a message of JSON says.
+pub(super) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::invalid(format_args!("a message of the other node: {error}")))
+}
+
+pub(super) fn unexpected() -> Error {
+    Error::refused("the other node sent something unexpected: is it of the same version?")
+}
+
+fn silent() -> Error {
+    let sentence = format_args!("the other node was silent for {} s", SILENCE.as_secs());
+    Error::new(Kind::Unavailable, sentence)
+}
+
+fn lost(why: &dyn std::fmt::Display) -> Error {
+    let sentence = format_args!("the connection between the nodes broke: {why}");
+    Error::new(Kind::Unavailable, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<(Tag, Vec<u8>)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        let (reading, mut writing) = tokio::io::duplex(1 << 20);
+        runtime.unwrap().block_on(async {
+            writing.write_all(bytes).await.unwrap();
+            drop(writing);
+            Peer::new(reading).next().await
+        })
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_was_sent() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        let (a, b) = tokio::io::duplex(1 << 20);
+        let (mut a, mut b) = (Peer::new(a), Peer::new(b));
+        runtime.unwrap().block_on(async {
+            a.send(Tag::Records, &[7; 1000]).await.unwrap();
+            a.tell(Tag::Refused, &Error::refused("no")).await.unwrap();
+            a.send(Tag::Done, &[]).await.unwrap();
+            assert_eq!(b.expect(Tag::Records).await.unwrap(), [7; 1000]);
+            assert_eq!(b.next().await.unwrap_err().error, "no");
+            assert!(b.expect(Tag::Ready).await.is_err());
+        });
+        assert_eq!(
+            a.sent,
+            3 * 5 + 1000 + serde_json::to_vec(&Error::refused("no")).unwrap().len() as u64
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok((_, read)) = read(&bytes) {
+                prop_assert_eq!(&read, &bytes[5..5 + read.len()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The node that a guest leaves.
+
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::message::{Peer, Tag, parsed};
+use super::target::PROTOCOL;
+use crate::client::{Endpoint, ask, upgrade};
+use crate::error::{Kind, Result};
+use crate::host::{Departure, Found};
+use crate::model::{Guest, GuestState, Migrate, Migrated, Object};
+use crate::service::{Handle, finish, pause};
+
+/// Most rounds of copying while the guest runs.
+const ROUNDS_MAX: u32 = 10;
+/// A round of so many bytes is the last one while the guest runs.
+const SMALL: u64 = 128 << 10;
+/// Bytes of records that are gathered for a message.
+const MESSAGE: usize = 1 << 20;
+/// How long the switch may take for what a guest has sent that stands still. What it has not taken then goes with the
+/// guest.
+const DRAIN: Duration = Duration::from_millis(2);
+/// How long the target is asked whether it keeps a guest, if its word got lost.
+const DOUBT: Duration = Duration::from_secs(5);
+/// The pause between two questions.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Has a guest go on at another node.
+pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<Migrated> {
+    let handle = handle.clone();
+    // Whoever asked may leave; the guest is not left half-way.
+    finish(async move {
+        let start = Instant::now();
+        let files = handle.run(|node| node.identity()).await?;
+        let to = migrate.to.clone();
+        let url = if to.starts_with("https://") {
+            to.clone()
+        } else {
+            format!("https://{to}")
+        };
+        let target = Endpoint::remote(&url, &files)?;
+        let begun = name.clone();
+        let begun = handle.run(move |node| node.begin_departure(&begun, &migrate));
+        let (arrival, departure) = begun.await?;
+        let stream = upgrade(&target, "/v1/migration", PROTOCOL).await?;
+        let mut peer = Peer::new(TokioIo::new(stream));
+        peer.tell(Tag::Arrival, &arrival).await?;
+        peer.expect(Tag::Ready).await?;
+        let mut journey = Journey {
+            handle,
+            name,
+            to,
+            target,
+            departure,
+            peer,
+        };
+        let (rounds, while_running) = journey.copy().await?;
+        let mut migrated = journey.move_over().await?;
+        migrated.rounds = rounds;
+        migrated.bytes = journey.peer.sent;
+        migrated.last_bytes = journey.peer.sent - while_running;
+        migrated.total_ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok(migrated)
+    })
+    .await
+}
+
+/// A guest on its way.
+struct Journey<S> {
+    handle: Handle,
+    name: String,
+    /// The other node, as it was named.
+    to: String,
+    target: Endpoint,
+    departure: Departure,
+    peer: Peer<S>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
+    /// Copies the guest while it runs, as long as less and less is left: rounds, and bytes sent.
+    async fn copy(&mut self) -> Result<(u32, u64)> {
+        let mut last = u64::MAX;
+        for round in 1.. {
+            let before = self.peer.sent;
+            let found = self.departure.look()?;
+            self.send(&found, Vec::new()).await?;
+            let bytes = self.peer.sent - before;
+            if bytes <= SMALL || round == ROUNDS_MAX || bytes >= last {
+                return Ok((round, self.peer.sent));
+            }
+            last = bytes;
+        }
+        Ok((ROUNDS_MAX, self.peer.sent))
+    }
+
+    /// Sends what was found, behind some records.
+    async fn send(&mut self, found: &[Found], mut records: Vec<u8>) -> Result<()> {
+        for found in found {
+            self.departure.read(found, &mut records)?;
+            if records.len() >= MESSAGE {
+                self.peer.send(Tag::Records, &records).await?;
+                records.clear();
+            }
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.peer.send(Tag::Records, &records).await
+    }
+
+    /// Has the guest stand still, and go on there, or here.
+    async fn move_over(&mut self) -> Result<Migrated> {
+        let moved = match self.start_there().await {
+            Ok((migrated, number)) => match self.finish().await {
+                Err(error) if !self.has(number).await => Err(error),
+                // It may be that only the word of it got lost.
+                _ => Ok(migrated),
+            },
+            Err(error) => Err(error),
+        };
+        let name = self.name.clone();
+        if let Err(error) = moved {
+            let stays = self.handle.run(move |node| node.stay(&name)).await;
+            self.handle.go_on(&self.name).await.and(stays)?;
+            return Err(error.within(|why| format!("guest ‘{}’ goes on here: {why}", self.name)));
+        }
+        let to = self.to.clone();
+        let ended = self.handle.run(move |node| node.end_departure(&name, &to));
+        ended.await.and(moved)
+    }
+
+    /// Sends the last of the guest, which stands still then, and waits until it runs there; its number there.
+    async fn start_there(&mut self) -> Result<(Migrated, u64)> {
+        let begun = Instant::now();
+        self.handle.suspend(&self.name).await?;
+        let standing = Instant::now();
+        let mut drained = self.departure.is_drained();
+        for look in 0.. {
+            if drained || standing.elapsed() > DRAIN {
+                break;
+            }
+            pause(look).await;
+            drained = self.departure.is_drained();
+        }
+        let name = self.name.clone();
+        let last = self
+            .handle
+            .run(move |node| node.last_records(&name, drained));
+        let records = last.await?;
+        // What comes behind these is no part of the copy: it follows the guest.
+        let received = drained.then(|| self.departure.received());
+        let found = self.departure.look()?;
+        self.send(&found, records).await?;
+        self.peer.tell(Tag::Start, &received).await?;
+        let number = parsed(&self.peer.expect(Tag::Started).await?)?;
+        let mut migrated = Migrated {
+            blackout_ms: begun.elapsed().as_secs_f64() * 1e3,
+            ..Migrated::default()
+        };
+        if let Some(received) = received {
+            let name = self.name.clone();
+            let left = self.handle.run(move |node| node.leave_switch(&name));
+            left.await?;
+            for (interface, frames) in (0u32..).zip(self.departure.late_frames(&received)) {
+                if !frames.is_empty() {
+                    migrated.late_frames += switch::late::count(&frames) as u64;
+                    let message = [&interface.to_le_bytes()[..], &frames].concat();
+                    self.peer.send(Tag::Frames, &message).await?;
+                }
+            }
+        }
+        Ok((migrated, number))
+    }
+
+    /// Leaves the guest to the target.
+    async fn finish(&mut self) -> Result<()> {
+        self.peer.send(Tag::Finish, &[]).await?;
+        self.peer.expect(Tag::Done).await.map(drop)
+    }
+
+    /// Whether the target keeps the guest, which has this number there. If it cannot be asked, it does not.
+    async fn has(&mut self, number: u64) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < DOUBT {
+            match ask::<Object<Guest>>(&self.target, &["guests", &self.name]).await {
+                Ok(guest) if guest.status.id != number => return false,
+                Ok(guest) if guest.status.state != GuestState::Arriving => return true,
+                Err(error) if error.kind == Kind::NotFound => return false,
+                Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+        let (guest, to) = (&self.name, &self.to);
+        tracing::error!(
+            guest,
+            to,
+            "guest ‘{guest}’ goes on here, and the node at {to} cannot be asked whether it goes on there as well: look there"
+        );
+        false
+    }
+}

@@ -1,0 +1,110 @@
+//! Guests that go on at other nodes.
+
+use super::Node;
+use crate::error::{Error, Fault, Result};
+use crate::host::Departure;
+use crate::model::{
+    Arrival, ArrivalPort, Event, GuestRecord, Happened, Migrate, Topic, VnicRecord,
+};
+use crate::tls::Files;
+
+impl Node {
+    /// Sets by which certificates other nodes are asked.
+    pub fn set_identity(&mut self, files: Option<Files>) {
+        self.identity = files;
+    }
+
+    /// By which certificates other nodes are asked.
+    pub fn identity(&self) -> Result<Files> {
+        let missing = || {
+            Error::refused(
+                "this node has no certificate to show the other one: start it with `--listen`, `--cert`, `--key` and `--ca`",
+            )
+        };
+        self.identity.clone().ok_or_else(missing)
+    }
+
+    /// Begins to read a guest that is to go on at another node; with it comes how that one is told of it.
+    pub fn begin_departure(&self, name: &str, migrate: &Migrate) -> Result<(Arrival, Departure)> {
+        let guest = self.find_guest(name)?;
+        Self::check_arrived(&guest)?;
+        if !self.host.runs(guest.id) {
+            return Err(Fault::NotRunning { guest: guest.name }.into());
+        }
+        if guest.template || guest.paused {
+            return Err(Fault::StandsStill { guest: guest.name }.into());
+        }
+        let guest = guest.as_booted();
+        if let Some(interface) = migrate
+            .links
+            .keys()
+            .find(|it| !guest.interfaces.contains_key(*it))
+        {
+            let interfaces: Vec<_> = guest.interfaces.keys().map(String::as_str).collect();
+            return Err(Error::invalid(format_args!(
+                "guest ‘{name}’ has no interface ‘{interface}’: it has {}",
+                interfaces.join(", ")
+            )));
+        }
+        let mut ports = std::collections::BTreeMap::new();
+        for port in &guest.ports {
+            let vnic = self.find_vnic(&port.vnic)?;
+            self.check_no_flows(&vnic.name)?;
+            self.check_no_default(&vnic)?;
+            let link = migrate.links.get(&port.name);
+            ports.insert(port.name.clone(), ArrivalPort::of(&vnic, link));
+        }
+        let departure = self.host.depart(guest.id)?;
+        let arrival = Arrival {
+            version: Arrival::VERSION,
+            name: name.into(),
+            guest: guest.spec,
+            ports,
+            description: departure.description.clone(),
+        };
+        Ok((arrival, departure))
+    }
+
+    /// Records of the control region of a guest that stands still; it loses its ports unless its rings are `drained`.
+    pub fn last_records(&mut self, name: &str, drained: bool) -> Result<Vec<u8>> {
+        let id = self.find_guest(name)?.id;
+        if !drained {
+            self.host.leave_switch(id);
+        }
+        Ok(self.host.control_records(id))
+    }
+
+    /// Detaches the ports of a guest that runs at another node.
+    pub fn leave_switch(&mut self, name: &str) -> Result<()> {
+        let id = self.find_guest(name)?.id;
+        self.host.leave_switch(id);
+        Ok(())
+    }
+
+    /// Has a guest that stands still have its ports again: it goes on here.
+    pub fn stay(&mut self, name: &str) -> Result<()> {
+        let id = self.find_guest(name)?.id;
+        self.host.reattach_guest(id)?;
+        // The network may have heard that its addresses are there.
+        self.host.announce(id)
+    }
+
+    /// Removes a guest that goes on at another node, with its VNICs.
+    pub fn end_departure(&mut self, name: &str, to: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        let (made, kept) = self.vnics_to_leave(&guest)?;
+        let event = Event::of(Topic::Guest, name, Happened::Left);
+        self.tell(event.note(format_args!("it goes on at {to}")));
+        self.remove_guests(&[(guest, made)])?;
+        for vnic in kept {
+            self.remove_vnic(&vnic.name)?;
+        }
+        Ok(())
+    }
+
+    fn vnics_to_leave(&self, guest: &GuestRecord) -> Result<(Vec<VnicRecord>, Vec<VnicRecord>)> {
+        let vnics = guest.ports.iter().map(|port| self.find_vnic(&port.vnic));
+        let vnics = vnics.collect::<Result<Vec<_>>>()?;
+        Ok(vnics.into_iter().partition(|vnic| vnic.implicit))
+    }
+}
