@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use tracing::Level;
 
 use crate::error::{Error, Result};
+use crate::log::Format;
+use crate::tls::Files;
 
 /// Longest file, in bytes.
 const FILE_MAX: usize = 1 << 20;
@@ -33,14 +38,80 @@ impl fmt::Display for Role {
     }
 }
 
-/// The settings.
+/// The settings: the options of `weir node`, and what there is no option for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Config {
+    /// The group that may use the API, too.
+    pub group: Option<String>,
+    /// How the switch runs.
+    pub switch: SwitchConfig,
+    /// Where clients of the network are served.
+    pub listen: Option<ListenConfig>,
+    /// What is logged, and how.
+    pub log: LogConfig,
     /// The role of each client of the network, by the name in its certificate.
     pub roles: BTreeMap<String, Role>,
     /// Where changes are written to.
     pub audit: AuditConfig,
+}
+
+/// How the switch runs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct SwitchConfig {
+    /// Number of lanes.
+    pub lanes: Option<usize>,
+    /// CPUs of the lanes; none: any.
+    pub cpus: Vec<usize>,
+}
+
+/// Where clients of the network are served, and the files of certificates (PEM).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ListenConfig {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The node's certificate.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authority that signs the certificates of clients.
+    pub client_ca: PathBuf,
+}
+
+impl ListenConfig {
+    /// The address, and the files of the node's side.
+    pub fn files(&self) -> (SocketAddr, Files) {
+        let files = Files {
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            ca: self.client_ca.clone(),
+        };
+        (self.address, files)
+    }
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct LogConfig {
+    /// `human` or `json`.
+    #[serde(deserialize_with = "text")]
+    pub format: Option<Format>,
+    /// The lowest level: `error`, `warn`, `info`, `debug` or `trace`.
+    #[serde(deserialize_with = "text")]
+    pub level: Option<Level>,
+}
+
+/// A value that is written as text.
+fn text<'de, D: Deserializer<'de>, T>(from: D) -> std::result::Result<Option<T>, D::Error>
+where
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Where changes are written to, beside the log.
@@ -76,6 +147,37 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_option_can_be_set_and_no_other() {
+        let text = "group = 'net'\n[switch]\nlanes = 2\ncpus = [0, 1]\n\
+            [listen]\naddress = '192.0.2.1:7443'\ncert = 'c'\nkey = 'k'\nclient-ca = 'a'\n\
+            [log]\nformat = 'json'\nlevel = 'debug'\n";
+        let config: Config = toml::from_str(text).unwrap();
+        assert_eq!(config.group.as_deref(), Some("net"));
+        assert_eq!(
+            (config.switch.lanes, config.switch.cpus),
+            (Some(2), vec![0, 1])
+        );
+        let (address, files) = config.listen.unwrap().files();
+        assert_eq!((address.port(), files.ca), (7443, "a".into()));
+        assert_eq!(config.log.format, Some(Format::Json));
+        assert_eq!(config.log.level, Some(Level::DEBUG));
+        for (wrong, part) in [
+            ("grup = 'net'", "unknown field `grup`"),
+            ("[switch]\nlane = 2", "unknown field `lane`"),
+            ("[log]\nformat = 'xml'", "a log's format is human or json"),
+            ("[log]\nlevel = 'loud'", "level"),
+            ("[listen]\naddress = '192.0.2.1:7443'", "missing field"),
+            (
+                "[listen]\naddress = 'here'\ncert = 'c'\nkey = 'k'\nclient-ca = 'a'",
+                "address",
+            ),
+        ] {
+            let error = toml::from_str::<Config>(wrong).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 
     #[test]
     fn a_client_has_the_role_of_its_name_and_no_other() {

@@ -7,6 +7,7 @@
 //!   arrival: what the guest is   ────────────>   makes record, names and process ready
 //!                                <────────────   ready
 //!   records, in rounds           ────────────>   fills a copy
+//!                                <────────────   ready, after each round
 //!   the guest stands still
 //!   records: the last            ────────────>
 //!   start                        ────────────>   starts the guest, announces its addresses

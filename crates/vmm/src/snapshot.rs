@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
-use crate::tracking::Tracking;
+use crate::tracking::{Content, Tracking};
 use crate::{Control, Guest, Template};
 
 /// Name of its memory file.
@@ -59,9 +59,9 @@ impl Guest {
         let memory = memory_file(bytes(&self.layout))?;
         let mut pages = self.track(Tracking::Once)?;
         for piece in pages.look()? {
-            pages.read(&piece, |offset, bytes| match bytes {
-                Some(bytes) => write_all(memory.as_fd(), bytes, offset),
-                None => forget(memory.as_fd(), offset),
+            pages.read(&piece, |offset, content| match content {
+                Content::Bytes(bytes) => write_all(memory.as_fd(), bytes, offset),
+                Content::Zeros(length) => forget(memory.as_fd(), offset, length),
             })?;
         }
         let copy = Control::blank()?;
@@ -98,11 +98,11 @@ fn bytes(layout: &Layout) -> u64 {
     layout.doorbells.end() - layout.start()
 }
 
-/// Makes a page of a snapshot one of zeros.
-fn forget(file: BorrowedFd<'_>, offset: u64) -> Result<()> {
+/// Makes pages of a snapshot pages of zeros.
+fn forget(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(file, flags, offset, PAGE as u64).context(MAKING)
+    fallocate(file, flags, offset, length).context(MAKING)
 }
 
 fn memory_file(bytes: u64) -> Result<OwnedFd> {
@@ -148,13 +148,15 @@ impl Snapshot {
         }
     }
 
-    /// Makes a page of the guest's memory one of zeros.
-    pub fn forget(&self, offset: u64) -> Result<()> {
+    /// Makes so many bytes of the guest's memory, whole pages, zeros.
+    pub fn forget(&self, offset: u64, length: u64) -> Result<()> {
         let page = PAGE as u64;
-        if !offset.is_multiple_of(page) || offset >= bytes(self.layout()) {
+        let whole = offset.is_multiple_of(page) && length.is_multiple_of(page) && length > 0;
+        let end = offset.checked_add(length);
+        if !whole || end.is_none_or(|end| end > bytes(self.layout())) {
             return Err(Error::Snapshot("a page of it lies outside its memory"));
         }
-        forget(self.memory.as_fd(), offset)
+        forget(self.memory.as_fd(), offset, length)
     }
 
     /// The control region for a copy.

@@ -90,6 +90,15 @@ enum From {
     },
 }
 
+/// What there is at some offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// Pages of zeros, so many bytes, in private memory.
+    Zeros(u64),
+}
+
 impl Piece {
     /// Its length, in bytes.
     pub fn bytes(&self) -> u64 {
@@ -216,18 +225,18 @@ impl Tracker {
         Ok(())
     }
 
-    /// Tells the bytes of a piece and their offsets; of a page of zeros in private memory, only that it is one.
+    /// Tells what a piece holds, and at which offsets.
     pub fn read(
         &self,
         piece: &Piece,
-        mut told: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
+        mut told: impl FnMut(u64, Content<'_>) -> Result<()>,
     ) -> Result<()> {
         let (zeros, first) = match (piece.from, &self.base) {
             (From::Own { zeros, first }, _) => (zeros, first),
             (From::Base, Some(base)) => {
                 let mut failed = Ok(());
                 each_data(base.as_fd(), piece.range.clone(), &mut |offset, bytes| {
-                    failed = told(offset, Some(bytes));
+                    failed = told(offset, Content::Bytes(bytes));
                     match failed {
                         Ok(()) => Ok(()),
                         Err(_) => Err(io::ErrorKind::Other.into()),
@@ -243,20 +252,18 @@ impl Tracker {
         self.memory
             .read_exact_at(&mut bytes, address)
             .context(READING)?;
-        let is_zero = |page: &[u8]| zeros && page.iter().all(|byte| *byte == 0);
+        let is_zero = |page: &[u8]| zeros && page == [0; PAGE];
         let mut at = 0;
         while at < bytes.len() {
             let offset = piece.range.start + at as u64;
-            if is_zero(&bytes[at..at + PAGE]) {
-                if !first {
-                    told(offset, None)?;
-                }
-                at += PAGE;
-                continue;
+            let zero = is_zero(&bytes[at..at + PAGE]);
+            let alike = bytes[at..].chunks_exact(PAGE);
+            let length = PAGE * alike.take_while(|page| is_zero(page) == zero).count();
+            if !zero {
+                told(offset, Content::Bytes(&bytes[at..at + length]))?;
+            } else if !first {
+                told(offset, Content::Zeros(length as u64))?;
             }
-            let data = bytes[at..].chunks_exact(PAGE);
-            let length = PAGE * data.take_while(|page| !is_zero(page)).count();
-            told(offset, Some(&bytes[at..at + length]))?;
             at += length;
         }
         Ok(())

@@ -11,7 +11,7 @@ use ::switch::properties::PortProperties;
 use abi::region::{Geometry, Interface};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::pwrite;
-use vmm::{Control, Part, Snapshot, Template};
+use vmm::{Content, Control, Part, Snapshot, Template};
 
 use crate::error::{Error, Result};
 
@@ -70,15 +70,22 @@ impl Stored {
     }
 }
 
-/// The tag of a record of a page of the guest's memory that is zeros.
+/// The tag of a record of pages of the guest's memory that are zeros; its bytes are their length (u64).
 const ZEROS: u8 = 4;
 /// Bytes in front of a record's bytes: tag (u8), length (u32), offset (u64), little-endian.
 const RECORD: usize = 13;
 
-/// Appends a record: bytes of a part, or, of the guest's memory, a page of zeros.
-pub(super) fn put_record(to: &mut Vec<u8>, part: Stored, offset: u64, bytes: Option<&[u8]>) {
-    to.push(bytes.map_or(ZEROS, |_| part.tag()));
-    let bytes = bytes.unwrap_or_default();
+/// Appends a record: bytes of a part, or, of the guest's memory, zeros.
+pub(super) fn put_record(to: &mut Vec<u8>, part: Stored, offset: u64, content: Content<'_>) {
+    let length;
+    let (tag, bytes) = match content {
+        Content::Bytes(bytes) => (part.tag(), bytes),
+        Content::Zeros(zeros) => {
+            length = zeros.to_le_bytes();
+            (ZEROS, &length[..])
+        }
+    };
+    to.push(tag);
     to.extend((bytes.len() as u32).to_le_bytes());
     to.extend(offset.to_le_bytes());
     to.extend_from_slice(bytes);
@@ -88,7 +95,7 @@ pub(super) fn put_record(to: &mut Vec<u8>, part: Stored, offset: u64, bytes: Opt
 #[derive(Debug, PartialEq)]
 enum Record<'a> {
     Bytes(Stored, u64, &'a [u8]),
-    Zeros(u64),
+    Zeros(u64, u64),
 }
 
 impl<'a> Record<'a> {
@@ -100,8 +107,9 @@ impl<'a> Record<'a> {
         let offset = u64::from_le_bytes(offset);
         let (bytes, rest) = rest.split_at_checked(length)?;
         *records = rest;
-        if tag == ZEROS && bytes.is_empty() {
-            return Some(Record::Zeros(offset));
+        if tag == ZEROS {
+            let length = u64::from_le_bytes(bytes.try_into().ok()?);
+            return Some(Record::Zeros(offset, length));
         }
         let part = Stored::ALL.into_iter().find(|part| part.tag() == tag)?;
         Some(Record::Bytes(part, offset, bytes))
@@ -224,9 +232,9 @@ impl Copy {
         while !records.is_empty() {
             match Record::take(&mut records).ok_or(std::io::ErrorKind::InvalidData)? {
                 Record::Bytes(part, offset, bytes) => self.fill(part, offset, bytes)?,
-                Record::Zeros(offset) => self
+                Record::Zeros(offset, length) => self
                     .snapshot
-                    .forget(offset)
+                    .forget(offset, length)
                     .map_err(std::io::Error::other)?,
             }
         }
@@ -307,14 +315,15 @@ mod tests {
             let mut records = Vec::new();
             let mut ends = vec![0];
             for (part, offset, bytes) in &all {
-                put_record(&mut records, *part, *offset, bytes.as_deref());
+                let content = bytes.as_deref().map_or(Content::Zeros(*offset), Content::Bytes);
+                put_record(&mut records, *part, *offset, content);
                 ends.push(records.len());
             }
             let mut rest = &records[..];
             for (part, offset, bytes) in &all {
                 let expected = match bytes {
                     Some(bytes) => Record::Bytes(*part, *offset, bytes),
-                    None => Record::Zeros(*offset),
+                    None => Record::Zeros(*offset, *offset),
                 };
                 prop_assert_eq!(Record::take(&mut rest), Some(expected));
             }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use ::switch::memory::SharedRegion;
 use rustix::io::pread;
-use vmm::{Piece, Tracker, Tracking};
+use vmm::{Content, Piece, Tracker, Tracking};
 
 use super::Host;
 use super::copy::{Stored, data_file, put_record, write};
@@ -56,7 +56,7 @@ impl Host {
         let mut records = Vec::new();
         if let Some(running) = self.guests.get(&id) {
             let control = running.control.contents();
-            put_record(&mut records, Stored::Control, 0, Some(&control));
+            put_record(&mut records, Stored::Control, 0, Content::Bytes(&control));
         }
         records
     }
@@ -107,8 +107,8 @@ impl Departure {
     pub fn read(&mut self, found: &Found, to: &mut Vec<u8>) -> Result<()> {
         match found {
             Found::Memory(piece) => {
-                self.tracker.read(piece, |offset, bytes| {
-                    put_record(to, Stored::Memory, offset, bytes);
+                self.tracker.read(piece, |offset, content| {
+                    put_record(to, Stored::Memory, offset, content);
                     Ok(())
                 })?;
             }
@@ -132,7 +132,7 @@ impl Departure {
             for ((now, before), offset) in pages.zip((at..).step_by(PAGE)) {
                 if now != before {
                     before.copy_from_slice(now);
-                    put_record(to, Stored::Data, offset, Some(now));
+                    put_record(to, Stored::Data, offset, Content::Bytes(now));
                 }
             }
             at += length as u64;

@@ -22,6 +22,8 @@ pub(super) enum Tag {
     Arrival = 1,
     /// Parts of its memory.
     Records = 2,
+    /// A round is at its end: the target is ready for the next one when it has done with this.
+    Round = 6,
     /// How many slots of each receive ring are its own (JSON).
     Start = 3,
     /// The number of an interface (u32, little-endian), and late frames.
@@ -39,7 +41,8 @@ pub(super) enum Tag {
 }
 
 impl Tag {
-    const ALL: [Tag; 9] = [
+    const ALL: [Tag; 10] = [
+        Tag::Round,
         Tag::Arrival,
         Tag::Records,
         Tag::Start,

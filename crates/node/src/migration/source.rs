@@ -86,6 +86,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
             let before = self.peer.sent;
             let found = self.departure.look()?;
             self.send(&found, Vec::new()).await?;
+            // What is still to be written there would be waited for while the guest stands still.
+            self.peer.send(Tag::Round, &[]).await?;
+            self.peer.expect(Tag::Ready).await?;
             let bytes = self.peer.sent - before;
             if bytes <= SMALL || round == ROUNDS_MAX || bytes >= last {
                 return Ok((round, self.peer.sent));

@@ -35,6 +35,7 @@ where
         loop {
             match peer.next().await? {
                 (Tag::Records, records) => copy.apply(&records).map_err(|_| unexpected())?,
+                (Tag::Round, _) => peer.send(Tag::Ready, &[]).await?,
                 (Tag::Start, received) => {
                     if let Some(received) = parsed(&received)? {
                         copy.set_received(received);

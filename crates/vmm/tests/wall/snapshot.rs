@@ -1,6 +1,6 @@
 //! Guests that are suspended, and their copies.
 
-use vmm::{Part, Snapshot, Tracker, Tracking};
+use vmm::{Content, Part, Snapshot, Tracker, Tracking};
 
 use super::*;
 
@@ -253,13 +253,13 @@ fn look(tracker: &mut Tracker, to: &Snapshot) -> Result<u64, Failed> {
     let mut found = 0;
     for piece in tracker.look()? {
         found += piece.bytes();
-        tracker.read(&piece, |offset, bytes| match bytes {
-            Some(bytes) => {
+        tracker.read(&piece, |offset, content| match content {
+            Content::Bytes(bytes) => {
                 let written = rustix::io::pwrite(to.file(Part::Memory), bytes, offset);
                 assert_eq!(written, Ok(bytes.len()));
                 Ok(())
             }
-            None => to.forget(offset),
+            Content::Zeros(length) => to.forget(offset, length),
         })?;
     }
     Ok(found)

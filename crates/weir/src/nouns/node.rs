@@ -42,7 +42,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
     /// Serve clients of the network as well, at this address by TLS
-    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca", "config"])]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// Certificate of the node (PEM)
     #[arg(long, value_name = "FILE")]
@@ -53,7 +53,7 @@ pub struct NodeArgs {
     /// Authority that signs the certificates of clients (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
-    /// File of settings (TOML): [roles] has the role of each name in a client's certificate
+    /// File of settings (TOML); an option given here goes before it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// End and remove everything: guests, VNICs, links, the switch, the state
@@ -71,28 +71,61 @@ pub struct NodeArgs {
     /// Print the API's description (OpenAPI) and exit
     #[arg(long)]
     pub openapi: bool,
-    /// Format of the log on standard error: human, or json for one object a line
-    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG", default_value = "human")]
-    pub log: log::Format,
-    /// Lowest level to log: error, warn, info, debug or trace
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "WEIR_LOG_LEVEL",
-        default_value = "info"
-    )]
-    pub log_level: tracing::Level,
+    /// Format of the log on standard error: human, or json for one object a line; default: human
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG")]
+    pub log: Option<log::Format>,
+    /// Lowest level to log: error, warn, info, debug or trace; default: info
+    #[arg(long, value_name = "LEVEL", env = "WEIR_LOG_LEVEL")]
+    pub log_level: Option<tracing::Level>,
 }
 
 impl NodeArgs {
-    /// Where clients of the network come, and the node's certificate.
-    fn listen(&self) -> Option<(SocketAddr, Files)> {
-        let files = Files {
-            cert: self.tls_cert.clone()?,
-            key: self.tls_key.clone()?,
-            ca: self.tls_client_ca.clone()?,
+    /// How the node is to run: by the command line, else by the file of settings.
+    fn settings(&self, mut config: Config) -> Result<Settings> {
+        let lanes = self.lanes.or(config.switch.lanes);
+        let cpus = match self.cpus.as_slice() {
+            [] => config.switch.cpus.clone(),
+            cpus => cpus.to_vec(),
         };
-        Some((self.listen?, files))
+        let asked = lanes.is_some() || !cpus.is_empty();
+        let listen = config.listen.take().map(|listen| listen.files());
+        let listen = self.listen_by(listen)?;
+        if listen.is_some() && config.roles.is_empty() {
+            return Err(Error::invalid(
+                "clients of the network have no roles: name a file of settings with [roles] (`--config`)",
+            ));
+        }
+        Ok(Settings {
+            switch: asked.then_some(Options {
+                lanes: lanes.unwrap_or(1),
+                cpus,
+            }),
+            group: self.group.clone().or(config.group.clone()),
+            listen,
+            config,
+        })
+    }
+
+    /// Where clients of the network are served, by what the file of settings says of it.
+    fn listen_by(&self, set: Option<(SocketAddr, Files)>) -> Result<Option<(SocketAddr, Files)>> {
+        let (address, files) = set.unzip();
+        let Some(address) = self.listen.or(address) else {
+            return Ok(None);
+        };
+        let file = |given: &Option<PathBuf>, set: fn(Files) -> PathBuf, option: &str| {
+            let file = given.clone().or_else(|| files.clone().map(set));
+            file.ok_or_else(|| {
+                Error::invalid(format_args!(
+                    "a node that listens at {address} needs {option}: give it, or set it in the file of settings"
+                ))
+            })
+        };
+        let files = Files {
+            cert: file(&self.tls_cert, |files| files.cert, "--tls-cert")?,
+            key: file(&self.tls_key, |files| files.key, "--tls-key")?,
+            ca: file(&self.tls_client_ca, |files| files.ca, "--tls-client-ca")?,
+        };
+        Ok(Some((address, files)))
     }
 }
 
@@ -115,20 +148,16 @@ pub fn run(args: &NodeArgs) -> Result {
     if args.forget_damaged {
         return super::client().forget_damaged();
     }
-    log::start(args.log, args.log_level);
-    let asked = args.lanes.is_some() || !args.cpus.is_empty();
-    let settings = Settings {
-        switch: asked.then(|| Options {
-            lanes: args.lanes.unwrap_or(1),
-            cpus: args.cpus.clone(),
-        }),
-        group: args.group.clone(),
-        listen: args.listen(),
-        config: args
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(Config::default()), Config::read)?,
-    };
+    let config = args
+        .config
+        .as_deref()
+        .map_or_else(|| Ok(Config::default()), Config::read)?;
+    let (format, level) = (config.log.format, config.log.level);
+    log::start(
+        args.log.or(format).unwrap_or_default(),
+        args.log_level.or(level).unwrap_or(tracing::Level::INFO),
+    );
+    let settings = args.settings(config)?;
     let paths = Paths::from_environment();
     if args.purge {
         return server::purge(paths, settings.switch);
