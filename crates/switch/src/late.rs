@@ -19,12 +19,12 @@ pub const BYTES_MAX: usize = 64 << 20;
 const HEAD: usize = 4 + VnetHeader::LEN;
 
 impl SharedRegion {
-    /// The frames in the receive ring of interface `i`, those in its first `skip` filled slots left out. Nobody uses
-    /// the region meanwhile.
-    pub fn late_frames(&self, i: usize, skip: u32) -> Vec<u8> {
+    /// The frames in the receive ring of interface `i`, those in its first `skip` filled slots left out, and how many
+    /// slots are filled. Its guest stands still.
+    pub fn late_frames(&self, i: usize, skip: u32) -> (Vec<u8>, u32) {
         let mut frames = Vec::new();
         let Some((region, mut ring)) = self.receive_ring(i) else {
-            return frames;
+            return (frames, skip);
         };
         let filled = ring.filled(u32::MAX).unwrap_or(0);
         let mut at = skip;
@@ -57,7 +57,7 @@ impl SharedRegion {
                 frames.truncate(start);
             }
         }
-        frames
+        (frames, filled.max(skip))
     }
 }
 
@@ -130,14 +130,15 @@ mod tests {
             switch.receive.fill(i, slot);
         }
         switch.receive.publish(5);
-        let text = region.late_frames(0, 1);
+        let (text, filled) = region.late_frames(0, 1);
+        assert_eq!(filled, 5);
         let lengths: Vec<_> = Frames(&text).map(|(_, frame)| frame.len()).collect();
         assert_eq!(lengths, [61, 1900, 64]);
         let last = Frames(&text).last().unwrap().1;
         assert_eq!(last, [4; 64]);
-        assert_eq!(count(&region.late_frames(0, 0)), 4);
-        assert!(region.late_frames(0, 5).is_empty());
-        assert!(region.late_frames(1, 0).is_empty());
+        assert_eq!(count(&region.late_frames(0, 0).0), 4);
+        assert!(region.late_frames(0, 5).0.is_empty());
+        assert!(region.late_frames(1, 0).0.is_empty());
     }
 
     proptest! {

@@ -221,7 +221,7 @@ impl SharedRegion {
         }
     }
 
-    /// The receive ring of an interface, of a region that nobody uses.
+    /// The receive ring of an interface whose guest stands still.
     pub(crate) fn receive_ring(&self, i: usize) -> Option<(Region, Consumer)> {
         if i >= self.geometry.interfaces() {
             return None;

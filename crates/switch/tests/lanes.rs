@@ -174,7 +174,8 @@ fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
     peers[0].send(9, 4, 2);
     wait_for("two more", || came(5));
     client.detach(&[port]).unwrap();
-    let late = left.region.late_frames(0, copied[0]);
+    let (late, filled) = left.region.late_frames(0, copied[0]);
+    assert_eq!(filled, 5);
     assert_eq!(switch::late::count(&late), 2);
 
     let arrived = GuestMemory::with("guest", 64, &[mac]);

@@ -150,9 +150,10 @@ impl Departure {
         self.region.is_drained()
     }
 
-    /// The frames that came behind those of a copy, by interface. The guest has left the switch.
-    pub fn late_frames(&self, received: &[u32]) -> Vec<Vec<u8>> {
+    /// The frames that came behind so many slots of each interface's receive ring, and how many there are with them.
+    /// The guest stands still.
+    pub fn late_frames(&self, received: &[u32]) -> (Vec<Vec<u8>>, Vec<u32>) {
         let late = |(i, slots): (usize, &u32)| self.region.late_frames(i, *slots);
-        received.iter().enumerate().map(late).collect()
+        received.iter().enumerate().map(late).unzip()
     }
 }

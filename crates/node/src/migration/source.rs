@@ -22,6 +22,9 @@ const MESSAGE: usize = 1 << 20;
 /// How long the switch may take for what a guest has sent that stands still. What it has not taken then goes with the
 /// guest.
 const DRAIN: Duration = Duration::from_millis(2);
+/// How long frames that still come here follow a guest that runs there, and the pause between two looks for them.
+const LINGER: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(1);
 /// How long the target is asked whether it keeps a guest, if its word got lost.
 const DOUBT: Duration = Duration::from_secs(5);
 /// The pause between two questions.
@@ -162,19 +165,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
             blackout_ms: begun.elapsed().as_secs_f64() * 1e3,
             ..Migrated::default()
         };
-        if let Some(received) = received {
+        if let Some(mut received) = received {
+            // The network hears of the guest's new place by and by.
+            let start = Instant::now();
+            while start.elapsed() < LINGER {
+                migrated.late_frames += self.follow(&mut received).await?;
+                tokio::time::sleep(LOOK).await;
+            }
             let name = self.name.clone();
             let left = self.handle.run(move |node| node.leave_switch(&name));
             left.await?;
-            for (interface, frames) in (0u32..).zip(self.departure.late_frames(&received)) {
-                if !frames.is_empty() {
-                    migrated.late_frames += switch::late::count(&frames) as u64;
-                    let message = [&interface.to_le_bytes()[..], &frames].concat();
-                    self.peer.send(Tag::Frames, &message).await?;
-                }
-            }
+            migrated.late_frames += self.follow(&mut received).await?;
         }
         Ok((migrated, number))
+    }
+
+    /// Sends the frames that came behind those that were sent; how many.
+    async fn follow(&mut self, received: &mut Vec<u32>) -> Result<u64> {
+        let (late, now) = self.departure.late_frames(received);
+        *received = now;
+        let mut count = 0;
+        for (interface, frames) in (0u32..).zip(late) {
+            if !frames.is_empty() {
+                count += switch::late::count(&frames) as u64;
+                let message = [&interface.to_le_bytes()[..], &frames].concat();
+                self.peer.send(Tag::Frames, &message).await?;
+            }
+        }
+        Ok(count)
     }
 
     /// Leaves the guest to the target.

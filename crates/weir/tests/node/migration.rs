@@ -131,7 +131,9 @@ fn a_guest_moves_between_nodes_under_traffic_and_loses_nothing() {
     for isolation in ["vm", "process"] {
         let net = Net::new(isolation);
         let [a, b] = &net.hosts;
-        a.ok(&format!("create nat {NAT} --isolation {isolation}"));
+        a.ok(&format!(
+            "create nat {NAT} --isolation {isolation} --ring-slots 2048"
+        ));
         pings(&net.client, SERVER);
         let mac = a.ok("vnic show -p -o mac nat.inside");
         let stream = Stream::start(path(&net.client), path(&net.server), SERVER);
