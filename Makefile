@@ -14,10 +14,12 @@ PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 # What is measured beside us, where it can be had.
 PEERS := nftables openvswitch-switch
 
-.PHONY: run test soak bench lint fuzz conformance docs clients setup peers clean help
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: install deb deb-test run test soak bench lint fuzz conformance docs clients setup peers clean help
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: setup ## Show a firewall in a tiny VM on real traffic
 	$(CARGO) build --release --quiet --package weir
@@ -71,10 +73,37 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 			-max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
 	done
 
+# What packages have beside the program: manual pages and completions.
+packaging/made: $(TARGET)/release/weir
+	@rm -rf $@ && mkdir -p $@
+	$< man $@/man
+	$< completions bash >$@/weir.bash && $< completions zsh >$@/_weir && $< completions fish >$@/weir.fish
+
+.PHONY: $(TARGET)/release/weir
+$(TARGET)/release/weir: setup
+	$(CARGO) build --release --quiet --package weir
+
+PREFIX ?= /usr/local
+install: packaging/made ## Install the program, manual pages, completions and unit below PREFIX, in DESTDIR
+	install -D -m 755 $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 && install -m 644 packaging/made/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 644 packaging/made/weir.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+	install -D -m 644 packaging/made/_weir $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
+	install -D -m 644 packaging/made/weir.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/bin/weir|$(PREFIX)/bin/weir|' packaging/weir.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/weir.service
+	[ -e $(DESTDIR)/etc/weir/node.toml ] || install -D -m 600 packaging/node.toml $(DESTDIR)/etc/weir/node.toml
+
+deb: packaging/made ## Make a Debian package in target/debian
+	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+	$(CARGO) deb --no-build --package weir
+
+deb-test: deb ## Install the package on a clean Debian in a folder, and have it run a guest (as root)
+	@command -v debootstrap >/dev/null || $(SUDO) apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
+	$(SUDO) packaging/test-deb.sh "$$(ls -t $(TARGET)/debian/weir_*.deb | head -n 1)"
+
 clean: ## Remove what was built
 	$(CARGO) clean
-
-TARGET = $(or $(CARGO_TARGET_DIR),target)
 
 setup:
 	@missing=$$(for p in $(PACKAGES); do \

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Guests that a host should have room for, or it is told what to raise.
-const GUESTS: u64 = 10_000;
+pub const GUESTS: u64 = 10_000;
 
 /// A limit of the host.
 struct Limit {

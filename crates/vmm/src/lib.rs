@@ -52,7 +52,7 @@ pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
 pub use template::{Prepared, Template};
 pub use text::printable;
 pub use title::guest_of;
-pub use tracking::{Content, Piece, Tracker, Tracking};
+pub use tracking::{Content, Piece, Tracker, Tracking, can_track};
 
 /// The guest image that this build made.
 pub static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir-guest"));

@@ -296,8 +296,19 @@ fn add_pieces(to: &mut Vec<Piece>, range: &Range<u64>, from: From) {
 /// A userfaultfd of a guest's process.
 struct Userfault(OwnedFd);
 
+/// Whether the kernel can tell what a guest writes while it is copied.
+pub fn can_track() -> bool {
+    userfault().is_some()
+}
+
 /// Has this process, which is to be a guest's, offer a userfaultfd to whoever copies the guest.
 pub(crate) fn offer() {
+    // It stays open as long as the process lives.
+    let _ = userfault().map(IntoRawFd::into_raw_fd);
+}
+
+/// A userfaultfd of this process.
+fn userfault() -> Option<OwnedFd> {
     /// Without the kernel's own accesses to wait for, it needs no privilege.
     const USER_MODE_ONLY: u32 = 1;
     const API: u64 = 0xaa;
@@ -313,9 +324,7 @@ pub(crate) fn offer() {
         | UserfaultfdFlags::NONBLOCK
         | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
     // SAFETY: it does nothing to memory before a range is registered.
-    let Ok(file) = (unsafe { userfaultfd(flags) }) else {
-        return;
-    };
+    let file = unsafe { userfaultfd(flags) }.ok()?;
     let mut handshake = Handshake {
         api: API,
         features: FEATURES,
@@ -323,10 +332,8 @@ pub(crate) fn offer() {
     };
     const HANDSHAKE: Opcode = opcode::read_write::<Handshake>(0xaa, 0x3f);
     // SAFETY: the request's argument is of this form.
-    if unsafe { order::<HANDSHAKE, _>(file.as_fd(), &mut handshake) }.is_ok() {
-        // It stays open as long as the process lives.
-        let _ = file.into_raw_fd();
-    }
+    unsafe { order::<HANDSHAKE, _>(file.as_fd(), &mut handshake) }.ok()?;
+    Some(file)
 }
 
 /// Makes a request of the kernel.

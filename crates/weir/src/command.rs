@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{check, demo, element, nouns, run, store};
+use crate::{check, demo, doctor, element, manual, nouns, run, store};
 use node::log;
 use vmm::printable;
 
@@ -18,7 +19,7 @@ use vmm::printable;
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
-    version,
+    version = env!("WEIR_BUILD"),
     arg_required_else_help = true,
     after_help = "Environment:
   WEIR_RUN    the folder of sockets, by which commands find guests and the node [/run/weir]
@@ -42,6 +43,21 @@ enum Verb {
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     Store(store::StoreArgs),
+    Doctor(doctor::DoctorArgs),
+    /// Prints completions of this command line for a shell
+    #[command(
+        after_help = "Example:\n  weir completions bash >/usr/share/bash-completion/completions/weir"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Writes manual pages, one for each command
+    #[command(after_help = "Example:\n  weir man /usr/local/share/man/man1")]
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
     /// Runs a configuration as a program of this machine, with Click's own command line.
     #[command(
         disable_help_flag = true,
@@ -131,6 +147,13 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Store(args) => store::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Doctor(args) => doctor::run(args).map_err(Into::into),
+        Verb::Completions { shell } => manual::completions(*shell, Command::command())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Man { folder } => manual::pages(folder, Command::command())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Click { arguments } => {

@@ -1,6 +1,8 @@
 //! `weir node`.
 
-use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -43,7 +45,7 @@ pub struct NodeArgs {
     pub group: Option<String>,
     /// Serve clients of the network as well, at this address by TLS
     #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<std::net::SocketAddr>,
     /// Certificate of the node (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
@@ -107,7 +109,10 @@ impl NodeArgs {
     }
 
     /// Where clients of the network are served, by what the file of settings says of it.
-    fn listen_by(&self, set: Option<(SocketAddr, Files)>) -> Result<Option<(SocketAddr, Files)>> {
+    fn listen_by(
+        &self,
+        set: Option<(std::net::SocketAddr, Files)>,
+    ) -> Result<Option<(std::net::SocketAddr, Files)>> {
         let (address, files) = set.unzip();
         let Some(address) = self.listen.or(address) else {
             return Ok(None);
@@ -164,6 +169,7 @@ pub fn run(args: &NodeArgs) -> Result {
     }
     let api = paths.api();
     server::run(paths, &settings, |node| {
+        notify();
         let status = node.status().unwrap_or_default();
         let (damaged, unknown) = (status.damaged.len(), status.unknown_guests.len());
         let api = api.display();
@@ -175,4 +181,20 @@ pub fn run(args: &NodeArgs) -> Result {
             );
         }
     })
+}
+
+/// Tells the service manager that started this process, if one did, that the node is ready (sd_notify(3)).
+fn notify() {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&name),
+    };
+    let told =
+        address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address));
+    if let Err(error) = told {
+        tracing::warn!("the service manager cannot be told that the node is ready: {error}");
+    }
 }

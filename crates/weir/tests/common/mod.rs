@@ -70,6 +70,8 @@ pub struct Host {
     pub options: Vec<String>,
     /// What nodes said, a line each.
     pub said: Arc<Mutex<Vec<String>>>,
+    /// The socket of a service manager, which is told when the node is ready.
+    pub notify: Option<PathBuf>,
     /// The network namespace that it is in, by its path; none: the one of the tests.
     pub inside: Option<String>,
 }
@@ -108,6 +110,7 @@ impl Host {
             node: None,
             options: options.iter().map(ToString::to_string).collect(),
             said: Arc::default(),
+            notify: None,
             inside: namespace.map(path),
         };
         host.start();
@@ -118,6 +121,9 @@ impl Host {
     pub fn start(&mut self) {
         let mut node = self.weir(&["node"]);
         node.args(&self.options).stderr(Stdio::piped());
+        if let Some(socket) = &self.notify {
+            node.env("NOTIFY_SOCKET", socket);
+        }
         let mut child = node.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
         let lines = Arc::clone(&self.said);

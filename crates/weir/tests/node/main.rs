@@ -16,6 +16,7 @@ mod logs;
 mod migration;
 mod network;
 mod service;
+mod settings;
 mod verbs;
 mod vnics;
 mod wire;
