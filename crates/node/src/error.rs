@@ -326,7 +326,10 @@ faults! {
     /// A guest that comes from another node.
     Arrives { guest: String } InUse =>
         "guest ‘{guest}’ arrives from another node, which has not left it to this one: ask again";
-    /// A guest that is to go on at another node, and does not go on here.
+    /// A guest that a wire has.
+    OfWire { guest: String, wire: String } InUse =>
+        "guest ‘{guest}’ is part of the wire ‘{wire}’: change the wire instead (`weir wire apply`)";
+    /// A guest that stands still.
     StandsStill { guest: String } Refused =>
         "guest ‘{guest}’ stands still: `weir resume {guest}` first";
     /// A guest that does not run.

@@ -51,6 +51,7 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
     rustix::thread::set_name(c"weir-switch")?;
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
+    confine::take_priority();
     let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;

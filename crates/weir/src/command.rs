@@ -199,6 +199,14 @@ fn sentence(error: &clap::Error, words: &[OsString]) -> String {
     let wrong: Vec<_> = text[..end[0].min(end[1])].split_whitespace().collect();
     let wrong = wrong.join(" ").replace(" tip: ", "; ");
     let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
+    // What the standard library says of a number.
+    let wrong = wrong
+        .replace(
+            "invalid digit found in string",
+            "write a whole number, 0 or more",
+        )
+        .replace("number too large to fit in target type", "it is too large")
+        .replace("cannot parse integer from empty string", "write a number");
     let mut command = &Command::command();
     let mut called = vec![command.get_name()];
     for word in &words[1..] {
@@ -242,6 +250,11 @@ mod tests {
         assert!(sentence.contains("‘4X’ is not a size"), "{sentence}");
         assert!(sentence.ends_with("(see ‘weir run --help’)"));
         assert!(!sentence.contains('\n') && !sentence.contains("For more"));
+        let sentence = wrong(&["weir", "node", "--lanes", "-1"]);
+        assert!(
+            sentence.contains("write a whole number, 0 or more"),
+            "{sentence}"
+        );
         let sentence = wrong(&["weir", "stub", "create", "--mtu", "-5", "lan"]);
         assert!(sentence.contains("-5 is not in 68..=9216"), "{sentence}");
         assert!(sentence.ends_with("(see ‘weir stub create --help’)"));

@@ -118,26 +118,7 @@ impl Host {
         if self.claims.get(&link.name).is_some_and(|it| it.0 == index) {
             return Ok(());
         }
-        let bound = || {
-            let flags = SocketFlags::CLOEXEC;
-            let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-            let name = format!("weir/interface/{index}");
-            bind(
-                &socket,
-                &SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-            )?;
-            Ok(socket)
-        };
-        let socket = bound().map_err(|error| match error {
-            Errno::ADDRINUSE => Error::new(
-                Kind::InUse,
-                format_args!(
-                    "interface ‘{}’ is attached by another node of this host: `weir link detach` it there first",
-                    link.name
-                ),
-            ),
-            error => Error::failed(format_args!("interface ‘{}’: {error}", link.name)),
-        })?;
+        let socket = claim_interface(index, &link.name)?;
         self.claims.insert(link.name.clone(), (index, socket));
         Ok(())
     }
@@ -337,6 +318,37 @@ pub(super) fn turn_off_gro(index: u32) {
     if let Some(name) = network::name_of(index) {
         Gro::turn_off(&name);
     }
+}
+
+/// As [`claim_interface`], by its name alone. One that is not there needs no claim.
+pub fn claim(interface: &str) -> Result<Option<OwnedFd>> {
+    let index = index_of(interface);
+    index
+        .map(|index| claim_interface(index, interface))
+        .transpose()
+}
+
+/// Claims an interface for as long as the socket is open: one program of this host attaches it.
+fn claim_interface(index: u32, interface: &str) -> Result<OwnedFd> {
+    let bound = || {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        let name = format!("weir/interface/{index}");
+        bind(
+            &socket,
+            &SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        )?;
+        Ok(socket)
+    };
+    bound().map_err(|error| match error {
+        Errno::ADDRINUSE => Error::new(
+            Kind::InUse,
+            format_args!(
+                "interface ‘{interface}’ is attached by another node or `weir run` of this host: `weir link detach` it there, or end that, first"
+            ),
+        ),
+        error => Error::failed(format_args!("interface ‘{interface}’: {error}")),
+    })
 }
 
 /// The number of an interface of the host.

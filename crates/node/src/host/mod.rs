@@ -45,7 +45,7 @@ pub use console::{Line, Logs, Position, first_number};
 pub use copy::{CopiedPort, Copy, Stored};
 pub use departure::{Departure, Found};
 pub use guests::Reserved;
-pub use interfaces::Attached;
+pub use interfaces::{Attached, claim};
 pub use launch::{Launch, LaunchPort, Launched};
 pub use switch::{SwitchRun, boot};
 pub use usage::Usage;

@@ -210,7 +210,7 @@ pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S> {
 pub fn parsed<T: DeserializeOwned>(json: Value) -> Result<T> {
     serde_path_to_error::deserialize(json).map_err(|error| {
         let field = error.path().to_string();
-        let error = error.into_inner();
+        let error = plain(&error.into_inner().to_string());
         if field == "." {
             return Error::invalid(format_args!("the request's body cannot be parsed: {error}"));
         }
@@ -220,6 +220,20 @@ pub fn parsed<T: DeserializeOwned>(json: Value) -> Result<T> {
             ..Error::invalid("")
         }
     })
+}
+
+/// What is wrong with a value, without the words of a programming language.
+fn plain(error: &str) -> String {
+    let parts = error
+        .strip_prefix("unknown variant `")
+        .and_then(|rest| rest.split_once("`, expected "));
+    match parts {
+        Some((given, known)) => {
+            let known = known.trim_start_matches("one of ");
+            format!("‘{given}’ is none of {known}")
+        }
+        None => error.into(),
+    }
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -253,6 +267,16 @@ mod tests {
 
     use super::*;
     use crate::model::Vnic;
+
+    #[test]
+    fn a_value_that_is_none_of_those_known_is_told_plainly() {
+        let wrong = json!({"config": "Idle;", "restart": "sometimes"});
+        let error = parsed::<crate::model::Guest>(wrong).unwrap_err();
+        assert_eq!(
+            error.error,
+            "`restart` is invalid: ‘sometimes’ is none of `always`, `on-failure`, `never`"
+        );
+    }
 
     #[test]
     fn an_answer_can_be_sent_back_and_unknown_fields_cannot() {

@@ -314,6 +314,15 @@ pub struct WireRecord {
 }
 
 impl WireRecord {
+    /// Whether a guest is of this wire, as it is or as it is to be.
+    pub fn has_guest(&self, name: &str) -> bool {
+        let wires = [Some(&self.applied), self.pending.as_ref()];
+        wires
+            .into_iter()
+            .flatten()
+            .any(|wire| wire.guests.contains_key(name))
+    }
+
     /// What is wanted of it.
     pub fn wanted(&self) -> &Wire {
         self.pending.as_ref().unwrap_or(&self.applied)

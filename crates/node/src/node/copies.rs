@@ -35,6 +35,9 @@ impl Node {
         if guest.template {
             return Ok(None);
         }
+        if guest.paused {
+            return Err(Fault::StandsStill { guest: guest.name }.into());
+        }
         let asked = self.ask(name, kind::SUSPEND, "")?;
         self.guests.suspending.insert(guest.id);
         Ok(Some(asked))

@@ -34,6 +34,7 @@ impl Node {
         if guest.template || guest.paused {
             return Err(Fault::StandsStill { guest: guest.name }.into());
         }
+        self.check_no_wire(name)?;
         let guest = guest.as_booted();
         if let Some(interface) = migrate
             .links

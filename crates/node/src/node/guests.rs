@@ -16,7 +16,7 @@ use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Copy, Reserved, Usage};
 use crate::model::{
     Event, Guest, GuestRecord, GuestState, GuestStatus, Happened, Leaving, Object, Restart, Run,
-    Topic, VnicRecord,
+    Topic, VnicRecord, WireRecord,
 };
 
 /// How long a guest may take to answer.
@@ -465,6 +465,16 @@ impl Node {
     /// Kills guests that were asked to end and had time to.
     pub fn kill_late(&mut self) {
         self.host.kill_late();
+    }
+
+    /// Refuses what would take a guest away from its wire.
+    pub(super) fn check_no_wire(&self, guest: &str) -> Result<()> {
+        let wires = self.store.all::<WireRecord>()?;
+        let wire = wires.iter().find(|wire| wire.has_guest(guest));
+        wire.map_or(Ok(()), |wire| {
+            let (guest, wire) = (guest.into(), wire.name.clone());
+            Err(Fault::OfWire { guest, wire }.into())
+        })
     }
 
     /// A guest that may be removed, and the VNICs that were made for it.

@@ -142,6 +142,7 @@ impl Node {
             return Ok(());
         }
         check_name("guest", new)?;
+        self.check_no_wire(name)?;
         self.check_no_guest(new)?;
         let renamed = GuestRecord {
             name: new.into(),

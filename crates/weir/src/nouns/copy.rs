@@ -10,7 +10,7 @@ use super::output::{made, print};
 use super::verb::Progress;
 use super::{Result, client};
 
-/// Saves a guest's state to a file, and stops it
+/// Saves a guest's state to a file, and stops it, unless it is a template
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir save fw fw.saved

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use abi::control::State;
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
+use node::host::claim;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::client::Guest as SwitchGuest;
 use switch::counters::PortStats;
@@ -51,6 +52,7 @@ pub struct Instance {
     switch: Switch,
     /// Of interfaces that are attached.
     _gro: Vec<Gro>,
+    _claims: Vec<OwnedFd>,
     ports: Vec<Ports>,
     boot: Duration,
     console: Vec<u8>,
@@ -85,6 +87,7 @@ impl Instance {
         let mut hosts = Vec::new();
         let mut interfaces = Vec::new();
         let mut gro = Vec::new();
+        let mut claims = Vec::new();
         for (domain, link) in (0..).zip(&plan.links) {
             if plan.links[..domain as usize]
                 .iter()
@@ -92,6 +95,8 @@ impl Instance {
             {
                 return Err(InstanceError::TwoLinks(link.interface.clone()));
             }
+            let attached = link.attached();
+            claims.extend(attached.map(claim).transpose()?.flatten());
             let mut host = link.open(plan.lanes)?;
             gro.extend(host.take_gro());
             let mac = links::address(&plan.name, &link.interface);
@@ -154,6 +159,7 @@ impl Instance {
             doorbell,
             switch,
             _gro: gro,
+            _claims: claims,
             ports: ports.collect(),
             boot: Duration::ZERO,
             console: Vec::new(),

@@ -39,6 +39,9 @@ pub struct Plan {
 /// Why a guest could not be run, or did not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
+    /// Another program has an interface.
+    #[error("{0}")]
+    Claimed(#[from] node::error::Error),
     /// The wall.
     #[error(transparent)]
     Wall(#[from] vmm::Error),

@@ -214,3 +214,14 @@ fn a_guest_that_a_killed_node_had_stand_still_goes_on() {
     }
     assert_ne!(host.view().pid, node);
 }
+
+#[test]
+fn a_paused_guest_is_not_copied() {
+    let host = stateful("process");
+    host.ok("pause one");
+    let file = host.run().join("one.saved");
+    host.refuses(&format!("save one {}", file.display()), "stands still");
+    host.refuses("clone one two", "stands still");
+    host.ok("resume one");
+    host.ok("clone one two");
+}

@@ -49,16 +49,33 @@ fn an_interface_is_attached_by_one_node_of_a_host() {
     far.connect(&runner, &near, "10.98.0.1/24", None).unwrap();
     let attach = format!("link attach {near} --mode packet");
     host.ok(&attach);
-    other.refuses(&attach, "is attached by another node of this host");
+    other.refuses(
+        &attach,
+        "is attached by another node or `weir run` of this host",
+    );
+    let config = other.config(
+        "sink.click",
+        "FromNetfront(a) -> Discard; Idle -> ToNetfront(a);",
+    );
+    other.refuses(
+        &format!("run {config} --link a=packet:{near}"),
+        "is attached by another node or `weir run` of this host",
+    );
     assert_eq!(other.ok("link show -p"), "");
     // The next node has it as the last one had.
     host.end("-KILL");
     host.start();
     assert_eq!(host.ok("link show -p -o state"), "up\n");
-    other.refuses(&attach, "is attached by another node of this host");
+    other.refuses(
+        &attach,
+        "is attached by another node or `weir run` of this host",
+    );
     host.ok(&format!("link detach {near}"));
     other.ok(&attach);
-    host.refuses(&attach, "is attached by another node of this host");
+    host.refuses(
+        &attach,
+        "is attached by another node or `weir run` of this host",
+    );
 }
 
 #[test]

@@ -252,3 +252,15 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     let start = format!("weir: guest ‘{p}g’ crashed: it ended while no node was running: ");
     says(&host, &start, stays);
 }
+
+#[test]
+fn a_wires_guest_keeps_its_name_and_its_host() {
+    let host = Host::new();
+    let p = host.prefix.clone();
+    let file = host.file("w.toml", WIRE);
+    host.ok(&format!("wire apply {file}"));
+    host.refuses(&format!("rename {p}g other"), "part of the wire ‘w’");
+    host.ok(&format!("wire apply {file}"));
+    host.ok("wire delete w");
+    assert_eq!(host.view().guests, 0);
+}
