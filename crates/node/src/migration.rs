@@ -27,5 +27,5 @@ mod message;
 mod source;
 mod target;
 
-pub use source::migrate;
+pub use source::{finish_departures, migrate};
 pub use target::{PROTOCOL, receive};

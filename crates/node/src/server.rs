@@ -23,6 +23,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use crate::migration;
 use crate::model::Purge;
 use crate::node::{LOCK, Node};
 use crate::paths::{self, Paths, clear_socket};
@@ -200,6 +201,11 @@ async fn serve(
     let (handle, mut queue) = Handle::new();
     let unfinished = handle.clone();
     tokio::spawn(async move { unfinished.finish_wires().await });
+    let unfinished = handle.clone();
+    tokio::spawn(async move {
+        // What cannot be read of the state is told elsewhere.
+        let _ = migration::finish_departures(unfinished).await;
+    });
     let api = api::router(handle);
     if let Some(Network {
         listener,

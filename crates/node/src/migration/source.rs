@@ -10,8 +10,10 @@ use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Kind, Result};
 use crate::host::{Departure, Found};
-use crate::model::{Guest, GuestState, Migrate, Migrated, Object};
+use crate::model::{Destination, Guest, GuestState, Migrate, Migrated, Object};
+use crate::node::Node;
 use crate::service::{Handle, finish, pause};
+use crate::tls::Files;
 
 /// Most rounds of copying while the guest runs.
 const ROUNDS_MAX: u32 = 10;
@@ -38,12 +40,7 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let start = Instant::now();
         let files = handle.run(|node| node.identity()).await?;
         let to = migrate.to.clone();
-        let url = if to.starts_with("https://") {
-            to.clone()
-        } else {
-            format!("https://{to}")
-        };
-        let target = Endpoint::remote(&url, &files)?;
+        let target = endpoint(&to, &files)?;
         let begun = name.clone();
         let begun = handle.run(move |node| node.begin_departure(&begun, &migrate));
         let (arrival, departure) = begun.await?;
@@ -119,8 +116,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
     /// Has the guest stand still, and go on there, or here.
     async fn move_over(&mut self) -> Result<Migrated> {
         let moved = match self.start_there().await {
-            Ok((migrated, number)) => match self.finish().await {
-                Err(error) if !self.has(number).await => Err(error),
+            Ok((migrated, id)) => match self.finish(id).await {
+                Err(error) if !has(&self.target, &self.name, id).await => Err(error),
                 // It may be that only the word of it got lost.
                 _ => Ok(migrated),
             },
@@ -128,8 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         };
         let name = self.name.clone();
         if let Err(error) = moved {
-            let stays = self.handle.run(move |node| node.stay(&name)).await;
-            self.handle.go_on(&self.name).await.and(stays)?;
+            self.handle.run(move |node| node.stay(&name)).await?;
             return Err(error.within(|why| format!("guest ‘{}’ goes on here: {why}", self.name)));
         }
         let to = self.to.clone();
@@ -195,29 +191,61 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         Ok(count)
     }
 
-    /// Leaves the guest to the target.
-    async fn finish(&mut self) -> Result<()> {
+    /// Leaves the guest, which has this number there, to the target.
+    async fn finish(&mut self, id: u64) -> Result<()> {
+        let (name, to) = (self.name.clone(), self.to.clone());
+        let noted = move |node: &mut Node| node.note_departure(&name, Destination { to, id });
+        self.handle.run(noted).await?;
         self.peer.send(Tag::Finish, &[]).await?;
         self.peer.expect(Tag::Done).await.map(drop)
     }
+}
 
-    /// Whether the target keeps the guest, which has this number there. If it cannot be asked, it does not.
-    async fn has(&mut self, number: u64) -> bool {
-        let start = Instant::now();
-        while start.elapsed() < DOUBT {
-            match ask::<Object<Guest>>(&self.target, &["guests", &self.name]).await {
-                Ok(guest) if guest.status.id != number => return false,
-                Ok(guest) if guest.status.state != GuestState::Arriving => return true,
-                Err(error) if error.kind == Kind::NotFound => return false,
-                Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
-            }
+/// Whether a node keeps a guest, which has this number there. If it cannot be asked, it does not.
+async fn has(node: &Endpoint, guest: &str, id: u64) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < DOUBT {
+        match ask::<Object<Guest>>(node, &["guests", guest]).await {
+            Ok(there) if there.status.id != id => return false,
+            Ok(there) if there.status.state != GuestState::Arriving => return true,
+            Err(error) if error.kind == Kind::NotFound => return false,
+            Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
         }
-        let (guest, to) = (&self.name, &self.to);
-        tracing::error!(
-            guest,
-            to,
-            "guest ‘{guest}’ goes on here, and the node at {to} cannot be asked whether it goes on there as well: look there"
-        );
-        false
+    }
+    tracing::error!(
+        guest,
+        "guest ‘{guest}’ goes on here, and the node at {node} cannot be asked whether it goes on there as well: look there"
+    );
+    false
+}
+
+/// Finishes what an earlier node did not live to: of each guest that it was about to leave to another node, asks that
+/// one whether the guest is there.
+pub async fn finish_departures(handle: Handle) -> Result<()> {
+    for (name, Destination { to, id }) in handle.run(|node| node.departures()).await? {
+        let target = handle.run(|node| node.identity()).await;
+        let target = target.and_then(|files| endpoint(&to, &files));
+        let gone = match target {
+            Ok(target) => has(&target, &name, id).await,
+            Err(error) => {
+                tracing::error!("guest ‘{name}’ goes on here, and may at {to} as well: {error}");
+                false
+            }
+        };
+        let done = handle.run(move |node| match gone {
+            true => node.end_departure(&name, &to),
+            false => node.stay(&name),
+        });
+        done.await?;
+    }
+    Ok(())
+}
+
+/// A node by its address, `HOST:PORT`.
+fn endpoint(to: &str, files: &Files) -> Result<Endpoint> {
+    if to.starts_with("https://") {
+        Endpoint::remote(to, files)
+    } else {
+        Endpoint::remote(&format!("https://{to}"), files)
     }
 }

@@ -376,9 +376,22 @@ pub struct GuestRecord {
     /// Whether it comes from another node, which has not left it to this one yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arriving: bool,
+    /// Where it is to go on, from just before it is left to that node until it is removed here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Destination>,
     /// What it was started with, if that is not what is wanted now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booted: Option<Booted>,
+}
+
+/// Another node, and a guest there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Destination {
+    /// The node, as it was named.
+    pub to: String,
+    /// The guest's number there.
+    pub id: u64,
 }
 
 /// The fields of a specification that cannot change while a guest runs, as it was started with them.

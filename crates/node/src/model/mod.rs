@@ -24,8 +24,8 @@ pub use copy::{Clones, Restore, Save, Saved};
 pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{
-    Booted, Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
-    HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
+    Booted, Destination, Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead,
+    HandlerValue, HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};

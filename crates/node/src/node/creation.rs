@@ -149,6 +149,7 @@ impl Node {
             booted: None,
             template: false,
             arriving: false,
+            departure: None,
             spec,
         };
         for vnic in &made {

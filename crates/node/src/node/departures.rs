@@ -4,7 +4,7 @@ use super::Node;
 use crate::error::{Error, Fault, Result};
 use crate::host::Departure;
 use crate::model::{
-    Arrival, ArrivalPort, Event, GuestRecord, Happened, Migrate, Topic, VnicRecord,
+    Arrival, ArrivalPort, Destination, Event, GuestRecord, Happened, Migrate, Topic, VnicRecord,
 };
 use crate::tls::Files;
 
@@ -82,12 +82,36 @@ impl Node {
         Ok(())
     }
 
-    /// Has a guest that stands still have its ports again: it goes on here.
+    /// Notes where a guest is that is about to be left to another node: should this one be killed meanwhile, the next
+    /// one asks there.
+    pub fn note_departure(&mut self, name: &str, to: Destination) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        let departure = Some(to);
+        Ok(self.store.put(&GuestRecord { departure, ..guest })?)
+    }
+
+    /// The guests of which an earlier node did not live to know whether they go on elsewhere.
+    pub fn departures(&self) -> Result<Vec<(String, Destination)>> {
+        let guests = self.store.all::<GuestRecord>()?.into_iter();
+        Ok(guests
+            .filter_map(|guest| Some((guest.name, guest.departure?)))
+            .collect())
+    }
+
+    /// Has a guest that stands still go on here.
     pub fn stay(&mut self, name: &str) -> Result<()> {
-        let id = self.find_guest(name)?.id;
-        self.host.reattach_guest(id)?;
+        let mut guest = self.find_guest(name)?;
+        if guest.departure.take().is_some() {
+            self.store.put(&guest)?;
+        }
+        let attached = self.host.reattach_guest(guest.id);
+        self.guests.suspending.remove(&guest.id);
+        if self.host.is_suspended(guest.id) {
+            self.host.go_on(guest.id)?;
+        }
+        attached?;
         // The network may have heard that its addresses are there.
-        self.host.announce(id)
+        self.host.announce(guest.id)
     }
 
     /// Removes a guest that goes on at another node, with its VNICs.

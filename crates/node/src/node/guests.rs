@@ -335,9 +335,11 @@ impl Node {
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
         if self.host.adopt_guest(launch, identity)? {
-            if self.host.is_suspended(guest.id) && !guest.template {
-                // An earlier node did not live to have it go on.
+            let goes_on = !guest.template && guest.departure.is_none();
+            if self.host.is_suspended(guest.id) && goes_on {
+                // An earlier node did not live to have it go on. Its addresses may have been announced elsewhere.
                 self.host.go_on(guest.id)?;
+                self.host.announce(guest.id)?;
             }
             Ok(())
         } else {

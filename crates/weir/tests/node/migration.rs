@@ -281,3 +281,41 @@ fn a_guest_that_cannot_move_goes_on() {
     let pid: u32 = net.hosts[0].ok("ls -p -o pid nat").trim().parse().unwrap();
     assert!(alive(pid));
 }
+
+/// A node that is killed while a guest leaves it does not have it go on if it is at the other node, and does if not.
+#[test]
+fn a_node_that_is_killed_while_a_guest_leaves_has_it_or_not() {
+    let mut net = Net::new("killed");
+    net.hosts[0].ok(&format!("create nat {NAT}"));
+    pings(&net.client, SERVER);
+    let mut from = 0;
+    for round in 0..14 {
+        let to = format!("10.99.0.{}:{PORT}", 2 - from);
+        let words = ["migrate", "nat", &to];
+        let mut command = net.hosts[from].weir(&words);
+        let silent = std::process::Stdio::null;
+        let moving = command.stderr(silent()).stdout(silent()).spawn();
+        let mut moving = moving.unwrap();
+        std::thread::sleep(Duration::from_millis(15 * round));
+        net.hosts[from].end("-KILL");
+        let _ = moving.wait();
+        net.hosts[from].start();
+        let guests = || {
+            let [a, b] = [0, 1].map(|host| net.hosts[host].ok("ls -p -o guest,state"));
+            [a, b].map(|guests| guests.trim().to_string())
+        };
+        let start = std::time::Instant::now();
+        let mut there = guests();
+        let settled = |there: &[String; 2]| {
+            there.contains(&String::new()) && there.contains(&"nat:running".to_string())
+        };
+        while !settled(&there) {
+            assert!(start.elapsed() < LIMIT, "round {round}: {there:?}");
+            std::thread::sleep(Duration::from_millis(20));
+            there = guests();
+        }
+        println!("round {round}: {there:?}");
+        pings(&net.client, SERVER);
+        from = usize::from(there[0].is_empty());
+    }
+}
