@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use node::model::{LINK_FORMS, Link as Host, Mode};
+use node::model::{LINK_FORMS, Link as Host};
 use switch::links::{HostLink, LinkError};
 
 /// MTU of links whose host side is made here, in bytes.
@@ -47,8 +47,8 @@ impl FromStr for Link {
 impl Link {
     /// The interface of the host that it attaches, if it is one that is there.
     pub fn attached(&self) -> Option<&str> {
-        let attaches = self.host.vxlan.is_none() && self.host.mode != Mode::Tap;
-        self.host.interface().filter(|_| attaches)
+        let interface = self.host.interface();
+        interface.filter(|_| self.host.needs_interface())
     }
 
     /// Opens the host's side, for so many lanes.
