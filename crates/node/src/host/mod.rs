@@ -358,5 +358,6 @@ impl Host {
     }
 }
 
-/// Longest that the switch may take to answer: it does in microseconds, but may have much to do.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest that the switch may take to answer. It answers in microseconds, but on a host with many times more work
+/// than processors its control thread may wait for seconds, and a switch that is replaced for that loses its frames.
+const TIMEOUT: Duration = Duration::from_secs(5);
