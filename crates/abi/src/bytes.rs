@@ -90,6 +90,25 @@ impl<'a> ByteRing<'a> {
         }
     }
 
+    /// This side as the writer of a ring that starts over at 0. The other side reads nothing before it has
+    /// [started over](Self::restart_consumer), too.
+    pub fn restart_producer(self) -> Producer<'a> {
+        self.cursors.produced.store(0, Ordering::Relaxed);
+        Producer {
+            head: 0,
+            ring: self,
+        }
+    }
+
+    /// This side as the reader of a ring that starts over at 0; see [`restart_producer`](Self::restart_producer).
+    pub fn restart_consumer(self) -> Consumer<'a> {
+        self.cursors.consumed.store(0, Ordering::Relaxed);
+        Consumer {
+            tail: 0,
+            ring: self,
+        }
+    }
+
     fn capacity(&self) -> u64 {
         self.mask + 1
     }
@@ -147,10 +166,16 @@ impl Producer<'_> {
         Ok((self.ring.capacity() - used) as usize)
     }
 
-    /// Writes as many of `bytes` as fit and returns how many; counts the rest as lost. For text.
-    pub fn write_lossy(&mut self, bytes: &[u8]) -> Result<usize, Corrupt> {
+    /// Writes as many of `bytes` as fit and returns how many. For streams.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Corrupt> {
         let length = self.free()?.min(bytes.len());
         self.put(&[&bytes[..length]]);
+        Ok(length)
+    }
+
+    /// Writes as many of `bytes` as fit and returns how many; counts the rest as lost. For text.
+    pub fn write_lossy(&mut self, bytes: &[u8]) -> Result<usize, Corrupt> {
+        let length = self.write(bytes)?;
         if length < bytes.len() {
             let lost = self.ring.cursors.lost.load(Ordering::Relaxed);
             let more = (bytes.len() - length) as u64;

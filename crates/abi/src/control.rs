@@ -5,13 +5,15 @@
 //! 4096     console, guest to host           8 KiB
 //! …        requests, host to guest          8 KiB
 //! …        answers, guest to host           8 KiB
+//! …        requests to the control store    4 KiB
+//! …        replies of the control store     4 KiB
 //! ```
 //!
 //! A guest may have several CPUs. Each has a wake word, and a cache line of status words. The first CPU serves
 //! the control channel.
 //!
 //! The layout is the same for every guest, and all zero is a region ready to use. [`crate::message`] describes
-//! the messages of the channel.
+//! the messages of the channel, [`crate::store`] the connection to the store.
 //!
 //! **Waking.** A side that is about to sleep sets its `sleeps` word, checks the rings once more, and sleeps. A
 //! side that has published something reads the other's `sleeps` word and wakes it. A guest's CPU is woken by
@@ -23,6 +25,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::bytes::{ByteRing, Cursors};
+use crate::store::{self, Channel};
 use crate::{CPUS_MAX, PAGE};
 
 /// Bytes of the console ring.
@@ -32,7 +35,7 @@ pub const CHANNEL_BYTES: usize = 8192;
 /// Longest message that a guest can leave with its state, in bytes.
 pub const MESSAGE_MAX: usize = 1024;
 /// Bytes of the whole region.
-pub const REGION_BYTES: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
+pub const REGION_BYTES: usize = STORE_OFFSET + 2 * store::RING_BYTES;
 /// [`Region::element`] of a CPU that is in no element.
 pub const NO_ELEMENT: u32 = 0;
 
@@ -45,6 +48,7 @@ const MESSAGE_OFFSET: usize = size_of::<Words>();
 const CONSOLE_OFFSET: usize = PAGE;
 const REQUESTS_OFFSET: usize = CONSOLE_OFFSET + CONSOLE_BYTES;
 const ANSWERS_OFFSET: usize = REQUESTS_OFFSET + CHANNEL_BYTES;
+const STORE_OFFSET: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
 
 /// A CPU's own words, written every round.
 #[repr(C, align(64))]
@@ -76,6 +80,7 @@ struct Words {
     requests: Cursors,
     answers: Cursors,
     cpus: [Cpu; CPUS_MAX],
+    store: store::Words,
 }
 
 const _: () = {
@@ -84,9 +89,10 @@ const _: () = {
     assert!(offset_of!(Words, console) == 192);
     assert!(offset_of!(Words, cpus) == 576);
     assert!(size_of::<Cpu>() == 64);
-    assert!(size_of::<Words>() == 1088);
+    assert!(offset_of!(Words, store) == 1088);
+    assert!(size_of::<Words>() == 1472);
     assert!(MESSAGE_OFFSET + MESSAGE_MAX <= CONSOLE_OFFSET);
-    assert!(REGION_BYTES == 28 * 1024);
+    assert!(REGION_BYTES == 36 * 1024);
 };
 
 /// A guest's state, as the guest reports it.
@@ -166,6 +172,18 @@ impl<'a> Region<'a> {
     /// Messages from the guest.
     pub fn answers(&self) -> ByteRing<'a> {
         self.ring(&self.words.answers, ANSWERS_OFFSET, CHANNEL_BYTES)
+    }
+
+    /// The connection to the control store.
+    pub fn store(&self) -> Channel<'a> {
+        // SAFETY: inside the region, accessed through rings only.
+        unsafe {
+            let requests = self.base.add(STORE_OFFSET);
+            Channel::new(
+                &self.words.store,
+                [requests, requests.add(store::RING_BYTES)],
+            )
+        }
     }
 
     /// The words of CPU `cpu`, which is below [`CPUS_MAX`].

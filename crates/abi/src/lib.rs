@@ -2,7 +2,8 @@
 //!
 //! A guest and the host share two memory files. The switch maps the *data region*: packet rings and
 //! the buffer pool ([`region`], [`ring`]). The guest's control plane maps the *control region*
-//! ([`control`], [`bytes`], [`message`]). The *boot page* ([`boot`]) tells a starting guest the
+//! ([`control`], [`bytes`], [`message`]), and the control store its connection in there ([`store`],
+//! [`xenstore`]). The *boot page* ([`boot`]) tells a starting guest the
 //! addresses of both. Only this crate accesses shared memory through raw pointers. Every value that
 //! it returns has been masked, bounded and read exactly once.
 //!
@@ -18,6 +19,8 @@ pub mod message;
 pub mod region;
 pub mod ring;
 mod shared_bytes;
+pub mod store;
+pub mod xenstore;
 
 pub use shared_bytes::SharedBytes;
 
