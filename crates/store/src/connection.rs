@@ -9,4 +9,9 @@ impl ConnectionId {
     pub(crate) fn new(number: u64) -> ConnectionId {
         ConnectionId(number)
     }
+
+    /// Its number.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
 }

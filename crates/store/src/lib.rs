@@ -2,7 +2,7 @@
 //! Xenstore protocol, so that Xen's own tools and libraries work with it.
 //!
 //! - [`Store`] answers requests, independent of sockets and rings.
-//! - [`server`] passes it the requests of host programs, from a Unix socket.
+//! - [`server`] passes it the requests of host programs, from a Unix socket, and of guests.
 //! - [`client`] asks such a server.
 //! - [`wire`] has the protocol's messages.
 //!
@@ -16,6 +16,7 @@ mod domain;
 mod path;
 mod permission;
 pub mod server;
+mod session;
 mod store;
 mod transaction;
 mod tree;
@@ -24,6 +25,7 @@ pub mod wire;
 
 pub use connection::ConnectionId;
 pub use domain::Quotas;
+pub use session::Stream;
 pub use store::Store;
 pub use watch::{EVENTS_MAX, Event};
 pub use wire::DomainId;

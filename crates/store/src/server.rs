@@ -1,95 +1,106 @@
-//! The server: passes requests from a Unix socket to the store. A program that can connect is the
-//! host, and may do everything.
+//! The server: passes requests of clients to the store. Programs of the host connect to a Unix
+//! socket; one that can connect is the host, and may do everything. Guests are added with what
+//! carries their bytes.
+//!
+//! One thread serves all, each in its turn. [`EventLoop`] is for a program that serves more than
+//! the socket; [`Server`] is a thread of its own.
 
-use std::collections::HashMap;
-use std::io;
-use std::os::unix::net::UnixListener;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
-use tokio::sync::Notify;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::connection::ConnectionId;
+use crate::session::{After, READ, Session, Stream};
 use crate::store::Store;
-use crate::wire::{DomainId, Header, Kind, PAYLOAD_MAX, append};
+use crate::wire::DomainId;
 
-/// Most clients at a time; others are disconnected.
+/// Most clients of the socket at a time; others are disconnected.
 pub const CLIENTS_MAX: usize = 4096;
-/// Bytes that may wait for a client before its requests have to wait, too.
-const UNSENT_MAX: usize = 16 * (Header::LEN + PAYLOAD_MAX);
-/// The pause after a client could not be accepted.
-const PAUSE: Duration = Duration::from_millis(10);
-/// Most requests of a client before it is another one's turn.
-const TURN: usize = 64;
+/// The pause after a client could not be accepted, in nanoseconds.
+const PAUSE: i64 = 10_000_000;
+/// Most events taken at a time.
+const EVENTS: usize = 64;
+
+/// What the loop waits for besides clients, which have the numbers of their connections.
+const LISTENER: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX - 1;
+/// Set in the numbers of what the program waits for besides.
+const OWN: u64 = 1 << 63;
 
 /// A store that several threads use.
-#[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Inner>>);
+#[derive(Clone)]
+pub struct Shared(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
-    store: Store,
-    /// Who is to be told that an event waits for a connection.
-    listeners: HashMap<ConnectionId, Arc<Notify>>,
+    store: Mutex<Store>,
+    /// Wakes the thread that serves it.
+    waker: OwnedFd,
+    stop: AtomicBool,
 }
 
 impl Shared {
+    /// A store that clients are to be served.
+    pub fn new(store: Store) -> io::Result<Shared> {
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Shared(Arc::new(Inner {
+            store: Mutex::new(store),
+            waker,
+            stop: AtomicBool::new(false),
+        })))
+    }
+
     /// Works with the store. Clients whose watches fired are told.
     pub fn with<R>(&self, work: impl FnOnce(&mut Store) -> R) -> R {
-        let mut inner = self.lock();
-        let result = work(&mut inner.store);
-        for id in inner.store.woken() {
-            if let Some(listener) = inner.listeners.get(&id) {
-                listener.notify_one();
-            }
-        }
+        let result = work(&mut self.lock());
+        self.wake();
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // It fails only if it was woken often enough.
+        let _ = rustix::io::write(&self.0.waker, &1u64.to_ne_bytes());
     }
 }
 
 /// A server with a thread of its own, which ends when it is dropped.
 pub struct Server {
-    stop: Arc<Notify>,
+    store: Shared,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Serves `store` to the clients that connect to `listener`.
     pub fn start(listener: UnixListener, store: Shared) -> io::Result<Server> {
-        listener.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
-        let stop = Arc::new(Notify::new());
-        let stopped = stop.clone();
-        let work = move || {
-            let tasks = tokio::task::LocalSet::new();
-            tasks.block_on(&runtime, async {
-                tokio::select! {
-                    () = accept(listener, store) => {}
-                    () = stopped.notified() => {}
-                }
-            });
+        let mut serving = EventLoop::new(listener, store.clone())?;
+        let stopped = store.clone();
+        let serve = move || {
+            let mut own = Vec::new();
+            while !stopped.0.stop.load(Ordering::Acquire) && serving.turn(&mut own).is_ok() {}
         };
         let thread = std::thread::Builder::new().name("store".into());
         Ok(Server {
-            stop,
-            thread: Some(thread.spawn(work)?),
+            store,
+            thread: Some(thread.spawn(serve)?),
         })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop.notify_one();
+        self.store.0.stop.store(true, Ordering::Release);
+        self.store.wake();
         if let Some(thread) = self.thread.take() {
             // A panic there was told already.
             let _ = thread.join();
@@ -97,152 +108,230 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: UnixListener, store: Shared) {
-    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else {
-        return;
-    };
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                if store.lock().listeners.len() < CLIENTS_MAX {
-                    tokio::task::spawn_local(Client::new(stream, store.clone()).serve());
-                }
-            }
-            // Out of descriptors, until a client leaves.
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
-}
-
+/// A client, and what carries its bytes.
 struct Client {
-    stream: UnixStream,
-    store: Shared,
-    id: ConnectionId,
-    told: Arc<Notify>,
-    /// What came and is not yet answered.
-    received: Vec<u8>,
-    /// What is not yet sent.
-    unsent: Vec<u8>,
+    session: Session,
+    stream: Box<dyn Stream + Send>,
+    /// Whether its turn comes.
+    queued: bool,
+    /// Whether it came by the socket.
+    of_socket: bool,
 }
 
-impl Client {
-    fn new(stream: UnixStream, store: Shared) -> Client {
-        let told = Arc::new(Notify::new());
-        let mut inner = store.lock();
-        let id = inner.store.connect(DomainId::CONTROL);
-        inner.listeners.insert(id, told.clone());
-        drop(inner);
-        Client {
-            stream,
+/// A loop that serves clients.
+pub struct EventLoop {
+    store: Shared,
+    listener: UnixListener,
+    events: Arc<OwnedFd>,
+    clients: HashMap<ConnectionId, Client>,
+    /// Clients of the socket.
+    sockets: usize,
+    /// Whose turn comes.
+    queue: VecDeque<ConnectionId>,
+    /// Whether no clients are accepted for a moment, since the last one could not be.
+    paused: bool,
+    buffer: Box<[u8; READ]>,
+}
+
+impl EventLoop {
+    /// Serves `store` to the clients that connect to `listener`.
+    pub fn new(listener: UnixListener, store: Shared) -> io::Result<EventLoop> {
+        listener.set_nonblocking(true)?;
+        let events = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        add(&events, listener.as_fd(), LISTENER)?;
+        add(&events, store.0.waker.as_fd(), WAKER)?;
+        Ok(EventLoop {
             store,
-            id,
-            told,
-            received: Vec::new(),
-            unsent: Vec::new(),
-        }
-    }
-
-    async fn serve(mut self) {
-        while let Some(()) = self.turn().await {}
-    }
-
-    /// Waits until there is something to do, and does it; `None` if the connection is over.
-    async fn turn(&mut self) -> Option<()> {
-        let mut bytes = [0; 8192];
-        let (mut reader, writer) = self.stream.split();
-        tokio::select! {
-            read = reader.read(&mut bytes), if self.unsent.len() < UNSENT_MAX => {
-                match read.ok()? {
-                    0 => return None,
-                    count => self.received.extend_from_slice(bytes.get(..count)?),
-                }
-            }
-            ready = writer.writable(), if !self.unsent.is_empty() => {
-                ready.ok()?;
-                self.send()?;
-            }
-            () = self.told.notified() => {}
-        }
-        // As long as there is something to tell that the client takes: nothing else will wake it.
-        while self.answer()? | self.add_events() {
-            self.send()?;
-            if self.unsent.len() >= UNSENT_MAX {
-                return Some(());
-            }
-            tokio::task::yield_now().await;
-        }
-        self.send()
-    }
-
-    fn send(&mut self) -> Option<()> {
-        if self.unsent.is_empty() {
-            return Some(());
-        }
-        match self.stream.try_write(&self.unsent) {
-            Ok(count) => {
-                self.unsent.drain(..count);
-                Some(())
-            }
-            Err(error) => (error.kind() == io::ErrorKind::WouldBlock).then_some(()),
-        }
-    }
-
-    /// Answers complete requests, [`TURN`] at most, until too much is unsent; returns whether there
-    /// may be more. `None` if the client does not keep to the protocol.
-    fn answer(&mut self) -> Option<bool> {
-        let mut rest = &self.received[..];
-        let mut answered = 0;
-        self.store.with(|store| {
-            while answered < TURN && self.unsent.len() < UNSENT_MAX {
-                let Some((header, behind)) = rest.split_first_chunk::<{ Header::LEN }>() else {
-                    break;
-                };
-                let header = Header::parse(header);
-                let len = header.len as usize;
-                if len > PAYLOAD_MAX {
-                    return None;
-                }
-                let Some((payload, behind)) = behind.split_at_checked(len) else {
-                    break;
-                };
-                let (kind, reply) = store.request(self.id, header, payload);
-                let header = Header {
-                    kind: kind as u32,
-                    ..header
-                };
-                append(&mut self.unsent, header, &reply);
-                (rest, answered) = (behind, answered + 1);
-            }
-            Some(())
-        })?;
-        let done = self.received.len() - rest.len();
-        self.received.drain(..done);
-        Some(answered == TURN || self.unsent.len() >= UNSENT_MAX)
-    }
-
-    /// Adds the events that wait, until too much is unsent; returns whether there may be more.
-    fn add_events(&mut self) -> bool {
-        self.store.with(|store| {
-            while self.unsent.len() < UNSENT_MAX {
-                let Some(event) = store.next_event(self.id) else {
-                    return false;
-                };
-                let header = Header {
-                    kind: Kind::WatchEvent as u32,
-                    ..Header::default()
-                };
-                let payload = [event.path.as_bytes(), &[0], &event.token, &[0]].concat();
-                append(&mut self.unsent, header, &payload);
-            }
-            true
+            listener,
+            events,
+            clients: HashMap::new(),
+            sockets: 0,
+            queue: VecDeque::new(),
+            paused: false,
+            buffer: Box::new([0; READ]),
         })
     }
+
+    /// The store.
+    pub fn store(&self) -> &Shared {
+        &self.store
+    }
+
+    /// Has [`turn`](Self::turn) tell when `descriptor` is readable, by a number below 2^62. It is
+    /// forgotten when it is closed.
+    pub fn watch(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+        add(&self.events, descriptor, OWN | number)
+    }
+
+    /// Adds a client of a guest. Its turn comes when it is [told](Self::touch) that there is
+    /// something, or when there is something for it.
+    pub fn connect(&mut self, domain: DomainId, stream: Box<dyn Stream + Send>) -> ConnectionId {
+        let id = self.store.lock().connect(domain);
+        self.add_client(id, stream, false);
+        id
+    }
+
+    /// Ends a client's connection.
+    pub fn disconnect(&mut self, id: ConnectionId) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.sockets -= usize::from(client.of_socket);
+            self.store.lock().disconnect(id);
+        }
+    }
+
+    /// There may be something of a client.
+    pub fn touch(&mut self, id: ConnectionId) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && !std::mem::replace(&mut client.queued, true)
+        {
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Waits until there is something to do, and does it: a turn of each client that has something.
+    /// Adds the numbers of what the program [watches](Self::watch) and is readable to `own`.
+    pub fn turn(&mut self, own: &mut Vec<u64>) -> io::Result<()> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let limit = match (self.queue.is_empty(), self.paused) {
+            (false, _) => Some(now),
+            (true, true) => Some(Timespec {
+                tv_nsec: PAUSE,
+                ..now
+            }),
+            (true, false) => None,
+        };
+        let mut space = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
+        let (ready, _) = match epoll::wait(&self.events, &mut space, limit.as_ref()) {
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            waited => waited?,
+        };
+        if std::mem::take(&mut self.paused) {
+            add(&self.events, self.listener.as_fd(), LISTENER)?;
+        }
+        for event in ready {
+            match event.data.u64() {
+                LISTENER => self.accept()?,
+                WAKER => {
+                    // Empty if another look emptied it.
+                    let _ = rustix::io::read(&self.store.0.waker, &mut [0; 8]);
+                }
+                number if number & OWN != 0 => own.push(number & !OWN),
+                number => self.touch(ConnectionId::new(number)),
+            }
+        }
+        let woken = self.store.lock().woken();
+        woken.into_iter().for_each(|id| self.touch(id));
+        for _ in 0..self.queue.len() {
+            let Some(id) = self.queue.pop_front() else {
+                break;
+            };
+            self.serve(id);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, id: ConnectionId) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        client.queued = false;
+        let mut store = self.store.lock();
+        let after = client
+            .session
+            .turn(&mut store, &mut *client.stream, &mut self.buffer);
+        let woken = store.woken();
+        drop(store);
+        woken.into_iter().for_each(|id| self.touch(id));
+        match after {
+            After::Wait => {}
+            After::Again => self.touch(id),
+            After::End => self.disconnect(id),
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) if self.sockets < CLIENTS_MAX => {
+                    // One that cannot be served is disconnected.
+                    let _ = self.add_socket(stream);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => {
+                    // Out of descriptors, until a client leaves.
+                    self.paused = true;
+                    return Ok(epoll::delete(&self.events, &self.listener)?);
+                }
+            }
+        }
+    }
+
+    fn add_socket(&mut self, stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let id = self.store.lock().connect(DomainId::CONTROL);
+        let added = epoll::add(
+            &self.events,
+            &stream,
+            EventData::new_u64(id.number()),
+            READABLE,
+        );
+        if let Err(error) = added {
+            self.store.lock().disconnect(id);
+            return Err(error.into());
+        }
+        let events = Arc::clone(&self.events);
+        self.add_client(id, Box::new(Socket { stream, events, id }), true);
+        Ok(())
+    }
+
+    fn add_client(&mut self, id: ConnectionId, stream: Box<dyn Stream + Send>, of_socket: bool) {
+        self.sockets += usize::from(of_socket);
+        let client = Client {
+            session: Session::new(id),
+            stream,
+            queued: false,
+            of_socket,
+        };
+        self.clients.insert(id, client);
+        self.touch(id);
+    }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        let mut inner = self.store.lock();
-        inner.listeners.remove(&self.id);
-        inner.store.disconnect(self.id);
+/// Edges, so that a client whose requests wait for room does not keep the loop busy.
+const READABLE: EventFlags = EventFlags::IN.union(EventFlags::ET);
+
+fn add(events: &OwnedFd, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+    let data = EventData::new_u64(number);
+    Ok(epoll::add(events, descriptor, data, EventFlags::IN)?)
+}
+
+/// A program's connection.
+struct Socket {
+    stream: UnixStream,
+    events: Arc<OwnedFd>,
+    id: ConnectionId,
+}
+
+impl Stream for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(into)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn await_room(&mut self, awaits: bool) -> io::Result<()> {
+        let flags = match awaits {
+            true => READABLE | EventFlags::OUT,
+            false => READABLE,
+        };
+        let data = EventData::new_u64(self.id.number());
+        Ok(epoll::modify(&self.events, &self.stream, data, flags)?)
     }
 }

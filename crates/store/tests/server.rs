@@ -9,7 +9,7 @@ use std::time::Duration;
 use store::client::Client;
 use store::server::{Server, Shared};
 use store::wire::{Errno, Header, Kind, append};
-use store::{DomainId, EVENTS_MAX};
+use store::{DomainId, EVENTS_MAX, Store};
 
 /// A server in a folder of its own.
 struct Running {
@@ -23,7 +23,7 @@ impl Running {
         let folder = format!("weir-store-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir(&folder).unwrap();
-        let store = Shared::default();
+        let store = Shared::new(Store::default()).unwrap();
         let listener = UnixListener::bind(folder.join("socket")).unwrap();
         let _server = Server::start(listener, store.clone()).unwrap();
         Running {

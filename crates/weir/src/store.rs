@@ -11,6 +11,7 @@ use node::log;
 use node::paths::{clear_socket, run_folder};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use store::Store;
 use store::server::{Server, Shared};
 
 /// Runs the control store: a Xenstore server for the programs of this host.
@@ -70,7 +71,7 @@ pub fn run(args: &StoreArgs) -> Result<(), StoreError> {
         path: path.clone(),
         error,
     })?;
-    let server = Server::start(listener, Shared::default())?;
+    let server = Server::start(listener, Shared::new(Store::default())?)?;
     log::say(format_args!("the store is ready at {path}"));
     signals.forever().next();
     drop(server);
