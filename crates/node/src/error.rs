@@ -326,6 +326,9 @@ faults! {
     /// A guest that comes from another node.
     Arrives { guest: String } InUse =>
         "guest ‘{guest}’ arrives from another node, which has not left it to this one: ask again";
+    /// A guest that goes to another node.
+    Departs { guest: String } InUse =>
+        "guest ‘{guest}’ migrates to another node: ask again when it is there, or here to stay";
     /// A guest that a wire has.
     OfWire { guest: String, wire: String } InUse =>
         "guest ‘{guest}’ is part of the wire ‘{wire}’: change the wire instead (`weir wire apply`)";

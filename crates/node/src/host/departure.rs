@@ -18,6 +18,8 @@ const PAGE: usize = 4096;
 
 /// A guest that is read while it runs.
 pub struct Departure {
+    /// The guest's number.
+    pub guest: u64,
     tracker: Tracker,
     region: SharedRegion,
     data: OwnedFd,
@@ -43,6 +45,7 @@ impl Host {
         let geometry = running.launch.geometry()?;
         let data = running.guest.data_file()?;
         Ok(Departure {
+            guest: id,
             tracker: running.guest.track(Tracking::Repeated)?,
             region: SharedRegion::map(data.as_fd(), geometry)?,
             data,

@@ -11,7 +11,7 @@ use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Kind, Result};
 use crate::host::{Departure, Found};
 use crate::model::{Destination, Guest, GuestState, Migrate, Migrated, Object};
-use crate::node::Node;
+use crate::node::{Node, Purpose};
 use crate::service::{Handle, finish, pause};
 use crate::tls::Files;
 
@@ -44,25 +44,33 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let begun = name.clone();
         let begun = handle.run(move |node| node.begin_departure(&begun, &migrate));
         let (arrival, departure) = begun.await?;
-        let stream = upgrade(&target, "/v1/migration", PROTOCOL).await?;
-        let mut peer = Peer::new(TokioIo::new(stream));
-        peer.tell(Tag::Arrival, &arrival).await?;
-        peer.expect(Tag::Ready).await?;
-        let mut journey = Journey {
-            handle,
-            name,
-            to,
-            target,
-            departure,
-            peer,
+        let id = departure.guest;
+        let moved = async {
+            let stream = upgrade(&target, "/v1/migration", PROTOCOL).await?;
+            let mut peer = Peer::new(TokioIo::new(stream));
+            peer.tell(Tag::Arrival, &arrival).await?;
+            peer.expect(Tag::Ready).await?;
+            let mut journey = Journey {
+                handle: handle.clone(),
+                name,
+                to,
+                target,
+                departure,
+                peer,
+            };
+            let (rounds, while_running) = journey.copy().await?;
+            let mut migrated = journey.move_over().await?;
+            migrated.rounds = rounds;
+            migrated.bytes = journey.peer.sent;
+            migrated.last_bytes = journey.peer.sent - while_running;
+            migrated.total_ms = start.elapsed().as_secs_f64() * 1e3;
+            Ok(migrated)
         };
-        let (rounds, while_running) = journey.copy().await?;
-        let mut migrated = journey.move_over().await?;
-        migrated.rounds = rounds;
-        migrated.bytes = journey.peer.sent;
-        migrated.last_bytes = journey.peer.sent - while_running;
-        migrated.total_ms = start.elapsed().as_secs_f64() * 1e3;
-        Ok(migrated)
+        let moved = moved.await;
+        handle
+            .run(move |node| Ok(node.forget_departure(id)))
+            .await?;
+        moved
     })
     .await
 }
@@ -136,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
     /// Sends the last of the guest, which stands still then, and waits until it runs there; its number there.
     async fn start_there(&mut self) -> Result<(Migrated, u64)> {
         let begun = Instant::now();
-        self.handle.suspend(&self.name).await?;
+        self.handle.suspend(&self.name, Purpose::Departure).await?;
         let standing = Instant::now();
         let mut drained = self.departure.is_drained();
         for look in 0.. {

@@ -172,11 +172,14 @@ impl Node {
         }
     }
 
-    /// Refuses what cannot be done with a guest that arrives.
-    pub(super) fn check_arrived(guest: &GuestRecord) -> Result<()> {
+    /// Refuses what cannot be done with a guest that migrates, here or away.
+    pub(super) fn check_settled(&self, guest: &GuestRecord) -> Result<()> {
+        let name = || guest.name.clone();
         if guest.arriving {
-            let guest = guest.name.clone();
-            return Err(Fault::Arrives { guest }.into());
+            return Err(Fault::Arrives { guest: name() }.into());
+        }
+        if self.guests.departing.contains(&guest.id) {
+            return Err(Fault::Departs { guest: name() }.into());
         }
         Ok(())
     }

@@ -31,6 +31,7 @@ impl Node {
 
     /// Asks a guest to take another configuration, whose variables are in front of it.
     pub fn ask_swap(&mut self, name: &str, text: &str) -> Result<Asked> {
+        self.check_settled(&self.find_guest(name)?)?;
         self.ask(name, kind::WRITE, &format!("hotconfig {text}"))
     }
 

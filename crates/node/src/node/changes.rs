@@ -42,6 +42,7 @@ impl Node {
         swapped: bool,
     ) -> Result<Object<Guest>> {
         let guest = self.find_guest(name)?;
+        self.check_settled(&guest)?;
         new.memory = Some(Memory(new.memory()));
         new.ring_slots = Some(new.ring_slots());
         new.cpus = Some(new.cpus());

@@ -24,11 +24,22 @@ pub struct Wanted {
     pub copy: Origin,
 }
 
+/// For what a guest stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A copy of it, beside it or in a file.
+    Copy,
+    /// The end of its migration to another node.
+    Departure,
+}
+
 impl Node {
-    /// Has a guest stand still. `None` if it does: it is a template.
-    pub fn begin_suspension(&mut self, name: &str) -> Result<Option<Asked>> {
+    /// Has a guest stand still for `purpose`. `None` if it does: it is a template.
+    pub fn begin_suspension(&mut self, name: &str, purpose: Purpose) -> Result<Option<Asked>> {
         let guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        if purpose == Purpose::Copy {
+            self.check_settled(&guest)?;
+        }
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }

@@ -24,10 +24,16 @@ impl Node {
         self.identity.clone().ok_or_else(missing)
     }
 
-    /// Begins to read a guest that is to go on at another node; with it comes how that one is told of it.
-    pub fn begin_departure(&self, name: &str, migrate: &Migrate) -> Result<(Arrival, Departure)> {
+    /// Begins to read a guest that is to go on at another node, with the message that announces it there. Until
+    /// [`forget_departure`](Self::forget_departure), nothing else can be done with it: two readers would take from
+    /// each other the pages that the guest wrote.
+    pub fn begin_departure(
+        &mut self,
+        name: &str,
+        migrate: &Migrate,
+    ) -> Result<(Arrival, Departure)> {
         let guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        self.check_settled(&guest)?;
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }
@@ -56,6 +62,7 @@ impl Node {
             ports.insert(port.name.clone(), ArrivalPort::of(&vnic, link));
         }
         let departure = self.host.depart(guest.id)?;
+        self.guests.departing.insert(guest.id);
         let arrival = Arrival {
             version: Arrival::VERSION,
             name: name.into(),
@@ -64,6 +71,11 @@ impl Node {
             description: departure.description.clone(),
         };
         Ok((arrival, departure))
+    }
+
+    /// A guest does not migrate any more, whether it is here or not.
+    pub fn forget_departure(&mut self, id: u64) {
+        self.guests.departing.remove(&id);
     }
 
     /// Records of the control region of a guest that stands still; it loses its ports unless its rings are `drained`.

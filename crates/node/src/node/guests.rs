@@ -39,6 +39,8 @@ pub(super) struct Guests {
     pub(super) starting: Vec<Starting>,
     /// Guests that were asked to stand still, and answer nothing until they go on.
     pub(super) suspending: BTreeSet<u64>,
+    /// Guests that migrate to other nodes.
+    pub(super) departing: BTreeSet<u64>,
     /// Copies of templates, by their numbers.
     pub(super) templates: HashMap<u64, Arc<Copy>>,
     /// Who waits for the ends of guests that were asked to end.

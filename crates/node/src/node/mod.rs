@@ -47,7 +47,7 @@ use index::Index;
 use wires::Wires;
 
 pub use asking::Asked;
-pub use copies::{Origin, Wanted};
+pub use copies::{Origin, Purpose, Wanted};
 pub use events::EventFollower;
 pub use guests::ANSWER;
 pub use logs::Follower;

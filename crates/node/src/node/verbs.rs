@@ -22,7 +22,7 @@ impl Node {
     /// As [`start_guest`](Self::start_guest), of a guest that goes on from a copy.
     pub(super) fn start_from(&mut self, name: &str, copy: Origin) -> Result<()> {
         let guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        self.check_settled(&guest)?;
         if self.host.runs(guest.id) {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Node {
     /// Ends a guest, which stays stopped until it is started, and tells when its process has ended.
     pub fn stop_and_tell(&mut self, name: &str, tell: TellGone) -> Result<()> {
         let guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        self.check_settled(&guest)?;
         let id = guest.id;
         self.end_as(guest, Run::Stopped)?;
         self.tell(Event::of(Topic::Guest, name, Happened::Stopped));
@@ -62,7 +62,7 @@ impl Node {
     /// Ends a guest if it runs, and starts it.
     pub fn restart_guest(&mut self, name: &str) -> Result<()> {
         let guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        self.check_settled(&guest)?;
         // A node that is killed in between has the next one start it.
         self.end_as(guest, Run::Wanted)?;
         let event = Event::of(Topic::Guest, name, Happened::Stopped);
@@ -111,7 +111,7 @@ impl Node {
 
     fn set_paused(&mut self, name: &str, paused: bool) -> Result<()> {
         let mut guest = self.find_guest(name)?;
-        Self::check_arrived(&guest)?;
+        self.check_settled(&guest)?;
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }
@@ -142,6 +142,7 @@ impl Node {
             return Ok(());
         }
         check_name("guest", new)?;
+        self.check_settled(&guest)?;
         self.check_no_wire(name)?;
         self.check_no_guest(new)?;
         let renamed = GuestRecord {

@@ -8,6 +8,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use super::{ANSWER, Handle, pause};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Clones, Guest, GuestOutcome, Object, Restore, Save, Saved};
+use crate::node::Purpose;
 use crate::node::resource::Resource;
 use crate::service::verbs::AT_ONCE;
 
@@ -88,17 +89,18 @@ impl Handle {
         name: String,
         work: impl FnOnce(&mut crate::node::Node) -> Result<R> + Send + 'static,
     ) -> Result<R> {
-        self.suspend(&name).await?;
+        self.suspend(&name, Purpose::Copy).await?;
         let done = self.run(work).await;
         let ended = self.go_on(&name).await;
         let result = done?;
         ended.map(|()| result)
     }
 
-    /// Has a guest stand still. If it does not, it goes on.
-    pub(crate) async fn suspend(&self, name: &str) -> Result<()> {
+    /// Has a guest stand still for `purpose`. If it does not, it goes on.
+    pub(crate) async fn suspend(&self, name: &str, purpose: Purpose) -> Result<()> {
         let begun = name.to_string();
-        let asked = self.run(move |node| node.begin_suspension(&begun)).await?;
+        let begin = move |node: &mut crate::node::Node| node.begin_suspension(&begun, purpose);
+        let asked = self.run(begin).await?;
         let stands = async {
             if let Some(asked) = asked {
                 self.answered(asked).await?;

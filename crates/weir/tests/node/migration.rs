@@ -283,6 +283,50 @@ fn a_guest_that_cannot_move_goes_on() {
 }
 
 /// A node that is killed while a guest leaves it does not have it go on if it is at the other node, and does if not.
+/// Two readers of a guest's memory would take from each other what it wrote, and a guest that a copy let go on would
+/// run at both nodes.
+#[test]
+fn nothing_else_is_done_with_a_guest_that_leaves() {
+    let net = Net::new("busy");
+    let [a, b] = &net.hosts;
+    a.ok(&format!("create nat {NAT}"));
+    let node = b.node.as_ref().unwrap().id();
+    kill("-STOP", node);
+    let to = format!("10.99.0.2:{PORT}");
+    let mut leaving = a.weir(&["migrate", "nat", &to]);
+    let silent = std::process::Stdio::null;
+    let leaving = leaving.stderr(silent()).stdout(silent()).spawn();
+    let mut leaving = leaving.unwrap();
+    let save = format!("save --keep nat {}", a.run().join("nat.saved").display());
+    let refused = |command: &str| {
+        let output = a.output(command);
+        String::from_utf8_lossy(&output.stderr).contains("migrates to another node")
+    };
+    until("it does not leave", || refused(&save));
+    for command in [
+        &format!("migrate nat {to}"),
+        "clone nat copy",
+        "template nat",
+        "rename nat tan",
+        "pause nat",
+        "stop nat",
+        "restart nat",
+        "set nat --restart never",
+        "set nat --variable A=1",
+    ] {
+        assert!(refused(command), "{command}");
+    }
+    a.shows("ls -p -o guest,state", "nat:running\n");
+    kill("-CONT", node);
+    if !leaving.wait().unwrap().success() {
+        a.shows("ls -p -o guest,state", "nat:running\n");
+        net.migrate(0, "nat");
+    }
+    pings(&net.client, SERVER);
+    b.ok("rename nat tan");
+    b.ok("destroy tan");
+}
+
 #[test]
 fn a_node_that_is_killed_while_a_guest_leaves_has_it_or_not() {
     let mut net = Net::new("killed");
