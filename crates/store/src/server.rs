@@ -86,8 +86,11 @@ impl Server {
         let mut serving = EventLoop::new(listener, store.clone())?;
         let stopped = store.clone();
         let serve = move || {
-            let mut own = Vec::new();
-            while !stopped.0.stop.load(Ordering::Acquire) && serving.turn(&mut own).is_ok() {}
+            while !stopped.0.stop.load(Ordering::Acquire) {
+                if serving.turn(&mut Vec::new()).is_err() {
+                    break;
+                }
+            }
         };
         let thread = std::thread::Builder::new().name("store".into());
         Ok(Server {
