@@ -67,9 +67,11 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
             Ok(migrated)
         };
         let moved = moved.await;
-        handle
-            .run(move |node| Ok(node.forget_departure(id)))
-            .await?;
+        let forgotten = handle.run(move |node| {
+            node.forget_departure(id);
+            Ok(())
+        });
+        forgotten.await?;
         moved
     })
     .await
