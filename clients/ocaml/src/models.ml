@@ -63,6 +63,34 @@ module Clones = struct
 end
 (** Copies of a guest that are to be made. *)
 
+module Configuration = struct
+  type t = {
+    config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
+    file : string option; [@yojson.default None] (** Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of its variables, which are its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A configuration that a guest runs beside its main one. *)
+
+module Configuration_state = struct
+  type t = [ `Running | `Halted | `Error | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Running -> `String "running"
+    | `Halted -> `String "halted"
+    | `Error -> `String "error"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "running" -> Ok `Running
+    | `String "halted" -> Ok `Halted
+    | `String "error" -> Ok `Error
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** State of one of the configurations that a guest runs. *)
+
 module State = struct
   type t = [ `Up | `Down | `Unused | `Other of string ]
 
@@ -147,7 +175,7 @@ end
 (** Why the node did not do what was asked, as the API answers it. *)
 
 module Happened = struct
-  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Up | `Down | `Applied | `Lost | `Other of string ]
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Installed | `Uninstalled | `Up | `Down | `Applied | `Lost | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Created -> `String "created"
@@ -166,6 +194,8 @@ module Happened = struct
     | `Arrived -> `String "arrived"
     | `Left -> `String "left"
     | `Renamed -> `String "renamed"
+    | `Installed -> `String "installed"
+    | `Uninstalled -> `String "uninstalled"
     | `Up -> `String "up"
     | `Down -> `String "down"
     | `Applied -> `String "applied"
@@ -189,6 +219,8 @@ module Happened = struct
     | `String "arrived" -> Ok `Arrived
     | `String "left" -> Ok `Left
     | `String "renamed" -> Ok `Renamed
+    | `String "installed" -> Ok `Installed
+    | `String "uninstalled" -> Ok `Uninstalled
     | `String "up" -> Ok `Up
     | `String "down" -> Ok `Down
     | `String "applied" -> Ok `Applied
@@ -328,6 +360,7 @@ end
 module Guest = struct
   type t = {
     config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
+    configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
     file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
@@ -384,6 +417,7 @@ end
 module Guest_status = struct
   type t = {
     boot_ms : float option; [@yojson.key "boot-ms"] [@yojson.default None] (** Milliseconds from the order to start it to its main loop; none if this node adopted it. *)
+    configurations : Configuration_state.t Dict.t option; [@yojson.default None] (** The state of each configuration that it runs, if there are several. Its main one is `main`. *)
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
     id : int option; [@yojson.default None] (** Its number; never given twice. *)
     messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation only. *)
@@ -406,6 +440,7 @@ module Guest_object = struct
     name : string; (** Its name. *)
     status : Guest_status.t option; [@yojson.default None]
     config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
+    configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
     file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)

@@ -60,6 +60,15 @@ let patch_guest node name body = Call.json node Models.Guest_object.of_yojson ~b
 (** Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs. *)
 let clone_guest node name body = Call.json node (Call.list Models.Guest_outcome.of_yojson) ~body:(Models.Clones.to_yojson body) "POST" [ "v1"; "guests"; name; "clone" ]
 
+(** Shows a configuration that a guest runs beside its main one. *)
+let show_configuration node name configuration = Call.json node Models.Configuration.of_yojson "GET" [ "v1"; "guests"; name; "configurations"; configuration ]
+
+(** Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state. *)
+let install_configuration node name configuration body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Configuration.to_yojson body) "PUT" [ "v1"; "guests"; name; "configurations"; configuration ]
+
+(** Has a guest run a configuration no more; the others keep their state. *)
+let uninstall_configuration node name configuration = Call.unit node "DELETE" [ "v1"; "guests"; name; "configurations"; configuration ]
+
 (** Shows what a guest printed: the lines that the node keeps of it. *)
 let show_guest_log ?run ?since ?tail node name = Call.json node (Call.list Models.Log_line.of_yojson) ~query:[ ("run", Option.map string_of_bool run); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guests"; name; "log" ]
 

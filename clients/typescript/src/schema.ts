@@ -211,6 +211,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/guests/{name}/configurations/{configuration}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a configuration that a guest runs beside its main one. */
+        get: operations["show-configuration"];
+        /** Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state. */
+        put: operations["install-configuration"];
+        post?: never;
+        /** Has a guest run a configuration no more; the others keep their state. */
+        delete: operations["uninstall-configuration"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/guests/{name}/log": {
         parameters: {
             query?: never;
@@ -754,6 +773,22 @@ export interface components {
             /** @description Their name, with `{}` for the number. One copy needs none. */
             name: string;
         };
+        /** @description A configuration that a guest runs beside its main one. */
+        Configuration: {
+            /** @description The configuration, in Click's language. A list of guests leaves it out. */
+            config?: string;
+            /** @description Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages. */
+            file?: string | null;
+            /** @description Values of its variables, which are its own. */
+            variables?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * @description State of one of the configurations that a guest runs.
+         * @enum {string}
+         */
+        ConfigurationState: "running" | "halted" | "error";
         /** @description An entry of a flow table: the port of a link that a flow goes to. */
         Entry: {
             /**
@@ -870,6 +905,10 @@ export interface components {
         Guest: {
             /** @description The configuration, in Click's language. A list of guests leaves it out. */
             config?: string;
+            /** @description Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. */
+            configurations?: {
+                [key: string]: components["schemas"]["Configuration"];
+            };
             /** @description Virtual CPUs; default: 1. */
             cpus?: number | null;
             /**
@@ -960,6 +999,13 @@ export interface components {
              * @default null
              */
             "boot-ms"?: number | null;
+            /**
+             * @description The state of each configuration that it runs, if there are several. Its main one is `main`.
+             * @default {}
+             */
+            configurations?: {
+                [key: string]: components["schemas"]["ConfigurationState"];
+            };
             /**
              * Format: double
              * @description Seconds of processor time that its process has used.
@@ -1053,7 +1099,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "up" | "down" | "applied" | "lost";
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "installed" | "uninstalled" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}
@@ -2170,6 +2216,77 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["GuestOutcome"][];
                 };
+            };
+        };
+    };
+    "show-configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                configuration: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Configuration"];
+                };
+            };
+        };
+    };
+    "install-configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                configuration: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Configuration"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuestObject"];
+                };
+            };
+        };
+    };
+    "uninstall-configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                configuration: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -68,7 +68,10 @@ struct Words {
     // The guest's.
     state: AtomicU32,
     message_length: AtomicU32,
-    _guest_line: [AtomicU32; 14],
+    /// A bit for each configuration, the main one's first.
+    halted: AtomicU64,
+    failed: AtomicU64,
+    _guest_line: [AtomicU32; 10],
     /// Written by the host to wake the guest's first CPU, and by its CPUs to wake each other.
     wake: [AtomicU32; CPUS_MAX],
     _wake_line: [AtomicU32; 8],
@@ -252,6 +255,22 @@ impl<'a> Region<'a> {
         &into[..length]
     }
 
+    /// The configurations that have stopped while others go on, and those that could not be started, as the guest
+    /// reports them: a bit for each, the main one's first, then in the order of their names.
+    pub fn configurations(&self) -> (u64, u64) {
+        let (halted, failed) = (&self.words.halted, &self.words.failed);
+        (
+            halted.load(Ordering::Relaxed),
+            failed.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Sets which configurations have stopped, and which could not be started: for the guest.
+    pub fn set_configurations(&self, halted: u64, failed: u64) {
+        self.words.halted.store(halted, Ordering::Relaxed);
+        self.words.failed.store(failed, Ordering::Relaxed);
+    }
+
     /// The word that wakes CPU `cpu`.
     pub fn wake_word(&self, cpu: usize) -> &'a AtomicU32 {
         &self.words.wake[cpu % CPUS_MAX]
@@ -346,6 +365,9 @@ mod tests {
         region.set_state(State::Failed, "no memory left");
         assert_eq!(region.state(), Some(State::Failed));
         assert_eq!(region.message(&mut [0; MESSAGE_MAX]), b"no memory left");
+        assert_eq!(region.configurations(), (0, 0));
+        region.set_configurations(1 << 63, 2);
+        assert_eq!(region.configurations(), (1 << 63, 2));
         region.beat(1);
         assert_eq!((region.heartbeat(0), region.heartbeat(1)), (0, 1));
     }

@@ -1,6 +1,7 @@
 //! The flat graph that a configuration stands for.
 
 use crate::Location;
+use crate::configurations::Part;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -49,6 +50,8 @@ pub struct FlatGraph {
     pub connections: Vec<Connection>,
     /// The requirements, in the order written.
     pub requirements: Vec<Requirement>,
+    /// The configurations that it is made of, in the order of their elements; none if it is one alone.
+    pub parts: Vec<Part>,
 }
 
 impl FlatGraph {

@@ -55,6 +55,7 @@ extern crate alloc;
 mod classes;
 mod compound;
 pub mod config;
+pub mod configurations;
 mod diagnostics;
 mod elaborate;
 mod graph;

@@ -130,6 +130,7 @@ fn graph() -> impl Strategy<Value = FlatGraph> {
                 elements: elements.collect(),
                 connections: links.collect(),
                 requirements: Vec::new(),
+                parts: Vec::new(),
             };
             graph.connections.sort_by_key(|c| (c.to, c.from));
             graph.connections.dedup_by_key(|c| (c.to, c.from));

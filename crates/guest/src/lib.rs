@@ -22,6 +22,7 @@ extern crate alloc;
 
 mod agent;
 mod clock;
+mod configurations;
 mod console;
 mod cpu;
 mod cpus;

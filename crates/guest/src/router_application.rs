@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 
 use abi::message::{kind, status};
 use abi::region::Region;
-use click::{Diagnostics, Options};
+use click::Diagnostics;
 use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
@@ -17,6 +17,7 @@ use router::{
     Side, Status, Steady,
 };
 
+use crate::configurations::Text;
 use crate::cpus::{self, IdlePolling};
 use crate::netfront::Netfront;
 use crate::{Answer, Application, Cpu, Platform, Request, Round};
@@ -109,8 +110,12 @@ pub struct RouterApplication {
     router: Router,
     library: Library,
     settings: Settings,
-    /// The line with the values of the configuration's variables.
-    variables: String,
+    /// What is in front of the main configuration's text: other configurations, values of its variables.
+    head: String,
+    /// The configurations that could not be started: a bit for each, the main one's first; names and texts.
+    failed: (u64, Vec<(String, Vec<u8>)>),
+    /// Those that have stopped while others go on.
+    halted: u64,
     polling: IdlePolling,
 }
 
@@ -133,32 +138,63 @@ impl RouterApplication {
         let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
-        let line = click::settings::line(platform.config());
-        let line = String::from_utf8_lossy(line).into_owned();
-        let (variables, config) = click::settings::split(platform.config());
-        let source = String::from_utf8_lossy(config);
-        let options = Options {
-            variables: &variables,
-            ..Options::new(&library)
+        let text = Text::of(platform.config());
+        let source = text.source();
+        let new = |without, runtime, diagnostics: &mut Diagnostics| {
+            let Some(flat) = text.flat(&library, without, diagnostics) else {
+                return Err(runtime);
+            };
+            Router::new(flat, &source, &library, runtime, settings, diagnostics)
+                .map_err(|refused| *refused.0)
         };
-        let flat = click::parse(config, "config", &options, &mut diagnostics);
-        let router = flat.and_then(|flat| {
-            Router::new(flat, &source, &library, runtime, settings, &mut diagnostics).ok()
-        });
+        let mut failed = 0;
+        let router = match new(0, runtime, &mut diagnostics) {
+            Ok(router) => Some(router),
+            Err(_) if text.installed() == 0 => None,
+            Err(runtime) => {
+                diagnostics = Diagnostics::new();
+                failed = text.installed();
+                new(failed, runtime, &mut diagnostics).ok()
+            }
+        };
         let _ = write!(platform.console(), "{diagnostics}");
         match router {
             Some(mut router) => {
+                for one in (1..64)
+                    .map(|i| 1 << i)
+                    .filter(|one| text.installed() & one != 0)
+                {
+                    // Some cannot run: each that can does, since it does not depend on the others.
+                    if failed & one == 0 {
+                        continue;
+                    }
+                    let mut diagnostics = Diagnostics::new();
+                    let flat = text.flat(&library, failed & !one, &mut diagnostics);
+                    let runs = flat.is_some_and(|flat| {
+                        let old = &mut router;
+                        Router::replace(old, flat, &source, &library, settings, &mut diagnostics)
+                            .is_ok()
+                    });
+                    if runs {
+                        failed &= !one;
+                    }
+                    let _ = write!(platform.console(), "{diagnostics}");
+                }
                 if platform.cpus() > 1 {
                     cpus::divide(platform, &mut router, pools, &embedding);
                 }
-                RouterApplication {
+                let mut application = RouterApplication {
                     platform,
                     router,
                     library,
                     settings,
-                    variables: line,
+                    head: text.head(),
+                    failed: (failed, text.texts(failed)),
+                    halted: 0,
                     polling: IdlePolling::default(),
-                }
+                };
+                application.report_configurations();
+                application
             }
             None => {
                 let first = diagnostics
@@ -230,14 +266,10 @@ impl RouterApplication {
 
     fn hotswap(&mut self, source: &str) -> Result<Answer, Answer> {
         let mut diagnostics = Diagnostics::new();
-        let line = click::settings::line(source.as_bytes()).len();
-        let (line, source) = source.split_at(line);
-        let (variables, _) = click::settings::split(line.as_bytes());
-        let options = Options {
-            variables: &variables,
-            ..Options::new(&self.library)
-        };
-        let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
+        let text = Text::of(source.as_bytes());
+        // Those that could not be started, and are the same, are left out again.
+        let without = text.among(&self.failed.1);
+        let flat = text.flat(&self.library, without, &mut diagnostics);
         // An empty file is more likely a mistake than a wish for a guest that drops all packets.
         if flat.as_ref().is_some_and(|flat| flat.elements.is_empty()) {
             let why = "the configuration has no elements: the present one keeps running";
@@ -248,20 +280,33 @@ impl RouterApplication {
             Router::replace(
                 old,
                 flat,
-                source,
+                &text.source(),
                 &self.library,
                 self.settings,
                 &mut diagnostics,
             )
             .is_ok()
         });
-        if replaced {
-            self.variables = line.into();
+        if !replaced {
+            return Err(Answer::refused(status::FAILED, diagnostics.to_string()));
         }
-        match replaced {
-            true => Ok(Answer::ok(diagnostics.to_string())),
-            false => Err(Answer::refused(status::FAILED, diagnostics.to_string())),
+        self.head = text.head();
+        self.failed = (without, text.texts(without));
+        self.report_configurations();
+        Ok(Answer::ok(diagnostics.to_string()))
+    }
+
+    /// Tells the host which configurations do not run.
+    fn report_configurations(&mut self) {
+        self.halted = self.router.halted();
+        // The router has no others, so that its bits are to be moved to where theirs are left out.
+        let mut halted = self.halted;
+        for bit in (1..64).filter(|bit| self.failed.0 >> bit & 1 != 0) {
+            let below = (1 << bit) - 1;
+            halted = (halted & below) | (halted & !below) << 1;
         }
+        let control = self.platform.control();
+        control.set_configurations(halted, self.failed.0);
     }
 }
 
@@ -296,7 +341,11 @@ fn pools(region: Option<&Region>, others: usize) -> (Pool, Vec<Pool>) {
 
 impl Application for RouterApplication {
     fn round(&mut self) -> Round {
-        match self.router.run(TASKS) {
+        let status = self.router.run(TASKS);
+        if self.router.halted() != self.halted {
+            self.report_configurations();
+        }
+        match status {
             Status::Busy => {
                 self.polling.reset();
                 Round::Busy
@@ -332,7 +381,7 @@ impl Application for RouterApplication {
         // Some element does not take another address while it works.
         let config = self.router.read(None, "config", "");
         let replaced = config.map_err(|_| Answer::refused(status::FAILED, ""));
-        let whole = |config| format!("{}{config}", self.variables);
+        let whole = |config| format!("{}{config}", self.head);
         if let Err(refusal) = replaced.map(whole).and_then(|config| self.hotswap(&config)) {
             let why = String::from_utf8_lossy(&refusal.contents);
             let _ = writeln!(

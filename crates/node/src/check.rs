@@ -1,5 +1,8 @@
 //! Checking a configuration as a guest would take it, before there is a guest, or as a switch would.
 
+use std::collections::BTreeMap;
+
+use click::configurations::Configurations;
 use click::{Diagnostics, FlatGraph, Location, Options};
 use elements::net::dpdk;
 use packet::{Batch, Pool};
@@ -10,6 +13,9 @@ use crate::error::{Error, Result};
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
+
+/// Those of them that receive.
+const RECEIVERS: [&str; 2] = ["FromNetfront", "FromDevice"];
 
 /// Elements that name ports, in a switch.
 const PORTS: [&str; 2] = ["FromPort", "ToPort"];
@@ -94,14 +100,24 @@ pub fn check(
     cpus: usize,
     stand: &str,
 ) -> Diagnostics {
+    let files = BTreeMap::from([(String::new(), file.to_string())]);
+    check_all(source, &files, interfaces, cpus, stand)
+}
+
+/// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` are what they
+/// are called in messages, by their names.
+pub fn check_all(
+    source: &[u8],
+    files: &BTreeMap<String, String>,
+    interfaces: &[(String, [u8; 6])],
+    cpus: usize,
+    stand: &str,
+) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     let library = elements::guest_library();
-    let (variables, source) = click::settings::split(source);
-    let options = Options {
-        variables: &variables,
-        ..Options::new(&library)
-    };
-    if let Some(flat) = click::parse(source, file, &options, &mut diagnostics) {
+    let all = click::configurations::split(source);
+    let (_, source) = click::settings::split(all.main);
+    if let Some(flat) = elaborate(&all, files, &library, &mut diagnostics) {
         // Before anything else: arguments may name the interfaces too, and be odd without them.
         for (interface, location) in named(&flat, &DEVICES) {
             if !interfaces.iter().any(|(there, _)| *there == interface) {
@@ -124,6 +140,66 @@ pub fn check(
         try_out(flat, &text, &library, dry, cpus, &mut diagnostics);
     }
     diagnostics
+}
+
+/// The graph of all configurations of a text.
+fn elaborate(
+    all: &Configurations<'_>,
+    files: &BTreeMap<String, String>,
+    library: &Library,
+    diagnostics: &mut Diagnostics,
+) -> Option<FlatGraph> {
+    let mut parse = |name: &str, text: &[u8]| {
+        let (variables, source) = click::settings::split(text);
+        let options = Options {
+            variables: &variables,
+            ..Options::new(library)
+        };
+        let file = files.get(name).map_or(name, String::as_str);
+        click::parse(source, file, &options, diagnostics)
+    };
+    let main = parse("", all.main);
+    let installed = all.installed.iter();
+    let installed: Vec<_> = installed
+        .map(|(name, text)| (*name, parse(name, text)))
+        .collect();
+    let mut flat = main?;
+    // Frames of an interface can come to one configuration only.
+    let receivers = |name, flat: &FlatGraph| -> Vec<(String, String)> {
+        let receivers = named(flat, &RECEIVERS).into_iter();
+        receivers
+            .map(|(interface, _)| (interface, String::from(name)))
+            .collect()
+    };
+    let mut received = receivers("", &flat);
+    for (name, other) in installed {
+        let other = other?;
+        for (interface, location) in named(&other, &RECEIVERS) {
+            let has = received.iter().find(|(there, _)| *there == interface);
+            if let Some((_, has)) = has {
+                let has = match has.as_str() {
+                    "" => "the guest's main configuration".to_string(),
+                    has => format!("configuration ‘{has}’"),
+                };
+                diagnostics.error(
+                    &location,
+                    format_args!(
+                        "{has} receives what comes by interface ‘{interface}’: only one configuration of a guest can"
+                    ),
+                );
+            }
+        }
+        received.extend(receivers(name, &other));
+        if let Err(place) = flat.install(name, other) {
+            diagnostics.error(
+                &place,
+                format_args!(
+                    "an element here is called ‘{name}/…’, as those of configuration ‘{name}’ are: give one of them another name"
+                ),
+            );
+        }
+    }
+    (diagnostics.errors() == 0).then_some(flat)
 }
 
 /// Says which interface stands for each DPDK port that the configuration names.

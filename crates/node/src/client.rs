@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Clones, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome,
-    GuestSeries, HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery,
-    Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved,
-    Selection, Spec, UnknownGuest, Wire, WireChange,
+    Address, Clones, Configuration, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction,
+    GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine,
+    LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore,
+    Save, Saved, Selection, Spec, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::Files;
@@ -105,6 +105,27 @@ impl Client {
     /// Changes fields of a resource (JSON merge patch).
     pub fn patch<S: Spec>(&self, name: &str, patch: &Value) -> Result<Object<S>> {
         self.call(&Object::<S>::patch_operation(), &[name], patch)
+    }
+
+    /// Shows a configuration that a guest runs beside its main one.
+    pub fn configuration(&self, guest: &str, name: &str) -> Result<Configuration> {
+        self.call(&operations::show_configuration(), &[guest, name], &())
+    }
+
+    /// Has a guest run another configuration beside its main one.
+    pub fn install(
+        &self,
+        guest: &str,
+        name: &str,
+        configuration: &Configuration,
+    ) -> Result<Object<Guest>> {
+        let operation = operations::install_configuration();
+        self.call(&operation, &[guest, name], configuration)
+    }
+
+    /// Has a guest run a configuration no more.
+    pub fn uninstall(&self, guest: &str, name: &str) -> Result<()> {
+        self.call(&operations::uninstall_configuration(), &[guest, name], &())
     }
 
     /// Removes a resource.

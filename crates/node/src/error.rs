@@ -314,6 +314,21 @@ faults! {
     /// A variable that cannot be.
     Variable { name: String } Invalid "variables" =>
         "‘{name}’ is not the name of a variable: use letters, digits and ‘_’";
+    /// A name that no configuration can have.
+    Configuration { name: String } Invalid "configurations" =>
+        "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, and not ‘main’";
+    /// A configuration without a text.
+    EmptyConfiguration { name: String } Invalid "config" =>
+        "configuration ‘{name}’ has no `config`: give its text, which a list leaves out";
+    /// More configurations than a guest can run.
+    Configurations { count: usize, most: usize } Invalid "configurations" =>
+        "{count} configurations are too many: a guest runs up to {most} beside its main one";
+    /// No configuration of that name.
+    NoConfiguration { guest: String, name: String } NotFound =>
+        "guest ‘{guest}’ has no configuration ‘{name}’: `weir show {guest}` lists those that it has";
+    /// A guest that others change all the time.
+    Contended { guest: String } InUse =>
+        "guest ‘{guest}’ is being changed by others: try again";
     /// A guest that is paused.
     Paused { guest: String } Unavailable =>
         "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";

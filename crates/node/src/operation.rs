@@ -150,6 +150,7 @@ payloads!(
 
 payloads!(
     LONG_BODY =>
+    crate::model::Configuration: |it| it.file.as_ref().map_or_else(String::new, |file| file.display().to_string()),
     crate::model::HandlerWrite: |it| it.handler.clone(),
     crate::model::GuestSeries: |it| format!("{} × {}", it.count, it.name),
 );

@@ -233,6 +233,15 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     check.operation("clone-guest", |c, [name, _], clones: Clones| {
         each(|told| c.clone_guest(name, &clones, told))
     });
+    check.operation("show-configuration", |c, [guest, name], ()| {
+        c.configuration(guest, name)
+    });
+    check.operation("install-configuration", |c, [guest, name], body| {
+        c.install(guest, name, &body)
+    });
+    check.operation("uninstall-configuration", |c, [guest, name], ()| {
+        c.uninstall(guest, name)
+    });
     check.operation("migrate-guest", |c, [name, _], to| c.migrate(name, &to));
     check.operation("show-guest-log", |c, [name, _], ()| {
         c.log(name, &LogQuery::default())

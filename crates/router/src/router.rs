@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::embedding::Steady;
-use crate::engine::element::{ClassEntry, Descriptors, DriverHook, DynElement, Llrpcs};
+use crate::engine::element::{ClassEntry, Descriptors, DynElement, Llrpcs};
 use crate::engine::graph::{ElementInfo, Graph, PushPorts};
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
@@ -115,6 +115,7 @@ impl Router {
             self.engine.unite();
         }
         new.take_state(self);
+        new.engine.halt_as(&self.engine);
         core::mem::swap(self, &mut new);
         new.finish();
         if let Some((group, me, others)) = others {
@@ -189,7 +190,7 @@ impl Router {
     /// Stops the router, all its parts if it is divided, without asking the element that manages
     /// it.
     pub fn stop(&mut self) {
-        self.engine.driver.run_count = 0;
+        self.engine.driver.change_all(|_| 0);
         self.engine.threads.end();
     }
 
@@ -347,21 +348,12 @@ impl Router {
     /// Asks the router to stop, whatever its run count: the element that manages the driver does
     /// the rest of its work, and cannot make the router go on.
     pub fn interrupt(&mut self) {
-        self.engine.driver.run_count = i32::MIN;
+        self.engine.driver.change_all(|_| i32::MIN);
     }
 
-    /// Asks the element that manages the driver whether the router goes on.
+    /// Asks the elements that manage the driver whether the router goes on.
     fn goes_on(&mut self) -> bool {
-        let goes_on = self.engine.whole(|engine| {
-            if let Some(manager) = engine.driver.manager {
-                let base = engine.walk.height();
-                if let Some(link) = engine.link::<dyn DriverHook>(manager) {
-                    engine.reach(link, |element, cx| element.driver_stopped(cx));
-                }
-                engine.run_stack(base);
-            }
-            engine.driver.run_count > 0
-        });
+        let goes_on = self.engine.whole(Engine::goes_on);
         if !goes_on {
             self.engine.threads.end();
         }
@@ -472,7 +464,13 @@ impl Router {
 
     /// Sets the run count: 0 stops the router.
     pub fn set_run_count(&mut self, count: i32) {
-        self.engine.driver.run_count = count;
+        self.engine.driver.change_all(|_| count);
+    }
+
+    /// The configurations that have stopped while others go on: a bit for each, in the order of
+    /// [`FlatGraph::parts`].
+    pub fn halted(&self) -> u64 {
+        self.engine.driver.halted()
     }
 }
 
@@ -500,7 +498,8 @@ fn graph(
         outputs: PushPorts::from_slice(resolved.outputs.of(i)),
     });
     let elements = elements.collect();
-    Graph::new(elements, flat.connections, flat.requirements, source)
+    let requirements = flat.requirements;
+    Graph::new(elements, flat.connections, requirements, flat.parts, source)
 }
 
 fn severity(severity: args::Severity) -> Severity {

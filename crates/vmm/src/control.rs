@@ -213,6 +213,12 @@ impl Control {
         String::from_utf8_lossy(self.region().message(&mut [0; MESSAGE_MAX])).into_owned()
     }
 
+    /// The configurations that have stopped, and those that could not be started, as the guest reports them: see
+    /// [`Region::configurations`].
+    pub fn configurations(&self) -> (u64, u64) {
+        self.region().configurations()
+    }
+
     /// Rounds of its first CPU's main loop, as the guest reports them.
     pub fn heartbeat(&self) -> u64 {
         self.region().heartbeat(0)

@@ -14,6 +14,8 @@ __all__ = [
     "Address",
     "Class",
     "Clones",
+    "Configuration",
+    "ConfigurationState",
     "Entry",
     "EntryStatus",
     "Error",
@@ -121,6 +123,27 @@ class Clones(Model):
     """Their name, with `{}` for the number. One copy needs none."""
 
 
+class Configuration(Model):
+    """A configuration that a guest runs beside its main one."""
+
+    config: str | None = None
+    """The configuration, in Click's language. A list of guests leaves it out."""
+    file: str | None = None
+    """Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages."""
+    variables: dict[str, str] | None = None
+    """Values of its variables, which are its own."""
+
+
+class ConfigurationState(StrEnum):
+    """
+    State of one of the configurations that a guest runs.
+    """
+
+    running = "running"
+    halted = "halted"
+    error = "error"
+
+
 class Flow(Model):
     """A class of traffic on a link or VNIC."""
 
@@ -182,6 +205,8 @@ class GuestStatus(Model):
 
     boot_ms: float | None = None
     """Milliseconds from the order to start it to its main loop; none if this node adopted it."""
+    configurations: dict[str, ConfigurationState] = {}
+    """The state of each configuration that it runs, if there are several. Its main one is `main`."""
     cpu_s: float | None = None
     """Seconds of processor time that its process has used."""
     id: int = 0
@@ -255,6 +280,8 @@ class Happened(StrEnum):
     arrived = "arrived"
     left = "left"
     renamed = "renamed"
+    installed = "installed"
+    uninstalled = "uninstalled"
     up = "up"
     down = "down"
     applied = "applied"
@@ -728,6 +755,8 @@ class Guest(Model):
 
     config: str | None = None
     """The configuration, in Click's language. A list of guests leaves it out."""
+    configurations: dict[str, Configuration] | None = None
+    """Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`."""
     cpus: int | None = None
     """Virtual CPUs; default: 1."""
     file: str | None = None

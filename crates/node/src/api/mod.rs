@@ -394,6 +394,29 @@ fn guests(api: &mut Api) {
     api.on(operations::rename_guest(), async |handle, names, new| {
         handle.rename_guest(name(&names), new).await
     });
+    api.on(
+        operations::show_configuration(),
+        async |handle, names, ()| {
+            let name = names.get(1).cloned().unwrap_or_default();
+            let shown = handle.run(move |node| node.configuration(&self::name(&names), &name));
+            shown.await
+        },
+    );
+    api.on(
+        operations::install_configuration(),
+        async |handle, names, it| {
+            let configuration = names.get(1).cloned().unwrap_or_default();
+            handle.install(name(&names), configuration, it).await
+        },
+    );
+    api.on(
+        operations::uninstall_configuration(),
+        async |handle, names, ()| {
+            let configuration = names.get(1).cloned().unwrap_or_default();
+            let guest = handle.uninstall(name(&names), configuration).await;
+            guest.map(drop)
+        },
+    );
     api.on(operations::read_handler(), async |handle, names, read| {
         let asked = handle.ask(move |node| node.ask_read(&name(&names), &read.handler));
         let value = asked.await?;

@@ -289,6 +289,13 @@ impl Host {
         })
     }
 
+    /// Which configurations of a guest have stopped while others go on, and which could not be started, as it says: a
+    /// bit for each. None if it does not run.
+    pub fn configurations(&self, id: u64) -> Option<(u64, u64)> {
+        let running = self.guests.get(&id)?;
+        Some(running.control.configurations())
+    }
+
     /// Has all of a guest's processors stand still, or go on. The kernel does it, so that no guest
     /// can keep it from being done; what the guest has in memory and in its rings stays.
     pub fn set_paused(&mut self, id: u64, paused: bool) -> Result<()> {

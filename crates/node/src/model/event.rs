@@ -71,6 +71,10 @@ pub enum Happened {
     Left,
     /// A guest has another name.
     Renamed,
+    /// A guest runs another configuration beside the others.
+    Installed,
+    /// A guest runs a configuration no more.
+    Uninstalled,
     /// Something that was down is up.
     Up,
     /// Something that is wanted is not there.
@@ -101,6 +105,8 @@ impl Happened {
             Happened::Arrived => "arrived",
             Happened::Left => "left",
             Happened::Renamed => "was renamed",
+            Happened::Installed => "has another configuration",
+            Happened::Uninstalled => "has a configuration less",
             Happened::Up => "is up",
             Happened::Down => "is down",
             Happened::Applied => "was applied",

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::error::Fault;
 
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::{Configuration, ConfigurationState};
 
 /// The wall around a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -64,6 +65,9 @@ pub struct Guest {
     /// overrides a `define` of the configuration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
+    /// Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub configurations: BTreeMap<String, Configuration>,
     /// By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
     /// removed with the guest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -93,16 +97,16 @@ impl Guest {
     /// Slots of each ring, if none are given.
     pub const RING_SLOTS: u32 = 256;
 
-    /// The configuration with its variables, as a guest takes it.
+    /// Its configurations with their variables, as a guest takes them.
     pub fn text(&self) -> String {
         self.text_of(&self.config)
     }
 
-    /// Another configuration with its variables.
+    /// The same with another main configuration.
     pub fn text_of(&self, config: &str) -> String {
-        let variables = self.variables.iter();
-        let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
-        click::settings::join(variables, config)
+        let installed = self.configurations.iter();
+        let installed = installed.map(|(name, it)| (name.as_str(), it.text()));
+        click::configurations::join(installed, &text(&self.variables, config))
     }
 
     /// Whether there is a configuration for the guest of this name: lists leave it out.
@@ -110,11 +114,8 @@ impl Guest {
         if self.config.trim().is_empty() {
             return Err(Fault::NoConfig { guest: name.into() });
         }
-        let is_name = |name: &&String| click::settings::is_name(name);
-        if let Some(name) = self.variables.keys().find(|name| !is_name(name)) {
-            return Err(Fault::Variable { name: name.clone() });
-        }
-        Ok(())
+        check_variables(&self.variables)?;
+        self.check_installed()
     }
 
     /// Bytes of private memory.
@@ -137,6 +138,22 @@ impl Guest {
     pub fn file_name(&self) -> String {
         let file = self.file.as_ref();
         file.map_or_else(|| "config".into(), |file| file.display().to_string())
+    }
+}
+
+/// A configuration with the values of its variables, as a guest takes it.
+pub(super) fn text(variables: &BTreeMap<String, String>, config: &str) -> String {
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+    click::settings::join(variables, config)
+}
+
+/// Whether variables have names that can be.
+pub(super) fn check_variables(variables: &BTreeMap<String, String>) -> Result<(), Fault> {
+    let is_name = |name: &&String| click::settings::is_name(name);
+    match variables.keys().find(|name| !is_name(name)) {
+        Some(name) => Err(Fault::Variable { name: name.clone() }),
+        None => Ok(()),
     }
 }
 
@@ -262,6 +279,9 @@ pub struct GuestStatus {
     pub pending: Vec<String>,
     /// Number of times that this node has restarted it.
     pub restarts: u32,
+    /// The state of each configuration that it runs, if there are several. Its main one is `main`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub configurations: BTreeMap<String, ConfigurationState>,
     /// The VNIC of each interface.
     pub vnics: BTreeMap<String, String>,
     /// Warnings about its configuration; in the answer to its creation only.
@@ -318,6 +338,8 @@ impl Spec for Guest {
 
     fn shorten(&mut self) {
         self.config = String::new();
+        let installed = self.configurations.values_mut();
+        installed.for_each(|it| it.config = String::new());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Specifications and statuses of all resources, shared by the API, the store, wire files, the
 //! client and the commands; and the store's records around them.
 
+mod configuration;
 mod copy;
 mod event;
 mod flow;
@@ -20,6 +21,7 @@ mod wire;
 pub use self::switch::{
     Address, Entry, EntryRecord, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
 };
+pub use configuration::{Configuration, ConfigurationState, MAIN};
 pub use copy::{Clones, Restore, Save, Saved};
 pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};

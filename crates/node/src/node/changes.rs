@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use super::Node;
 use crate::error::{Fault, Result};
 use crate::host::CopiedPort;
-use crate::model::{
-    Booted, Event, Guest, GuestPort, GuestRecord, Happened, Memory, Object, Topic, VnicRecord,
-};
+use crate::model::{Booted, Event, Guest, GuestPort, GuestRecord, Memory, Object, VnicRecord};
 
 /// The ports that a guest's interfaces are to have.
 struct Ports {
@@ -40,6 +38,7 @@ impl Node {
         name: &str,
         mut new: Guest,
         swapped: bool,
+        event: Event,
     ) -> Result<Object<Guest>> {
         let guest = self.find_guest(name)?;
         self.check_settled(&guest)?;
@@ -65,15 +64,14 @@ impl Node {
         } else {
             record = self.finish_change(record)?;
         }
-        let event = Event::of(Topic::Guest, name, Happened::Changed);
         let pending = record.pending();
         self.tell(if pending.is_empty() {
             event
         } else {
-            event.note(format_args!(
-                "{} from its next start on",
-                pending.join(", ")
-            ))
+            let fields = pending.join(", ");
+            let what = event.note.clone().map(|what| what + "; ");
+            let what = what.unwrap_or_default();
+            event.note(format_args!("{what}{fields} from its next start on"))
         });
         Ok(self.view_guest(&record))
     }

@@ -285,11 +285,11 @@ impl Node {
             pins: spec.pin.clone(),
             copy: None,
         })?;
-        let file = spec.file_name();
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
         let named: Vec<_> = named.collect();
         let config = spec.text();
-        let diagnostics = crate::check::check(config.as_bytes(), &file, &named, cpus, STAND);
+        let files = spec.files();
+        let diagnostics = crate::check::check_all(config.as_bytes(), &files, &named, cpus, STAND);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),

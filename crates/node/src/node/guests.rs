@@ -120,6 +120,7 @@ impl Node {
                     .map(|age| age.as_secs_f64()),
                 restarts: self.guests.restarts.count(guest.id),
                 pending: guest.pending().into_iter().map(str::to_string).collect(),
+                configurations: self.configuration_states(guest),
                 vnics: vnics.map(|it| (it.name.clone(), it.vnic.clone())).collect(),
                 ..GuestStatus::default()
             },

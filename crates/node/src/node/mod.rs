@@ -6,6 +6,7 @@
 mod arrivals;
 mod asking;
 mod changes;
+mod configurations;
 mod copies;
 mod creation;
 mod departures;

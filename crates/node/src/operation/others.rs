@@ -3,10 +3,11 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Action, Address, Clones, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
-    GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
-    LogLine, LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename,
-    Restore, Save, Saved, Spec, State, Topic, UnknownGuest, Wire, WireChange,
+    Action, Address, Clones, Configuration, ConfigurationState, Entry, EntryStatus, Event,
+    EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
+    HandlerValue, HandlerWrite, Happened, LaneStats, LogLine, LogQuery, LogsQuery, MAIN, Migrate,
+    Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Spec, State,
+    Topic, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -51,6 +52,16 @@ operations! {
     /// Gives a guest another name; its VNICs keep theirs.
     rename_guest: Post "/v1/guests/{name}/rename" [Invalid, NotFound, Exists],
         Rename => Object<Guest>, Rename { name: "nat".into() } => Guest::example();
+
+    /// Shows a configuration that a guest runs beside its main one.
+    show_configuration: Get "/v1/guests/{name}/configurations/{configuration}" [NotFound],
+        () => Configuration, () => configuration();
+    /// Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state.
+    install_configuration: Put "/v1/guests/{name}/configurations/{configuration}" [Invalid, NotFound, InUse, Refused],
+        Configuration => Object<Guest>, configuration() => with_configuration();
+    /// Has a guest run a configuration no more; the others keep their state.
+    uninstall_configuration: Delete "/v1/guests/{name}/configurations/{configuration}" [NotFound, InUse, Refused],
+        () => (), () => ();
 
     /// Saves a guest to a file of the node's host; it is stopped then, or goes on with `keep`.
     save_guest: Post "/v1/guests/{name}/save" [Invalid, NotFound, Refused],
@@ -142,6 +153,26 @@ fn written() -> HandlerWrite {
         handler: "ping.reset_counts".into(),
         value: String::new(),
     }
+}
+
+fn configuration() -> Configuration {
+    Configuration {
+        config: "RatedSource(RATE 10) -> c :: Counter -> Discard;".into(),
+        ..Configuration::default()
+    }
+}
+
+fn with_configuration() -> Object<Guest> {
+    let mut guest = Guest::example();
+    let name = "probe".to_string();
+    guest
+        .spec
+        .configurations
+        .insert(name.clone(), configuration());
+    let names = [MAIN.to_string(), name];
+    let running = names.map(|name| (name, ConfigurationState::Running));
+    guest.status.configurations = running.into();
+    guest
 }
 
 fn save() -> Save {

@@ -2,7 +2,9 @@
 
 use super::Handle;
 use crate::error::Result;
-use crate::model::{Flow, Guest, Happened, Link, Object, Stub, SwitchFunction, Topic, Vnic, Wire};
+use crate::model::{
+    Event, Flow, Guest, Happened, Link, Object, Stub, SwitchFunction, Topic, Vnic, Wire,
+};
 use crate::node::resource::Resource;
 use crate::node::{Node, for_each_resource};
 
@@ -90,24 +92,9 @@ impl Served for Guest {
     }
 
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
-        spec.check_config(&name)?;
-        let (wanted, new) = (name.clone(), spec.clone());
-        let checked = handle.run(move |node| {
-            let swaps = node.check_change(&wanted, &new)?;
-            Ok((swaps, node.config_of(&wanted)?))
-        });
-        let (swaps, was) = checked.await?;
-        if swaps {
-            handle.swap_config(&name, &spec.text()).await?;
-        }
-        let wanted = name.clone();
-        let kept = handle.run(move |node| node.change_guest(&wanted, spec, swaps));
-        let kept = kept.await;
-        if kept.is_err() && swaps {
-            // What is not kept is not to be; that it was its configuration, the guest knows.
-            let _ = handle.swap_config(&name, &was).await;
-        }
-        kept
+        let event = Event::of(Topic::Guest, &name, Happened::Changed);
+        let new = move |_: &Guest| Ok(spec.clone());
+        handle.edit_guest(name, new, event).await
     }
 }
 

@@ -43,14 +43,19 @@ impl Wire {
         let mut wire = Wire::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for (name, guest) in &mut wire.guests {
-            match guest.file.take() {
-                Some(file) if guest.config.is_empty() => guest.config = read(&folder.join(file))?,
-                None if !guest.config.is_empty() => {}
-                _ => {
-                    return Err(FileError::Config {
-                        path: path.into(),
-                        guest: name.clone(),
-                    });
+            let own = (&mut guest.file, &mut guest.config);
+            let installed = guest.configurations.values_mut();
+            let installed = installed.map(|it| (&mut it.file, &mut it.config));
+            for (file, config) in std::iter::once(own).chain(installed) {
+                match file.take() {
+                    Some(file) if config.is_empty() => *config = read(&folder.join(file))?,
+                    None if !config.is_empty() => {}
+                    _ => {
+                        return Err(FileError::Config {
+                            path: path.into(),
+                            guest: name.clone(),
+                        });
+                    }
                 }
             }
         }

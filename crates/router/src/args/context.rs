@@ -44,7 +44,7 @@ impl<'c> Context<'c> {
 
     /// The element that `name` refers to from here, innermost scope first.
     pub fn find_element(&self, name: &str) -> Option<(usize, String)> {
-        scopes(self.element).find_map(|scope| {
+        self.names.scopes(self.element).find_map(|scope| {
             let full = [scope, name].concat();
             self.elements.index_of(&full).map(|index| (index, full))
         })

@@ -80,6 +80,8 @@ pub struct NameDatabase {
     host: Option<Box<dyn Host>>,
     /// Whether the address of one of its interfaces was asked for.
     asked: AtomicBool,
+    /// Scopes outside of which nothing inside them is looked up: those of configurations of their own.
+    roots: Vec<String>,
 }
 
 impl Default for NameDatabase {
@@ -96,7 +98,21 @@ impl NameDatabase {
             system: BTreeMap::new(),
             host: None,
             asked: AtomicBool::new(false),
+            roots: Vec::new(),
         }
+    }
+
+    /// Has look-ups inside these scopes, each with a slash at its end, end there.
+    pub fn set_roots(&mut self, roots: Vec<String>) {
+        self.roots = roots;
+    }
+
+    /// The scopes that a name is looked up in from `element`, innermost first.
+    pub(super) fn scopes<'s>(&self, element: &'s str) -> impl Iterator<Item = &'s str> + use<'s> {
+        let mut roots = self.roots.iter();
+        let root = roots.find(|root| element.starts_with(root.as_str()));
+        let shortest = root.map_or(0, String::len);
+        scopes(element).take_while(move |scope| scope.len() >= shortest)
     }
 
     /// Lets names be network devices and home directories of the machine.
@@ -171,7 +187,7 @@ impl NameDatabase {
         if self.tables.is_empty() {
             return None;
         }
-        scopes(from).find_map(|scope| {
+        self.scopes(from).find_map(|scope| {
             let tables = self.tables.iter();
             tables
                 .filter(|t| t.kind == kind && t.scope == scope)
@@ -202,7 +218,7 @@ impl NameDatabase {
 
     /// A name for the number `value`: one defined, else a built-in one.
     pub fn name_of(&self, kind: Kind, value: u32, from: &str) -> Option<&str> {
-        let defined = scopes(from).find_map(|scope| {
+        let defined = self.scopes(from).find_map(|scope| {
             let tables = self.tables.iter();
             let mut names = tables
                 .filter(|t| t.kind == kind && t.scope == scope)

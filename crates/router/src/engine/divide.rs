@@ -57,7 +57,7 @@ impl Engine {
             runtime,
             settings,
         );
-        other.driver.manager = self.driver.manager;
+        other.driver = self.driver.of_thread();
         other.scheduler.measured = self.scheduler.measured;
         other.threads.openers = self.threads.openers.clone();
         other.threads.affinity = self.threads.affinity.clone();

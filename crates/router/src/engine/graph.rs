@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use core::any::Any;
 use core::hash::BuildHasher;
 
+use click::configurations::Part;
 use click::{FlatElement, FlatGraph, Location, Requirement};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
@@ -45,6 +46,8 @@ pub struct Graph {
     pub wiring: Vec<click::Connection>,
     /// What the configuration requires.
     pub requirements: Vec<Requirement>,
+    /// The configurations that it is made of; none if it is one alone.
+    pub parts: Vec<Part>,
     /// The elements by their names.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -58,6 +61,7 @@ impl Graph {
         elements: Vec<ElementInfo>,
         wiring: Vec<click::Connection>,
         requirements: Vec<Requirement>,
+        parts: Vec<Part>,
         source: String,
     ) -> Graph {
         let hasher = DefaultHashBuilder::default();
@@ -75,6 +79,7 @@ impl Graph {
             source,
             wiring,
             requirements,
+            parts,
             by_name,
             hasher,
             by_input,
@@ -105,7 +110,32 @@ impl Graph {
             elements: elements.map(flat).collect(),
             connections: self.wiring.clone(),
             requirements: self.requirements.clone(),
+            parts: self.parts.clone(),
         }
+    }
+
+    /// The elements of one of its configurations.
+    fn part(&self, at: usize) -> core::ops::Range<usize> {
+        let bound = |at: usize| self.parts.get(at).map(|part| part.first);
+        bound(at).unwrap_or(0)..bound(at + 1).unwrap_or(self.elements.len())
+    }
+
+    /// Whether one of its configurations is the same as one of another graph.
+    pub(crate) fn same_part(&self, at: usize, other: &Graph, there: usize) -> bool {
+        let (own, others) = (self.part(at), other.part(there));
+        let elements = |graph: &Graph, range: core::ops::Range<usize>| -> Vec<_> {
+            let elements = graph.elements[range].iter();
+            let facts = elements.map(|e| (e.name.clone(), e.class.name, e.config.clone()));
+            facts.collect()
+        };
+        let wiring = |graph: &Graph, range: &core::ops::Range<usize>| -> Vec<_> {
+            let of_part = graph.wiring.iter().filter(|c| range.contains(&c.from.0));
+            let first = range.start;
+            let moved = of_part.map(|c| (c.from.0 - first, c.from.1, c.to.0 - first, c.to.1));
+            moved.collect()
+        };
+        wiring(self, &own) == wiring(other, &others)
+            && elements(self, own) == elements(other, others)
     }
 
     /// The connections, each with whether it is push.

@@ -207,8 +207,7 @@ impl Engine {
         match name {
             "stop" => {
                 let count = value.trim().parse::<i32>().unwrap_or(1);
-                let left = self.driver.run_count.saturating_sub(count);
-                self.driver.run_count = left;
+                self.driver.change_all(|left| left.saturating_sub(count));
                 Ok(())
             }
             "reset_counts" => {

@@ -9,6 +9,7 @@
 mod configure;
 mod context;
 mod divide;
+mod driver;
 pub(crate) mod element;
 mod elements;
 pub(crate) mod graph;
@@ -37,6 +38,7 @@ use crate::settings::{Settings, THREADS_MAX};
 use crate::threads::Threads;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
+use driver::Driver;
 use element::{Addressed, DynElement};
 pub(crate) use elements::ElementTable;
 use graph::Graph;
@@ -47,14 +49,6 @@ use library::Library;
 pub struct Cx<'c> {
     pub(crate) engine: &'c mut Engine,
     pub(crate) id: ElementId,
-}
-
-/// What decides whether the router goes on.
-pub(crate) struct Driver {
-    /// The router runs while this is above 0.
-    pub run_count: i32,
-    /// The element that is asked before the router stops.
-    pub manager: Option<ElementId>,
 }
 
 /// The running state of a router, or of one thread of it.
@@ -119,6 +113,10 @@ impl Engine {
         let mut edges = Edges::new(ports);
         edges.connect(graph.connections());
         let count = settings.threads.clamp(1, THREADS_MAX);
+        let driver = Driver::new(&graph.parts);
+        let mut names = runtime.embedding.names();
+        let installed = graph.parts.iter().skip(1);
+        names.set_roots(installed.map(|part| part.name.clone() + "/").collect());
         Engine {
             threads: Threads::new(count, elements.len()),
             elements: ElementTable::new(elements, runtime.embedding.current_element()),
@@ -126,12 +124,9 @@ impl Engine {
             walk: Walk::new(edges, settings.batch),
             scheduler: Scheduler::default(),
             optimizer: Optimizer::default(),
-            driver: Driver {
-                run_count: 1,
-                manager: None,
-            },
+            driver,
             random: Random::new(0),
-            names: runtime.embedding.names(),
+            names,
             runtime,
             library,
             listeners: Listeners::default(),

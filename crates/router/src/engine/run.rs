@@ -245,6 +245,9 @@ impl Engine {
 
     fn run_timer(&mut self, timer: TimerId) {
         let id = self.scheduler.timers.element(timer);
+        if self.driver.is_halted(id) {
+            return;
+        }
         self.with_delivery(id, |element, cx| element.run_timer(cx, timer));
     }
 }

@@ -189,8 +189,9 @@ impl Tasks {
             return;
         };
         let task = self.task_mut(id);
-        let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets);
-        let scheduled = task.scheduled && !task.away;
+        // One of a configuration that was halted meanwhile has no tickets any more.
+        let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets.max(1));
+        let scheduled = task.scheduled && !task.away && task.tickets > 0;
         if !worked
             && let Some(&front) = self.queue.front()
             && after(self.task(front).pass, pass)

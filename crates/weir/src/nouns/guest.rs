@@ -235,6 +235,11 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
         let shown = variables.map(|(name, value)| format!("{name}={value}"));
         shown.collect::<Vec<_>>().join(",")
     }),
+    Column::extra("configurations", |g| {
+        let states = g.status.configurations.iter();
+        let shown = states.map(|(configuration, state)| format!("{configuration}={}", name(state)));
+        shown.collect::<Vec<_>>().join(",")
+    }),
     Column::extra("pending", |g| g.status.pending.join(",")),
     Column::extra("id", |g| g.status.id.to_string()),
     Column::extra("memory", |g| g.spec.memory().to_string()),
@@ -247,7 +252,7 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
 ];
 
 /// A configuration's text.
-fn read_config(path: &Path) -> Result<String> {
+pub(super) fn read_config(path: &Path) -> Result<String> {
     let file = path.display();
     let config = node::files::read(path, abi::boot::CONFIG_MAX);
     let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
@@ -338,6 +343,7 @@ pub fn create(args: &CreateGuest) -> Result {
         config,
         file: Some(path),
         variables,
+        configurations: BTreeMap::new(),
         interfaces,
         isolation: args.isolation.into(),
         memory: Some(Memory(args.memory)),
@@ -356,7 +362,7 @@ pub fn create(args: &CreateGuest) -> Result {
     }
 }
 
-fn tell_messages(guest: &Object<Guest>) {
+pub(super) fn tell_messages(guest: &Object<Guest>) {
     if let Some(messages) = &guest.status.messages {
         eprint!("{messages}");
     }
@@ -415,14 +421,33 @@ fn described(guest: &Object<Guest>) -> String {
     let mut text: String = fields
         .map(|(name, value)| format!("{name:<11} {}\n", printable(&value)))
         .collect();
-    text += &format!("config      {}\n", printable(&guest.spec.file_name()));
-    for line in guest.spec.config.lines() {
-        // Tabs are part of how it is written.
-        let line: Vec<_> = line.split('\t').map(printable).collect();
-        text += format!("    {}", line.join("\t")).trim_end();
-        text.push('\n');
+    describe_config(
+        &mut text,
+        "config",
+        &guest.spec.file_name(),
+        &guest.spec.config,
+    );
+    let files = guest.spec.files();
+    for (name, configuration) in &guest.spec.configurations {
+        let file = files.get(name).map_or("", String::as_str);
+        describe_config(
+            &mut text,
+            &format!("config {name}"),
+            file,
+            &configuration.config,
+        );
     }
     text
+}
+
+fn describe_config(text: &mut String, what: &str, file: &str, config: &str) {
+    *text += &format!("{what:<11} {}\n", printable(file));
+    for line in config.lines() {
+        // Tabs are part of how it is written.
+        let line: Vec<_> = line.split('\t').map(printable).collect();
+        *text += format!("    {}", line.join("\t")).trim_end();
+        text.push('\n');
+    }
 }
 
 #[cfg(test)]

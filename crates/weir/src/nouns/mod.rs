@@ -2,6 +2,7 @@
 //! guests;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
+pub mod configuration;
 pub mod copy;
 pub mod events;
 pub mod flow;
@@ -41,6 +42,8 @@ pub enum NounCommand {
     Ls(guest::LsArgs),
     Show(guest::ShowArgs),
     Set(guest::SetArgs),
+    Install(configuration::InstallArgs),
+    Uninstall(configuration::UninstallArgs),
     Console(log::ConsoleArgs),
     Logs(log::LogsArgs),
     Events(events::EventsArgs),
@@ -93,6 +96,8 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Ls(args) => guest::ls(args),
         NounCommand::Show(args) => guest::show(args),
         NounCommand::Set(args) => guest::set(args),
+        NounCommand::Install(args) => configuration::install(args),
+        NounCommand::Uninstall(args) => configuration::uninstall(args),
         NounCommand::Console(args) => log::console(args),
         NounCommand::Logs(args) => log::logs(args),
         NounCommand::Events(args) => events::run(args),

@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod changes;
+mod configurations;
 mod copies;
 mod crashes;
 mod events;

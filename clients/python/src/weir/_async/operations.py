@@ -171,6 +171,33 @@ class AsyncOperations(ABC):
             list[models.GuestOutcome], "POST", f"/v1/guests/{segment(name)}/clone", body=body
         )
 
+    async def show_configuration(self, name: str, configuration: str) -> models.Configuration:
+        """Shows a configuration that a guest runs beside its main one."""
+        return await self._call(
+            models.Configuration,
+            "GET",
+            f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}",
+        )
+
+    async def install_configuration(
+        self, name: str, configuration: str, body: models.Configuration
+    ) -> models.GuestObject:
+        """Has a guest run another configuration beside its main one, or replaces the one
+        of that name; the others keep their state.
+        """
+        return await self._call(
+            models.GuestObject,
+            "PUT",
+            f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}",
+            body=body,
+        )
+
+    async def uninstall_configuration(self, name: str, configuration: str) -> None:
+        """Has a guest run a configuration no more; the others keep their state."""
+        return await self._do(
+            "DELETE", f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}"
+        )
+
     async def show_guest_log(
         self,
         name: str,

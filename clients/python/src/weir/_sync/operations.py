@@ -167,6 +167,33 @@ class Operations(ABC):
             list[models.GuestOutcome], "POST", f"/v1/guests/{segment(name)}/clone", body=body
         )
 
+    def show_configuration(self, name: str, configuration: str) -> models.Configuration:
+        """Shows a configuration that a guest runs beside its main one."""
+        return self._call(
+            models.Configuration,
+            "GET",
+            f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}",
+        )
+
+    def install_configuration(
+        self, name: str, configuration: str, body: models.Configuration
+    ) -> models.GuestObject:
+        """Has a guest run another configuration beside its main one, or replaces the one
+        of that name; the others keep their state.
+        """
+        return self._call(
+            models.GuestObject,
+            "PUT",
+            f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}",
+            body=body,
+        )
+
+    def uninstall_configuration(self, name: str, configuration: str) -> None:
+        """Has a guest run a configuration no more; the others keep their state."""
+        return self._do(
+            "DELETE", f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}"
+        )
+
     def show_guest_log(
         self,
         name: str,

@@ -29,6 +29,7 @@ impl Node {
         let mut guest = self.find_guest(name)?;
         guest.config.clone_from(&part.config);
         guest.variables.clone_from(&part.variables);
+        guest.configurations.clone_from(&part.configurations);
         guest.restart = part.restart;
         Ok(self.store.put(&guest)?)
     }

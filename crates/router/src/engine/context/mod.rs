@@ -285,27 +285,25 @@ impl Cx<'_> {
 
 /// The driver and the world.
 impl Cx<'_> {
-    /// Asks the router to stop.
+    /// Asks the router to stop: of several configurations, the element's own.
     pub fn stop(&mut self) {
-        let driver = &mut self.engine.driver;
-        driver.run_count = driver.run_count.saturating_sub(1);
+        self.set_run_count(self.run_count().saturating_sub(1));
     }
 
     /// The router runs while this is above 0.
     pub fn run_count(&self) -> i32 {
-        self.engine.driver.run_count
+        self.engine.driver.count_of(self.id)
     }
 
     /// Sets the run count.
     pub fn set_run_count(&mut self, count: i32) {
-        self.engine.driver.run_count = count;
+        self.engine.driver.set_count_of(self.id, count);
     }
 
     /// Makes this element the one that decides what happens when the router is asked to stop.
     /// False if another does already.
     pub fn manage_driver(&mut self) -> bool {
-        let manager = *self.engine.driver.manager.get_or_insert(self.id);
-        manager == self.id
+        self.engine.driver.manage(self.id)
     }
 
     /// Opens a side of the device called `name`; `None` if there is none.

@@ -101,6 +101,12 @@ impl Cx<'_> {
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
+        if element.is_none() && name == "stop" {
+            // The element's own configuration stops, not others beside it.
+            let count = value.trim().parse::<i32>().unwrap_or(1);
+            self.set_run_count(self.run_count().saturating_sub(count));
+            return Ok(());
+        }
         self.engine.write_handler(element, name, value)
     }
 

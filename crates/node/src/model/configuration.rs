@@ -1,0 +1,84 @@
+//! Configurations that a guest runs beside its main one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Guest, check_name};
+use crate::error::{Fault, Result};
+
+/// The name of a guest's own configuration among all that it runs.
+pub const MAIN: &str = "main";
+
+/// A configuration that a guest runs beside its main one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Configuration {
+    /// Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub file: Option<PathBuf>,
+    /// The configuration, in Click's language. A list of guests leaves it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// Values of its variables, which are its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
+}
+
+impl Configuration {
+    /// Its text with its variables, as a guest takes it.
+    pub(super) fn text(&self) -> String {
+        super::guest::text(&self.variables, &self.config)
+    }
+
+    /// What it is called in messages.
+    fn file_name(&self, name: &str) -> String {
+        let file = self.file.as_ref();
+        file.map_or_else(|| name.into(), |file| file.display().to_string())
+    }
+}
+
+/// State of one of the configurations that a guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConfigurationState {
+    /// It runs.
+    Running,
+    /// It has stopped by itself; its handlers can still be called.
+    Halted,
+    /// It could not be started with the guest.
+    Error,
+}
+
+impl Guest {
+    /// Checks the configurations beside the main one.
+    pub(super) fn check_installed(&self) -> Result<(), Fault> {
+        let most = click::configurations::INSTALLED_MAX;
+        if self.configurations.len() > most {
+            let count = self.configurations.len();
+            return Err(Fault::Configurations { count, most });
+        }
+        for (name, configuration) in &self.configurations {
+            if name == MAIN || check_name("configuration", name).is_err() {
+                return Err(Fault::Configuration { name: name.clone() });
+            }
+            if configuration.config.trim().is_empty() {
+                return Err(Fault::EmptyConfiguration { name: name.clone() });
+            }
+            super::guest::check_variables(&configuration.variables)?;
+        }
+        Ok(())
+    }
+
+    /// The files of its configurations in messages, by their names; the main one's name is empty.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        let installed = self.configurations.iter();
+        let installed = installed.map(|(name, it)| (name.clone(), it.file_name(name)));
+        installed
+            .chain([(String::new(), self.file_name())])
+            .collect()
+    }
+}

@@ -1,0 +1,94 @@
+//! Guests changed while they run: their configurations, and others beside them.
+
+use super::Handle;
+use crate::error::{Fault, Result};
+use crate::model::{Configuration, Event, Guest, Happened, Object, Topic};
+
+/// How often a change begins again because of others' changes of the same guest.
+const TRIES: usize = 8;
+
+impl Handle {
+    /// Has a guest be as `edit` makes of what is wanted of it: now if that is possible, else from its next start on.
+    pub(super) async fn edit_guest(
+        &self,
+        name: String,
+        edit: impl Fn(&Guest) -> Result<Guest> + Send + Sync + Clone + 'static,
+        event: Event,
+    ) -> Result<Object<Guest>> {
+        for _ in 0..TRIES {
+            let (wanted, edit) = (name.clone(), edit.clone());
+            let checked = self.run(move |node| {
+                let old = node.spec_of(&wanted)?;
+                let new = edit(&old)?;
+                new.check_config(&wanted)?;
+                let swaps = node.check_change(&wanted, &new)?;
+                Ok((old, new, swaps))
+            });
+            let (old, new, swaps) = checked.await?;
+            if swaps {
+                self.swap_config(&name, &new.text()).await?;
+            }
+            let was = old.text();
+            let (wanted, event) = (name.clone(), event.clone());
+            let kept = self.run(move |node| {
+                if node.spec_of(&wanted)? != old {
+                    return Ok(None);
+                }
+                let changed = node.change_guest(&wanted, new, swaps, event);
+                changed.map(Some)
+            });
+            match kept.await {
+                Ok(Some(guest)) => return Ok(guest),
+                // Another change came first: this one begins again with what that made.
+                Ok(None) => {}
+                Err(error) => {
+                    if swaps {
+                        // What is not kept is not to be; that it was its configuration, the guest knows.
+                        let _ = self.swap_config(&name, &was).await;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Err(Fault::Contended { guest: name }.into())
+    }
+
+    /// Has a guest run another configuration beside those that it runs, or replaces the one of that name.
+    pub async fn install(
+        &self,
+        guest: String,
+        name: String,
+        configuration: Configuration,
+    ) -> Result<Object<Guest>> {
+        let event = Event::of(Topic::Guest, &guest, Happened::Installed).note(quoted(&name));
+        let edit = move |guest: &Guest| {
+            let mut guest = guest.clone();
+            guest
+                .configurations
+                .insert(name.clone(), configuration.clone());
+            Ok(guest)
+        };
+        self.edit_guest(guest, edit, event).await
+    }
+
+    /// Has a guest run a configuration no more.
+    pub async fn uninstall(&self, guest: String, name: String) -> Result<Object<Guest>> {
+        let event = Event::of(Topic::Guest, &guest, Happened::Uninstalled).note(quoted(&name));
+        let called = guest.clone();
+        let edit = move |guest: &Guest| {
+            let mut guest = guest.clone();
+            match guest.configurations.remove(&name) {
+                Some(_) => Ok(guest),
+                None => {
+                    let (guest, name) = (called.clone(), name.clone());
+                    Err(Fault::NoConfiguration { guest, name }.into())
+                }
+            }
+        };
+        self.edit_guest(guest, edit, event).await
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("‘{name}’")
+}
