@@ -142,10 +142,10 @@ impl RouterApplication {
         let source = text.source();
         let new = |without, runtime, diagnostics: &mut Diagnostics| {
             let Some(flat) = text.flat(&library, without, diagnostics) else {
-                return Err(runtime);
+                return Err(Box::new(runtime));
             };
             Router::new(flat, &source, &library, runtime, settings, diagnostics)
-                .map_err(|refused| *refused.0)
+                .map_err(|refused| refused.0)
         };
         let mut failed = 0;
         let router = match new(0, runtime, &mut diagnostics) {
@@ -154,7 +154,7 @@ impl RouterApplication {
             Err(runtime) => {
                 diagnostics = Diagnostics::new();
                 failed = text.installed();
-                new(failed, runtime, &mut diagnostics).ok()
+                new(failed, *runtime, &mut diagnostics).ok()
             }
         };
         let _ = write!(platform.console(), "{diagnostics}");
