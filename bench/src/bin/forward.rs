@@ -105,6 +105,7 @@ fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, F
     let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
+        shared: None,
         slots: SLOTS,
         interfaces: interfaces.map(port).into(),
     })?;

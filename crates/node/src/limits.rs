@@ -12,20 +12,21 @@ struct Limit {
     /// As the command to raise it has it.
     name: &'static str,
     value: u64,
-    /// What one guest takes of it.
+    /// What so many `guests` take of it.
     each: u64,
+    of: u64,
     /// What is taken without guests.
     own: u64,
 }
 
 impl Limit {
     fn guests(&self) -> u64 {
-        self.value.saturating_sub(self.own) / self.each
+        self.value.saturating_sub(self.own) * self.of / self.each
     }
 
     /// The command that gives it room for so many guests.
     fn raised(&self, guests: u64) -> String {
-        let value = self.own + self.each * guests;
+        let value = self.own + (self.each * guests).div_ceil(self.of);
         match self.name {
             NOFILE => format!("`ulimit -Hn {value}` (LimitNOFILE={value} in a service)"),
             name => format!("`sysctl -w {name}={value}`"),
@@ -49,6 +50,25 @@ pub fn raise_descriptors() -> u64 {
 
 /// What to raise, in a sentence, if the host has room for fewer guests than it should.
 pub fn advice(descriptors: u64) -> Option<String> {
+    told(limits(descriptors))
+}
+
+/// For how many guests the host has room, and what bounds them.
+pub fn room(descriptors: u64) -> String {
+    let mut limits = limits(descriptors);
+    limits.sort_by_key(Limit::guests);
+    let least = limits.first();
+    least.map_or(String::new(), |least| {
+        format!(
+            "room for about {} guests ({}={})",
+            least.guests(),
+            least.name,
+            least.value
+        )
+    })
+}
+
+fn limits(descriptors: u64) -> Vec<Limit> {
     let kernel = |name: &'static str, each, own| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         let value = fs::read_to_string(path).ok()?.trim().parse().ok()?;
@@ -56,23 +76,27 @@ pub fn advice(descriptors: u64) -> Option<String> {
             name,
             value,
             each,
+            of: 1,
             own,
         })
     };
     // A guest is a process with a thread for each CPU, and behind KVM one of the kernel's. The switch and the node
-    // have one mapping and one descriptor of it each; the node has those of its clients beside.
+    // have one mapping of it each, and the node a watch. The switch has a descriptor for each doorbell: guests share
+    // them when they are many (`host::doorbells`), but not behind the process wall.
     let limits = [
         kernel("kernel.pid_max", 2, 1000),
         kernel("kernel.threads-max", 2, 1000),
         kernel("vm.max_map_count", 1, 2000),
+        kernel("fs.inotify.max_user_watches", 1, 0),
         Some(Limit {
             name: NOFILE,
             value: descriptors,
             each: 1,
-            own: 3000,
+            of: 3,
+            own: 1500,
         }),
     ];
-    told(limits.into_iter().flatten().collect())
+    limits.into_iter().flatten().collect()
 }
 
 fn told(mut limits: Vec<Limit>) -> Option<String> {
@@ -106,6 +130,7 @@ mod tests {
             name,
             value,
             each: 2,
+            of: if name == NOFILE { 3 } else { 1 },
             own: 100,
         };
         assert_eq!(told(vec![limit("kernel.pid_max", 4_194_304)]), None);
@@ -116,12 +141,12 @@ mod tests {
         ]);
         assert_eq!(
             said.unwrap(),
-            "this host has room for about 462 guests (nofile=1024, kernel.pid_max=10100); for 10000: \
-             `ulimit -Hn 20100` (LimitNOFILE=20100 in a service), `sysctl -w kernel.pid_max=20100`"
+            "this host has room for about 1386 guests (nofile=1024, kernel.pid_max=10100); for 10000: \
+             `ulimit -Hn 6767` (LimitNOFILE=6767 in a service), `sysctl -w kernel.pid_max=20100`"
         );
         // What is told to raise is then enough.
         assert_eq!(
-            told(vec![limit(NOFILE, 20_100), limit("kernel.pid_max", 20_100)]),
+            told(vec![limit(NOFILE, 6767), limit("kernel.pid_max", 20_100)]),
             None
         );
         assert!(raise_descriptors() >= 1);

@@ -230,6 +230,7 @@ async fn serve(
     while !node.is_over() {
         let restart = node.next_restart();
         let kill = node.next_kill();
+        let end = node.next_end();
         node.look_at_ended();
         let next_look = node.next_look();
         node.tell_faults();
@@ -255,6 +256,7 @@ async fn serve(
             }
             () = until(restart) => node.restart_due(),
             () = until(kill) => node.kill_late(),
+            () = until(end) => { node.take_events(); }
             () = until(next_look) => node.look_at_consoles(),
             turn = queue.next() => match turn {
                 Some(turn) => turn.carry_out(&mut node),

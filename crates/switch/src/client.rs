@@ -51,6 +51,8 @@ pub struct Guest<'a> {
     pub region: BorrowedFd<'a>,
     /// The eventfd that the guest's VMM rings when the switch sleeps.
     pub doorbell: BorrowedFd<'a>,
+    /// What guests with the same doorbell call it, if several have it.
+    pub shared: Option<u64>,
     /// Slots of each of its rings.
     pub slots: u32,
     /// Its interfaces, in the order of the region.
@@ -149,6 +151,7 @@ impl SwitchClient {
         let request = Request::AttachGuest {
             slots: guest.slots,
             interfaces: guest.interfaces,
+            shared: guest.shared,
         };
         match self.ask(request, &[guest.region, guest.doorbell])? {
             Reply::Attached { ports, .. } if ports.len() == count => Ok(ports),

@@ -17,10 +17,12 @@ pub type Generation = u32;
 /// A set of lanes, one bit each.
 pub type LaneMask = u64;
 
-/// Most ports of a switch. A domain has at least one, so there are no more domains.
-pub const PORTS_MAX: usize = 16_384;
+/// Most ports of a switch. A domain has at least one, so there are no more domains. A port that was never there costs
+/// next to nothing: tables reserve addresses for it, not memory.
+pub const PORTS_MAX: usize = 65_535;
 /// Most lanes of a switch.
 pub const LANES_MAX: usize = 16;
 
-const _: () = assert!(PORTS_MAX <= 1 << PortIndex::BITS);
+// One number is no port's.
+const _: () = assert!(PORTS_MAX <= PortIndex::MAX as usize);
 const _: () = assert!(LANES_MAX <= LaneMask::BITS as usize);

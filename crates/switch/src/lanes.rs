@@ -19,6 +19,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::counters::{LaneCounters, LaneStatus};
+use crate::doorbell::Doorbells;
 use crate::handoff::{LaneWaker, handoff};
 use crate::ids::{DomainIndex, Generation, LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::{Lane, LaneStats, result};
@@ -69,7 +70,7 @@ pub struct Lanes {
     /// The properties of domains, with ports or without.
     asked: HashMap<u32, DomainProperties>,
     generations: Generation,
-    guests: u32,
+    doorbells: Doorbells,
     flows: FlowRecords,
     /// The CPUs that properties may name.
     cpus: Vec<u16>,
@@ -119,7 +120,7 @@ impl Lanes {
             free_domains: Vec::new(),
             asked: HashMap::new(),
             generations: 0,
-            guests: 0,
+            doorbells: Doorbells::default(),
             flows: FlowRecords::default(),
             cpus,
         };

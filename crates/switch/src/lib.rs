@@ -36,6 +36,7 @@ pub mod worker;
 pub use port::links;
 
 mod confine;
+mod doorbell;
 mod handoff;
 mod serve;
 mod sys;

@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -96,6 +96,8 @@ pub(crate) enum Request {
     AttachGuest {
         slots: u32,
         interfaces: Vec<GuestInterface>,
+        /// What guests with the same doorbell call it, if several have it.
+        shared: Option<u64>,
     },
     /// Attach a host link. With its descriptors.
     AttachLink {

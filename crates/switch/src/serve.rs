@@ -193,9 +193,11 @@ impl Server {
 
     fn carry_out(&mut self, request: Request, files: Vec<OwnedFd>) -> Result<Reply, String> {
         match request {
-            Request::AttachGuest { slots, interfaces } => {
-                self.attach_guest(slots, interfaces, files)
-            }
+            Request::AttachGuest {
+                slots,
+                interfaces,
+                shared,
+            } => self.attach_guest(slots, interfaces, shared, files),
             Request::AttachLink {
                 record,
                 name,

@@ -204,8 +204,9 @@ impl Worker {
         for token in told {
             match token {
                 Token::Queue(queue) => self.polling.wake(&mut self.table, &self.clock, queue),
-                Token::Guest(guest) => {
-                    self.polling.wake_guest(&mut self.table, &self.clock, guest);
+                Token::Doorbell(doorbell) => {
+                    self.polling
+                        .wake_by_doorbell(&mut self.table, &self.clock, doorbell);
                 }
                 Token::Waker => {
                     self.forwarding.pace.wakes(self.clock.now);

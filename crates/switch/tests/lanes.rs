@@ -159,6 +159,7 @@ fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
         let guest = Guest {
             region: memory.file.as_fd(),
             doorbell: memory.doorbell.as_fd(),
+            shared: None,
             slots: memory.slots,
             interfaces: vec![interface],
         };

@@ -7,14 +7,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::control::CONTROL_FILE;
 use crate::error::{Context, Error, Result};
-use crate::guest::Process;
+use crate::guest::{Process, started};
 use crate::layout::Layout;
 use crate::{Control, Guest, GuestSpec, Template, Wall};
 
@@ -62,7 +62,7 @@ impl Orphan {
         if started(identity.pid) != Some(identity.started) {
             return Ok(None);
         }
-        let process = Process::adopted(pid, pidfd);
+        let process = Process::adopted(pid, pidfd, identity.started);
         if process.has_ended() {
             return Ok(None);
         }
@@ -129,17 +129,9 @@ impl Guest {
             what: "the switch's doorbell of a guest",
             source: io::ErrorKind::NotFound.into(),
         })?;
-        pidfd_getfd(&self.process.pidfd, number, PidfdGetfdFlags::empty())
+        pidfd_getfd(self.process.pidfd()?, number, PidfdGetfdFlags::empty())
             .context("getting the switch's doorbell from the guest's process")
     }
-}
-
-/// When a process was started, in clock ticks since boot.
-pub fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may have any characters; nothing behind it has a bracket.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
 }
 
 const OPENING: &str = "opening a memory file of the guest's process";
@@ -189,13 +181,6 @@ pub(crate) fn mapped_file(process: &Process, name: &str) -> Result<OwnedFd> {
     match process.has_ended() {
         true => Err(Error::Ended),
         false => Ok(file.into()),
-    }
-}
-
-impl AsFd for Orphan {
-    /// Readable when the guest has ended.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.process.pidfd.as_fd()
     }
 }
 

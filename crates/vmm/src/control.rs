@@ -1,7 +1,7 @@
 //! The host's end of a guest's control region.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use abi::message::{
     CONTENTS_MAX, ChannelError, HEADER_BYTES, Outgoing, PAYLOAD_MAX, kind, receive, status,
 };
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+    memfd_create, open,
 };
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -186,6 +187,18 @@ impl Control {
             .as_ref()
             .expect("a guest is started before its control region's file is closed")
             .as_fd()
+    }
+
+    /// The file, opened once more: what the guest's process gets, and nobody else keeps open. So the kernel tells
+    /// when that process has released it ([`crate::Ends`]).
+    pub(crate) fn reopen(&self) -> Result<OwnedFd> {
+        open(self.path(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .context("opening a control region for its guest")
+    }
+
+    /// A name of the file in this process.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file().as_raw_fd())
     }
 
     /// Closes the file; the mapping stays. For a process with many guests, once this one is started.

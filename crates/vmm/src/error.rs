@@ -50,6 +50,11 @@ pub enum Error {
     /// No CPU, or too many.
     #[error("guest {0} cannot have {1} CPUs: give it 1 to {most}", most = abi::CPUS_MAX)]
     Cpus(String, usize),
+    /// The user has as many watches as the kernel allows.
+    #[error(
+        "the kernel watches for no further guest's end: raise the number of watches, `sysctl -w fs.inotify.max_user_watches=200000`"
+    )]
+    Watches,
     /// The data region's size or wake word is impossible.
     #[error(
         "the data region of guest {0} is not a whole number of pages with its wake words inside"

@@ -6,7 +6,7 @@
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use abi::CPUS_MAX;
@@ -72,7 +72,8 @@ pub(crate) fn send(
         .context(LAUNCHING)?;
     let length = (parameters.len() + boot_area.len()).to_ne_bytes();
     let message = [&length, parameters.as_slice(), boot_area].concat();
-    let mut files = vec![spec.control.file()];
+    let control = spec.control.reopen()?;
+    let mut files = vec![control.as_fd()];
     files.extend(spec.data.map(|data| data.file));
     files.extend(spec.snapshot.map(|snapshot| snapshot.file(Part::Memory)));
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
@@ -124,7 +125,6 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<Launch>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     use crate::image::Image;
     use crate::{Control, DataFile, Wall};

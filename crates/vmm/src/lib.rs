@@ -15,7 +15,7 @@
 //! [`Template`] is created once. [`Template::spawn`] forks, so the calling process must have one thread (it
 //! checks), unless the template has a process of its own that forks ([`Template::with_zygote`]). The child maps the guest's memory at fixed addresses ([`layout`]), enters a jail ([`jail`]) and
 //! starts the guest. It reports how the guest ended in a page that the guest can't access ([`report`]). The parent
-//! needs one descriptor per guest, the child's pidfd.
+//! needs one descriptor per guest, the child's pidfd. A parent of thousands needs none: see [`Ends`].
 //!
 //! Memory that a guest can write is read once and bounded. Its contents are trusted only where false contents
 //! harm the guest alone.
@@ -23,6 +23,7 @@
 mod adopt;
 mod child;
 mod control;
+mod ends;
 mod error;
 mod guest;
 mod image;
@@ -42,10 +43,11 @@ mod tracking;
 mod watchdog;
 mod zygote;
 
-pub use adopt::{Identity, Orphan, started};
+pub use adopt::{Identity, Orphan};
 pub use control::{Answer, Control};
+pub use ends::{Ends, Watch};
 pub use error::{Error, Result};
-pub use guest::Guest;
+pub use guest::{Guest, started};
 pub use report::{Crash, Exit, Fault, REGISTERS, Registers};
 pub use snapshot::{Part, Snapshot, data, data_ranges};
 pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};

@@ -154,7 +154,7 @@ impl Guest {
                 && let Some(number) = entry.file_name().to_str().and_then(|it| it.parse().ok())
             {
                 let number: RawFd = number;
-                let file = pidfd_getfd(&self.process.pidfd, number, PidfdGetfdFlags::empty());
+                let file = pidfd_getfd(self.process.pidfd()?, number, PidfdGetfdFlags::empty());
                 return Ok(Some(Userfault(file.context(TRACKING)?)));
             }
         }

@@ -13,7 +13,10 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use vmm::{Control, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, Template, Wall};
+use vmm::{
+    Control, Ends, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, Template, Wall,
+    Watch,
+};
 
 #[path = "wall/cpus.rs"]
 mod cpus;
@@ -58,6 +61,7 @@ fn main() {
         ("the_process_is_jailed", jailed),
         ("it_ends_with_its_parent", ends_with_parent),
         ("it_is_taken_over_when_its_parent_ended", taken_over),
+        ("its_end_is_told_without_a_descriptor_of_it", ends_are_told),
         (
             "a_process_that_never_gets_its_guest_is_none_and_ends",
             never_a_guest,
@@ -788,6 +792,77 @@ fn taken_over(isolation: Isolation) -> Outcome {
     check(
         Orphan::find(identity)?.is_none(),
         "it is found though it ended",
+    )
+}
+
+/// Waits until a guest's end is told, and for the end.
+fn told(
+    ends: &Ends,
+    watch: Watch,
+    (guest, control): (&mut Guest, &Control),
+) -> Result<Exit, Failed> {
+    until(|| Ok(ends.take()?.is_none_or(|told| told.contains(&watch))))?;
+    let mut exit = None;
+    until(|| {
+        check(guest.is_ending(), "it was told of too early")?;
+        exit = guest.try_wait(control)?;
+        Ok(exit.is_some())
+    })?;
+    exit.ok_or_else(|| "there is no exit".into())
+}
+
+fn ends_are_told(isolation: Isolation) -> Outcome {
+    let template = Template::new(HOSTILE)?;
+    let ends = Ends::new()?;
+    let before = descriptors();
+    for (deed, how) in [
+        ("nothing", "killed"),
+        ("halt", "halted"),
+        ("null", "crashed"),
+    ] {
+        let mut control = Control::new()?;
+        let mut spec = GuestSpec::new("watched", 1, &control);
+        spec.isolation = isolation;
+        spec.config = deed.as_bytes();
+        let watch = ends.watch(&control)?;
+        let mut guest = template.spawn(&spec)?;
+        guest.close_pidfd();
+        control.close_file();
+        check(descriptors() == before, "a guest takes a descriptor")?;
+        if deed == "nothing" {
+            until(|| Ok(control.state() == Some(State::Running)))?;
+            check(!guest.is_ending(), "it runs")?;
+            check(ends.take()? == Some(Vec::new()), "the end of one that runs")?;
+            guest.signal(rustix::process::Signal::KILL)?;
+        }
+        let exit = told(&ends, watch, (&mut guest, &control))?;
+        let as_it_was = match exit {
+            Exit::Killed(9) => how == "killed",
+            Exit::Halted => how == "halted",
+            Exit::Crashed(_) => how == "crashed",
+            _ => false,
+        };
+        check(as_it_was, format!("{deed}: {exit:?}"))?;
+        ends.forget(watch);
+    }
+    // One that another process started.
+    let identity = orphan(isolation)?;
+    let orphan = Orphan::find(identity)?.ok_or("the guest is gone")?;
+    let fresh = Control::new()?;
+    let (mut guest, control) = orphan.adopt(&template, &orphans_spec(isolation, &fresh))?;
+    let watch = ends.watch(&control)?;
+    guest.close_pidfd();
+    check(guest.try_wait(&control)?.is_none(), "it runs")?;
+    check(guest.identity()? == identity, "it is another")?;
+    // Whoever else has the file open and closes it is told of, and is no end.
+    drop(Orphan::find(identity)?);
+    until(|| Ok(ends.take()?.is_some_and(|told| told == [watch])))?;
+    check(!guest.is_ending(), "it runs")?;
+    guest.kill();
+    let exit = told(&ends, watch, (&mut guest, &control))?;
+    check(
+        matches!(exit, Exit::Killed(0 | 9)),
+        format!("it ended with {exit:?}"),
     )
 }
 

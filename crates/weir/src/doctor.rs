@@ -159,7 +159,7 @@ fn process_wall() -> vmm::Result<()> {
 fn limits() -> Finding {
     let descriptors = limits::raise_descriptors();
     match limits::advice(descriptors) {
-        None => Finding::ok("limits", format!("room for {} guests", limits::GUESTS)),
+        None => Finding::ok("limits", limits::room(descriptors)),
         Some(said) => Finding {
             what: "limits",
             state: State::Warning,

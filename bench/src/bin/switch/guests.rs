@@ -71,6 +71,7 @@ fn attach(
     switch.attach_guest(Attachment {
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
+        shared: None,
         slots,
         interfaces: interfaces
             .iter()

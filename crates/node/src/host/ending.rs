@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use abi::control::State;
 use abi::message::kind;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::Signal;
 
 use super::Host;
 use super::guests::RunningGuest;
@@ -27,6 +27,13 @@ pub(super) struct Ending {
     ended: Vec<u64>,
 }
 
+impl Ending {
+    /// A guest that was asked to end and has not.
+    pub(super) fn guest(&mut self, id: u64) -> Option<&mut RunningGuest> {
+        self.guests.get_mut(&id)
+    }
+}
+
 impl Host {
     /// Asks guests to end, as far as they run, and says which do. [`take_ended`](Self::take_ended) tells when they
     /// have.
@@ -38,7 +45,7 @@ impl Host {
                 continue;
             };
             // One that stands still hears nothing.
-            let _ = pidfd_send_signal(running.guest.pidfd(), Signal::CONT);
+            let _ = running.guest.signal(Signal::CONT);
             if running.control.state() == Some(State::Suspended) {
                 // It would go on before it ends.
                 running.guest.kill();
@@ -144,6 +151,7 @@ impl Host {
         let launches: Vec<_> = gone
             .map(|mut running| {
                 running.take_console(&mut self.logs, true);
+                self.ends.forget(running.watch);
                 running.launch
             })
             .collect();

@@ -9,11 +9,11 @@ use ::switch::properties::PortProperties;
 use ::switch::protocol::PortKind;
 use abi::control::State;
 use abi::region::{Geometry, Region};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::{Signal, pidfd_send_signal};
-use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape};
+use rustix::process::Signal;
+use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
 
 use super::console::{Console, Line, Logs};
+use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
@@ -34,7 +34,7 @@ pub(super) struct ProcessKind {
 pub(super) struct PreForked {
     kind: ProcessKind,
     prepared: vmm::Prepared<'static>,
-    doorbell: OwnedFd,
+    doorbell: Doorbell,
 }
 
 /// A guest with a process that waits for it.
@@ -59,14 +59,15 @@ pub(super) struct RunningGuest {
     start: Option<Instant>,
     boot: Option<Duration>,
     console: Console,
+    pub(super) watch: Watch,
     /// Whether it let a request go without an answer.
     silent: bool,
 }
 
 impl Host {
-    fn prepare(&self, kind: ProcessKind) -> Result<PreForked> {
-        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))?;
+    fn prepare(&mut self, kind: ProcessKind) -> Result<PreForked> {
+        let wall = self.template.wall(kind.isolation)?;
+        let doorbell = self.doorbells.next(wall, self.guests.len())?;
         let prepared = self.template.prepare(&Shape {
             isolation: kind.isolation,
             cpus: kind.cpus,
@@ -153,22 +154,23 @@ impl Host {
         let spec = GuestSpec {
             owner: &owner,
             end_with_parent: !recorded,
-            ..launch.spec(&control, data, Some(&forked.doorbell))
+            ..launch.spec(&control, data, Some(forked.doorbell.as_fd()))
         };
-        let started = forked.prepared.start(&spec).map_err(Error::from);
-        let watched = started.and_then(|guest| {
-            self.watch(guest.pidfd(), launch.id)
-                .inspect_err(|_| guest.kill())?;
-            Ok(guest)
+        // Before it runs, so that its end is told whenever it comes.
+        let watched = self.ends.watch(launch.id, &control);
+        let started = watched.and_then(|watch| {
+            let started = forked.prepared.start(&spec);
+            let guest = started.inspect_err(|_| self.ends.forget(watch))?;
+            Ok((guest, watch))
         });
-        let guest = match watched {
-            Ok(guest) => guest,
+        let (guest, watch) = match started {
+            Ok(started) => started,
             Err(error) => {
                 self.detach_guests(&[&launch]);
                 return Err(error);
             }
         };
-        self.keep(guest, control, launch, Some(start));
+        self.keep((guest, control, watch), launch, Some(start));
         if self.pre_forked.is_none() {
             // The zygote forks the next one meanwhile. Without one, the next guest takes a little longer.
             self.pre_forked = self.prepare(forked.kind).ok();
@@ -178,12 +180,12 @@ impl Host {
 
     fn keep(
         &mut self,
-        guest: vmm::Guest,
-        mut control: Control,
+        (mut guest, mut control, watch): (vmm::Guest, Control, Watch),
         mut launch: Launch,
         start: Option<Instant>,
     ) {
         control.close_file();
+        guest.close_pidfd();
         // The store has it.
         launch.config = Vec::new();
         launch.copy = None;
@@ -191,6 +193,7 @@ impl Host {
             guest,
             console: Console::new(&control, &self.logs),
             control,
+            watch,
             start,
             boot: None,
             silent: false,
@@ -208,9 +211,10 @@ impl Host {
         let data = self.no_data(launch.geometry()?);
         let spec = launch.spec(&self.blank, data, None);
         let (guest, control) = orphan.adopt(self.template, &spec)?;
-        self.watch(guest.pidfd(), launch.id)?;
         let id = launch.id;
-        self.keep(guest, control, launch, None);
+        let watch = self.ends.watch(id, &control)?;
+        self.ends.suspect(id);
+        self.keep((guest, control, watch), launch, None);
         self.reattach_guest(id)?;
         Ok(true)
     }
@@ -226,19 +230,20 @@ impl Host {
             return Ok(());
         }
         let file = running.guest.data_file()?;
-        let doorbell = running.guest.switch_doorbell()?;
+        let doorbell = Doorbell::of_a_guest(running.guest.switch_doorbell()?);
         // All of them or none: rings are attached together.
         self.detach_guests(&[&launch]);
         self.attach_guest(&launch, &file, &doorbell)
     }
 
-    fn attach_guest(&mut self, launch: &Launch, file: &OwnedFd, doorbell: &OwnedFd) -> Result<()> {
+    fn attach_guest(&mut self, launch: &Launch, file: &OwnedFd, doorbell: &Doorbell) -> Result<()> {
         if launch.ports.is_empty() {
             return Ok(());
         }
         let ports = self.client()?.attach_guest(SwitchGuest {
             region: file.as_fd(),
             doorbell: doorbell.as_fd(),
+            shared: doorbell.shared,
             slots: launch.ring_slots,
             interfaces: launch.interfaces(),
         })?;
@@ -300,12 +305,7 @@ impl Host {
     /// can keep it from being done; what the guest has in memory and in its rings stays.
     pub fn set_paused(&mut self, id: u64, paused: bool) -> Result<()> {
         let signal = if paused { Signal::STOP } else { Signal::CONT };
-        let pidfd = self.running(id)?.guest.pidfd();
-        pidfd_send_signal(pidfd, signal).map_err(|error| {
-            Error::failed(format_args!(
-                "the guest's process cannot be signalled: {error}"
-            ))
-        })
+        Ok(self.running(id)?.guest.signal(signal)?)
     }
 
     /// Notes that a guest let a request go without an answer.
@@ -346,8 +346,9 @@ impl Host {
         } else {
             Vec::new()
         };
-        let launch = self.guests.remove(&id).map(|running| running.launch)?;
-        self.detach_guests(&[&launch]);
+        let running = self.guests.remove(&id)?;
+        self.ends.forget(running.watch);
+        self.detach_guests(&[&running.launch]);
         Some((exit, lines))
     }
 

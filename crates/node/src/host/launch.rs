@@ -1,6 +1,6 @@
 //! A guest that is to run, as the host is told of it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,14 +65,14 @@ impl Launch {
         &'a self,
         control: &'a Control,
         data: DataFile<'a>,
-        doorbell: Option<&'a OwnedFd>,
+        doorbell: Option<BorrowedFd<'a>>,
     ) -> GuestSpec<'a> {
         GuestSpec {
             isolation: self.isolation,
             memory: self.memory,
             config: &self.config,
             data: Some(data),
-            switch_doorbell: doorbell.map(AsFd::as_fd),
+            switch_doorbell: doorbell,
             cpus: self.cpus,
             pins: &self.pins,
             snapshot: self.copy.as_deref().map(|copy| &copy.snapshot),

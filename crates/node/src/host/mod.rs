@@ -2,14 +2,16 @@
 //!
 //! Each part can be brought about again: after a switch that ended, after a node that ended. This
 //! module holds what there is; what there should be is the store's. It keeps one descriptor for each
-//! guest, its pidfd, and one for each TAP device; a guest's memory files and doorbell are fetched from
-//! its process when a new switch needs them.
+//! TAP device, and none for a guest; a guest's memory files and doorbell are fetched from its process
+//! when a new switch needs them.
 
 mod console;
 mod copies;
 mod copy;
 mod departure;
+mod doorbells;
 mod ending;
+mod ends;
 mod entries;
 mod flows;
 mod guests;
@@ -36,7 +38,9 @@ use ::switch::protocol::{PortId, PortKind};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
+use doorbells::Doorbells;
 use ending::Ending;
+use ends::Ends;
 use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
@@ -59,8 +63,10 @@ pub enum Ready {
     Guest(u64),
 }
 
-/// The number of the switch in the set of what is watched; guests are there by their own.
+/// The number of the switch in the set of what is watched.
 const SWITCH: u64 = 0;
+/// The number of guests' ends.
+const GUESTS: u64 = 1;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +105,8 @@ pub struct Host {
     noted: Vec<(Subject, Option<String>)>,
     guests: HashMap<u64, RunningGuest>,
     ending: Ending,
+    ends: Ends,
+    doorbells: Doorbells,
     /// What guests printed, those included that ended.
     logs: Logs,
     template: &'static vmm::Template,
@@ -117,7 +125,8 @@ impl Host {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC);
         let events =
             events.map_err(|e| Error::failed(format_args!("cannot wait for processes: {e}")))?;
-        Ok(Host {
+        let ends = Ends::new()?;
+        let host = Host {
             socket,
             options,
             switch: None,
@@ -132,13 +141,17 @@ impl Host {
             noted: Vec::new(),
             guests: HashMap::new(),
             ending: Ending::default(),
+            ends,
+            doorbells: Doorbells::default(),
             logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
             blank: vmm::Control::new()?,
             pre_forked: None,
             events,
-        })
+        };
+        host.watch(host.ends.as_fd(), GUESTS)?;
+        Ok(host)
     }
 
     /// How the switch is to run.
@@ -151,32 +164,32 @@ impl Host {
         self.events.as_fd()
     }
 
-    /// What ended. Each is told until it is dealt with.
-    pub fn take_events(&self) -> Vec<Ready> {
-        let mut found = Vec::with_capacity(64);
+    /// What ended. The switch is told until it is dealt with.
+    pub fn take_events(&mut self) -> Vec<Ready> {
+        let mut found = Vec::with_capacity(2);
         let now = rustix::event::Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        if epoll::wait(
+        // Should this fail, there is no news.
+        let _ = epoll::wait(
             &self.events,
             rustix::buffer::spare_capacity(&mut found),
             Some(&now),
-        )
-        .is_err()
-        {
-            return Vec::new();
-        }
-        let event = |event: epoll::Event| match event.data.u64() {
-            SWITCH => Ready::Switch,
-            guest => Ready::Guest(guest),
-        };
-        found.into_iter().map(event).collect()
+        );
+        let mut numbers = found.iter().map(|event| event.data.u64());
+        let switch = numbers.any(|number| number == SWITCH);
+        let guests = self.ended_guests().into_iter().map(Ready::Guest);
+        switch
+            .then_some(Ready::Switch)
+            .into_iter()
+            .chain(guests)
+            .collect()
     }
 
-    fn watch(&self, pidfd: BorrowedFd<'_>, number: u64) -> Result<()> {
+    fn watch(&self, file: BorrowedFd<'_>, number: u64) -> Result<()> {
         let data = epoll::EventData::new_u64(number);
-        epoll::add(&self.events, pidfd, data, epoll::EventFlags::IN)
+        epoll::add(&self.events, file, data, epoll::EventFlags::IN)
             .map_err(|error| Error::failed(format_args!("cannot wait for a process: {error}")))
     }
 

@@ -462,6 +462,11 @@ impl Node {
         }
     }
 
+    /// When guests are looked at that are about to end, if there are any.
+    pub fn next_end(&self) -> Option<Instant> {
+        self.host.next_end()
+    }
+
     /// When the next guest is to be killed that was asked to end and does not.
     pub fn next_kill(&self) -> Option<Instant> {
         self.host.next_kill()

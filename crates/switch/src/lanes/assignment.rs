@@ -1,11 +1,11 @@
 //! Which lanes serve a port's queues.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::{AttachError, Lanes};
+use crate::doorbell::Doorbell;
 use crate::ids::{LaneIndex, PortIndex};
 use crate::lane::Lane;
 use crate::port::Link;
@@ -48,10 +48,10 @@ impl Lanes {
         let take =
             move |worker: &mut Worker| (worker.take_queues(port), worker.take_delay_line(port));
         let (taken, mut lines): (Vec<_>, Vec<_>) = self.on_all(take).into_iter().unzip();
-        let mut guest = None;
+        let mut doorbell = None;
         let (mut links, mut kept) = (Vec::new(), Vec::new());
         for queue in taken.into_iter().flatten().filter(|queue| queue.polled) {
-            guest = guest.or(queue.guest);
+            doorbell = doorbell.or(queue.doorbell);
             links.push(queue.link);
             kept.push(queue.kept);
         }
@@ -62,7 +62,7 @@ impl Lanes {
             self.lanes[usize::from(lane)].queues -= 1;
         }
         let properties = member.properties.clone();
-        let mut assigned = self.assign(links, guest, &properties);
+        let mut assigned = self.assign(links, doorbell, &properties);
         for ((_, queue), kept) in assigned.iter_mut().zip(kept) {
             queue.kept = kept;
         }
@@ -83,7 +83,7 @@ impl Lanes {
     pub(super) fn assign(
         &mut self,
         links: Vec<Link>,
-        guest: Option<(u32, Arc<OwnedFd>)>,
+        doorbell: Option<Arc<Doorbell>>,
         properties: &PortProperties,
     ) -> Vec<(LaneIndex, QueueSetup)> {
         let mut lanes = self.candidates(&properties.cpus);
@@ -109,7 +109,7 @@ impl Lanes {
         let queues = queues.map(|(link, &lane)| {
             let queue = QueueSetup {
                 link,
-                guest: guest.clone(),
+                doorbell: doorbell.clone(),
                 polled: true,
                 spreads,
                 kept: None,
@@ -162,7 +162,7 @@ impl Lanes {
 fn sends_only(link: Link) -> QueueSetup {
     QueueSetup {
         link,
-        guest: None,
+        doorbell: None,
         polled: false,
         spreads: 0,
         kept: None,

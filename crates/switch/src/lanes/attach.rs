@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::{Lanes, Member, assignment, port_id};
+use crate::doorbell::Doorbell;
 use crate::ids::{LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::result;
 use crate::mac::Mac;
@@ -60,21 +61,21 @@ impl Joining {
 }
 
 impl Lanes {
-    /// Attaches a guest's ports, which `doorbell` wakes. All or none.
+    /// Attaches a guest's ports, which `doorbell` wakes. All or none. Guests that come with the same name of a `shared`
+    /// doorbell have one together.
     pub fn attach_guest(
         &mut self,
         ports: Vec<Attach>,
         doorbell: OwnedFd,
+        shared: Option<u64>,
     ) -> Result<Vec<PortId>, AttachError> {
         if self.free_slots() < ports.len() {
             return Err(AttachError::Full);
         }
-        let guest = self.guests;
-        self.guests = self.guests.wrapping_add(1);
-        let doorbell = Arc::new(doorbell);
+        let doorbell = self.doorbells.doorbell(doorbell, shared);
         let mut joining: Vec<Joining> = Vec::with_capacity(ports.len());
         for port in ports {
-            match self.prepare(port, Some((guest, Arc::clone(&doorbell)))) {
+            match self.prepare(port, Some(Arc::clone(&doorbell))) {
                 Ok(port) => joining.push(port),
                 Err(error) => {
                     for port in joining {
@@ -98,7 +99,7 @@ impl Lanes {
     fn prepare(
         &mut self,
         mut attach: Attach,
-        guest: Option<(u32, Arc<OwnedFd>)>,
+        doorbell: Option<Arc<Doorbell>>,
     ) -> Result<Joining, AttachError> {
         let own = attach.links.first().map_or(u16::MAX, Link::mtu);
         self.check_properties(&attach.properties, own)?;
@@ -112,7 +113,7 @@ impl Lanes {
         for link in &mut attach.links {
             link.set_mtu(mtu);
         }
-        let queues = self.assign(attach.links, guest, &attach.properties);
+        let queues = self.assign(attach.links, doorbell, &attach.properties);
         let generation = self.next_generation();
         self.status.set_closed(port, false);
         let setup = PortSetup {

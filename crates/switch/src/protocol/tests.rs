@@ -32,6 +32,7 @@ fn a_request_and_its_descriptors_arrive_whole() {
     let request = Request::AttachGuest {
         slots: 64,
         interfaces: vec![interface; 32],
+        shared: Some(7),
     };
     send(a.as_fd(), &request, &[a.as_fd(), b.as_fd()]).unwrap();
     let (got, descriptors) = receive::<Request>(b.as_fd()).unwrap();
@@ -54,6 +55,7 @@ fn the_longest_messages_fit() {
     let request = Request::AttachGuest {
         slots: u32::MAX,
         interfaces: vec![interface; abi::region::INTERFACES_MAX],
+        shared: Some(u64::MAX),
     };
     send(a.as_fd(), &request, &[]).unwrap();
     let (got, _) = receive::<Request>(b.as_fd()).unwrap();

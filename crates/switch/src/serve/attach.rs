@@ -18,6 +18,7 @@ impl Server {
         &mut self,
         slots: u32,
         interfaces: Vec<GuestInterface>,
+        shared: Option<u64>,
         files: Vec<OwnedFd>,
     ) -> Result<Reply, String> {
         let [region, doorbell] = exactly(files)?;
@@ -47,7 +48,7 @@ impl Server {
                     properties: interface.properties,
                 })
             });
-        let attached = self.lanes.attach_guest(ports.collect(), doorbell);
+        let attached = self.lanes.attach_guest(ports.collect(), doorbell, shared);
         Ok(Reply::Attached {
             ports: attached.map_err(|e| e.to_string())?,
             warning: None,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{Egress, Handoff, Parts, PortSetup, QueueSetup, Worker};
 use crate::counters::{LaneCounters, LaneStatus, PortStats};
+use crate::doorbell::Doorbell;
 use crate::handoff::LaneWaker;
 use crate::ids::{PORTS_MAX, PortIndex};
 use crate::lookup::{Learning, Limits};
@@ -49,8 +50,14 @@ impl Alone {
         }
     }
 
-    /// Attaches a port; its doorbell is a guest's of its own.
-    pub fn attach(&mut self, link: Link, doorbell: Option<Arc<OwnedFd>>) -> PortIndex {
+    /// Attaches a port; its doorbell is its own.
+    pub fn attach(&mut self, link: Link, doorbell: Option<OwnedFd>) -> PortIndex {
+        let doorbell = doorbell.map(|file| Doorbell::new(self.ports.into(), file));
+        self.attach_with(link, doorbell.map(Arc::new))
+    }
+
+    /// Attaches a port, whose doorbell others may have, too.
+    pub fn attach_with(&mut self, link: Link, doorbell: Option<Arc<Doorbell>>) -> PortIndex {
         let port = self.ports;
         self.ports += 1;
         self.worker.add_port(&PortSetup {
@@ -68,7 +75,7 @@ impl Alone {
         });
         let setup = QueueSetup {
             link,
-            guest: doorbell.map(|doorbell| (port.into(), doorbell)),
+            doorbell,
             polled: true,
             spreads: 0,
             kept: None,

@@ -108,7 +108,7 @@ impl Worker {
         if polled {
             let index = self.table.next_queue();
             self.polling
-                .watch(index, &setup.link, setup.guest.as_ref())?;
+                .watch(index, &setup.link, setup.doorbell.as_ref())?;
         }
         let pace = Pace::new(Instant::now());
         let index = self.table.add_queue(port, setup, pace);
@@ -135,10 +135,10 @@ impl Worker {
                     }
                 }
             }
-            let guest = self.polling.remove(index, &mut queue);
+            let doorbell = self.polling.remove(index, &mut queue);
             Some(QueueSetup {
                 link: queue.link,
-                guest,
+                doorbell,
                 polled: queue.polled,
                 spreads: queue.spreads,
                 kept: queue.kept,

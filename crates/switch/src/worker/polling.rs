@@ -4,7 +4,7 @@
 //! doorbell, the TAP, the socket) brings it back. A link's other side is notified of deliveries for
 //! several batches together.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::slots::Slots;
 use super::table::{PortEntry, QueueEntry, QueueState, Table};
 use super::wake_sets::{self, Token, WakeSet, WakeSets};
 use crate::counters::{LaneStatus, Reason};
+use crate::doorbell::Doorbell;
 use crate::ids::{PortIndex, QueueIndex};
 use crate::port::{Batch, Link, Outcome, VIOLATIONS_MAX};
 
@@ -28,19 +29,13 @@ const ROUNDS_PER_NOTIFY: u32 = 4;
 /// waits for may have no other.
 const ROUNDS_ALONE: u32 = 16;
 
-/// A guest's doorbell, and the queues that it wakes.
-struct Doorbell {
-    file: Arc<OwnedFd>,
-    queues: Vec<QueueIndex>,
-}
-
 /// The polled queues of a lane, and what wakes the others.
 pub(super) struct Polling {
     /// The queues in the polling round.
     pub active: Vec<QueueIndex>,
     sets: WakeSets,
-    /// Guests' doorbells, by guest.
-    doorbells: HashMap<u32, Doorbell>,
+    /// The queues that each doorbell wakes, by its number.
+    doorbells: HashMap<u32, Vec<QueueIndex>>,
     /// Queues whose interfaces were down when they went to sleep.
     down: Vec<QueueIndex>,
     down_checked: Instant,
@@ -146,17 +141,20 @@ impl Polling {
         }
     }
 
-    /// Brings the queues of a guest back into the polling round.
-    pub fn wake_guest(&mut self, table: &mut Table, clock: &Clock, guest: u32) {
-        let Some(doorbell) = self.doorbells.get_mut(&guest) else {
+    /// Brings the queues of a doorbell back into the polling round that have frames. Others sleep on.
+    pub fn wake_by_doorbell(&mut self, table: &mut Table, clock: &Clock, doorbell: u32) {
+        let Some(queues) = self.doorbells.get_mut(&doorbell) else {
             return;
         };
-        let queues = std::mem::take(&mut doorbell.queues);
-        for &queue in &queues {
-            self.wake(table, clock, queue);
+        let queues = std::mem::take(queues);
+        for &index in &queues {
+            let queue = table.queues.get_mut(index);
+            if queue.is_some_and(|it| it.state == QueueState::Asleep && !it.link.sleep()) {
+                self.wake(table, clock, index);
+            }
         }
-        if let Some(doorbell) = self.doorbells.get_mut(&guest) {
-            doorbell.queues = queues;
+        if let Some(list) = self.doorbells.get_mut(&doorbell) {
+            *list = queues;
         }
     }
 
@@ -326,34 +324,28 @@ impl Polling {
         &mut self,
         index: QueueIndex,
         link: &Link,
-        guest: Option<&(u32, Arc<OwnedFd>)>,
+        doorbell: Option<&Arc<Doorbell>>,
     ) -> Result<(), Errno> {
-        let watched = self.sets.add_link(index, link).and_then(|()| match guest {
-            Some((guest, file)) => self.watch_guest(index, *guest, file),
-            None => Ok(()),
-        });
+        let watched = self
+            .sets
+            .add_link(index, link)
+            .and_then(|()| match doorbell {
+                Some(doorbell) => self.watch_doorbell(index, doorbell),
+                None => Ok(()),
+            });
         if watched.is_err() {
             self.sets.remove_link(link);
         }
         watched
     }
 
-    fn watch_guest(
-        &mut self,
-        index: QueueIndex,
-        guest: u32,
-        file: &Arc<OwnedFd>,
-    ) -> Result<(), Errno> {
-        if let Some(doorbell) = self.doorbells.get_mut(&guest) {
-            doorbell.queues.push(index);
+    fn watch_doorbell(&mut self, index: QueueIndex, doorbell: &Doorbell) -> Result<(), Errno> {
+        if let Some(queues) = self.doorbells.get_mut(&doorbell.number) {
+            queues.push(index);
             return Ok(());
         }
-        self.sets.add_doorbell(guest, file)?;
-        let doorbell = Doorbell {
-            file: Arc::clone(file),
-            queues: vec![index],
-        };
-        self.doorbells.insert(guest, doorbell);
+        self.sets.add_doorbell(doorbell)?;
+        self.doorbells.insert(doorbell.number, vec![index]);
         Ok(())
     }
 
@@ -368,12 +360,8 @@ impl Polling {
         }
     }
 
-    /// Stops polling and watching a queue that was taken out. Returns its guest and the doorbell.
-    pub fn remove(
-        &mut self,
-        index: QueueIndex,
-        queue: &mut QueueEntry,
-    ) -> Option<(u32, Arc<OwnedFd>)> {
+    /// Stops polling and watching a queue that was taken out. Returns its doorbell.
+    pub fn remove(&mut self, index: QueueIndex, queue: &mut QueueEntry) -> Option<Arc<Doorbell>> {
         match queue.state {
             QueueState::Polled { .. } => self.active.retain(|&active| active != index),
             QueueState::Asleep => queue.link.wake(),
@@ -382,16 +370,15 @@ impl Polling {
         self.down.retain(|&down| down != index);
         self.pending.retain(|&pending| pending != index);
         self.sets.remove_link(&queue.link);
-        let guest = queue.guest?;
-        let doorbell = self.doorbells.get_mut(&guest)?;
-        doorbell.queues.retain(|&other| other != index);
-        let file = Arc::clone(&doorbell.file);
-        if doorbell.queues.is_empty() {
+        let doorbell = queue.doorbell.take()?;
+        let queues = self.doorbells.get_mut(&doorbell.number)?;
+        queues.retain(|&other| other != index);
+        if queues.is_empty() {
             // Closing the doorbell here would not do: the guest's VMM holds it, too.
-            self.sets.remove_doorbell(&file);
-            self.doorbells.remove(&guest);
+            self.sets.remove_doorbell(&doorbell);
+            self.doorbells.remove(&doorbell.number);
         }
-        Some((guest, file))
+        Some(doorbell)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A guest's side of one interface, for tests of a worker.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use abi::region::{Geometry, Interface};
@@ -59,9 +59,19 @@ impl<Port> RingGuest<Port> {
         self.side.transmit.fill(0, slot);
         self.side.transmit.publish(1);
         if self.side.transmit.consumer_sleeps() {
-            rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
+            self.ring();
         }
         true
+    }
+
+    /// Rings its doorbell.
+    pub fn ring(&self) {
+        rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// Has it ring another doorbell than its own from now on.
+    pub fn rings(&mut self, doorbell: impl AsFd) {
+        self.doorbell = doorbell.as_fd().try_clone_to_owned().unwrap();
     }
 
     /// The frames that have come.

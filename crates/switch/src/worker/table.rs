@@ -210,7 +210,7 @@ impl Table {
     pub fn add_queue(&mut self, port: PortIndex, setup: QueueSetup, pace: Pace) -> QueueIndex {
         let index = self.next_queue();
         self.free_queues.pop();
-        let is_guest = setup.guest.is_some();
+        let is_guest = setup.doorbell.is_some();
         self.links += usize::from(setup.polled && !is_guest);
         let queue = QueueEntry::new(setup, port, self.shaping(port), pace);
         self.queues.put(index, queue);
@@ -227,7 +227,7 @@ impl Table {
     /// Takes out a queue, whose port names it no more.
     pub fn take_queue(&mut self, index: QueueIndex) -> Option<QueueEntry> {
         let queue = self.queues.take(index)?;
-        self.links -= usize::from(queue.polled && queue.guest.is_none());
+        self.links -= usize::from(queue.polled && queue.doorbell.is_none());
         self.free_queues.push(index);
         Some(queue)
     }

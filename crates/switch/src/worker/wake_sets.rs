@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::doorbell::Doorbell;
 use crate::ids::QueueIndex;
 use crate::port::Link;
 
@@ -30,8 +31,8 @@ const TIME_PER_LOOK: Duration = Duration::from_micros(50);
 pub(super) enum Token {
     /// A link's own descriptor.
     Queue(QueueIndex),
-    /// A guest's doorbell.
-    Guest(u32),
+    /// The doorbell with this number.
+    Doorbell(u32),
     /// The lane's waker.
     Waker,
     /// The tenants' set.
@@ -42,7 +43,7 @@ impl Token {
     fn to_event(self) -> epoll::EventData {
         let (kind, number) = match self {
             Token::Queue(queue) => (0, queue),
-            Token::Guest(guest) => (1, guest),
+            Token::Doorbell(number) => (1, number),
             Token::Waker => (2, 0),
             Token::Tenants => (3, 0),
         };
@@ -53,7 +54,7 @@ impl Token {
         let number = data.u64() as u32;
         match data.u64() >> 32 {
             0 => Token::Queue(number),
-            1 => Token::Guest(number),
+            1 => Token::Doorbell(number),
             2 => Token::Waker,
             _ => Token::Tenants,
         }
@@ -118,14 +119,14 @@ impl WakeSets {
         }
     }
 
-    /// Watches a guest's doorbell.
-    pub fn add_doorbell(&self, guest: u32, file: impl AsFd) -> Result<(), Errno> {
-        add(&self.tenants, file, Token::Guest(guest))
+    /// Watches a doorbell.
+    pub fn add_doorbell(&self, doorbell: &Doorbell) -> Result<(), Errno> {
+        add(&self.tenants, doorbell, Token::Doorbell(doorbell.number))
     }
 
     /// Stops watching a doorbell.
-    pub fn remove_doorbell(&self, file: impl AsFd) {
-        let _ = epoll::delete(&self.tenants, file);
+    pub fn remove_doorbell(&self, doorbell: &Doorbell) {
+        let _ = epoll::delete(&self.tenants, doorbell);
     }
 
     fn set_of(&self, link: &Link) -> &OwnedFd {

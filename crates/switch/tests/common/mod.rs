@@ -329,7 +329,7 @@ pub fn attach_to_lanes(
         properties: properties.clone(),
     });
     let doorbell = memory.doorbell.try_clone().expect("a copy");
-    let ports = lanes.attach_guest(ports.collect(), doorbell);
+    let ports = lanes.attach_guest(ports.collect(), doorbell, None);
     (memory.region, memory.doorbell, ports.expect("attached"))
 }
 
@@ -389,6 +389,7 @@ impl GuestMemory {
         let guest = Guest {
             region: self.file.as_fd(),
             doorbell: self.doorbell.as_fd(),
+            shared: None,
             slots: self.slots,
             interfaces: interfaces.collect(),
         };

@@ -116,6 +116,7 @@ impl Instance {
         let guests = switch.client().attach_guest(SwitchGuest {
             region: file.as_fd(),
             doorbell: switch_doorbell.as_fd(),
+            shared: None,
             slots: plan.ring_slots,
             interfaces: (0..)
                 .zip(plan.links.iter().zip(&hosts))

@@ -41,7 +41,7 @@ impl Bench {
         let region = Arc::new(region);
         let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
         let doorbell = eventfd(0);
-        let theirs = Arc::new(doorbell.try_clone().unwrap());
+        let theirs = doorbell.try_clone().unwrap();
         let port = self.alone.attach(link, Some(theirs));
         (region.guest_side(0).unwrap(), port, doorbell)
     }

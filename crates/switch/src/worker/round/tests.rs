@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use crate::counters::Reason;
+use crate::doorbell::Doorbell;
 use crate::ids::PortIndex;
 use crate::worker::alone::Alone;
 use crate::worker::ring_guest::RingGuest;
@@ -16,7 +17,7 @@ const SINK: u8 = 99;
 
 fn guest(alone: &mut Alone, mac: u8, slots: u32) -> SomeGuest {
     RingGuest::new(mac, slots, |link, doorbell| {
-        alone.attach(link, Some(Arc::new(doorbell)))
+        alone.attach(link, Some(doorbell))
     })
 }
 
@@ -200,4 +201,51 @@ proptest! {
         }
         prop_assert_eq!(came, sent);
     }
+}
+
+#[test]
+fn guests_that_share_a_doorbell_are_served_and_the_others_sleep_on() {
+    let (mut alone, mut sink, _) = net(1, 64);
+    let mut shared = None;
+    let mut guests: Vec<SomeGuest> = (10..14)
+        .map(|mac| {
+            let attach = |link, file| {
+                let doorbell = shared.get_or_insert_with(|| Arc::new(Doorbell::new(1000, file)));
+                alone.attach_with(link, Some(Arc::clone(doorbell)))
+            };
+            let mut guest = RingGuest::new(mac, 64, attach);
+            if let Some(doorbell) = &shared {
+                guest.rings(doorbell);
+            }
+            guest
+        })
+        .collect();
+    let sleep = |alone: &mut Alone| {
+        std::thread::sleep(Duration::from_millis(1));
+        for _ in 0..200 {
+            alone.go_round();
+        }
+    };
+    let wakeups = |alone: &Alone, guests: &[SomeGuest]| -> Vec<u64> {
+        let ports = guests.iter().map(|guest| guest.port);
+        ports.map(|port| alone.stats(port).wakeups).collect()
+    };
+    for from in [2, 0, 2, 3, 1] {
+        sleep(&mut alone);
+        let before = wakeups(&alone, &guests);
+        send(&mut guests[from], SINK, from as u32, 60);
+        alone.go_round();
+        alone.go_round();
+        let came = receive(&mut sink);
+        assert_eq!(came, [(10 + from as u8, from as u32, 60)]);
+        let mut woken = wakeups(&alone, &guests);
+        woken[from] -= 1;
+        assert_eq!(woken, before, "guest {from} alone was woken");
+    }
+    // A ring without a frame wakes none.
+    sleep(&mut alone);
+    let before = wakeups(&alone, &guests);
+    guests[0].ring();
+    alone.go_round();
+    assert_eq!(wakeups(&alone, &guests), before);
 }

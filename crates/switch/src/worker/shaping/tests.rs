@@ -49,7 +49,9 @@ impl Net {
                 mac: Some(Mac([2, 0, 0, 0, 0, mac])),
                 properties: properties.parse().unwrap(),
             };
-            self.lanes.attach_guest(vec![attach], doorbell).unwrap()[0]
+            self.lanes
+                .attach_guest(vec![attach], doorbell, None)
+                .unwrap()[0]
         })
     }
 

@@ -1,8 +1,8 @@
 //! The entries of the table: ports, queues and domains.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::doorbell::Doorbell;
 use crate::ids::{DomainIndex, Generation, LANES_MAX, LaneIndex, LaneMask, PortIndex, QueueIndex};
 use crate::lookup::Lookup;
 use crate::mac::Mac;
@@ -61,8 +61,8 @@ pub struct PortSetup {
 /// A queue that a lane is to serve.
 pub(crate) struct QueueSetup {
     pub link: Link,
-    /// The guest that it belongs to, and its doorbell.
-    pub guest: Option<(u32, Arc<OwnedFd>)>,
+    /// What wakes it, if it is a guest's.
+    pub doorbell: Option<Arc<Doorbell>>,
     /// Whether frames are taken from it; else they only leave by it.
     pub polled: bool,
     /// The lanes over which its flows are spread; none if 0.
@@ -129,8 +129,8 @@ impl PortEntry {
 pub(in crate::worker) struct QueueEntry {
     pub link: Link,
     pub port: PortIndex,
-    /// The guest whose doorbell wakes it.
-    pub guest: Option<u32>,
+    /// What wakes it, if it is a guest's.
+    pub doorbell: Option<Arc<Doorbell>>,
     pub pace: Pace,
     pub state: QueueState,
     /// Whether frames are taken from it; else they only leave by it.
@@ -164,7 +164,7 @@ impl QueueEntry {
         QueueEntry {
             link: setup.link,
             port,
-            guest: setup.guest.map(|(guest, _)| guest),
+            doorbell: setup.doorbell,
             pace,
             state: if setup.polled {
                 QueueState::Polled { woken: false }
