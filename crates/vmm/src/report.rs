@@ -40,7 +40,8 @@ pub(crate) mod kind {
     pub(crate) const EXCEPTION: u32 = 2;
     /// KVM: a store or load of the doorbell page that is no doorbell, at `address`.
     pub(crate) const DOORBELL: u32 = 3;
-    /// KVM: an instruction that KVM can't execute, or another unexpected exit; `detail` is its number.
+    /// KVM: an instruction that KVM can't execute, or another unexpected exit; `detail` is its number, or the error of
+    /// KVM_RUN with [`REFUSED`](super::REFUSED).
     pub(crate) const UNEXPECTED: u32 = 4;
     /// Process: a signal; `detail` is its number, `address` its address.
     pub(crate) const SIGNAL: u32 = 5;
@@ -54,6 +55,8 @@ pub(crate) mod kind {
 
 /// CR2 before the first page fault: no address that can be accessed.
 pub(crate) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
+/// In the detail of [`kind::UNEXPECTED`]: KVM_RUN failed, with the error in the low bits.
+pub(crate) const REFUSED: u32 = 1 << 16;
 /// Longest sentence about a start that failed, in bytes.
 const TEXT_MAX: usize = 1024;
 
@@ -310,13 +313,7 @@ pub(crate) fn read(
                 "it used its CPU for almost half a second without a round of its main loop";
             (Fault::Other, reason.to_owned(), None)
         }
-        kind::UNEXPECTED => {
-            let reason = format!(
-                "the wall does not support what it did (KVM exit {})",
-                raw.detail
-            );
-            (Fault::Other, reason, None)
-        }
+        kind::UNEXPECTED => (Fault::Other, diagnosis::unexpected_exit(raw.detail), None),
         _ => (
             Fault::Other,
             "its process ended without a report".to_owned(),

@@ -5,6 +5,19 @@ use std::time::Duration;
 
 use bench::memory::available;
 
+/// Says what the host has too little of for so many guests.
+pub fn check(guests: usize) -> Result<(), String> {
+    // A process for each, and a thread of KVM's.
+    let (limit, wanted) = ("/proc/sys/kernel/pid_max", 2 * guests + 2000);
+    let told = fs::read_to_string(limit).map_err(|error| format!("{limit}: {error}"))?;
+    match told.trim().parse::<usize>() {
+        Ok(most) if most < wanted => Err(format!(
+            "kernel.pid_max is {most}, too low for {guests} guests: `sysctl -w kernel.pid_max={wanted}`"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Writes to so much memory, as far as there is any, and gives it back.
 pub fn touch(bytes: usize) -> Result<(), String> {
     let most = available()? as usize / 10 * 9;

@@ -5,6 +5,7 @@
 //! address, and answers ARP requests and pings. They are created by the node's API over 32 connections. Runs as
 //! root, in a network namespace and folders of its own; the memory is touched before, since a virtual machine's
 //! host gives it on first use. With a number on the command line, no result is saved.
+//! Results of other numbers than 10 000 have the number in their names.
 
 mod machine;
 mod ping;
@@ -247,6 +248,7 @@ fn run() -> Result<(), String> {
     if guests < POINT {
         return Err(format!("at least {POINT} guests are measured"));
     }
+    machine::check(guests)?;
     machine::touch(guests * TOUCHED)?;
     let bed = Bed::start()?;
     let mut api = Api::connect(&bed.socket())?;
@@ -322,9 +324,14 @@ fn run() -> Result<(), String> {
         left,
     };
     if said.is_none() {
-        save("density", &report)?;
-        draw(&report)?;
-        println!("{}", results().join("density.json").display());
+        let saved = match guests {
+            10_000 => {
+                draw(&report)?;
+                save("density", &report)?
+            }
+            guests => save(&format!("density-{guests}"), &report)?,
+        };
+        println!("{}", saved.display());
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::error::{Context, Result};
 use crate::layout::{Layout, doorbell};
-use crate::report::{NO_FAULT, Reporter, kind, register};
+use crate::report::{NO_FAULT, REFUSED, Reporter, kind, register};
 use crate::watchdog;
 
 /// The opcode of SYSCALL.
@@ -140,7 +140,7 @@ impl Processor {
                 Errno::EINTR => Next::Continue,
                 errno => Next::End {
                     kind: kind::UNEXPECTED,
-                    detail: errno as u32 | 1 << 16,
+                    detail: errno as u32 | REFUSED,
                     address: 0,
                 },
             },

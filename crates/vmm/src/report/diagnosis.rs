@@ -1,6 +1,8 @@
 //! The fault behind a report: what the guest did.
 
-use super::{Fault, NO_FAULT, RawReport, Registers, register, signal_name};
+use nix::errno::Errno;
+
+use super::{Fault, NO_FAULT, REFUSED, RawReport, Registers, register, signal_name};
 use crate::image::{Access, Image};
 use crate::layout::{Layout, doorbell};
 
@@ -75,6 +77,18 @@ pub(super) fn system_call() -> Finding {
     )
 }
 
+/// Why KVM gave up running the guest.
+pub(super) fn unexpected_exit(detail: u32) -> String {
+    if detail & REFUSED == 0 {
+        return format!("the wall does not support what it did (KVM exit {detail})");
+    }
+    match Errno::from_raw((detail & !REFUSED) as i32) {
+        // KVM has a kernel thread for each virtual machine, which it starts when that runs first.
+        Errno::EAGAIN => "KVM found no number for its kernel thread: raise kernel.pid_max or kernel.threads-max, or the limit of processes of the cgroup".into(),
+        error => format!("KVM refused to run it ({})", error.desc()),
+    }
+}
+
 pub(super) fn wild_doorbell(address: u64, layout: &Layout) -> Finding {
     let offset = address.wrapping_sub(layout.doorbells.address);
     let reason = match offset {
@@ -130,5 +144,17 @@ pub(super) fn signal(raw: &RawReport, layout: &Layout) -> Finding {
             format!("its process got {}", signal_name(other)),
             None,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_machine_that_cannot_run_says_what_to_raise() {
+        assert!(unexpected_exit(REFUSED | 11).contains("kernel.pid_max"));
+        assert!(unexpected_exit(REFUSED | 14).contains("Bad address"));
+        assert!(unexpected_exit(17).contains("KVM exit 17"));
     }
 }
