@@ -6,7 +6,7 @@
 //! the socket; [`Server`] is a thread of its own.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,6 +16,8 @@ use std::thread::JoinHandle;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketFlags, accept_with, send};
 
 use crate::connection::ConnectionId;
 use crate::session::{After, READ, Session, Stream};
@@ -87,9 +89,10 @@ impl Server {
         let stopped = store.clone();
         let serve = move || {
             while !stopped.0.stop.load(Ordering::Acquire) {
-                if serving.turn(&mut Vec::new()).is_err() {
+                if serving.wait(&mut Vec::new()).is_err() {
                     break;
                 }
+                serving.serve();
             }
         };
         let thread = std::thread::Builder::new().name("store".into());
@@ -191,9 +194,10 @@ impl EventLoop {
         }
     }
 
-    /// Waits until there is something to do, and does it: a turn of each client that has something.
-    /// Adds the numbers of what the program [watches](Self::watch) and is readable to `own`.
-    pub fn turn(&mut self, own: &mut Vec<u64>) -> io::Result<()> {
+    /// Waits until there is something to do; [`serve`](Self::serve) does it. Adds the numbers of what
+    /// the program [watches](Self::watch) and is readable to `own`: what came to it before a client's
+    /// request can be dealt with first.
+    pub fn wait(&mut self, own: &mut Vec<u64>) -> io::Result<()> {
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -208,7 +212,7 @@ impl EventLoop {
         };
         let mut space = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
         let (ready, _) = match epoll::wait(&self.events, &mut space, limit.as_ref()) {
-            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(Errno::INTR) => return Ok(()),
             waited => waited?,
         };
         if std::mem::take(&mut self.paused) {
@@ -225,18 +229,22 @@ impl EventLoop {
                 number => self.touch(ConnectionId::new(number)),
             }
         }
+        Ok(())
+    }
+
+    /// Gives a turn to each client that has something.
+    pub fn serve(&mut self) {
         let woken = self.store.lock().woken();
         woken.into_iter().for_each(|id| self.touch(id));
         for _ in 0..self.queue.len() {
             let Some(id) = self.queue.pop_front() else {
                 break;
             };
-            self.serve(id);
+            self.serve_one(id);
         }
-        Ok(())
     }
 
-    fn serve(&mut self, id: ConnectionId) {
+    fn serve_one(&mut self, id: ConnectionId) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -257,14 +265,15 @@ impl EventLoop {
 
     fn accept(&mut self) -> io::Result<()> {
         loop {
-            match self.listener.accept() {
-                Ok((stream, _)) if self.sockets < CLIENTS_MAX => {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match accept_with(&self.listener, flags) {
+                Ok(stream) if self.sockets < CLIENTS_MAX => {
                     // One that cannot be served is disconnected.
-                    let _ = self.add_socket(stream);
+                    let _ = self.add_socket(stream.into());
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(_) => {
                     // Out of descriptors, until a client leaves.
                     self.paused = true;
@@ -275,7 +284,6 @@ impl EventLoop {
     }
 
     fn add_socket(&mut self, stream: UnixStream) -> io::Result<()> {
-        stream.set_nonblocking(true)?;
         let id = self.store.lock().connect(DomainId::CONTROL);
         let added = epoll::add(
             &self.events,
@@ -326,7 +334,8 @@ impl Stream for Socket {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.write(bytes)
+        // No signal, whatever this process does about it.
+        Ok(send(&self.stream, bytes, SendFlags::NOSIGNAL)?)
     }
 
     fn await_room(&mut self, awaits: bool) -> io::Result<()> {
