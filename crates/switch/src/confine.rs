@@ -1,6 +1,6 @@
-//! What the switch's process gives up before it takes its first request: identity, capabilities,
-//! and every system call but those that moving frames needs. Every file and socket that it works
-//! on is opened by its parent and passed to it.
+//! What the process of a switch, or another part of the host's control plane, gives up before it
+//! takes its first request: identity, capabilities, and every system call but those that its work
+//! needs. Every file and socket that it works on is opened by its parent and passed to it.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub enum ConfineError {
     Filter(String),
 }
 
-/// System calls without a condition on their arguments.
-const ALLOWED: &[i64] = &[
+/// A switch's system calls without a condition on their arguments.
+pub const SWITCH: &[i64] = &[
     // Moving frames.
     libc::SYS_read,
     libc::SYS_write,
@@ -122,12 +122,12 @@ pub fn drop_privileges() -> Result<(), ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(give_up("new privileges"))
 }
 
-/// Allows this process's threads the system calls of the switch and no others; any other ends the
-/// process.
-pub fn filter_system_calls() -> Result<(), ConfineError> {
+/// Allows this process's threads the system calls `allowed`, and memory that cannot be executed; any
+/// other call ends the process.
+pub fn filter_system_calls(allowed: &[i64]) -> Result<(), ConfineError> {
     let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
     let unconditional = |calls: &[i64]| calls.iter().map(|&call| (call, Vec::new())).collect();
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = unconditional(ALLOWED);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = unconditional(allowed);
     // Let through here, to be refused by the other filter: the stricter one of both has its way.
     rules.extend::<BTreeMap<_, _>>(unconditional(REFUSED));
     // Memory, but none that can be executed.

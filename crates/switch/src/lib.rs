@@ -35,8 +35,8 @@ pub mod worker;
 
 pub use port::links;
 
-mod confine;
 mod doorbell;
+pub mod confine;
 mod handoff;
 mod serve;
 mod sys;

@@ -14,6 +14,7 @@ use crate::client::{ClientError, SwitchClient};
 use crate::{serve, sys};
 
 pub use crate::lanes::Options;
+pub use crate::sys::process::fork_with;
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]

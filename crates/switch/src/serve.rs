@@ -55,7 +55,7 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
     let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
-    confine::filter_system_calls()?;
+    confine::filter_system_calls(confine::SWITCH)?;
     let mut server = Server {
         waiting,
         lanes,
