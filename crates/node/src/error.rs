@@ -512,6 +512,8 @@ impl From<abi::region::GeometryError> for Error {
 pub enum Subject {
     /// There is no switch.
     Switch,
+    /// There is no control store.
+    ControlStore,
     /// What runs cannot be kept in the state.
     State,
     /// A link or stub.

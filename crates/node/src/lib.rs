@@ -29,6 +29,7 @@ pub mod audit;
 pub mod check;
 pub mod client;
 pub mod config;
+mod control_store;
 pub mod error;
 pub mod files;
 pub mod host;

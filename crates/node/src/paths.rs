@@ -54,10 +54,27 @@ impl Paths {
     pub fn switch(&self) -> PathBuf {
         self.run.join("switch.control")
     }
+
+    /// The control store's sockets.
+    pub fn store(&self) -> StoreSockets {
+        StoreSockets {
+            programs: self.run.join("store.sock"),
+            node: self.run.join("store.control"),
+        }
+    }
+}
+
+/// The sockets of the control store.
+#[derive(Clone, Debug)]
+pub struct StoreSockets {
+    /// For programs of the host.
+    pub programs: PathBuf,
+    /// For the node.
+    pub node: PathBuf,
 }
 
 /// The files in the folder of sockets besides sockets of that ending.
-const RUN_FILES: [&str; 2] = ["node.lock", "switch.control"];
+const RUN_FILES: [&str; 3] = ["node.lock", "switch.control", "store.control"];
 
 /// Makes a folder that is this user's alone, but for a group that may pass through it. One that is there becomes so if
 /// it holds nothing but files that are `ours`: others may need what else is there.

@@ -35,8 +35,8 @@ pub mod worker;
 
 pub use port::links;
 
-mod doorbell;
 pub mod confine;
+mod doorbell;
 mod handoff;
 mod serve;
 mod sys;

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use super::Host;
 use super::guests::RunningGuest;
 use super::launch::Launch;
+use crate::control_store::message::Change;
 
 /// How long a guest may take to end when it is asked to. Then it is killed.
 const ENDING: Duration = Duration::from_millis(200);
@@ -31,6 +32,11 @@ impl Ending {
     /// A guest that was asked to end and has not.
     pub(super) fn guest(&mut self, id: u64) -> Option<&mut RunningGuest> {
         self.guests.get_mut(&id)
+    }
+
+    /// Guests that were asked to end and have not.
+    pub fn guests(&self) -> impl Iterator<Item = &RunningGuest> {
+        self.guests.values()
     }
 }
 
@@ -156,6 +162,8 @@ impl Host {
             })
             .collect();
         self.detach_guests(&launches.iter().collect::<Vec<_>>());
+        let domains = launches.iter().map(|launch| launch.domain_id);
+        self.tell_store(domains.map(|domain| Change::Release { domain }));
         self.ending.ended.extend(launches.iter().map(|it| it.id));
     }
 }

@@ -16,6 +16,7 @@ use super::console::{Console, Line, Logs};
 use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
+use crate::control_store::message::Change;
 use crate::error::{Error, Kind, Result};
 
 /// Most lines of a guest's that are told with its end.
@@ -199,7 +200,9 @@ impl Host {
             silent: false,
             launch,
         };
-        self.guests.insert(running.launch.id, running);
+        let id = running.launch.id;
+        self.guests.insert(id, running);
+        self.introduce(id);
     }
 
     /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached
@@ -349,6 +352,8 @@ impl Host {
         let running = self.guests.remove(&id)?;
         self.ends.forget(running.watch);
         self.detach_guests(&[&running.launch]);
+        let domain = running.launch.domain_id;
+        self.tell_store([Change::Release { domain }]);
         Some((exit, lines))
     }
 
@@ -412,6 +417,8 @@ impl Host {
     pub fn rename_guest(&mut self, id: u64, name: &str) {
         if let Some(running) = self.guests.get_mut(&id) {
             running.launch.name = name.into();
+            let (domain, name) = (running.launch.domain_id, name.into());
+            self.tell_store([Change::Rename { domain, name }]);
         }
         self.logs.rename(id, name);
     }

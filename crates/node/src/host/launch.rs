@@ -35,6 +35,8 @@ pub struct LaunchPort {
 pub struct Launch {
     /// Its number.
     pub id: u64,
+    /// Its number in the control store.
+    pub domain_id: u16,
     /// Its name.
     pub name: String,
     /// Its configuration.

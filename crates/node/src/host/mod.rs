@@ -6,6 +6,7 @@
 //! when a new switch needs them.
 
 mod console;
+mod control_store;
 mod copies;
 mod copy;
 mod departure;
@@ -20,6 +21,7 @@ mod launch;
 mod namespace;
 pub mod network;
 mod orphans;
+mod process;
 mod switch;
 mod usage;
 
@@ -38,6 +40,8 @@ use ::switch::protocol::{PortId, PortKind};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
+use crate::paths::StoreSockets;
+use control_store::StoreProcess;
 use doorbells::Doorbells;
 use ending::Ending;
 use ends::Ends;
@@ -46,12 +50,14 @@ use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
 pub use console::{Line, Logs, Position, first_number};
+pub use control_store::StoreRun;
 pub use copy::{CopiedPort, Copy, Stored};
 pub use departure::{Departure, Found};
 pub use guests::Reserved;
 pub use interfaces::{Attached, claim};
 pub use launch::{Launch, LaunchPort, Launched};
-pub use switch::{SwitchRun, boot};
+pub use process::boot;
+pub use switch::SwitchRun;
 pub use usage::Usage;
 
 /// What ended, or became ready.
@@ -59,6 +65,8 @@ pub use usage::Usage;
 pub enum Ready {
     /// The switch's process.
     Switch,
+    /// The control store's process.
+    ControlStore,
     /// The process of the guest with this number.
     Guest(u64),
 }
@@ -67,6 +75,8 @@ pub enum Ready {
 const SWITCH: u64 = 0;
 /// The number of guests' ends.
 const GUESTS: u64 = 1;
+/// The number of the control store in that set.
+const CONTROL_STORE: u64 = 2;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +93,8 @@ pub struct Host {
     socket: PathBuf,
     options: Options,
     switch: Option<SwitchProcess>,
+    store_sockets: StoreSockets,
+    control_store: Option<StoreProcess>,
     /// Times that a switch was started in the place of one that ended.
     restarts: u64,
     /// Ports by their names.
@@ -120,7 +132,7 @@ pub struct Host {
 
 impl Host {
     /// Nothing yet. The switch's socket will be `socket`.
-    pub fn new(socket: PathBuf, options: Options) -> Result<Host> {
+    pub fn new(socket: PathBuf, store_sockets: StoreSockets, options: Options) -> Result<Host> {
         let template = vmm::Template::with_zygote(vmm::IMAGE)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC);
         let events =
@@ -130,6 +142,8 @@ impl Host {
             socket,
             options,
             switch: None,
+            store_sockets,
+            control_store: None,
             restarts: 0,
             ports: HashMap::new(),
             flows: HashMap::new(),
@@ -166,7 +180,7 @@ impl Host {
 
     /// What ended. The switch is told until it is dealt with.
     pub fn take_events(&mut self) -> Vec<Ready> {
-        let mut found = Vec::with_capacity(2);
+        let mut found = Vec::with_capacity(3);
         let now = rustix::event::Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -177,14 +191,16 @@ impl Host {
             rustix::buffer::spare_capacity(&mut found),
             Some(&now),
         );
-        let mut numbers = found.iter().map(|event| event.data.u64());
-        let switch = numbers.any(|number| number == SWITCH);
-        let guests = self.ended_guests().into_iter().map(Ready::Guest);
-        switch
-            .then_some(Ready::Switch)
-            .into_iter()
-            .chain(guests)
-            .collect()
+        let mut ready: Vec<_> = found
+            .iter()
+            .filter_map(|event| match event.data.u64() {
+                SWITCH => Some(Ready::Switch),
+                CONTROL_STORE => Some(Ready::ControlStore),
+                _ => None,
+            })
+            .collect();
+        ready.extend(self.ended_guests().into_iter().map(Ready::Guest));
+        ready
     }
 
     fn watch(&self, file: BorrowedFd<'_>, number: u64) -> Result<()> {

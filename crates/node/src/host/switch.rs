@@ -2,23 +2,19 @@
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal,
-    waitid,
-};
+use rustix::net::SocketType;
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
 use switch::process::{Options, Switch};
 use switch::protocol::PortDescription;
 
 use super::interfaces::turn_off_gro;
+use super::process::{await_end, boot, find, has_ended, listen, reap, told_end};
 use super::{Host, Port, SWITCH, TIMEOUT};
 use crate::error::{Error, Result};
 use crate::model::Record;
-use crate::paths::clear_socket;
 
 /// By what a switch is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +55,7 @@ impl Host {
     /// Takes over the switch that an earlier node started, with its ports. Says whether there is
     /// one: one that does not answer, or speaks another version, is ended.
     pub fn adopt_switch(&mut self, run: &SwitchRun) -> Result<bool> {
-        let Some(pidfd) = find(run) else {
+        let Some(pidfd) = find(run.pid, run.started, &run.boot) else {
             return Ok(false);
         };
         let found = SwitchClient::connect(&self.socket, TIMEOUT);
@@ -100,7 +96,7 @@ impl Host {
     /// which that is not kept is ended by the next node, which finds it at its socket.
     pub fn start_switch(&mut self, note: impl FnOnce(&SwitchRun)) -> Result<()> {
         self.end_unknown_switch();
-        let listener = listen(&self.socket)?;
+        let listener = listen(&self.socket, SocketType::SEQPACKET)?;
         let failed = |error: &dyn std::fmt::Display| Error::failed(error);
         let process =
             Switch::spawn_detached(&self.options, listener).map_err(|error| failed(&error))?;
@@ -111,7 +107,7 @@ impl Host {
             name: SwitchRun::NAME.into(),
             pid,
             started: vmm::started(pid).unwrap_or(0),
-            boot: boot(),
+            boot: boot().into(),
             options: self.options.clone(),
         };
         note(&run);
@@ -136,13 +132,7 @@ impl Host {
         self.flows.clear();
         self.entries.clear();
         self.restarts += 1;
-        let how = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
-            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
-            Some((None, Some(code))) => format!("ended with code {code}"),
-            // Its parent was another node.
-            _ => "ended".into(),
-        };
-        Some(format!("its process {pid} {how}"))
+        Some(told_end(pid, status))
     }
 
     /// Whether the switch did not answer in time.
@@ -210,62 +200,4 @@ impl Host {
             let _ = client.stop();
         }
     }
-}
-
-/// The process of a switch, if it still runs.
-fn find(run: &SwitchRun) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(run.pid).ok()?)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let same = run.boot == boot() && vmm::started(run.pid) == Some(run.started);
-    (same && !has_ended(&pidfd)).then_some(pidfd)
-}
-
-/// A listening socket at `path`, in the place of what is there.
-fn listen(path: &Path) -> Result<OwnedFd> {
-    let failed =
-        |error: &dyn std::fmt::Display| Error::failed(format_args!("{}: {error}", path.display()));
-    clear_socket(path).map_err(|error| failed(&error))?;
-    let make = || {
-        let flags = SocketFlags::CLOEXEC;
-        let kind = SocketType::SEQPACKET;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
-        rustix::net::listen(&socket, 4)?;
-        Ok(socket)
-    };
-    make().map_err(|error: rustix::io::Errno| {
-        failed(&format_args!("{error}: set WEIR_RUN to a writable folder"))
-    })
-}
-
-/// Which boot of the machine this is.
-pub fn boot() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_string()
-}
-
-fn poll(pidfd: &OwnedFd, limit: std::time::Duration) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let limit = Timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: limit.subsec_nanos().into(),
-    };
-    let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
-    matches!(poll(&mut ended, Some(&limit)), Ok(1))
-}
-
-fn has_ended(pidfd: &OwnedFd) -> bool {
-    poll(pidfd, std::time::Duration::ZERO)
-}
-
-/// Waits for a process's end, for a while; says whether it came.
-fn await_end(pidfd: &OwnedFd) -> bool {
-    poll(pidfd, TIMEOUT)
-}
-
-/// Lets a child that has ended go; one of an earlier node has another parent.
-fn reap(pidfd: &OwnedFd) -> Option<WaitIdStatus> {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    waitid(WaitId::PidFd(pidfd.as_fd()), options).ok()?
 }

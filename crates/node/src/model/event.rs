@@ -16,6 +16,8 @@ pub enum Topic {
     Node,
     /// The switch's process.
     Switch,
+    /// The control store's process.
+    Store,
     /// A link, or its switch function.
     Link,
     /// A stub.
@@ -169,6 +171,7 @@ impl fmt::Display for Event {
         let topic = match self.topic {
             Topic::Node => "node",
             Topic::Switch => "switch",
+            Topic::Store => "control store",
             Topic::Link => "link",
             Topic::Stub => "stub",
             Topic::Vnic => "VNIC",

@@ -254,6 +254,8 @@ pub enum GuestState {
 pub struct GuestStatus {
     /// Its number; never given twice.
     pub id: u64,
+    /// Its number in the control store, where it is a domain while it runs.
+    pub domain_id: u16,
     /// Its state.
     pub state: GuestState,
     /// How it ended.
@@ -383,6 +385,9 @@ pub struct GuestRecord {
     pub spec: Guest,
     /// Its number; never given twice.
     pub id: u64,
+    /// Its number in the control store, which no other guest has; 0: none yet.
+    #[serde(default)]
+    pub domain_id: u16,
     /// Its interfaces, in the order of its data region.
     pub ports: Vec<GuestPort>,
     /// Bytes of the configuration that it was booted with, which decides where things lie in it.

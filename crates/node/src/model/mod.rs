@@ -60,6 +60,9 @@ pub struct NodeStatus {
     pub pid: u32,
     /// The switch's process; none while there is none.
     pub switch_pid: Option<u32>,
+    /// The control store's process; none while there is none.
+    #[serde(default)]
+    pub store_pid: Option<u32>,
     /// Number of times that this node had to start a switch because the last one ended.
     pub switch_restarts: u64,
     /// Links, stubs included.

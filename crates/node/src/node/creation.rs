@@ -142,6 +142,7 @@ impl Node {
         let record = GuestRecord {
             name,
             id: 0,
+            domain_id: 0,
             ports,
             booted_config: spec.text().len(),
             run: Run::Wanted,
@@ -201,6 +202,7 @@ impl Node {
         let mut reserved = Vec::with_capacity(batch.len());
         for (_, guest) in batch.iter_mut() {
             guest.record.id = change.next("guest")?;
+            guest.record.domain_id = self.index.take_domain(&change)?;
             let launch = self.launch_of(&guest.record, &guest.vnics, guest.copy.clone())?;
             guest.record.booted_config = launch.config.len();
             reserved.push(self.host.reserve(launch));
@@ -275,6 +277,7 @@ impl Node {
         };
         self.host.check(&Launch {
             id: 0,
+            domain_id: 0,
             name: name.into(),
             config: spec.text().into_bytes(),
             ports: interfaces.iter().map(port).collect(),
@@ -399,6 +402,7 @@ impl Node {
         };
         Ok(Launch {
             id: guest.id,
+            domain_id: guest.domain_id,
             name: guest.name.clone(),
             config,
             ports,

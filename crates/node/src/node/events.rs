@@ -147,9 +147,11 @@ impl Node {
                 Subject::Flow(name) => (Topic::Flow, name),
                 Subject::Namespace(name) => (Topic::Namespace, name),
                 // Told where they happen; entries come with their port.
-                Subject::Switch | Subject::State | Subject::Guest(_) | Subject::Entries(_) => {
-                    continue;
-                }
+                Subject::Switch
+                | Subject::ControlStore
+                | Subject::State
+                | Subject::Guest(_)
+                | Subject::Entries(_) => continue,
             };
             self.tell(match fault {
                 Some(reason) => Event::of(topic, name, Happened::Down).because(&reason),

@@ -107,6 +107,7 @@ impl Node {
             spec: guest.spec.clone(),
             status: GuestStatus {
                 id: guest.id,
+                domain_id: guest.domain_id,
                 state,
                 reason,
                 pid: launched.as_ref().map(|launched| launched.pid),
@@ -579,7 +580,7 @@ pub(super) fn started(identity: Identity) -> Run {
     Run::Started {
         pid: identity.pid,
         started: identity.started,
-        boot: crate::host::boot(),
+        boot: crate::host::boot().into(),
         vm: identity.wall == Wall::Vm,
         doorbell: identity.switch_doorbell,
     }

@@ -1,12 +1,15 @@
 //! What is looked for by something else than its name, so that no operation has to look at all.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use switch::lookup::Mac;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{EntryRecord, FlowRecord, GuestRecord, VnicRecord};
-use crate::store::Store;
+use crate::store::{Change, Store};
+
+/// The highest number that a guest may have in the control store: those above are Xen's own.
+const DOMAIN_MAX: u16 = 0x7fef;
 
 /// The index; it says what the store says.
 #[derive(Default)]
@@ -19,6 +22,8 @@ pub struct Index {
     guests: HashMap<String, String>,
     /// Guests' names by their numbers.
     names: HashMap<u64, String>,
+    /// Guests' numbers in the control store.
+    domains: HashSet<u16>,
     /// Flows by what they are on.
     flows: HashMap<String, BTreeSet<String>>,
     /// Entries of flow tables by the ports that they lead to.
@@ -68,6 +73,26 @@ impl Index {
     pub fn add_guest(&mut self, guest: &GuestRecord) {
         self.add_interfaces(guest);
         self.names.insert(guest.id, guest.name.clone());
+        if guest.domain_id != 0 {
+            self.domains.insert(guest.domain_id);
+        }
+    }
+
+    /// A number in the control store for a new guest, which has it until it is removed. It is long before a number is
+    /// given again.
+    pub fn take_domain(&mut self, change: &Change) -> Result<u16> {
+        if self.domains.len() >= usize::from(DOMAIN_MAX) {
+            return Err(Error::failed(format_args!(
+                "a node has at most {DOMAIN_MAX} guests: destroy one first"
+            )));
+        }
+        loop {
+            let place = (change.next("domain")? - 1) % u64::from(DOMAIN_MAX);
+            let domain = place as u16 + 1;
+            if self.domains.insert(domain) {
+                return Ok(domain);
+            }
+        }
     }
 
     pub fn remove_guest(&mut self, guest: &GuestRecord) {
@@ -75,6 +100,7 @@ impl Index {
             self.guests.remove(&interface.vnic);
         }
         self.names.remove(&guest.id);
+        self.domains.remove(&guest.domain_id);
     }
 
     pub fn add_flow(&mut self, flow: &FlowRecord) {

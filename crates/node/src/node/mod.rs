@@ -7,6 +7,7 @@ mod arrivals;
 mod asking;
 mod changes;
 mod configurations;
+mod control_store;
 mod copies;
 mod creation;
 mod departures;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 use switch::process::Options;
 
 use crate::error::{Error, Result, Subject};
-use crate::host::{Host, Ready, SwitchRun};
+use crate::host::{Host, Ready, StoreRun, SwitchRun};
 use crate::model::{
     EntryRecord, Event, FlowRecord, GuestRecord, Happened, Leaving, LinkRecord, NodeStatus, Run,
     Topic, UnknownGuest, VnicRecord,
@@ -104,7 +105,7 @@ impl Node {
         let store = Store::open(&paths.state, LOCK)?;
         let last = store.get::<SwitchRun>(SwitchRun::NAME)?;
         let options = options.or(last.map(|run| run.options));
-        let host = Host::new(paths.switch(), options.unwrap_or_default())?;
+        let host = Host::new(paths.switch(), paths.store(), options.unwrap_or_default())?;
         let index = Index::load(&store)?;
         let mut node = Node {
             paths,
@@ -141,7 +142,9 @@ impl Node {
             self.start_switch()?;
         }
         self.end_leaving()?;
+        self.number_guests()?;
         self.adopt_guests()?;
+        self.take_store_over()?;
         self.find_unknown()?;
         self.detach_leftovers()?;
         if adopted {
@@ -196,16 +199,18 @@ impl Node {
         let Err(error) = kept else { return };
         if self.host.fault(&Subject::State).is_none() {
             tracing::error!(
-                "{error}: the switch and guests that start now are not stored, and the next node restarts them; the node tries to store the switch every second"
+                "{error}: the switch, the control store and guests that start now are not stored, and the next node restarts them; the node tries to store the switch and the control store every second"
             );
         }
         self.host.note::<()>(Subject::State, Err(error.into()));
     }
 
-    /// Keeps by what the switch is found again.
-    fn keep_switch(&self) -> Result<()> {
-        let run = self.host.switch_run();
-        Ok(run.map_or(Ok(()), |run| self.store.put(run))?)
+    /// Keeps by what the switch and the control store are found again.
+    fn keep_processes(&self) -> Result<()> {
+        let switch = self.host.switch_run();
+        switch.map_or(Ok(()), |run| self.store.put(run))?;
+        let store = self.host.store_run();
+        Ok(store.map_or(Ok(()), |run| self.store.put(run))?)
     }
 
     /// Why no guest can be a virtual machine, if that is so.
@@ -223,13 +228,14 @@ impl Node {
         let events = self.host.take_events();
         let guests = events.iter().filter_map(|event| match event {
             Ready::Guest(id) => Some(*id),
-            Ready::Switch => None,
+            Ready::Switch | Ready::ControlStore => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
         for event in &events {
             match event {
                 Ready::Switch => self.replace_switch(),
+                Ready::ControlStore => self.replace_store(),
                 Ready::Guest(id) => self.guest_ended(*id),
             }
         }
@@ -280,6 +286,7 @@ impl Node {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             switch_pid: self.host.switch_pid(),
+            store_pid: self.host.store_run().map(|run| run.pid),
             switch_restarts: self.host.switch_restarts(),
             links: self.store.count::<LinkRecord>()?,
             vnics: self.store.count::<VnicRecord>()?,
@@ -327,6 +334,7 @@ impl Node {
         self.guests = Guests::default();
         self.index = Index::default();
         self.host.stop_switch();
+        self.host.stop_store();
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
         Store::remove_files(&self.paths.state);
@@ -353,6 +361,7 @@ impl Node {
             change.remove::<LinkRecord>(&link.name)?;
         }
         change.remove::<SwitchRun>(SwitchRun::NAME)?;
+        change.remove::<StoreRun>(StoreRun::NAME)?;
         Ok(change.commit()?)
     }
 }

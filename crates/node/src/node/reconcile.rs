@@ -133,6 +133,7 @@ impl Node {
             self.look_at_consoles();
         }
         self.host.hear_silent();
+        self.host.tell_pending();
         for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
             let _ = self.heal(subject);
@@ -146,8 +147,9 @@ impl Node {
                 let started = self.need_switch();
                 self.host.note(subject, started);
             }
+            Subject::ControlStore => self.need_store(),
             Subject::State => {
-                let kept = self.keep_switch();
+                let kept = self.keep_processes();
                 self.host.note(subject, kept);
             }
             Subject::Flow(name) => {

@@ -131,6 +131,7 @@ fn node() -> NodeStatus {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: 4700,
         switch_pid: Some(4701),
+        store_pid: Some(4703),
         ..NodeStatus::default()
     }
 }

@@ -230,6 +230,7 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
         shown.collect::<Vec<_>>().join(",")
     }),
     Column::new("reason", |g| maybe(g.status.reason.as_ref())),
+    Column::extra("domain", |g| g.status.domain_id.to_string()),
     Column::extra("variables", |g| {
         let variables = g.spec.variables.iter();
         let shown = variables.map(|(name, value)| format!("{name}={value}"));

@@ -104,7 +104,7 @@ fn interfaces(host: &Host) -> Vec<String> {
         .collect()
 }
 
-/// That of all wires nothing is there, and of the node's processes only its own, the switch's and the zygote's.
+/// That of all wires nothing is there, and of the node's processes only its own, the switch's, the control store's and the zygote's.
 #[track_caller]
 fn nothing_is_left(host: &Host) {
     for nouns in [
@@ -119,7 +119,7 @@ fn nothing_is_left(host: &Host) {
     assert_eq!(named(&host.prefix), Vec::<String>::new());
     assert!(interfaces(host).is_empty());
     let view = host.view();
-    let known = [view.pid, view.switch_pid.unwrap()];
+    let known = [view.pid, view.switch_pid.unwrap(), view.store_pid.unwrap()];
     // The zygote, and the process that it may have forked for the next guest, go with the node.
     until("guests are left", || {
         let others = processes(host)

@@ -18,6 +18,7 @@ mod migration;
 mod network;
 mod service;
 mod settings;
+mod store;
 mod verbs;
 mod vnics;
 mod wire;

@@ -1,0 +1,168 @@
+//! Guests as domains of the store: their entries, as Xen's toolstack makes them.
+
+use std::collections::{HashMap, HashSet};
+
+use ::store::server::Shared;
+use ::store::wire::{Errno, Header, Kind, first_string};
+use ::store::{ConnectionId, DomainId, Store};
+
+use super::message::{Change, Introduction};
+
+/// The domains that the node introduced.
+pub struct Domains {
+    store: Shared,
+    /// The node's connection to the store.
+    connection: ConnectionId,
+    introduced: HashMap<u16, Introduction>,
+    /// Those told of since the node connected.
+    told: HashSet<u16>,
+}
+
+/// Makes entries, as the control domain.
+struct Writer<'a> {
+    store: &'a mut Store,
+    connection: ConnectionId,
+}
+
+impl Writer<'_> {
+    /// Makes a request about `path`. The control domain is refused nothing but what is not there.
+    fn ask(&mut self, kind: Kind, path: &str, rest: &[u8]) {
+        let header = Header {
+            kind: kind as u32,
+            ..Header::default()
+        };
+        let payload = [path.as_bytes(), &[0], rest].concat();
+        let (kind, reply) = self.store.request(self.connection, header, &payload);
+        let name = first_string(&reply).map_or(&reply[..], |(name, _)| name);
+        debug_assert!(
+            kind != Kind::Error || Errno::from_name(name) == Errno::ENOENT,
+            "{path}: {}",
+            String::from_utf8_lossy(name)
+        );
+    }
+
+    fn write(&mut self, path: &str, value: &str) {
+        self.ask(Kind::Write, path, value.as_bytes());
+    }
+
+    /// Makes a node that its domain may read.
+    fn make_readable(&mut self, path: &str, domain: u16) {
+        self.write(path, "");
+        self.ask(Kind::SetPerms, path, format!("n0\0r{domain}\0").as_bytes());
+    }
+}
+
+fn path_of(domain: u16) -> String {
+    format!("/local/domain/{domain}")
+}
+
+fn vm_of(uuid: &str) -> String {
+    format!("/vm/{uuid}")
+}
+
+impl Domains {
+    /// None but the control domain's.
+    pub fn new(store: Shared) -> Domains {
+        let connection = store.with(|store| store.connect(DomainId::CONTROL));
+        let domains = Domains {
+            store,
+            connection,
+            introduced: HashMap::new(),
+            told: HashSet::new(),
+        };
+        domains.with(|writer| {
+            writer.write("/local/domain/0/domid", "0");
+            writer.write("/local/domain/0/name", "Domain-0");
+        });
+        domains
+    }
+
+    fn with(&self, work: impl FnOnce(&mut Writer<'_>)) {
+        let connection = self.connection;
+        self.store
+            .with(|store| work(&mut Writer { store, connection }));
+    }
+
+    /// A node has connected, which tells of all guests.
+    pub fn begin(&mut self) {
+        self.told.clear();
+    }
+
+    /// Does what a message says; returns whether the store goes on.
+    pub fn change(&mut self, changes: Vec<Change>) -> bool {
+        for change in changes {
+            match change {
+                Change::Introduce(guest) => self.introduce(guest),
+                Change::Rename { domain, name } => self.rename(domain, name),
+                Change::Release { domain } => self.release(domain),
+                Change::Complete => {
+                    let told = std::mem::take(&mut self.told);
+                    let rest = self.introduced.keys().filter(|id| !told.contains(id));
+                    let rest: Vec<u16> = rest.copied().collect();
+                    rest.into_iter().for_each(|id| self.release(id));
+                }
+                Change::End => return false,
+            }
+        }
+        true
+    }
+
+    fn introduce(&mut self, guest: Introduction) {
+        let domain = guest.domain;
+        self.told.insert(domain);
+        if let Some(there) = self.introduced.get(&domain) {
+            if (there.pid, &there.uuid) == (guest.pid, &guest.uuid) {
+                return self.rename(domain, guest.name);
+            }
+            self.release(domain);
+        }
+        let (path, vm) = (path_of(domain), vm_of(&guest.uuid));
+        self.with(|writer| {
+            writer.make_readable(&vm, domain);
+            writer.write(&format!("{vm}/uuid"), &guest.uuid);
+            writer.write(&format!("{vm}/name"), &guest.name);
+            writer.make_readable(&path, domain);
+            writer.write(&format!("{path}/domid"), &domain.to_string());
+            writer.write(&format!("{path}/vm"), &vm);
+            writer.write(&format!("{path}/name"), &guest.name);
+            let memory = guest.memory.to_string();
+            for limit in ["static-max", "target"] {
+                writer.write(&format!("{path}/memory/{limit}"), &memory);
+            }
+            // The guest's own.
+            let data = format!("{path}/data");
+            writer.write(&data, "");
+            writer.ask(Kind::SetPerms, &data, format!("n{domain}\0").as_bytes());
+            writer.store.introduce(DomainId(domain));
+        });
+        self.introduced.insert(domain, guest);
+    }
+
+    fn rename(&mut self, domain: u16, name: String) {
+        let Some(guest) = self
+            .introduced
+            .get_mut(&domain)
+            .filter(|it| it.name != name)
+        else {
+            return;
+        };
+        guest.name = name.clone();
+        let vm = vm_of(&guest.uuid);
+        self.with(|writer| {
+            writer.write(&format!("{}/name", path_of(domain)), &name);
+            writer.write(&format!("{vm}/name"), &name);
+        });
+    }
+
+    fn release(&mut self, domain: u16) {
+        let Some(guest) = self.introduced.remove(&domain) else {
+            return;
+        };
+        self.with(|writer| {
+            writer.store.release(DomainId(domain));
+            // What is the control domain's goes here.
+            writer.ask(Kind::Rm, &path_of(domain), b"");
+            writer.ask(Kind::Rm, &vm_of(&guest.uuid), b"");
+        });
+    }
+}

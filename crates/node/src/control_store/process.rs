@@ -1,0 +1,136 @@
+//! The store's process. It has its two sockets and few system calls, and no privilege.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ::store::Store;
+use ::store::server::{EventLoop, Shared};
+use nix::libc;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::process::Pid;
+use switch::confine;
+use switch::process::fork_with;
+
+use super::domains::Domains;
+use super::message::BYTES_MAX;
+
+/// The system calls that the process may make, besides those for memory.
+const ALLOWED: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_accept4,
+    libc::SYS_close,
+    libc::SYS_fcntl,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_epoll_ctl,
+    libc::SYS_futex,
+    // Memory.
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    // Seeds of hash tables.
+    libc::SYS_getrandom,
+    // Ending, in order or not.
+    libc::SYS_exit_group,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+];
+
+/// The number of the socket on which the node connects.
+const LISTENER: u64 = 0;
+/// The number of the node's connection.
+const NODE: u64 = 1;
+
+/// Starts the process. It serves programs that connect to `programs`, a stream socket, and does what the node tells it
+/// that connects to `node`, a socket of packets; both listen. It outlives this process, which has one thread.
+pub fn spawn(programs: OwnedFd, node: OwnedFd) -> Result<Pid, Errno> {
+    fork_with([programs, node], |[programs, node]| {
+        match run(programs, node) {
+            Ok(()) => 0,
+            Err(error) => {
+                // The process's last words; there is nobody to tell if they cannot be written.
+                let _ = writeln!(std::io::stderr(), "store: {error}");
+                1
+            }
+        }
+    })
+}
+
+fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
+    rustix::thread::set_name(c"weir-store")?;
+    // A Ctrl-C at the parent's terminal is the parent's to deal with.
+    rustix::process::setsid()?;
+    confine::drop_privileges()?;
+    let store = Shared::new(Store::default())?;
+    let mut serving = EventLoop::new(programs.into(), store.clone())?;
+    serving.watch(node.as_fd(), LISTENER)?;
+    confine::filter_system_calls(ALLOWED)?;
+    let mut domains = Domains::new(store);
+    let mut connection: Option<OwnedFd> = None;
+    let mut buffer = vec![0; BYTES_MAX];
+    let mut own = Vec::new();
+    loop {
+        own.clear();
+        serving.wait(&mut own)?;
+        let mut has_message = own.contains(&NODE);
+        // The last node was killed if another one connects.
+        if own.contains(&LISTENER)
+            && let Ok(next) = accept_with(&node, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        {
+            drop(connection.take());
+            serving.watch(next.as_fd(), NODE)?;
+            domains.begin();
+            connection = Some(next);
+            has_message = true;
+        }
+        if has_message && let Some(socket) = &connection {
+            match listen(socket, &mut buffer, &mut domains) {
+                After::Stay => {}
+                After::Gone => connection = None,
+                After::End => return Ok(()),
+            }
+        }
+        serving.serve();
+    }
+}
+
+/// What is to become of the node's connection.
+enum After {
+    Stay,
+    /// The node has ended.
+    Gone,
+    /// The store is to end.
+    End,
+}
+
+/// Does what the node says.
+fn listen(node: &OwnedFd, buffer: &mut [u8], domains: &mut Domains) -> After {
+    loop {
+        match recv(node, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return After::Gone,
+            Ok((length, _)) => {
+                let Some(Ok(changes)) = buffer.get(..length).map(serde_json::from_slice) else {
+                    return After::Gone;
+                };
+                if !domains.change(changes) {
+                    return After::End;
+                }
+            }
+            Err(Errno::AGAIN) => return After::Stay,
+            Err(Errno::INTR) => {}
+            Err(_) => return After::Gone,
+        }
+    }
+}
