@@ -231,11 +231,12 @@ end
 (** What happened. *)
 
 module Topic = struct
-  type t = [ `Node | `Switch | `Link | `Stub | `Vnic | `Patch | `Flow | `Guest | `Wire | `Namespace | `Other of string ]
+  type t = [ `Node | `Switch | `Store | `Link | `Stub | `Vnic | `Patch | `Flow | `Guest | `Wire | `Namespace | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Node -> `String "node"
     | `Switch -> `String "switch"
+    | `Store -> `String "store"
     | `Link -> `String "link"
     | `Stub -> `String "stub"
     | `Vnic -> `String "vnic"
@@ -249,6 +250,7 @@ module Topic = struct
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "node" -> Ok `Node
     | `String "switch" -> Ok `Switch
+    | `String "store" -> Ok `Store
     | `String "link" -> Ok `Link
     | `String "stub" -> Ok `Stub
     | `String "vnic" -> Ok `Vnic
@@ -419,6 +421,7 @@ module Guest_status = struct
     boot_ms : float option; [@yojson.key "boot-ms"] [@yojson.default None] (** Milliseconds from the order to start it to its main loop; none if this node adopted it. *)
     configurations : Configuration_state.t Dict.t option; [@yojson.default None] (** The state of each configuration that it runs, if there are several. Its main one is `main`. *)
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
+    domain_id : int option; [@yojson.key "domain-id"] [@yojson.default None] (** Its number in the control store, where it is a domain while it runs. *)
     id : int option; [@yojson.default None] (** Its number; never given twice. *)
     messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation only. *)
     pending : string list option; [@yojson.default None] (** Fields that were changed while it runs, and hold from its next start on. *)
@@ -654,6 +657,7 @@ module Node_status = struct
     guests : int; (** Guests. *)
     links : int; (** Links, stubs included. *)
     pid : int; (** Its process. *)
+    store_pid : int option; [@yojson.key "store-pid"] [@yojson.default None] (** The control store's process; none while there is none. *)
     switch_pid : int option; [@yojson.key "switch-pid"] [@yojson.default None] (** The switch's process; none while there is none. *)
     switch_restarts : int; [@yojson.key "switch-restarts"] (** Number of times that this node had to start a switch because the last one ended. *)
     unknown_guests : Unknown_guest.t list option; [@yojson.key "unknown-guests"] [@yojson.default None] (** Guests that run and of which no record is left. *)

@@ -1013,6 +1013,12 @@ export interface components {
              */
             "cpu-s"?: number | null;
             /**
+             * Format: int32
+             * @description Its number in the control store, where it is a domain while it runs.
+             * @default 0
+             */
+            "domain-id"?: number;
+            /**
              * Format: int64
              * @description Its number; never given twice.
              * @default 0
@@ -1337,6 +1343,11 @@ export interface components {
             pid: number;
             /**
              * Format: int32
+             * @description The control store's process; none while there is none.
+             */
+            "store-pid"?: number | null;
+            /**
+             * Format: int32
              * @description The switch's process; none while there is none.
              */
             "switch-pid"?: number | null;
@@ -1578,7 +1589,7 @@ export interface components {
          * @description What kind of thing an event is of.
          * @enum {string}
          */
-        Topic: "node" | "switch" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace";
+        Topic: "node" | "switch" | "store" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace";
         /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
         Tunnel: {
             /** @description This host's address; without one, any. */

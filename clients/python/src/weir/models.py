@@ -209,6 +209,8 @@ class GuestStatus(Model):
     """The state of each configuration that it runs, if there are several. Its main one is `main`."""
     cpu_s: float | None = None
     """Seconds of processor time that its process has used."""
+    domain_id: int = 0
+    """Its number in the control store, where it is a domain while it runs."""
     id: int = 0
     """Its number; never given twice."""
     messages: str | None = None
@@ -596,6 +598,7 @@ class Topic(StrEnum):
 
     node = "node"
     switch = "switch"
+    store = "store"
     link = "link"
     stub = "stub"
     vnic = "vnic"
@@ -858,6 +861,8 @@ class NodeStatus(Model):
     """Links, stubs included."""
     pid: int
     """Its process."""
+    store_pid: int | None = None
+    """The control store's process; none while there is none."""
     switch_pid: int | None = None
     """The switch's process; none while there is none."""
     switch_restarts: int
