@@ -91,6 +91,25 @@ module Configuration_state = struct
 end
 (** State of one of the configurations that a guest runs. *)
 
+module Crash_report = struct
+  type t = {
+    config_hash : string; [@yojson.key "config-hash"] (** CRC-32 of the configuration with its variables, in hexadecimal: equal configurations have equal ones. *)
+    console : string list option; [@yojson.default None] (** The last lines that it printed. A list leaves them out. *)
+    cpu : int option; [@yojson.default None] (** The vCPU, if it has several. *)
+    element : string option; [@yojson.default None] (** The element that it reported to run, with its line in the configuration. *)
+    guest : string; (** The guest. *)
+    number : int; (** Its number, which no other report has. *)
+    reason : string; (** How it ended: a sentence. *)
+    registers : string Dict.t option; [@yojson.default None] (** Registers by their names, in hexadecimal. A list leaves them out. *)
+    symbol : string option; [@yojson.default None] (** Function and offset of the instruction. *)
+    time : string; (** When the node noticed the crash (RFC 3339). *)
+    uptime : float option; [@yojson.default None] (** Seconds that it ran. *)
+    version : string; (** The version of the node. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** How a guest crashed. *)
+
 module State = struct
   type t = [ `Up | `Down | `Unused | `Other of string ]
 

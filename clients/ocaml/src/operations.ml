@@ -1,5 +1,14 @@
 (* Written by generate/generate.ml from the API's description. *)
 
+(** Lists the crash reports of guests that the node keeps, oldest first. *)
+let list_crashes ?name node = Call.json node (Call.list Models.Crash_report.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "crashes" ]
+
+(** Shows a crash report, by its number or as the last one of a guest. *)
+let show_crash node name = Call.json node Models.Crash_report.of_yojson "GET" [ "v1"; "crashes"; name ]
+
+(** Removes a crash report by its number, or those of a guest. *)
+let remove_crashes node name = Call.unit node "DELETE" [ "v1"; "crashes"; name ]
+
 (** Lists what happened: the events that the node keeps. *)
 let list_events ?name ?since node = Call.json node (Call.list Models.Event.of_yojson) ~query:[ ("name", name); ("since", since) ] "GET" [ "v1"; "events" ]
 

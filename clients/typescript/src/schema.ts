@@ -1,6 +1,41 @@
 // Written by generate.mjs from the API's description.
 
 export interface paths {
+    "/v1/crashes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the crash reports of guests that the node keeps, oldest first. */
+        get: operations["list-crashes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/crashes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a crash report, by its number or as the last one of a guest. */
+        get: operations["show-crash"];
+        put?: never;
+        post?: never;
+        /** Removes a crash report by its number, or those of a guest. */
+        delete: operations["remove-crashes"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/events": {
         parameters: {
             query?: never;
@@ -789,6 +824,44 @@ export interface components {
          * @enum {string}
          */
         ConfigurationState: "running" | "halted" | "error";
+        /** @description How a guest crashed. */
+        CrashReport: {
+            /** @description CRC-32 of the configuration with its variables, in hexadecimal: equal configurations have equal ones. */
+            "config-hash": string;
+            /** @description The last lines that it printed. A list leaves them out. */
+            console?: string[];
+            /**
+             * Format: int32
+             * @description The vCPU, if it has several.
+             */
+            cpu?: number | null;
+            /** @description The element that it reported to run, with its line in the configuration. */
+            element?: string | null;
+            /** @description The guest. */
+            guest: string;
+            /**
+             * Format: int64
+             * @description Its number, which no other report has.
+             */
+            number: number;
+            /** @description How it ended: a sentence. */
+            reason: string;
+            /** @description Registers by their names, in hexadecimal. A list leaves them out. */
+            registers?: {
+                [key: string]: string;
+            };
+            /** @description Function and offset of the instruction. */
+            symbol?: string | null;
+            /** @description When the node noticed the crash (RFC 3339). */
+            time: string;
+            /**
+             * Format: double
+             * @description Seconds that it ran.
+             */
+            uptime?: number | null;
+            /** @description The version of the node. */
+            version: string;
+        };
         /** @description An entry of a flow table: the port of a link that a flow goes to. */
         Entry: {
             /**
@@ -1796,6 +1869,71 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-crashes": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns of guests such as `fw-*`, separated by commas; without any, all guests. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrashReport"][];
+                };
+            };
+        };
+    };
+    "show-crash": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrashReport"];
+                };
+            };
+        };
+    };
+    "remove-crashes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     "list-events": {
         parameters: {
             query?: {

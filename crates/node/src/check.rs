@@ -202,6 +202,22 @@ fn elaborate(
     (diagnostics.errors() == 0).then_some(flat)
 }
 
+/// The element with index `element` of a guest's configurations, and the line in its own text where it stands: its
+/// elements are numbered in the order in which the guest has them.
+pub fn place(source: &[u8], element: u32) -> Option<String> {
+    let library = elements::guest_library();
+    let all = click::configurations::split(source);
+    let flat = elaborate(&all, &BTreeMap::new(), &library, &mut Diagnostics::new())?;
+    let element = flat.elements.get(element as usize)?;
+    let place = element.location.to_string();
+    let line = place.trim_end_matches(':').rsplit(':').next();
+    let line = line.unwrap_or_default();
+    Some(format!(
+        "‘{} :: {}’, line {line}",
+        element.name, element.class
+    ))
+}
+
 /// Says which interface stands for each DPDK port that the configuration names.
 fn say_ports(flat: &FlatGraph, interfaces: &[(String, [u8; 6])], diagnostics: &mut Diagnostics) {
     let ports = named(flat, &dpdk::CLASSES);
@@ -264,5 +280,20 @@ pub fn lookup(source: &str, file: &str) -> Result<Vec<String>> {
     match diagnostics.errors() {
         0 => Ok(ports),
         _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_is_named_with_its_line_in_its_own_configuration() {
+        let config = "// first\ni :: Idle\n-> q :: Queue -> Idle;\n";
+        assert_eq!(place(config.as_bytes(), 1).unwrap(), "‘q :: Queue’, line 3");
+        assert!(place(config.as_bytes(), 99).is_none());
+        let all = click::configurations::join([("probe", "\nj :: Idle;\n".to_string())], config);
+        let probe = place(all.as_bytes(), 3).unwrap();
+        assert_eq!(probe, "‘probe/j :: Idle’, line 2");
     }
 }

@@ -18,10 +18,11 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Clones, Configuration, Entry, Event, EventsQuery, FlowStats, Guest, GuestAction,
-    GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, LaneStats, LogLine,
-    LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore,
-    Save, Saved, Selection, Spec, UnknownGuest, Wire, WireChange,
+    Address, Clones, Configuration, CrashReport, CrashesQuery, Entry, Event, EventsQuery,
+    FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead, HandlerValue,
+    HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object,
+    PortStats, Purge, Rename, Restore, Save, Saved, Selection, Spec, UnknownGuest, Wire,
+    WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::Files;
@@ -265,6 +266,21 @@ impl Client {
             ..query
         };
         self.follow(&operations::list_events(), &[], &query, told)
+    }
+
+    /// Lists the crash reports of guests, oldest first.
+    pub fn crashes(&self, query: &CrashesQuery) -> Result<Vec<CrashReport>> {
+        self.call(&operations::list_crashes(), &[], query)
+    }
+
+    /// Shows a crash report, by its number or as the last one of a guest.
+    pub fn crash(&self, meant: &str) -> Result<CrashReport> {
+        self.call(&operations::show_crash(), &[meant], &())
+    }
+
+    /// Removes a crash report by its number, or those of a guest.
+    pub fn remove_crashes(&self, meant: &str) -> Result<()> {
+        self.call(&operations::remove_crashes(), &[meant], &())
     }
 
     /// Lists the addresses that the switch of a link knows.

@@ -235,6 +235,9 @@ faults! {
     /// Nothing that counts.
     NoPort { name: String } NotFound =>
         "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them";
+    /// No crash report.
+    NoCrash { name: String } NotFound =>
+        "no crash report ‘{name}’: `weir crash ls` lists them by number and guest";
     /// No guest.
     NoGuest { name: String } NotFound => "no guest ‘{name}’: `weir ls` lists them";
     /// A pattern that nothing matches.

@@ -142,6 +142,7 @@ payloads!(
     crate::model::Clones: |it| it.name.clone(),
     crate::model::Migrate: |it| it.to.clone(),
     crate::model::Migrated,
+    crate::model::CrashReport,
     crate::model::Entry,
     crate::model::PortStats,
     crate::model::FlowStats,
@@ -173,6 +174,7 @@ queries!(
     Selection,
     crate::model::LogQuery,
     crate::model::LogsQuery,
+    crate::model::CrashesQuery,
     crate::model::EventsQuery,
 );
 

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use node::client::Client;
 use node::error::Error;
 use node::model::{
-    Clones, EventsQuery, Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link, LogQuery,
-    LogsQuery, Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire,
+    Clones, CrashesQuery, EventsQuery, Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link,
+    LogQuery, LogsQuery, Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -248,6 +248,11 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     });
     check.operation("list-guest-logs", |c, _, ()| c.logs(&LogsQuery::default()));
     check.operation("list-events", |c, _, ()| c.events(&EventsQuery::default()));
+    check.operation("list-crashes", |c, _, ()| {
+        c.crashes(&CrashesQuery::default())
+    });
+    check.operation("show-crash", |c, [name, _], ()| c.crash(name));
+    check.operation("remove-crashes", |c, [name, _], ()| c.remove_crashes(name));
     check.operation("list-macs", |c, [name, _], ()| c.macs(name));
     check.operation("flush-macs", |c, [name, _], ()| c.flush(name));
     check.operation("list-entries", |c, [name, _], ()| c.entries(name));

@@ -16,6 +16,7 @@ __all__ = [
     "Clones",
     "Configuration",
     "ConfigurationState",
+    "CrashReport",
     "Entry",
     "EntryStatus",
     "Error",
@@ -142,6 +143,35 @@ class ConfigurationState(StrEnum):
     running = "running"
     halted = "halted"
     error = "error"
+
+
+class CrashReport(Model):
+    """How a guest crashed."""
+
+    config_hash: str
+    """CRC-32 of the configuration with its variables, in hexadecimal: equal configurations have equal ones."""
+    console: list[str] | None = None
+    """The last lines that it printed. A list leaves them out."""
+    cpu: int | None = None
+    """The vCPU, if it has several."""
+    element: str | None = None
+    """The element that it reported to run, with its line in the configuration."""
+    guest: str
+    """The guest."""
+    number: int
+    """Its number, which no other report has."""
+    reason: str
+    """How it ended: a sentence."""
+    registers: dict[str, str] | None = None
+    """Registers by their names, in hexadecimal. A list leaves them out."""
+    symbol: str | None = None
+    """Function and offset of the instruction."""
+    time: str
+    """When the node noticed the crash (RFC 3339)."""
+    uptime: float | None = None
+    """Seconds that it ran."""
+    version: str
+    """The version of the node."""
 
 
 class Flow(Model):

@@ -337,6 +337,7 @@ fn api() -> Api {
     guests(&mut api);
     logs(&mut api);
     events(&mut api);
+    crashes(&mut api);
     api.on(operations::apply_wire(), async |handle, names, wire| {
         check_wire(&names, &wire)?;
         handle.apply_wire(wire.spec).await
@@ -472,6 +473,19 @@ fn events(api: &mut Api) {
             Ok(events.map(|event| (event.number, event)))
         },
     );
+}
+
+fn crashes(api: &mut Api) {
+    api.on(operations::list_crashes(), async |handle, _, query| {
+        handle.run(move |node| node.crashes(&query)).await
+    });
+    api.on(operations::show_crash(), async |handle, names, ()| {
+        handle.run(move |node| node.crash(&name(&names))).await
+    });
+    api.on(operations::remove_crashes(), async |handle, names, ()| {
+        let meant = name(&names);
+        handle.run(move |node| node.remove_crashes(&meant)).await
+    });
 }
 
 fn statistics(api: &mut Api) {

@@ -12,7 +12,7 @@ use abi::region::{Geometry, Region};
 use rustix::process::Signal;
 use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
 
-use super::console::{Console, Line, Logs};
+use super::console::{Console, Logs};
 use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
@@ -345,7 +345,7 @@ impl Host {
         running.take_console(&mut self.logs, true);
         let never_ran = running.start.is_some() && running.boot.is_none();
         let lines = if never_ran && !matches!(exit, Exit::Halted) {
-            running.last_lines(&self.logs)
+            self.last_printed(id)
         } else {
             Vec::new()
         };
@@ -408,6 +408,18 @@ impl Host {
         running.map_or_else(|| self.logs.last_run(id), |running| running.console.first)
     }
 
+    /// The last lines that a guest printed in its run; in its last run, if it does not run.
+    pub fn last_printed(&self, id: u64) -> Vec<String> {
+        let first = self.first_line(id);
+        let last = self.logs.lines(id).rev();
+        let last = last
+            .take_while(|line| line.number >= first)
+            .take(LAST_LINES);
+        let mut last: Vec<_> = last.map(|line| line.text.clone()).collect();
+        last.reverse();
+        last
+    }
+
     /// Drops what a guest printed.
     pub fn forget_log(&mut self, id: u64) {
         self.logs.forget(id);
@@ -434,17 +446,5 @@ impl RunningGuest {
     pub(super) fn take_console(&mut self, logs: &mut Logs, end: bool) {
         let guest = (self.launch.id, self.launch.name.as_str());
         self.console.take(guest, &mut self.control, logs, end);
-    }
-
-    /// The last lines of this run.
-    fn last_lines(&self, logs: &Logs) -> Vec<String> {
-        let of_run = |line: &&Line| line.number >= self.console.first;
-        let last = logs.lines(self.launch.id).rev().take_while(of_run);
-        let mut last: Vec<_> = last
-            .take(LAST_LINES)
-            .map(|line| line.text.clone())
-            .collect();
-        last.reverse();
-        last
     }
 }

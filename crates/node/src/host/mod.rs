@@ -58,7 +58,7 @@ pub use interfaces::{Attached, claim};
 pub use launch::{Launch, LaunchPort, Launched};
 pub use process::boot;
 pub use switch::SwitchRun;
-pub use usage::Usage;
+pub use usage::{Usage, age};
 
 /// What ended, or became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,10 +23,26 @@ impl Usage {
     /// Of a process; none if there is none.
     pub fn of(pid: u32) -> Option<Usage> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let up = clock_gettime(ClockId::Boottime);
-        let up = Duration::new(up.tv_sec.try_into().ok()?, up.tv_nsec.try_into().ok()?);
-        parse(&stat, up)
+        parse(&stat, up()?)
     }
+}
+
+/// How long ago a process was started, by the clock ticks since this boot of the machine.
+pub fn age(started: u64) -> Option<Duration> {
+    Some(up()?.saturating_sub(ticks(started)))
+}
+
+/// Time since the boot of the machine.
+fn up() -> Option<Duration> {
+    let up = clock_gettime(ClockId::Boottime);
+    Some(Duration::new(
+        up.tv_sec.try_into().ok()?,
+        up.tv_nsec.try_into().ok()?,
+    ))
+}
+
+fn ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
 /// What a line of `stat` says on a machine that is up for so long.
@@ -36,8 +52,6 @@ fn parse(stat: &str, up: Duration) -> Option<Usage> {
     // The first one is field 3.
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let ticks =
-        |ticks: u64| Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64);
     Some(Usage {
         stopped: fields.first() == Some(&"T"),
         cpu: ticks(number(14)?.checked_add(number(15)?)?),

@@ -3,6 +3,7 @@
 
 mod configuration;
 mod copy;
+mod crash;
 mod event;
 mod flow;
 mod guest;
@@ -23,6 +24,7 @@ pub use self::switch::{
 };
 pub use configuration::{Configuration, ConfigurationState, MAIN};
 pub use copy::{Clones, Restore, Save, Saved};
+pub use crash::{CrashRecord, CrashReport, CrashesQuery};
 pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{

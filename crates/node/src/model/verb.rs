@@ -162,6 +162,19 @@ impl Selection {
         let names = self.name.iter().flat_map(|names| names.split(','));
         names.map(str::to_string).collect()
     }
+
+    /// The names and patterns as patterns: a name is one that it alone matches.
+    pub fn patterns(&self) -> Result<Vec<Pattern>> {
+        self.names().iter().map(|name| pattern(name)).collect()
+    }
+}
+
+fn pattern(text: &str) -> Result<Pattern> {
+    let wrong = |error: glob::PatternError| {
+        let (pattern, why) = (text.into(), error.msg.to_string());
+        Fault::Pattern { pattern, why }.into()
+    };
+    Pattern::new(text).map_err(wrong)
 }
 
 /// Whether a text is a pattern of names, and not a name.
@@ -190,11 +203,10 @@ pub fn select<'a>(
             names.sort_unstable();
             names
         });
-        let pattern = match Pattern::new(text) {
+        let pattern = match pattern(text) {
             Ok(pattern) => pattern,
             Err(error) => {
-                let (pattern, why) = (text.clone(), error.msg.to_string());
-                selected.push(Err((text.clone(), Fault::Pattern { pattern, why }.into())));
+                selected.push(Err((text.clone(), error)));
                 continue;
             }
         };

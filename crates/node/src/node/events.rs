@@ -74,16 +74,8 @@ struct Filter {
 impl Filter {
     fn new(query: &EventsQuery) -> Result<Filter> {
         let name = query.name.clone();
-        let names = Selection { name }.names();
-        // A name is a pattern that it alone matches.
-        let names = names.iter().map(|name| {
-            let wrong = |error: glob::PatternError| {
-                Error::invalid(format_args!("‘{name}’ is not a pattern: {}", error.msg))
-            };
-            Pattern::new(name).map_err(wrong)
-        });
         Ok(Filter {
-            names: names.collect::<Result<_>>()?,
+            names: Selection { name }.patterns()?,
             since: query.since.map(|since| since.time()),
         })
     }

@@ -273,9 +273,9 @@ impl Node {
         self.store.get(name).ok().flatten()
     }
 
-    /// Keeps how guests ended, as far as that is not kept yet: all at once.
+    /// Keeps how guests ended and the reports of those that crashed, as far as that is not kept yet: all at once.
     pub(super) fn keep_ends(&mut self) {
-        if self.guests.unkept.is_empty() {
+        if self.guests.unkept.is_empty() && !self.crashes.are_new() {
             return;
         }
         let ended = self.guests.unkept.iter();
@@ -287,10 +287,12 @@ impl Node {
         let ended: Vec<_> = ended.collect();
         let kept = self.store.change().and_then(|change| {
             ended.iter().try_for_each(|guest| change.put(guest))?;
-            change.commit()
+            let crashes = self.crashes.keep(&change)?;
+            change.commit().map(|()| crashes)
         });
         match kept {
-            Ok(()) => {
+            Ok(crashes) => {
+                self.crashes.committed(crashes);
                 self.guests.unkept.clear();
                 for guest in ended {
                     self.host.clear_fault(&Subject::Guest(guest.name));
@@ -347,7 +349,7 @@ impl Node {
             }
             Ok(())
         } else {
-            self.note_end(&guest, false, "it ended while no node was running".into())
+            self.note_end(&guest, None, "it ended while no node was running".into())
         }
     }
 
@@ -359,16 +361,20 @@ impl Node {
         self.guests.suspending.remove(&id);
         self.guests.templates.remove(&id);
         if let Some(guest) = self.guest_with(id).filter(|guest| !guest.arriving) {
-            let halted = matches!(exit, Exit::Halted);
             let lines = printed.iter().map(|line| format!("\n  {line}"));
             let reason = exit.to_string() + &lines.collect::<String>();
-            let noted = self.note_end(&guest, halted, reason);
+            let noted = self.note_end(&guest, Some(&exit), reason);
             self.host.note(Subject::Guest(guest.name), noted);
         }
     }
 
     /// Notes how a guest ended, to be kept, or sees to it that it is restarted; then how it ended is the error.
-    fn note_end(&mut self, guest: &GuestRecord, halted: bool, reason: String) -> Result<()> {
+    /// None stands for an end that no node saw.
+    fn note_end(&mut self, guest: &GuestRecord, exit: Option<&Exit>, reason: String) -> Result<()> {
+        let halted = matches!(exit, Some(Exit::Halted));
+        if !halted {
+            self.note_crash(guest, exit, &reason);
+        }
         let again = match guest.restart {
             Restart::Always => true,
             Restart::OnFailure => !halted,

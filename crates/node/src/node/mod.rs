@@ -9,6 +9,7 @@ mod changes;
 mod configurations;
 mod control_store;
 mod copies;
+mod crashes;
 mod creation;
 mod departures;
 mod entries;
@@ -43,6 +44,7 @@ use crate::paths::Paths;
 use crate::store::{self, Store};
 use crate::tls::Files;
 use arrivals::Arrivals;
+use crashes::Crashes;
 use events::Events;
 use guests::Guests;
 use index::Index;
@@ -74,6 +76,7 @@ pub struct Node {
     arriving: Arrivals,
     wires: Wires,
     events: Events,
+    crashes: Crashes,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// When consoles were looked at last.
@@ -107,6 +110,7 @@ impl Node {
         let options = options.or(last.map(|run| run.options));
         let host = Host::new(paths.switch(), paths.store(), options.unwrap_or_default())?;
         let index = Index::load(&store)?;
+        let crashes = Crashes::load(&store)?;
         let mut node = Node {
             paths,
             store,
@@ -116,6 +120,7 @@ impl Node {
             arriving: Arrivals::default(),
             wires: Wires::default(),
             events: Events::default(),
+            crashes,
             ticks: 0,
             looked: Instant::now(),
             identity: None,

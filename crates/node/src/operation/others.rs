@@ -3,11 +3,11 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Action, Address, Clones, Configuration, ConfigurationState, Entry, EntryStatus, Event,
-    EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
-    HandlerValue, HandlerWrite, Happened, LaneStats, LogLine, LogQuery, LogsQuery, MAIN, Migrate,
-    Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Spec, State,
-    Topic, UnknownGuest, Wire, WireChange,
+    Action, Address, Clones, Configuration, ConfigurationState, CrashReport, CrashesQuery, Entry,
+    EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
+    HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats, LogLine, LogQuery, LogsQuery,
+    MAIN, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved,
+    Spec, State, Topic, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -87,6 +87,14 @@ operations! {
     /// Lists what happened: the events that the node keeps.
     list_events: Get "/v1/events" [Invalid],
         EventsQuery => Vec<Event>, EventsQuery::default() => vec![event()];
+
+    /// Lists the crash reports of guests that the node keeps, oldest first.
+    list_crashes: Get "/v1/crashes" [Invalid],
+        CrashesQuery => Vec<CrashReport>, CrashesQuery::default() => vec![crash().listed()];
+    /// Shows a crash report, by its number or as the last one of a guest.
+    show_crash: Get "/v1/crashes/{name}" [NotFound], () => CrashReport, () => crash();
+    /// Removes a crash report by its number, or those of a guest.
+    remove_crashes: Delete "/v1/crashes/{name}" [NotFound], () => (), () => ();
 
     /// Lists the Ethernet addresses that the switch of a link knows.
     list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
@@ -253,6 +261,24 @@ fn event() -> Event {
         time: "2030-01-31T12:00:00.000Z".into(),
         by: Some("root".into()),
         ..event
+    }
+}
+
+fn crash() -> CrashReport {
+    CrashReport {
+        number: 7,
+        guest: "fw-1".into(),
+        time: "2030-01-31T12:00:00.000Z".into(),
+        reason: "the guest crashed: it ran out of stack (at 0x401c10, parse+0x10, in element 3)"
+            .into(),
+        element: Some("‘filter :: IPFilter’, line 12".into()),
+        symbol: Some("parse+0x10".into()),
+        registers: [("rip".into(), "0000000000401c10".into())].into(),
+        uptime: Some(86_400.5),
+        config_hash: "9d1c2b7f".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        console: vec!["ok:   60 | 02000000 00010200 00000002 08004500".into()],
+        ..CrashReport::default()
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod configuration;
 pub mod copy;
+pub mod crash;
 pub mod events;
 pub mod flow;
 pub mod guest;
@@ -47,6 +48,8 @@ pub enum NounCommand {
     Console(log::ConsoleArgs),
     Logs(log::LogsArgs),
     Events(events::EventsArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Crash(crash::CrashCommand),
     /// Starts guests that do not run
     #[command(after_help = "Examples:\n  weir start fw\n  weir start 'fw-*' nat")]
     Start(verb::GuestsArgs),
@@ -101,6 +104,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Console(args) => log::console(args),
         NounCommand::Logs(args) => log::logs(args),
         NounCommand::Events(args) => events::run(args),
+        NounCommand::Crash(command) => crash::run(command),
         NounCommand::Start(args) => verb::act(Action::Start, args),
         NounCommand::Stop(args) => verb::act(Action::Stop, args),
         NounCommand::Restart(args) => verb::act(Action::Restart, args),

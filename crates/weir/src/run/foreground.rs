@@ -217,7 +217,7 @@ impl Voice {
             }
             if let Some(place) = crash
                 .element
-                .and_then(|element| place(instance.config(), element))
+                .and_then(|element| node::check::place(instance.config().as_bytes(), element))
             {
                 text.push_str(&format!("; it was in {place}"));
                 facts["element"] = place.into();
@@ -229,27 +229,6 @@ impl Voice {
         }
         self.say("ended", &text, facts);
     }
-}
-
-/// The element with index `element` and its place in the configuration.
-fn place(config: &str, element: u32) -> Option<String> {
-    let library = elements::guest_library();
-    let options = click::Options::new(&library);
-    let mut diagnostics = click::Diagnostics::new();
-    let (_, config) = click::settings::split(config.as_bytes());
-    let flat = click::parse(config, "config", &options, &mut diagnostics)?;
-    let element = flat.elements.get(element as usize)?;
-    let line = element.location.to_string();
-    let line = line
-        .trim_end_matches(':')
-        .rsplit(':')
-        .next()
-        .unwrap_or("")
-        .to_string();
-    Some(format!(
-        "‘{} :: {}’, line {line}",
-        element.name, element.class
-    ))
 }
 
 /// Readable when the user asks for the end.
@@ -388,12 +367,5 @@ mod tests {
         for wrong in ["", "M", "4X", "-1", "99999999999G"] {
             assert!(memory(wrong).unwrap_err().contains("K, M or G"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_crash_names_the_element_and_its_line() {
-        let config = "// first\ni :: Idle\n-> q :: Queue -> Idle;\n";
-        assert_eq!(place(config, 1).unwrap(), "‘q :: Queue’, line 3");
-        assert!(place(config, 99).is_none());
     }
 }

@@ -8,6 +8,7 @@ mod api;
 mod changes;
 mod configurations;
 mod copies;
+mod crash_reports;
 mod crashes;
 mod events;
 mod faults;

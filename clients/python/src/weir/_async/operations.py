@@ -37,6 +37,20 @@ class AsyncOperations(ABC):
         self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> AsyncIterator[T]: ...
 
+    async def list_crashes(self, *, name: str | None = None) -> list[models.CrashReport]:
+        """Lists the crash reports of guests that the node keeps, oldest first."""
+        return await self._call(
+            list[models.CrashReport], "GET", "/v1/crashes", query={"name": name}
+        )
+
+    async def show_crash(self, name: str) -> models.CrashReport:
+        """Shows a crash report, by its number or as the last one of a guest."""
+        return await self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
+
+    async def remove_crashes(self, name: str) -> None:
+        """Removes a crash report by its number, or those of a guest."""
+        return await self._do("DELETE", f"/v1/crashes/{segment(name)}")
+
     async def list_events(
         self, *, name: str | None = None, since: str | None = None
     ) -> list[models.Event]:

@@ -35,6 +35,18 @@ class Operations(ABC):
         self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> Iterator[T]: ...
 
+    def list_crashes(self, *, name: str | None = None) -> list[models.CrashReport]:
+        """Lists the crash reports of guests that the node keeps, oldest first."""
+        return self._call(list[models.CrashReport], "GET", "/v1/crashes", query={"name": name})
+
+    def show_crash(self, name: str) -> models.CrashReport:
+        """Shows a crash report, by its number or as the last one of a guest."""
+        return self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
+
+    def remove_crashes(self, name: str) -> None:
+        """Removes a crash report by its number, or those of a guest."""
+        return self._do("DELETE", f"/v1/crashes/{segment(name)}")
+
     def list_events(
         self, *, name: str | None = None, since: str | None = None
     ) -> list[models.Event]:
