@@ -194,7 +194,7 @@ end
 (** Why the node did not do what was asked, as the API answers it. *)
 
 module Happened = struct
-  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Installed | `Uninstalled | `Up | `Down | `Applied | `Lost | `Other of string ]
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Installed | `Uninstalled | `Unhealthy | `Healthy | `Up | `Down | `Applied | `Lost | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Created -> `String "created"
@@ -215,6 +215,8 @@ module Happened = struct
     | `Renamed -> `String "renamed"
     | `Installed -> `String "installed"
     | `Uninstalled -> `String "uninstalled"
+    | `Unhealthy -> `String "unhealthy"
+    | `Healthy -> `String "healthy"
     | `Up -> `String "up"
     | `Down -> `String "down"
     | `Applied -> `String "applied"
@@ -240,6 +242,8 @@ module Happened = struct
     | `String "renamed" -> Ok `Renamed
     | `String "installed" -> Ok `Installed
     | `String "uninstalled" -> Ok `Uninstalled
+    | `String "unhealthy" -> Ok `Unhealthy
+    | `String "healthy" -> Ok `Healthy
     | `String "up" -> Ok `Up
     | `String "down" -> Ok `Down
     | `String "applied" -> Ok `Applied
@@ -384,6 +388,7 @@ module Guest = struct
     configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
     file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
     memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)
@@ -406,7 +411,7 @@ end
 (** An action on guests. *)
 
 module Guest_state = struct
-  type t = [ `Starting | `Running | `Paused | `Template | `Silent | `Stopped | `Halted | `Crashed | `Arriving | `Other of string ]
+  type t = [ `Starting | `Running | `Paused | `Template | `Silent | `Unhealthy | `Stopped | `Halted | `Crashed | `Arriving | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Starting -> `String "starting"
@@ -414,6 +419,7 @@ module Guest_state = struct
     | `Paused -> `String "paused"
     | `Template -> `String "template"
     | `Silent -> `String "silent"
+    | `Unhealthy -> `String "unhealthy"
     | `Stopped -> `String "stopped"
     | `Halted -> `String "halted"
     | `Crashed -> `String "crashed"
@@ -426,6 +432,7 @@ module Guest_state = struct
     | `String "paused" -> Ok `Paused
     | `String "template" -> Ok `Template
     | `String "silent" -> Ok `Silent
+    | `String "unhealthy" -> Ok `Unhealthy
     | `String "stopped" -> Ok `Stopped
     | `String "halted" -> Ok `Halted
     | `String "crashed" -> Ok `Crashed
@@ -465,6 +472,7 @@ module Guest_object = struct
     configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
     file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
     memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)

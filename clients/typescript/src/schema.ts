@@ -218,14 +218,14 @@ export interface paths {
         };
         /** Shows a guest. */
         get: operations["show-guest"];
-        /** Creates a guest, or changes it to match the body. `restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
+        /** Creates a guest, or changes it to match the body. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         put: operations["put-guest"];
         post?: never;
         /** Removes a guest. The VNICs made for it are removed with it. */
         delete: operations["delete-guest"];
         options?: never;
         head?: never;
-        /** Changes fields of a guest (JSON merge patch); null resets a field. `restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
+        /** Changes fields of a guest (JSON merge patch); null resets a field. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         patch: operations["patch-guest"];
         trace?: never;
     };
@@ -990,6 +990,11 @@ export interface components {
              */
             file?: string | null;
             /**
+             * @description Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+             *     unhealthy after so many failures in a row. One that may be restarted is restarted then.
+             */
+            health?: string[];
+            /**
              * @description By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
              *     removed with the guest.
              */
@@ -1063,7 +1068,7 @@ export interface components {
          * @description State of a guest.
          * @enum {string}
          */
-        GuestState: "starting" | "running" | "paused" | "template" | "silent" | "stopped" | "halted" | "crashed" | "arriving";
+        GuestState: "starting" | "running" | "paused" | "template" | "silent" | "unhealthy" | "stopped" | "halted" | "crashed" | "arriving";
         /** @description A guest as it is. */
         GuestStatus: {
             /**
@@ -1178,7 +1183,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "installed" | "uninstalled" | "up" | "down" | "applied" | "lost";
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "installed" | "uninstalled" | "unhealthy" | "healthy" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}

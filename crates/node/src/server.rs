@@ -231,6 +231,7 @@ async fn serve(
         let restart = node.next_restart();
         let kill = node.next_kill();
         let end = node.next_end();
+        let check = node.next_check();
         node.look_at_ended();
         let next_look = node.next_look();
         node.tell_faults();
@@ -258,6 +259,7 @@ async fn serve(
             () = until(kill) => node.kill_late(),
             () = until(end) => { node.take_events(); }
             () = until(next_look) => node.look_at_consoles(),
+            () = until(check) => node.check_health(),
             turn = queue.next() => match turn {
                 Some(turn) => turn.carry_out(&mut node),
                 None => break,

@@ -60,7 +60,7 @@ impl Handle {
     ) -> Result<Object<Guest>> {
         let (tell, told) = oneshot::channel();
         let tell = Box::new(move |created| drop(tell.send(created)));
-        let wanted = Wanted { name, spec, copy };
+        let wanted = Box::new(Wanted { name, spec, copy });
         self.put_change(Change::Create { wanted, tell })
             .await
             .ok_or_else(over)?;

@@ -224,6 +224,7 @@ class GuestState(StrEnum):
     paused = "paused"
     template = "template"
     silent = "silent"
+    unhealthy = "unhealthy"
     stopped = "stopped"
     halted = "halted"
     crashed = "crashed"
@@ -314,6 +315,8 @@ class Happened(StrEnum):
     renamed = "renamed"
     installed = "installed"
     uninstalled = "uninstalled"
+    unhealthy = "unhealthy"
+    healthy = "healthy"
     up = "up"
     down = "down"
     applied = "applied"
@@ -796,6 +799,11 @@ class Guest(Model):
     """
     The file of its configuration. In a wire's file it is read from there, relative to the wire's
     own folder; in the API it is the configuration's name in messages.
+    """
+    health: list[str] | None = None
+    """
+    Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+    unhealthy after so many failures in a row. One that may be restarted is restarted then.
     """
     interfaces: dict[str, str] | None = None
     """

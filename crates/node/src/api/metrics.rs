@@ -78,9 +78,17 @@ fn record(scrape: &Scrape) {
     for guest in &scrape.guests {
         let labels = [("guest", guest.name.clone())];
         let status = &guest.status;
-        let up = status.state == GuestState::Running;
+        let up = matches!(status.state, GuestState::Running | GuestState::Unhealthy);
         gauge!("weir_guest_up", &labels).set(f64::from(u8::from(up)));
         describe_gauge!("weir_guest_up", "1 while the guest runs.");
+        if !guest.spec.health.is_empty() {
+            let healthy = status.state == GuestState::Running;
+            gauge!("weir_guest_healthy", &labels).set(f64::from(u8::from(healthy)));
+            describe_gauge!(
+                "weir_guest_healthy",
+                "1 while the guest runs and its checks pass."
+            );
+        }
         counter!("weir_guest_restarts_total", &labels).absolute(status.restarts.into());
         describe_counter!("weir_guest_restarts_total", "Restarts of the guest.");
         gauge!("weir_guest_memory_bytes", &labels).set(guest.spec.memory() as f64);

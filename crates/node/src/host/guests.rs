@@ -311,6 +311,15 @@ impl Host {
         Ok(self.running(id)?.guest.signal(signal)?)
     }
 
+    /// Kills a guest's process. Says whether it has one; its end is told as any.
+    pub fn kill(&mut self, id: u64) -> bool {
+        let running = self.guests.get(&id);
+        running.is_some_and(|running| {
+            running.guest.kill();
+            true
+        })
+    }
+
     /// Notes that a guest let a request go without an answer.
     pub fn note_silence(&mut self, id: u64) {
         if let Some(running) = self.guests.get_mut(&id) {

@@ -77,6 +77,10 @@ pub enum Happened {
     Installed,
     /// A guest runs a configuration no more.
     Uninstalled,
+    /// Checks of a guest's health failed.
+    Unhealthy,
+    /// Checks of a guest's health pass again.
+    Healthy,
     /// Something that was down is up.
     Up,
     /// Something that is wanted is not there.
@@ -109,6 +113,8 @@ impl Happened {
             Happened::Renamed => "was renamed",
             Happened::Installed => "has another configuration",
             Happened::Uninstalled => "has a configuration less",
+            Happened::Unhealthy => "is unhealthy",
+            Happened::Healthy => "is healthy again",
             Happened::Up => "is up",
             Happened::Down => "is down",
             Happened::Applied => "was applied",

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::error::Fault;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use super::{Configuration, ConfigurationState};
+use super::{Configuration, ConfigurationState, Health};
 
 /// The wall around a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -91,6 +91,11 @@ pub struct Guest {
     /// When it is restarted; default: `on-failure`.
     #[serde(default)]
     pub restart: Restart,
+    /// Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+    /// unhealthy after so many failures in a row. One that may be restarted is restarted then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub health: Vec<Health>,
 }
 
 impl Guest {
@@ -238,6 +243,8 @@ pub enum GuestState {
     Template,
     /// It does not answer: its process was stopped by a signal, or a request got no answer for 2 s.
     Silent,
+    /// It runs, and a check of its health failed as often as makes it unhealthy.
+    Unhealthy,
     /// It was stopped by command, and stays so until it is started.
     Stopped,
     /// It ended in good order.
@@ -305,7 +312,7 @@ impl Spec for Guest {
                 "The answer comes when the guest runs; a guest that does not start is removed."
             }
             Verb::Put | Verb::Patch => {
-                "`restart` holds at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says."
+                "`restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says."
             }
             Verb::Delete => "The VNICs made for it are removed with it.",
             Verb::Show => "",

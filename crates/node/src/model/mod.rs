@@ -7,6 +7,7 @@ mod crash;
 mod event;
 mod flow;
 mod guest;
+mod health;
 mod link;
 mod log;
 mod migrate;
@@ -31,6 +32,7 @@ pub use guest::{
     Booted, Destination, Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead,
     HandlerValue, HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
+pub use health::{Health, NoHealth};
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
 pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};

@@ -134,6 +134,7 @@ impl Node {
             ..guest.clone()
         })?;
         self.arriving.remove(&id);
+        self.health.watch(&guest);
         let event = Event::of(Topic::Guest, &guest.name, Happened::Arrived);
         self.tell(event.note(format_args!("it comes from {from}")));
         Ok(())

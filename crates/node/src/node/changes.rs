@@ -64,6 +64,9 @@ impl Node {
         } else {
             record = self.finish_change(record)?;
         }
+        if record.health != guest.health {
+            self.health.watch(&record);
+        }
         let pending = record.pending();
         self.tell(if pending.is_empty() {
             event

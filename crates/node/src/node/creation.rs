@@ -238,6 +238,7 @@ impl Node {
 
     pub(super) fn view_new(&mut self, guest: NewGuest) -> Object<Guest> {
         self.index.add_guest(&guest.record);
+        self.health.watch(&guest.record);
         self.tell(Event::of(
             Topic::Guest,
             &guest.record.name,

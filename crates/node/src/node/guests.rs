@@ -87,7 +87,10 @@ impl Node {
                 let silent = format!("it did not answer a request within {} s", ANSWER.as_secs());
                 (GuestState::Silent, Some(silent))
             }
-            (Some(launched), _) if launched.running => (GuestState::Running, fault),
+            (Some(launched), _) if launched.running => match self.health.verdict(guest.id) {
+                Some(why) => (GuestState::Unhealthy, Some(why)),
+                None => (GuestState::Running, fault),
+            },
             (Some(_), _) => (GuestState::Starting, fault),
             (None, Run::Stopped) => (GuestState::Stopped, fault),
             (None, Run::Ended { halted, reason }) => {
@@ -268,7 +271,7 @@ impl Node {
     }
 
     /// The guest with a number, if it is in the store.
-    fn guest_with(&self, id: u64) -> Option<GuestRecord> {
+    pub(super) fn guest_with(&self, id: u64) -> Option<GuestRecord> {
         let name = self.index.guest_numbered(id)?;
         self.store.get(name).ok().flatten()
     }
@@ -312,6 +315,7 @@ impl Node {
     /// from it.
     pub(super) fn adopt_guests(&mut self) -> Result<()> {
         for guest in self.store.all::<GuestRecord>()? {
+            self.health.watch(&guest);
             let fault = Subject::Guest(guest.name.clone());
             let adopted = self.adopt_guest(guest);
             self.host.note(fault, adopted);
@@ -360,9 +364,13 @@ impl Node {
         };
         self.guests.suspending.remove(&id);
         self.guests.templates.remove(&id);
+        let unhealthy = self.health.ended(id);
         if let Some(guest) = self.guest_with(id).filter(|guest| !guest.arriving) {
             let lines = printed.iter().map(|line| format!("\n  {line}"));
-            let reason = exit.to_string() + &lines.collect::<String>();
+            let reason = match unhealthy {
+                Some(why) => format!("the node ended it, since it was unhealthy: {why}"),
+                None => exit.to_string() + &lines.collect::<String>(),
+            };
             let noted = self.note_end(&guest, Some(&exit), reason);
             self.host.note(Subject::Guest(guest.name), noted);
         }
@@ -531,6 +539,7 @@ impl Node {
             }
             self.host.clear_fault(&Subject::Guest(guest.name.clone()));
             self.host.forget_log(guest.id);
+            self.health.forget(guest.id);
         }
         let ids: Vec<u64> = guests.iter().map(|(guest, _)| guest.id).collect();
         self.ask_to_end(&ids);
@@ -546,6 +555,7 @@ impl Node {
             self.guests.suspending.remove(id);
             self.guests.templates.remove(id);
             self.arriving.remove(id);
+            self.health.ended(*id);
         }
         self.host.begin_end(ids.iter().copied());
         let gone = ids.iter().filter(|id| !self.host.is_ending(**id));

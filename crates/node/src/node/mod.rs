@@ -16,6 +16,7 @@ mod entries;
 mod events;
 mod flows;
 mod guests;
+mod health;
 mod index;
 mod links;
 mod logs;
@@ -47,6 +48,7 @@ use arrivals::Arrivals;
 use crashes::Crashes;
 use events::Events;
 use guests::Guests;
+use health::Checks;
 use index::Index;
 use wires::Wires;
 
@@ -77,6 +79,7 @@ pub struct Node {
     wires: Wires,
     events: Events,
     crashes: Crashes,
+    health: Checks,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// When consoles were looked at last.
@@ -121,6 +124,7 @@ impl Node {
             wires: Wires::default(),
             events: Events::default(),
             crashes,
+            health: Checks::default(),
             ticks: 0,
             looked: Instant::now(),
             identity: None,

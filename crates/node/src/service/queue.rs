@@ -16,7 +16,7 @@ pub(super) type Job = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// A guest to be created or destroyed.
 pub(super) enum Change {
-    Create { wanted: Wanted, tell: Tell },
+    Create { wanted: Box<Wanted>, tell: Tell },
     Destroy { name: String, tell: TellGone },
 }
 
@@ -136,7 +136,7 @@ impl Queue {
             actor = by;
             match change {
                 Change::Create { wanted: one, tell } if names.is_empty() => {
-                    wanted.push(one);
+                    wanted.push(*one);
                     told_created.push(tell);
                 }
                 Change::Destroy { name, tell } if wanted.is_empty() => {
@@ -181,11 +181,11 @@ mod tests {
 
     fn create(name: &str) -> Change {
         Change::Create {
-            wanted: Wanted {
+            wanted: Box::new(Wanted {
                 name: name.into(),
                 spec: Guest::default(),
                 copy: None,
-            },
+            }),
             tell: Box::new(drop),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
-use node::model::{Guest, GuestSeries, Isolation, Memory, Object, Restart};
+use node::model::{Guest, GuestSeries, Health, Isolation, Memory, Object, Restart};
 use serde_json::{Map, Value, json};
 use vmm::printable;
 
@@ -28,6 +28,7 @@ use crate::run::foreground::{IsolationArg, memory};
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
   weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart always
   weir create slow limiter.click RATE=1000 --link a=lan --link b=eth1
+  weir create fw examples/firewall.click --link inside=lan --link outside=eth1 --health 'stray.count < 1000 every 5s failures 3'
   weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
 )]
 pub struct CreateGuest {
@@ -64,6 +65,10 @@ pub struct CreateGuest {
     /// When the node restarts the guest
     #[arg(long, value_enum, default_value_t = RestartArg::OnFailure)]
     pub restart: RestartArg,
+    /// A check of the guest's health: a handler, what it has to say, how often it is read, and by how many failures in
+    /// a row the guest is unhealthy
+    #[arg(long, value_name = "CHECK")]
+    pub health: Vec<Health>,
     /// Print the guest as JSON
     #[arg(long)]
     pub json: bool,
@@ -118,8 +123,8 @@ impl From<RestartArg> for Restart {
 /// Changes guests: at once where that is possible, else at the next start
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A guest that runs takes --restart and --config at once; the configuration is swapped in and keeps
-its state. The rest holds from its next start on, which `weir show` says as ‘pending’.
+    after_help = "A guest that runs takes --restart, --health and --config at once; the configuration is swapped in and
+keeps its state. The rest holds from its next start on, which `weir show` says as ‘pending’.
 
 Examples:
   weir set fw --memory 64M
@@ -163,6 +168,12 @@ pub struct SetArgs {
     /// When the node restarts the guest
     #[arg(long, value_enum)]
     pub restart: Option<RestartArg>,
+    /// Checks of the guests' health, in the place of those that they have
+    #[arg(long, value_name = "CHECK", conflicts_with = "no_health")]
+    pub health: Vec<Health>,
+    /// No checks of the guests' health
+    #[arg(long)]
+    pub no_health: bool,
     /// Print the guests as JSON
     #[arg(long)]
     pub json: bool,
@@ -245,6 +256,10 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
     Column::extra("id", |g| g.status.id.to_string()),
     Column::extra("memory", |g| g.spec.memory().to_string()),
     Column::extra("restart", |g| name(&g.spec.restart)),
+    Column::extra("health", |g| {
+        let checks = g.spec.health.iter().map(ToString::to_string);
+        checks.collect::<Vec<_>>().join("; ")
+    }),
     Column::extra("restarts", |g| g.status.restarts.to_string()),
     Column::extra("boot-ms", |g| {
         let ms = g.status.boot_ms;
@@ -296,6 +311,11 @@ pub fn set(args: &SetArgs) -> Result {
     put("pin", args.pin.clone().map(|it| it.into_cpus().into()));
     put("pin", args.unpin.then_some(Value::Null));
     put("restart", args.restart.map(|it| json!(Restart::from(it))));
+    put(
+        "health",
+        (!args.health.is_empty()).then(|| json!(args.health)),
+    );
+    put("health", args.no_health.then_some(Value::Null));
     if patch.is_empty() {
         return Err(Error::invalid(
             "nothing is to be set: `weir set --help` lists what can be",
@@ -352,6 +372,7 @@ pub fn create(args: &CreateGuest) -> Result {
         cpus: Some(args.cpus),
         pin: args.pin.clone().map_or_else(Vec::new, CpuList::into_cpus),
         restart: args.restart.into(),
+        health: args.health.clone(),
     };
     match (guest, &args.name) {
         (Some(guest), None) => {

@@ -12,6 +12,7 @@ mod crash_reports;
 mod crashes;
 mod events;
 mod faults;
+mod health;
 mod limits;
 mod links;
 mod logs;
