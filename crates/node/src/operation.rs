@@ -134,7 +134,7 @@ payloads!(
     crate::model::Purge,
     crate::model::HandlerRead,
     crate::model::HandlerValue,
-    crate::model::GuestAction: |it| format!("{:?} {}", it.action, it.guests.join(", ")).to_lowercase(),
+    crate::model::GuestAction: |it| format!("{:?} {}", it.action, few(&it.guests)).to_lowercase(),
     crate::model::Rename: |it| it.name.clone(),
     crate::model::Save: |it| it.file.display().to_string(),
     crate::model::Saved,
@@ -155,6 +155,16 @@ payloads!(
     crate::model::HandlerWrite: |it| it.handler.clone(),
     crate::model::GuestSeries: |it| format!("{} × {}", it.count, it.name),
 );
+
+/// Names for the record of changes, the first ones if there are many.
+fn few(names: &[String]) -> String {
+    const MOST: usize = 10;
+    let first = names[..names.len().min(MOST)].join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
 
 /// Has types be queries: each field is a parameter.
 macro_rules! queries {
@@ -580,5 +590,18 @@ impl<S: Spec> Object<S> {
     pub fn delete_operation() -> Operation<(), ()> {
         let errors = [Kind::NotFound, Kind::InUse];
         Self::operation(Verb::Delete, Method::Delete, true, &errors, (), ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_changes_has_the_first_of_many_names() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|n| n.to_string()).collect() };
+        assert_eq!(few(&names(2)), "0, 1");
+        assert_eq!(few(&names(10)), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
+        assert!(few(&names(12)).ends_with(" 9 and 2 more"));
     }
 }

@@ -15,7 +15,7 @@ use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
-    Pid, Signal as RustixSignal, getppid, set_parent_process_death_signal, setsid,
+    Pid, Signal as RustixSignal, getppid, getsid, set_parent_process_death_signal, setsid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 
@@ -262,8 +262,13 @@ fn confine(setup: &ChildSetup<'_>, launch: Launch) -> Result<()> {
 
 /// Leaves the parent's terminal and signal handlers.
 pub(crate) fn detach() -> Result<()> {
-    // Ctrl-C at the parent's terminal must not reach the guest.
-    setsid().context("a session for the guest's process")?;
+    const SESSION: &str = "a session for the guest's process";
+    // Ctrl-C at the parent's terminal must not reach the guest. Guests of a zygote share its session: where the kernel
+    // schedules each session as a group (sched(7)), all of them together weigh what one other session does, and many
+    // busy ones leave the rest of the host its part.
+    if getsid(None).context(SESSION)? == getsid(getppid()).context(SESSION)? {
+        setsid().context(SESSION)?;
+    }
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in HANDLED {
         // SAFETY: the default action runs no code.

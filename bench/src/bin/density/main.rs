@@ -9,9 +9,11 @@
 
 mod machine;
 mod ping;
+mod traffic;
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -23,11 +25,20 @@ use bench::memory::available;
 use bench::{Line, lines, machine as machine_line, median, results, save};
 use serde::Serialize;
 use serde_json::{Value, json};
+use traffic::Load;
 
 /// Connections that create guests.
 const CONNECTIONS: usize = 32;
 /// Guests of a point of the curves.
 const POINT: usize = 100;
+/// Guests that are there before the others, to be busy alone and beside them.
+const BUSY: usize = 2;
+/// One of so many guests is busy when many are.
+const PART: usize = 10;
+/// Pings under way to each of the two.
+const WINDOW: usize = 32;
+/// A few pings.
+const FEW: usize = 4;
 /// How long the idle guests are watched.
 const IDLE: Duration = Duration::from_secs(10);
 /// How long a node may take to start or end.
@@ -58,6 +69,10 @@ struct Report {
     first_answer: (f64, f64),
     /// Milliseconds to the second.
     second_answer: (f64, f64),
+    /// Two guests under load, before the others are there, beside them, and when they are gone.
+    two_busy: [Load; 3],
+    /// A part of the guests under load at once: one ping to each at a time, and a few.
+    many_busy: [Load; 2],
     /// Seconds until no guest is left.
     destroyed: f64,
     /// Processes that are left then, without node, switch and zygote.
@@ -172,10 +187,11 @@ struct Created {
     memory: Vec<(usize, u64)>,
 }
 
-/// Creates guests.
-fn create(api: &Path, guests: usize) -> Result<Created, String> {
+/// Creates guests of these numbers.
+fn create(api: &Path, numbers: Range<usize>) -> Result<Created, String> {
     let before = available()?;
-    let next = AtomicUsize::new(0);
+    let guests = numbers.end;
+    let next = AtomicUsize::new(numbers.start);
     let done = Mutex::new(Created::default());
     let start = Instant::now();
     let work = || -> Result<(), String> {
@@ -209,13 +225,30 @@ fn create(api: &Path, guests: usize) -> Result<Created, String> {
     done.into_inner().map_err(|error| error.to_string())
 }
 
-/// Gives the namespace a VNIC on the stub, and all guests' Ethernet addresses: a broadcast for each would wake all.
-fn prepare_ping(bed: &Bed, api: &mut Api, guests: usize) -> Result<(), String> {
+/// Destroys guests of these numbers, by one request.
+fn destroy(bed: &Bed, numbers: Range<usize>) -> Result<(), String> {
+    let names: Vec<String> = numbers.map(name).collect();
+    let action = json!({"action": "destroy", "guests": names});
+    let mut api = Api::connect(&bed.socket())?;
+    let outcomes = api.ask("POST", "/v1/guest-actions", Some(&action))?;
+    let outcomes = outcomes.as_array().cloned().unwrap_or_default();
+    let failed = outcomes.iter().find(|it| !it["error"].is_null());
+    failed.map_or(Ok(()), |failed| {
+        Err(format!("a guest was not destroyed: {failed}"))
+    })
+}
+
+/// Gives the namespace a VNIC on the stub.
+fn prepare_ping(bed: &Bed, api: &mut Api) -> Result<(), String> {
     let vnic = json!({
         "name": "probe", "link": "lan", "namespace": bed.namespace,
         "addresses": ["10.77.0.1/16"],
     });
-    api.ask("POST", "/v1/vnics", Some(&vnic))?;
+    api.ask("POST", "/v1/vnics", Some(&vnic)).map(drop)
+}
+
+/// Gives the namespace the Ethernet addresses of all guests: a broadcast for each would wake all.
+fn tell_addresses(bed: &Bed, api: &mut Api, guests: usize) -> Result<(), String> {
     let vnics = api.ask("GET", "/v1/vnics", None)?;
     let mut batch = String::new();
     for vnic in vnics.as_array().into_iter().flatten() {
@@ -254,7 +287,14 @@ fn run() -> Result<(), String> {
     let mut api = Api::connect(&bed.socket())?;
     api.ask("POST", "/v1/stubs", Some(&json!({"name": "lan"})))?;
     let before = available()?;
-    let Created { times, memory } = create(&bed.socket(), guests)?;
+    create(&bed.socket(), 0..BUSY)?;
+    prepare_ping(&bed, &mut api)?;
+    let mut prober = ping::Prober::enter(&bed.namespace)?;
+    tell_addresses(&bed, &mut api, BUSY)?;
+    let two: Vec<Ipv4Addr> = (0..BUSY).map(address).collect();
+    let alone = Load::measure(&mut prober, bed.node.id(), &two, WINDOW)?;
+    println!("alone: {alone}");
+    let Created { times, memory } = create(&bed.socket(), BUSY..guests + BUSY)?;
     let created = times.last().copied().unwrap_or(f64::NAN);
     println!("{guests} guests were created in {created:.1} s");
     let hundreds = times.chunks_exact(POINT);
@@ -280,8 +320,7 @@ fn run() -> Result<(), String> {
     let idle = busy.as_secs_f64() / IDLE.as_secs_f64() * 100.0;
     println!("idle: {idle:.1} % of a processor");
     let mut api = Api::connect(&bed.socket())?;
-    prepare_ping(&bed, &mut api, guests)?;
-    let mut prober = ping::Prober::enter(&bed.namespace)?;
+    tell_addresses(&bed, &mut api, guests + BUSY)?;
     let some = guests.min(POINT);
     let mut one_by_one = |numbers: std::ops::Range<usize>| -> Result<f64, String> {
         let times: Result<Vec<f64>, String> = numbers.map(|it| prober.time(address(it))).collect();
@@ -293,18 +332,21 @@ fn run() -> Result<(), String> {
         "ping: {:.2} and {:.2} ms of the first and last hundred, {:.2} and {:.2} ms the second time",
         first_answer.0, first_answer.1, second_answer.0, second_answer.1
     );
-    let addresses: Vec<Ipv4Addr> = (0..guests).map(address).collect();
+    let addresses: Vec<Ipv4Addr> = (0..guests + BUSY).map(address).collect();
     let answering = prober.answering(&addresses)?;
     println!("{answering} answer ping");
+    let beside = Load::measure(&mut prober, bed.node.id(), &two, WINDOW)?;
+    println!("beside the others: {beside}");
+    let part: Vec<Ipv4Addr> = addresses.iter().copied().step_by(PART).collect();
+    let mut many = |window| Load::measure(&mut prober, bed.node.id(), &part, window);
+    let many_busy = [many(1)?, many(FEW)?];
+    many_busy.iter().for_each(|load| println!("{load}"));
     let start = Instant::now();
-    let mut api = Api::connect(&bed.socket())?;
-    let action = json!({"action": "destroy", "guests": ["echo-*"]});
-    let outcomes = api.ask("POST", "/v1/guest-actions", Some(&action))?;
+    destroy(&bed, BUSY..guests + BUSY)?;
     let destroyed = start.elapsed().as_secs_f64();
-    let outcomes = outcomes.as_array().cloned().unwrap_or_default();
-    if let Some(failed) = outcomes.iter().find(|it| !it["error"].is_null()) {
-        return Err(format!("a guest was not destroyed: {failed}"));
-    }
+    let again = Load::measure(&mut prober, bed.node.id(), &two, WINDOW)?;
+    println!("alone again: {again}");
+    destroy(&bed, 0..BUSY)?;
     let left = machine::guests_of(bed.node.id())?;
     println!("destroyed in {destroyed:.1} s; {left} left");
     let report = Report {
@@ -320,6 +362,8 @@ fn run() -> Result<(), String> {
         answering,
         first_answer,
         second_answer,
+        two_busy: [alone, beside, again],
+        many_busy,
         destroyed,
         left,
     };

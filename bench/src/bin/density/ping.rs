@@ -1,5 +1,6 @@
 //! Pings from a network namespace.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,6 +89,38 @@ impl Prober {
             }
         }
         Err(format!("{to} does not answer"))
+    }
+
+    /// Pings all of these for so long, with `window` pings under way to each; the answers of each. One that lets a ping
+    /// go without an answer for long is asked again.
+    pub fn flood(
+        &mut self,
+        all: &[Ipv4Addr],
+        window: usize,
+        time: Duration,
+    ) -> Result<Vec<u64>, String> {
+        let places = all.iter().enumerate();
+        let places: HashMap<Ipv4Addr, usize> = places.map(|(at, to)| (*to, at)).collect();
+        let mut answers = vec![0; all.len()];
+        let start = Instant::now();
+        while start.elapsed() < time {
+            for to in all.iter().flat_map(|to| std::iter::repeat_n(to, window)) {
+                self.send(*to)?;
+            }
+            while start.elapsed() < time {
+                let Some(from) = self.receive()? else {
+                    break;
+                };
+                if let Some(at) = places.get(&from) {
+                    answers[*at] += 1;
+                    self.send(from)?;
+                }
+            }
+        }
+        // What is still under way belongs to nobody.
+        let quiet = Instant::now();
+        while quiet.elapsed() < WAIT && self.receive()?.is_some() {}
+        Ok(answers)
     }
 
     /// How many of these answer.

@@ -547,3 +547,40 @@ time.sleep(60)
     other.wait().unwrap();
     host.end("-TERM");
 }
+
+/// Fields of `/proc/PID/stat` from the third on.
+fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields.split_whitespace().map(str::to_string).collect()
+}
+
+#[test]
+fn the_switch_goes_before_the_guests_which_share_a_session() {
+    let host = Host::new();
+    let config = host.config("idle.click", "Idle -> Discard;");
+    let names = ["vm", "process", "other"];
+    for (name, wall) in names.iter().zip(["vm", "process", "vm"]) {
+        host.ok(&format!("create {name} {config} --isolation {wall}"));
+    }
+    let switch = host.switch_pid();
+    let (session, nice) = (3, 16);
+    for task in std::fs::read_dir(format!("/proc/{switch}/task")).unwrap() {
+        let task = task.unwrap().file_name().into_string().unwrap();
+        assert_eq!(stat(task.parse().unwrap())[nice], "-10", "thread {task}");
+    }
+    // Not on all kernels.
+    if let Ok(group) = std::fs::read_to_string(format!("/proc/{switch}/autogroup")) {
+        assert_contains(&group, " nice -10");
+    }
+    let of_guest = |name: &&str| {
+        let guest = host.client().show::<Guest>(name).unwrap();
+        stat(guest.status.pid.unwrap())[session].clone()
+    };
+    let sessions: std::collections::BTreeSet<String> = names.iter().map(of_guest).collect();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let others = [switch, host.view().pid, std::process::id()];
+    for other in others {
+        assert!(!sessions.contains(&stat(other)[session]), "{other}");
+    }
+}
