@@ -57,13 +57,13 @@ let create_guest node body = Call.json node Models.Guest_object.of_yojson ~body:
 (** Shows a guest. *)
 let show_guest node name = Call.json node Models.Guest_object.of_yojson "GET" [ "v1"; "guests"; name ]
 
-(** Creates a guest, or changes it to match the body. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
+(** Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
 let put_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Guest_object.to_yojson body) "PUT" [ "v1"; "guests"; name ]
 
 (** Removes a guest. The VNICs made for it are removed with it. *)
 let delete_guest node name = Call.unit node "DELETE" [ "v1"; "guests"; name ]
 
-(** Changes fields of a guest (JSON merge patch); null resets a field. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
+(** Changes fields of a guest (JSON merge patch); null resets a field. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
 let patch_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "guests"; name ]
 
 (** Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs. *)

@@ -218,14 +218,14 @@ export interface paths {
         };
         /** Shows a guest. */
         get: operations["show-guest"];
-        /** Creates a guest, or changes it to match the body. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
+        /** Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         put: operations["put-guest"];
         post?: never;
         /** Removes a guest. The VNICs made for it are removed with it. */
         delete: operations["delete-guest"];
         options?: never;
         head?: never;
-        /** Changes fields of a guest (JSON merge patch); null resets a field. `restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
+        /** Changes fields of a guest (JSON merge patch); null resets a field. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. */
         patch: operations["patch-guest"];
         trace?: never;
     };
@@ -982,6 +982,11 @@ export interface components {
             configurations?: {
                 [key: string]: components["schemas"]["Configuration"];
             };
+            /**
+             * Format: double
+             * @description Processors of the host that its process may use, as in 0.5; default: all.
+             */
+            "cpu-max"?: number | null;
             /** @description Virtual CPUs; default: 1. */
             cpus?: number | null;
             /**
@@ -1008,6 +1013,11 @@ export interface components {
              * @example 4M
              */
             memory?: string | null;
+            /**
+             * @description Memory that its process may use, its private memory included; default: no limit.
+             * @example 16M
+             */
+            "memory-max"?: string | null;
             /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
             pin?: number[];
             /** @description When it is restarted; default: `on-failure`. */

@@ -235,6 +235,12 @@ faults! {
     /// Nothing that counts.
     NoPort { name: String } NotFound =>
         "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list them";
+    /// A limit of processors that cannot be.
+    CpuMax { cpus: f64 } Invalid "cpu-max" =>
+        "a guest cannot be limited to {cpus} processors: give 0.01 to 1024, as in 0.5";
+    /// A limit of memory that a guest cannot run with.
+    MemoryMax { most: String, memory: String } Invalid "memory-max" =>
+        "a guest with {memory} of private memory cannot be limited to {most}: its process needs 2M beside that";
     /// No crash report.
     NoCrash { name: String } NotFound =>
         "no crash report ‘{name}’: `weir crash ls` lists them by number and guest";

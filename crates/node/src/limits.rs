@@ -4,6 +4,10 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::error::Result;
+use crate::host;
+use crate::model::{Limits, Memory};
+
 /// Guests that a host should have room for, or it is told what to raise.
 pub const GUESTS: u64 = 10_000;
 
@@ -46,6 +50,15 @@ pub fn raise_descriptors() -> u64 {
     // It is within the hard limit.
     let _ = setrlimit(Resource::Nofile, raised);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Whether guests can have limits.
+pub fn cgroups() -> Result<()> {
+    let all = Limits {
+        cpu_max: Some(1.0),
+        memory_max: Some(Memory(1)),
+    };
+    host::check_limits(&all)
 }
 
 /// What to raise, in a sentence, if the host has room for fewer guests than it should.

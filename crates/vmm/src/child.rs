@@ -13,9 +13,10 @@ use std::thread;
 use abi::boot::{Doorbells, Span};
 use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::unistd::getsid;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
-    Pid, Signal as RustixSignal, getppid, getsid, set_parent_process_death_signal, setsid,
+    Pid, Signal as RustixSignal, getppid, set_parent_process_death_signal, setsid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 
@@ -266,7 +267,9 @@ pub(crate) fn detach() -> Result<()> {
     // Ctrl-C at the parent's terminal must not reach the guest. Guests of a zygote share its session: where the kernel
     // schedules each session as a group (sched(7)), all of them together weigh what one other session does, and many
     // busy ones leave the rest of the host its part.
-    if getsid(None).context(SESSION)? == getsid(getppid()).context(SESSION)? {
+    // rustix cannot tell of a session outside this namespace of processes.
+    let parent = getsid(Some(nix::unistd::getppid())).context(SESSION)?;
+    if getsid(None).context(SESSION)? == parent {
         setsid().context(SESSION)?;
     }
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());

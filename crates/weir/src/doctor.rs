@@ -121,9 +121,9 @@ fn findings() -> Vec<Finding> {
         huge_pages(),
         Finding::of(
             "cgroups",
-            ("version 2, writable", Warning),
-            cgroups(),
-            "mount cgroup2 at /sys/fs/cgroup, or give the service `Delegate=yes`",
+            ("guests can be limited (--cpu-max, --memory-max)", Warning),
+            node::limits::cgroups(),
+            "guests can have no limits until then",
         ),
         Finding::of(
             "migration",
@@ -196,12 +196,6 @@ fn huge_pages() -> Finding {
         found,
         "`echo madvise >/sys/kernel/mm/transparent_hugepage/enabled`",
     )
-}
-
-fn cgroups() -> Result<(), String> {
-    let file = "/sys/fs/cgroup/cgroup.subtree_control";
-    let access = rustix::fs::Access::WRITE_OK;
-    rustix::fs::access(file, access).map_err(|error| format!("{file}: {error}"))
 }
 
 /// What concerns the network, tried in a network namespace that goes with its thread.

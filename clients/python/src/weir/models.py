@@ -793,6 +793,8 @@ class Guest(Model):
     """The configuration, in Click's language. A list of guests leaves it out."""
     configurations: dict[str, Configuration] | None = None
     """Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`."""
+    cpu_max: float | None = None
+    """Processors of the host that its process may use, as in 0.5; default: all."""
     cpus: int | None = None
     """Virtual CPUs; default: 1."""
     file: str | None = None
@@ -814,6 +816,8 @@ class Guest(Model):
     """The wall around it."""
     memory: str | None = None
     """Private memory; default: 4 MiB."""
+    memory_max: str | None = None
+    """Memory that its process may use, its private memory included; default: no limit."""
     pin: list[int] | None = None
     """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
     restart: Restart | None = None

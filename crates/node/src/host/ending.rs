@@ -154,13 +154,16 @@ impl Host {
     /// Forgets guests whose processes have ended.
     fn clear(&mut self, ids: &[u64]) {
         let gone = ids.iter().filter_map(|id| self.ending.guests.remove(id));
+        let mut cgroups = Vec::new();
         let launches: Vec<_> = gone
             .map(|mut running| {
                 running.take_console(&mut self.logs, true);
                 self.ends.forget(running.watch);
+                cgroups.extend(running.cgroup);
                 running.launch
             })
             .collect();
+        cgroups.into_iter().for_each(|it| self.cgroups.remove(it));
         self.detach_guests(&launches.iter().collect::<Vec<_>>());
         let domains = launches.iter().map(|launch| launch.domain_id);
         self.tell_store(domains.map(|domain| Change::Release { domain }));

@@ -1,6 +1,7 @@
 //! Guests: one process each, which outlives the node's.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ::switch::client::Guest as SwitchGuest;
@@ -12,12 +13,14 @@ use abi::region::{Geometry, Region};
 use rustix::process::Signal;
 use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
 
+use super::cgroup;
 use super::console::{Console, Logs};
 use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::control_store::message::Change;
 use crate::error::{Error, Kind, Result};
+use crate::model::Limits;
 
 /// Most lines of a guest's that are told with its end.
 const LAST_LINES: usize = 20;
@@ -63,6 +66,8 @@ pub(super) struct RunningGuest {
     pub(super) watch: Watch,
     /// Whether it let a request go without an answer.
     silent: bool,
+    /// Its cgroup, if it has limits.
+    pub(super) cgroup: Option<PathBuf>,
 }
 
 impl Host {
@@ -97,6 +102,9 @@ impl Host {
             interface(port)?;
         }
         let data = self.no_data(geometry);
+        if !launch.limits.is_empty() {
+            cgroup::check_limits(&launch.limits)?;
+        }
         Ok(self.template.check(&launch.spec(&self.blank, data, None))?)
     }
 
@@ -128,7 +136,7 @@ impl Host {
     /// Starts a guest in its process. If the guest's identity is not `recorded`, the guest ends with this process,
     /// so that no guest runs unrecorded. If this fails, there is no guest.
     pub fn start(&mut self, reserved: Reserved, recorded: bool) -> Result<()> {
-        let Reserved { launch, forked } = reserved;
+        let Reserved { launch, mut forked } = reserved;
         let geometry = launch.geometry()?;
         let interfaces = launch
             .ports
@@ -144,6 +152,13 @@ impl Host {
         };
         drop(region);
         self.make_way(&launch);
+        let cgroup = match launch.limits.is_empty() {
+            true => None,
+            false => {
+                let pid = forked.prepared.identity()?.pid;
+                Some(self.cgroups.enter(launch.id, pid, &launch.limits)?)
+            }
+        };
         self.attach_guest(&launch, &file, &forked.doorbell)?;
         let start = Instant::now();
         let data = DataFile {
@@ -168,10 +183,11 @@ impl Host {
             Ok(started) => started,
             Err(error) => {
                 self.detach_guests(&[&launch]);
+                self.leave_cgroup(cgroup);
                 return Err(error);
             }
         };
-        self.keep((guest, control, watch), launch, Some(start));
+        self.keep((guest, control, watch), launch, Some(start), cgroup);
         if self.pre_forked.is_none() {
             // The zygote forks the next one meanwhile. Without one, the next guest takes a little longer.
             self.pre_forked = self.prepare(forked.kind).ok();
@@ -184,6 +200,7 @@ impl Host {
         (mut guest, mut control, watch): (vmm::Guest, Control, Watch),
         mut launch: Launch,
         start: Option<Instant>,
+        cgroup: Option<PathBuf>,
     ) {
         control.close_file();
         guest.close_pidfd();
@@ -198,6 +215,7 @@ impl Host {
             start,
             boot: None,
             silent: false,
+            cgroup,
             launch,
         };
         let id = running.launch.id;
@@ -217,7 +235,8 @@ impl Host {
         let id = launch.id;
         let watch = self.ends.watch(id, &control)?;
         self.ends.suspect(id);
-        self.keep((guest, control, watch), launch, None);
+        let cgroup = cgroup::of_guest(id, guest.pid());
+        self.keep((guest, control, watch), launch, None, cgroup);
         self.reattach_guest(id)?;
         Ok(true)
     }
@@ -311,6 +330,41 @@ impl Host {
         Ok(self.running(id)?.guest.signal(signal)?)
     }
 
+    /// Has a guest's process use no more than this, if it runs.
+    pub fn set_limits(&mut self, id: u64, limits: Limits) -> Result<()> {
+        if !limits.is_empty() {
+            cgroup::check_limits(&limits)?;
+        }
+        let Some(running) = self.guests.get_mut(&id) else {
+            return Ok(());
+        };
+        match &running.cgroup {
+            // It stays in the cgroup: to move it is dear.
+            Some(folder) if limits.is_empty() => cgroup::set(folder, &limits)?,
+            None if limits.is_empty() => {}
+            _ => running.cgroup = Some(self.cgroups.enter(id, running.guest.pid(), &limits)?),
+        }
+        running.launch.limits = limits;
+        Ok(())
+    }
+
+    /// Removes the cgroup of a guest that has ended, or did not start.
+    pub(super) fn leave_cgroup(&mut self, cgroup: Option<PathBuf>) {
+        if let Some(folder) = cgroup {
+            self.cgroups.remove(folder);
+        }
+    }
+
+    /// Removes the cgroup of all guests, of which there is none any more.
+    pub fn remove_cgroups(&mut self) {
+        self.cgroups.remove_own();
+    }
+
+    /// Tries again to remove what was left of guests that have ended.
+    pub fn clear_cgroups(&mut self) {
+        self.cgroups.clear();
+    }
+
     /// Kills a guest's process. Says whether it has one; its end is told as any.
     pub fn kill(&mut self, id: u64) -> bool {
         let running = self.guests.get(&id);
@@ -360,6 +414,7 @@ impl Host {
         };
         let running = self.guests.remove(&id)?;
         self.ends.forget(running.watch);
+        self.leave_cgroup(running.cgroup);
         self.detach_guests(&[&running.launch]);
         let domain = running.launch.domain_id;
         self.tell_store([Change::Release { domain }]);

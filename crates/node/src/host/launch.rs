@@ -12,6 +12,7 @@ use vmm::{Control, DataFile, GuestSpec, Isolation};
 
 use super::copy::Copy;
 use crate::error::{Error, Result};
+use crate::model::Limits;
 
 /// One interface of a guest that is to run.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct Launch {
     pub cpus: usize,
     /// CPUs of the host that they are tied to; none: any.
     pub pins: Vec<usize>,
+    /// What its process may use.
+    pub limits: Limits,
     /// Where it goes on; none: it boots.
     pub copy: Option<Arc<Copy>>,
 }

@@ -5,6 +5,7 @@
 //! TAP device, and none for a guest; a guest's memory files and doorbell are fetched from its process
 //! when a new switch needs them.
 
+mod cgroup;
 mod console;
 mod control_store;
 mod copies;
@@ -49,6 +50,8 @@ use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
+use cgroup::Cgroups;
+pub use cgroup::check_limits;
 pub use console::{Line, Logs, Position, first_number};
 pub use control_store::StoreRun;
 pub use copy::{CopiedPort, Copy, Stored};
@@ -118,6 +121,7 @@ pub struct Host {
     guests: HashMap<u64, RunningGuest>,
     ending: Ending,
     ends: Ends,
+    cgroups: Cgroups,
     doorbells: Doorbells,
     /// What guests printed, those included that ended.
     logs: Logs,
@@ -139,7 +143,6 @@ impl Host {
             events.map_err(|e| Error::failed(format_args!("cannot wait for processes: {e}")))?;
         let ends = Ends::new()?;
         let host = Host {
-            socket,
             options,
             switch: None,
             store_sockets,
@@ -156,6 +159,8 @@ impl Host {
             guests: HashMap::new(),
             ending: Ending::default(),
             ends,
+            cgroups: Cgroups::new(&socket),
+            socket,
             doorbells: Doorbells::default(),
             logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.

@@ -91,6 +91,13 @@ pub struct Guest {
     /// When it is restarted; default: `on-failure`.
     #[serde(default)]
     pub restart: Restart,
+    /// Processors of the host that its process may use, as in 0.5; default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_max: Option<f64>,
+    /// Memory that its process may use, its private memory included; default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "16M")]
+    pub memory_max: Option<Memory>,
     /// Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
     /// unhealthy after so many failures in a row. One that may be restarted is restarted then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,6 +128,29 @@ impl Guest {
         }
         check_variables(&self.variables)?;
         self.check_installed()
+    }
+
+    /// What its process may use.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            cpu_max: self.cpu_max,
+            memory_max: self.memory_max,
+        }
+    }
+
+    /// Whether its limits can be.
+    pub fn check_limits(&self) -> Result<(), Fault> {
+        if let Some(cpus) = self.cpu_max.filter(|it| !CPU_MAX.contains(it)) {
+            return Err(Fault::CpuMax { cpus });
+        }
+        let memory = self.memory();
+        match self.memory_max.filter(|it| it.0 < memory + MEMORY_BESIDE) {
+            Some(most) => Err(Fault::MemoryMax {
+                most: most.into(),
+                memory: Memory(memory).into(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Bytes of private memory.
@@ -159,6 +189,27 @@ pub(super) fn check_variables(variables: &BTreeMap<String, String>) -> Result<()
     match variables.keys().find(|name| !is_name(name)) {
         Some(name) => Err(Fault::Variable { name: name.clone() }),
         None => Ok(()),
+    }
+}
+
+/// Processors that a guest may be limited to.
+const CPU_MAX: std::ops::RangeInclusive<f64> = 0.01..=1024.0;
+/// Memory that a guest's process needs beside the guest's own.
+const MEMORY_BESIDE: u64 = 2 << 20;
+
+/// What a guest's process may use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Processors; none: all.
+    pub cpu_max: Option<f64>,
+    /// Memory; none: no limit.
+    pub memory_max: Option<Memory>,
+}
+
+impl Limits {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Limits::default()
     }
 }
 
@@ -312,7 +363,7 @@ impl Spec for Guest {
                 "The answer comes when the guest runs; a guest that does not start is removed."
             }
             Verb::Put | Verb::Patch => {
-                "`restart` and `health` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says."
+                "`restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says."
             }
             Verb::Delete => "The VNICs made for it are removed with it.",
             Verb::Show => "",

@@ -30,7 +30,7 @@ pub use event::{Event, EventsQuery, Happened, Topic};
 pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{
     Booted, Destination, Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead,
-    HandlerValue, HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
+    HandlerValue, HandlerWrite, Isolation, Leaving, Limits, Memory, NoSize, Restart, Run,
 };
 pub use health::{Health, NoHealth};
 pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};

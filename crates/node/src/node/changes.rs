@@ -45,6 +45,9 @@ impl Node {
         new.memory = Some(Memory(new.memory()));
         new.ring_slots = Some(new.ring_slots());
         new.cpus = Some(new.cpus());
+        if new.limits() != guest.limits() {
+            self.host.set_limits(guest.id, new.limits())?;
+        }
         let mut booted = guest.booted.clone().unwrap_or_else(|| Booted::of(&guest));
         if swapped || booted.config.as_ref() == Some(&new.text()) {
             booted.config = None;

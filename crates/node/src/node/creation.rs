@@ -268,6 +268,7 @@ impl Node {
             return Err(Fault::Cpus { cpus, most }.into());
         }
         check_cpus(&spec.pin)?;
+        spec.check_limits()?;
         let port = |(name, mac): &(String, Mac)| LaunchPort {
             interface: name.clone(),
             name: String::new(),
@@ -287,6 +288,7 @@ impl Node {
             ring_slots: spec.ring_slots(),
             cpus,
             pins: spec.pin.clone(),
+            limits: spec.limits(),
             copy: None,
         })?;
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
@@ -412,6 +414,7 @@ impl Node {
             ring_slots: guest.ring_slots(),
             cpus: guest.cpus(),
             pins: guest.pin.clone(),
+            limits: guest.limits(),
             copy,
         })
     }

@@ -344,6 +344,7 @@ impl Node {
         self.index = Index::default();
         self.host.stop_switch();
         self.host.stop_store();
+        self.host.remove_cgroups();
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
         Store::remove_files(&self.paths.state);

@@ -127,6 +127,7 @@ impl Node {
         }
         if self.ticks.is_multiple_of(LOOK_TICKS) {
             self.store.keep_spare();
+            self.host.clear_cgroups();
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();

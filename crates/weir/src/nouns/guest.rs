@@ -62,6 +62,12 @@ pub struct CreateGuest {
     /// CPUs of the host for the vCPUs, as in 0,1 or 2-5; default: any
     #[arg(long, value_name = "CPUS")]
     pub pin: Option<CpuList>,
+    /// Processors of the host that the guest may use, as in 0.5 or 50%
+    #[arg(long, value_name = "CPUS", value_parser = cpu_max)]
+    pub cpu_max: Option<Limit<f64>>,
+    /// Memory that the guest's process may use, as in 16M
+    #[arg(long, value_name = "SIZE", value_parser = memory_max)]
+    pub memory_max: Option<Limit<u64>>,
     /// When the node restarts the guest
     #[arg(long, value_enum, default_value_t = RestartArg::OnFailure)]
     pub restart: RestartArg,
@@ -96,6 +102,32 @@ impl FromStr for GuestLink {
             interface: interface.into(),
             on: on.into(),
         })
+    }
+}
+
+/// A limit; none: as much as there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit<T>(Option<T>);
+
+/// Reads `--cpu-max`.
+fn cpu_max(text: &str) -> Result<Limit<f64>, String> {
+    if text == "max" {
+        return Ok(Limit(None));
+    }
+    let (digits, whole) = match text.strip_suffix('%') {
+        Some(digits) => (digits, 100.0),
+        None => (text, 1.0),
+    };
+    let cpus = digits.parse::<f64>().ok().filter(|it| it.is_finite());
+    cpus.map(|it| Limit(Some(it / whole)))
+        .ok_or_else(|| "write a number of processors, as in 0.5 or 50%, or max".into())
+}
+
+/// Reads `--memory-max`.
+fn memory_max(text: &str) -> Result<Limit<u64>, String> {
+    match text {
+        "max" => Ok(Limit(None)),
+        text => memory(text).map(|bytes| Limit(Some(bytes))),
     }
 }
 
@@ -165,6 +197,12 @@ pub struct SetArgs {
     /// Let the vCPUs run on any CPU of the host
     #[arg(long)]
     pub unpin: bool,
+    /// Processors of the host that the guests may use, as in 0.5 or 50%; max: all
+    #[arg(long, value_name = "CPUS", value_parser = cpu_max)]
+    pub cpu_max: Option<Limit<f64>>,
+    /// Memory that the guests' processes may use, as in 16M; max: no limit
+    #[arg(long, value_name = "SIZE", value_parser = memory_max)]
+    pub memory_max: Option<Limit<u64>>,
     /// When the node restarts the guest
     #[arg(long, value_enum)]
     pub restart: Option<RestartArg>,
@@ -255,6 +293,10 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
     Column::extra("pending", |g| g.status.pending.join(",")),
     Column::extra("id", |g| g.status.id.to_string()),
     Column::extra("memory", |g| g.spec.memory().to_string()),
+    Column::extra("cpu-max", |g| maybe(g.spec.cpu_max.as_ref())),
+    Column::extra("memory-max", |g| {
+        g.spec.memory_max.map_or_else(String::new, String::from)
+    }),
     Column::extra("restart", |g| name(&g.spec.restart)),
     Column::extra("health", |g| {
         let checks = g.spec.health.iter().map(ToString::to_string);
@@ -310,6 +352,9 @@ pub fn set(args: &SetArgs) -> Result {
     put("cpus", args.cpus.map(Value::from));
     put("pin", args.pin.clone().map(|it| it.into_cpus().into()));
     put("pin", args.unpin.then_some(Value::Null));
+    put("cpu-max", args.cpu_max.map(|Limit(it)| json!(it)));
+    let memory_max = args.memory_max.map(|Limit(it)| json!(it.map(Memory)));
+    put("memory-max", memory_max);
     put("restart", args.restart.map(|it| json!(Restart::from(it))));
     put(
         "health",
@@ -371,6 +416,8 @@ pub fn create(args: &CreateGuest) -> Result {
         ring_slots: Some(args.ring_slots),
         cpus: Some(args.cpus),
         pin: args.pin.clone().map_or_else(Vec::new, CpuList::into_cpus),
+        cpu_max: args.cpu_max.and_then(|Limit(it)| it),
+        memory_max: args.memory_max.and_then(|Limit(it)| it).map(Memory),
         restart: args.restart.into(),
         health: args.health.clone(),
     };

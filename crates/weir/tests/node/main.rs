@@ -5,6 +5,7 @@
 mod common;
 
 mod api;
+mod cgroups;
 mod changes;
 mod configurations;
 mod copies;

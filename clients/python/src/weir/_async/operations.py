@@ -158,9 +158,10 @@ class AsyncOperations(ABC):
         return await self._call(models.GuestObject, "GET", f"/v1/guests/{segment(name)}")
 
     async def put_guest(self, name: str, body: models.GuestObject) -> models.GuestObject:
-        """Creates a guest, or changes it to match the body. `restart` and `health` hold at
-        once, and so does `config` by a hotswap that keeps state. Other changes of a
-        guest that runs hold from its next start on, as `status.pending` says.
+        """Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max`
+        and `memory-max` hold at once, and so does `config` by a hotswap that keeps
+        state. Other changes of a guest that runs hold from its next start on, as
+        `status.pending` says.
         """
         return await self._call(models.GuestObject, "PUT", f"/v1/guests/{segment(name)}", body=body)
 
@@ -169,10 +170,10 @@ class AsyncOperations(ABC):
         return await self._do("DELETE", f"/v1/guests/{segment(name)}")
 
     async def patch_guest(self, name: str, body: dict[str, Any]) -> models.GuestObject:
-        """Changes fields of a guest (JSON merge patch); null resets a field. `restart` and
-        `health` hold at once, and so does `config` by a hotswap that keeps state. Other
-        changes of a guest that runs hold from its next start on, as `status.pending`
-        says.
+        """Changes fields of a guest (JSON merge patch); null resets a field. `restart`,
+        `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a
+        hotswap that keeps state. Other changes of a guest that runs hold from its next
+        start on, as `status.pending` says.
         """
         return await self._call(
             models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body
