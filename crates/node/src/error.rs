@@ -335,6 +335,12 @@ faults! {
     /// No configuration of that name.
     NoConfiguration { guest: String, name: String } NotFound =>
         "guest ‘{guest}’ has no configuration ‘{name}’: `weir show {guest}` lists those that it has";
+    /// A domain of the control store that runs no more.
+    NoDomain { domain: u16 } NotFound =>
+        "domain {domain} has ended since";
+    /// The guest's own configuration is to run no more.
+    OwnRouter { guest: String } Refused =>
+        "router 0 is the own configuration of guest ‘{guest}’, which runs as long as the guest: `weir stop {guest}` ends both";
     /// A guest that others change all the time.
     Contended { guest: String } InUse =>
         "guest ‘{guest}’ is being changed by others: try again";

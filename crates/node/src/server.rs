@@ -206,6 +206,7 @@ async fn serve(
         // What cannot be read of the state is told elsewhere.
         let _ = migration::finish_departures(unfinished).await;
     });
+    let by_store = handle.clone().of("store".into());
     let api = api::router(handle);
     if let Some(Network {
         listener,
@@ -216,6 +217,7 @@ async fn serve(
         let (api, clients) = (api.clone(), Arc::clone(&clients));
         tokio::spawn(api::serve::serve_tls(listener, tls, config, api, clients));
     }
+    let audit = clients.audit();
     let server = tokio::spawn(api::serve::serve(listener, api, clients));
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(
@@ -253,6 +255,10 @@ async fn serve(
                 // Readiness is kept until a look finds nothing.
                 if !node.take_events() {
                     ready.map_err(failed)?.clear_ready();
+                }
+                for (request, config) in node.store_requests() {
+                    let (handle, audit) = (by_store.clone(), Arc::clone(&audit));
+                    tokio::spawn(handle.serve_router(request, config, audit));
                 }
             }
             () = until(restart) => node.restart_due(),

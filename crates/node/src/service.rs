@@ -10,6 +10,7 @@ mod events;
 mod logs;
 mod queue;
 mod resources;
+mod routers;
 mod verbs;
 mod wires;
 

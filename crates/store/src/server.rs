@@ -66,6 +66,11 @@ impl Shared {
         result
     }
 
+    /// Works with the store in a way by which no watch fires.
+    pub fn peek<R>(&self, work: impl FnOnce(&mut Store) -> R) -> R {
+        work(&mut self.lock())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,6 +172,14 @@ impl EventLoop {
     /// forgotten when it is closed.
     pub fn watch(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         add(&self.events, descriptor, OWN | number)
+    }
+
+    /// As [`watch`](Self::watch), and also of when there is room to send again. It tells once: whatever
+    /// is there has to be read, and sent until there is no room.
+    pub fn watch_edges(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+        let data = EventData::new_u64(OWN | number);
+        let flags = READABLE | EventFlags::OUT;
+        Ok(epoll::add(&self.events, descriptor, data, flags)?)
     }
 
     /// Adds a client of a guest. Its turn comes when it is [told](Self::touch) that there is

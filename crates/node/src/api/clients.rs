@@ -238,6 +238,11 @@ impl Clients {
         })
     }
 
+    /// Where changes are recorded.
+    pub fn audit(&self) -> Arc<Audit> {
+        Arc::clone(&self.audit)
+    }
+
     /// Has a client served by the task that `serve` makes. If there are too many clients, the one of the same user
     /// that has done nothing for the longest time has to go; if all of them do something, this one is refused.
     pub fn serve<F: Future<Output = ()> + Send + 'static>(

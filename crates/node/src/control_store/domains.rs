@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use ::store::server::Shared;
-use ::store::wire::{Errno, Header, Kind, first_string};
-use ::store::{ConnectionId, DomainId, Store};
+use ::store::{ConnectionId, DomainId};
 
-use super::message::{Change, Introduction};
+use super::message::{Change, Introduction, Told};
+use super::routers::Routers;
+use super::writer::Writer;
 
 /// The domains that the node introduced.
 pub struct Domains {
@@ -16,40 +17,7 @@ pub struct Domains {
     introduced: HashMap<u16, Introduction>,
     /// Those told of since the node connected.
     told: HashSet<u16>,
-}
-
-/// Makes entries, as the control domain.
-struct Writer<'a> {
-    store: &'a mut Store,
-    connection: ConnectionId,
-}
-
-impl Writer<'_> {
-    /// Makes a request about `path`. The control domain is refused nothing but what is not there.
-    fn ask(&mut self, kind: Kind, path: &str, rest: &[u8]) {
-        let header = Header {
-            kind: kind as u32,
-            ..Header::default()
-        };
-        let payload = [path.as_bytes(), &[0], rest].concat();
-        let (kind, reply) = self.store.request(self.connection, header, &payload);
-        let name = first_string(&reply).map_or(&reply[..], |(name, _)| name);
-        debug_assert!(
-            kind != Kind::Error || Errno::from_name(name) == Errno::ENOENT,
-            "{path}: {}",
-            String::from_utf8_lossy(name)
-        );
-    }
-
-    fn write(&mut self, path: &str, value: &str) {
-        self.ask(Kind::Write, path, value.as_bytes());
-    }
-
-    /// Makes a node that its domain may read.
-    fn make_readable(&mut self, path: &str, domain: u16) {
-        self.write(path, "");
-        self.ask(Kind::SetPerms, path, format!("n0\0r{domain}\0").as_bytes());
-    }
+    routers: Routers,
 }
 
 fn path_of(domain: u16) -> String {
@@ -65,6 +33,7 @@ impl Domains {
     pub fn new(store: Shared) -> Domains {
         let connection = store.with(|store| store.connect(DomainId::CONTROL));
         let domains = Domains {
+            routers: Routers::new(store.clone(), connection),
             store,
             connection,
             introduced: HashMap::new(),
@@ -86,6 +55,17 @@ impl Domains {
     /// A node has connected, which tells of all guests.
     pub fn begin(&mut self) {
         self.told.clear();
+        self.routers.begin();
+    }
+
+    /// Looks at what programs have changed of routers.
+    pub fn look(&mut self) {
+        self.routers.look();
+    }
+
+    /// The next messages for the node.
+    pub fn next_request(&mut self) -> Option<Vec<Told>> {
+        self.routers.next_request()
     }
 
     /// Does what a message says; returns whether the store goes on.
@@ -101,6 +81,18 @@ impl Domains {
                     let rest: Vec<u16> = rest.copied().collect();
                     rest.into_iter().for_each(|id| self.release(id));
                 }
+                Change::Part(text) => self.routers.add_part(&text),
+                Change::Router {
+                    domain,
+                    router,
+                    name,
+                } => self.routers.runs(domain, router, &name),
+                Change::Halted { domain, router } => self.routers.halted(domain, router),
+                Change::Answer {
+                    domain,
+                    number,
+                    outcome,
+                } => self.routers.answer(domain, number, outcome),
                 Change::End => return false,
             }
         }
@@ -132,9 +124,10 @@ impl Domains {
             // The guest's own.
             let data = format!("{path}/data");
             writer.write(&data, "");
-            writer.ask(Kind::SetPerms, &data, format!("n{domain}\0").as_bytes());
-            writer.store.introduce(DomainId(domain));
+            writer.permit(&data, &format!("n{domain}\0"));
         });
+        self.routers.introduce(&guest);
+        self.with(|writer| writer.store.introduce(DomainId(domain)));
         self.introduced.insert(domain, guest);
     }
 
@@ -158,11 +151,12 @@ impl Domains {
         let Some(guest) = self.introduced.remove(&domain) else {
             return;
         };
+        self.routers.release(domain);
         self.with(|writer| {
             writer.store.release(DomainId(domain));
             // What is the control domain's goes here.
-            writer.ask(Kind::Rm, &path_of(domain), b"");
-            writer.ask(Kind::Rm, &vm_of(&guest.uuid), b"");
+            writer.remove(&path_of(domain));
+            writer.remove(&vm_of(&guest.uuid));
         });
     }
 }

@@ -1,13 +1,15 @@
-//! What the node tells the store's process: JSON, a message in a packet of a socket. There are no answers.
+//! What the node and the store's process tell each other: JSON, a message in a packet of a socket.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. A process that has another one is replaced.
-pub const VERSION: u32 = 1;
-/// Most changes in a message, so that it is shorter than [`BYTES_MAX`].
-pub const CHANGES_MAX: usize = 16;
+pub const VERSION: u32 = 2;
 /// Most bytes of a message.
 pub const BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a configuration that the store has: the node does not tell of longer ones.
+pub const CONFIG_MAX: usize = 1 << 20;
+/// Most bytes of a part of a configuration: in JSON, a byte takes up to six.
+const PART_MAX: usize = 4 << 10;
 
 /// A guest that runs, as a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +24,11 @@ pub struct Introduction {
     pub uuid: String,
     /// Its private memory in KiB.
     pub memory: u64,
+    /// What its own configuration is called.
+    pub config_name: String,
 }
 
-/// One change.
+/// One change. A message of the node has one or more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// A guest runs. Nothing happens if that is known.
@@ -43,6 +47,108 @@ pub enum Change {
     },
     /// All guests that run were introduced since the node connected: any other domain is released.
     Complete,
+    /// A part of the configuration of the next [`Router`](Self::Router).
+    Part(String),
+    /// A guest runs a router. Nothing happens if it is known to run this configuration.
+    Router {
+        /// Its domain.
+        domain: u16,
+        /// The router.
+        router: u8,
+        /// What its configuration is called.
+        name: String,
+    },
+    /// A guest runs a router no more.
+    Halted {
+        /// Its domain.
+        domain: u16,
+        /// The router.
+        router: u8,
+    },
+    /// What became of a request: what a handler said, or why it failed.
+    Answer {
+        /// The domain of the request.
+        domain: u16,
+        /// Its number.
+        number: u64,
+        /// What became of it.
+        outcome: Result<String, String>,
+    },
     /// The store is to end.
     End,
+}
+
+/// What the store tells the node, a message each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// A part of the configuration of the next [`Request`].
+    Part(String),
+    /// Something is to be done with a router.
+    Request(Request),
+}
+
+/// Something that is to be done with a router of a guest. A guest has one request at a time, which is answered; the
+/// next node is asked again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its number.
+    pub number: u64,
+    /// The guest's domain.
+    pub domain: u16,
+    /// The guest's process.
+    pub pid: u32,
+    /// The router.
+    pub router: u8,
+    /// What is to be done.
+    pub action: Action,
+}
+
+/// What is to be done with a router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// It is to run the configuration whose parts came before.
+    Start {
+        /// What the configuration is called.
+        name: String,
+    },
+    /// It is to run no more.
+    Stop,
+    /// A handler is to be read.
+    Read {
+        /// `ELEMENT.HANDLER`, with the router's name in front if it has one.
+        handler: String,
+    },
+    /// A handler is to be written.
+    Write {
+        /// As for `Read`.
+        handler: String,
+        /// The value.
+        value: String,
+    },
+    /// The guest's routers are to be told of: their entries are gone.
+    Describe,
+}
+
+/// The parts of a text, each short enough for a message.
+pub fn parts(mut text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let (part, rest) = text.split_at(text.floor_char_boundary(PART_MAX));
+        parts.push(part.to_string());
+        text = rest;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_comes_in_parts() {
+        let text = "ä".repeat(5000);
+        let parts = parts(&text);
+        assert_eq!((parts.len(), parts.concat()), (3, text));
+        assert!(super::parts("").is_empty());
+    }
 }

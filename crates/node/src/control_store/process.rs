@@ -1,5 +1,6 @@
 //! The store's process. It has its two sockets and few system calls, and no privilege.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,7 +8,7 @@ use ::store::Store;
 use ::store::server::{EventLoop, Shared};
 use nix::libc;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use rustix::process::Pid;
 use switch::confine;
 use switch::process::fork_with;
@@ -80,6 +81,7 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
     let mut domains = Domains::new(store);
     let mut connection: Option<OwnedFd> = None;
     let mut buffer = vec![0; BYTES_MAX];
+    let mut unsent = VecDeque::new();
     let mut own = Vec::new();
     loop {
         own.clear();
@@ -90,7 +92,8 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
             && let Ok(next) = accept_with(&node, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
         {
             drop(connection.take());
-            serving.watch(next.as_fd(), NODE)?;
+            serving.watch_edges(next.as_fd(), NODE)?;
+            unsent.clear();
             domains.begin();
             connection = Some(next);
             has_message = true;
@@ -103,6 +106,31 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
             }
         }
         serving.serve();
+        domains.look();
+        if let Some(socket) = &connection {
+            tell(socket, &mut unsent, &mut domains);
+        }
+    }
+}
+
+/// Tells the node what there is for it, as far as it takes that now: there is an event when it takes more.
+fn tell(node: &OwnedFd, unsent: &mut VecDeque<Vec<u8>>, domains: &mut Domains) {
+    loop {
+        if unsent.is_empty() {
+            let Some(told) = domains.next_request() else {
+                return;
+            };
+            // Strings and numbers: they have a form in JSON.
+            unsent.extend(told.iter().flat_map(serde_json::to_vec));
+        }
+        while let Some(message) = unsent.front() {
+            match send(node, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => drop(unsent.pop_front()),
+                Err(Errno::INTR) => {}
+                // It takes more later, or has ended, which is an event.
+                Err(_) => return,
+            }
+        }
     }
 }
 

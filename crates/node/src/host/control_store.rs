@@ -6,23 +6,29 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
 };
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use super::guests::RunningGuest;
 use super::process::{await_end, boot, find, has_ended, listen, poll, reap, told_end};
-use super::{CONTROL_STORE, Host, TIMEOUT};
-use crate::control_store::message::{CHANGES_MAX, Change, Introduction, VERSION};
+use super::{CONTROL_STORE, CONTROL_STORE_TOLD, Host, Router, TIMEOUT};
+use crate::control_store::message::{
+    BYTES_MAX, CONFIG_MAX, Change, Introduction, Request, Told, VERSION, parts,
+};
 use crate::control_store::process::spawn;
 use crate::error::{Error, Result};
 use crate::model::Record;
 
 /// How long a store has to run so that another takes its place at once.
 const SETTLED: Duration = Duration::from_secs(1);
+/// Most requests of the store that are taken at once.
+const REQUESTS_MAX: usize = 64;
 
 /// By what a store is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +66,10 @@ pub(super) struct StoreProcess {
     run: StoreRun,
     pidfd: OwnedFd,
     socket: OwnedFd,
-    /// What it was not told yet.
-    pending: VecDeque<Change>,
+    /// What it was not told yet, each in JSON.
+    pending: VecDeque<String>,
+    /// The parts of the configuration of its next request.
+    text: String,
     start: Instant,
 }
 
@@ -69,9 +77,20 @@ impl StoreProcess {
     /// Tells it what it was not told, as far as it takes that now.
     fn tell(&mut self) {
         while !self.pending.is_empty() {
-            let count = self.pending.len().min(CHANGES_MAX);
-            let changes: Vec<&Change> = self.pending.iter().take(count).collect();
-            match tell(&self.socket, &changes) {
+            let mut length = 1;
+            let fit = self.pending.iter().take_while(|change| {
+                length += change.len() + 1;
+                length <= BYTES_MAX
+            });
+            // One alone is shorter.
+            let count = fit.count().max(1);
+            let some: Vec<&str> = self
+                .pending
+                .iter()
+                .take(count)
+                .map(String::as_str)
+                .collect();
+            match tell(&self.socket, &some) {
                 Ok(_) => drop(self.pending.drain(..count)),
                 Err(Errno::INTR) => {}
                 // It takes more later, or has ended, which is an event.
@@ -79,13 +98,45 @@ impl StoreProcess {
             }
         }
     }
+
+    /// What it asks for, with the configuration that is to be run.
+    fn requests(&mut self, events: &OwnedFd) -> Vec<(Request, String)> {
+        let mut requests = Vec::new();
+        let mut buffer = vec![0; BYTES_MAX];
+        while requests.len() < REQUESTS_MAX {
+            let told = match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => break,
+                Ok((length @ 1.., _)) => buffer.get(..length).map(serde_json::from_slice),
+                _ => None,
+            };
+            match told {
+                Some(Ok(Told::Part(part))) if self.text.len() <= CONFIG_MAX => {
+                    self.text += &part;
+                }
+                Some(Ok(Told::Request(request))) => {
+                    requests.push((request, std::mem::take(&mut self.text)));
+                }
+                // It has ended, which is told elsewhere, or says what it never says.
+                _ => {
+                    let _ = epoll::delete(events, &self.socket);
+                    break;
+                }
+            }
+        }
+        requests
+    }
 }
 
-fn tell(socket: &OwnedFd, changes: &[&Change]) -> std::result::Result<usize, Errno> {
+fn json(change: &Change) -> String {
     // Strings and numbers: they have a form in JSON.
-    let message = serde_json::to_vec(changes).map_err(|_| Errno::INVAL)?;
+    serde_json::to_string(change).unwrap_or_default()
+}
+
+fn tell(socket: &OwnedFd, changes: &[&str]) -> std::result::Result<usize, Errno> {
+    let message = format!("[{}]", changes.join(","));
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    send(socket, &message, flags)
+    send(socket, message.as_bytes(), flags)
 }
 
 /// What identifies a guest: the number of this boot, with the guest's own in it.
@@ -95,15 +146,37 @@ fn uuid(guest: u64) -> String {
     format!("{rest}-{:012x}", (last ^ guest) & 0xffff_ffff_ffff)
 }
 
-fn introduction(running: &RunningGuest) -> Change {
+fn introduction(running: &RunningGuest) -> Vec<Change> {
     let launch = &running.launch;
-    Change::Introduce(Introduction {
+    let introduction = Change::Introduce(Introduction {
         domain: launch.domain_id,
         pid: running.guest.pid(),
         name: launch.name.clone(),
         uuid: uuid(launch.id),
         memory: launch.memory >> 10,
-    })
+        config_name: launch
+            .routers
+            .first()
+            .map_or_else(String::new, |own| own.name.clone()),
+    });
+    let routers = launch.routers.iter().skip(1);
+    let routers = routers.flat_map(|router| described(launch.domain_id, router));
+    [introduction].into_iter().chain(routers).collect()
+}
+
+/// A router that runs.
+fn described(domain: u16, router: &Router) -> Vec<Change> {
+    let text = match router.config.len() > CONFIG_MAX {
+        true => "",
+        false => &router.config,
+    };
+    let parts = parts(text).into_iter().map(Change::Part);
+    let runs = Change::Router {
+        domain,
+        router: router.number,
+        name: router.name.clone(),
+    };
+    parts.chain([runs]).collect()
 }
 
 impl Host {
@@ -154,7 +227,7 @@ impl Host {
     fn end_unknown_store(&self) -> Result<()> {
         if let Ok(socket) = self.reach_store() {
             // It says nothing: the socket ends with it.
-            let _ = tell(&socket, &[&Change::End]);
+            let _ = tell(&socket, &[&json(&Change::End)]);
             poll(&socket, TIMEOUT);
         }
         let path = &self.store_sockets.programs;
@@ -180,11 +253,13 @@ impl Host {
         let socket = self.reach_store().map_err(failed)?;
         let pidfd = rustix::io::fcntl_dupfd_cloexec(pidfd, 0).map_err(failed)?;
         self.watch(pidfd.as_fd(), CONTROL_STORE)?;
+        self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
         self.control_store = Some(StoreProcess {
             run,
             pidfd,
             socket,
             pending: VecDeque::new(),
+            text: String::new(),
             start: Instant::now(),
         });
         Ok(())
@@ -194,7 +269,7 @@ impl Host {
     pub fn introduce_all(&mut self) {
         let running = self.guests.values().chain(self.ending.guests());
         let all: Vec<Change> = running
-            .map(introduction)
+            .flat_map(introduction)
             .chain([Change::Complete])
             .collect();
         self.tell_store(all);
@@ -203,7 +278,49 @@ impl Host {
     /// Tells the store that a guest runs.
     pub(super) fn introduce(&mut self, id: u64) {
         let introduced = self.guests.get(&id).map(introduction);
-        self.tell_store(introduced);
+        self.tell_store(introduced.into_iter().flatten());
+    }
+
+    /// Notes which routers a guest has now, and tells the store of those that differ.
+    pub fn set_routers(&mut self, id: u64, routers: Vec<Router>) {
+        let Some(running) = self.guests.get_mut(&id) else {
+            return;
+        };
+        let domain = running.launch.domain_id;
+        let had = std::mem::replace(&mut running.launch.routers, routers);
+        let has = &running.launch.routers;
+        let stays = |router: &&Router| has.iter().any(|other| other.number == router.number);
+        let gone = had.iter().filter(|router| !stays(router));
+        let gone = gone.map(|router| Change::Halted {
+            domain,
+            router: router.number,
+        });
+        let new = has.iter().filter(|router| !had.contains(router));
+        let new = new.flat_map(|router| described(domain, router));
+        let changes: Vec<Change> = gone.chain(new).collect();
+        self.tell_store(changes);
+    }
+
+    /// Tells the store of all routers of a guest.
+    pub fn describe_routers(&mut self, id: u64) {
+        let described = self.guests.get(&id).map(|running| {
+            let launch = &running.launch;
+            let routers = launch.routers.iter();
+            let routers = routers.flat_map(|router| described(launch.domain_id, router));
+            routers.collect::<Vec<_>>()
+        });
+        self.tell_store(described.into_iter().flatten());
+    }
+
+    /// What the store asks for, with the configuration that is to be run.
+    pub fn store_requests(&mut self) -> Vec<(Request, String)> {
+        let store = self.control_store.as_mut();
+        store.map_or_else(Vec::new, |store| store.requests(&self.events))
+    }
+
+    /// The process of a guest that runs.
+    pub fn pid_of(&self, id: u64) -> Option<u32> {
+        self.guests.get(&id).map(|running| running.guest.pid())
     }
 
     /// Tells the store what it was not told, since it took no more.
@@ -212,9 +329,10 @@ impl Host {
     }
 
     /// Tells the store something.
-    pub(super) fn tell_store(&mut self, changes: impl IntoIterator<Item = Change>) {
+    pub fn tell_store(&mut self, changes: impl IntoIterator<Item = Change>) {
         if let Some(store) = &mut self.control_store {
-            store.pending.extend(changes);
+            let changes = changes.into_iter();
+            store.pending.extend(changes.map(|change| json(&change)));
             store.tell();
         }
     }

@@ -31,6 +31,17 @@ pub struct LaunchPort {
     pub properties: PortProperties,
 }
 
+/// A router of a guest, as the control store has it: a configuration that the guest runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Its number; that of the guest's own configuration is 0.
+    pub number: u8,
+    /// What its configuration is called.
+    pub name: String,
+    /// Its configuration; empty for the guest's own.
+    pub config: String,
+}
+
 /// A guest that is to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -42,6 +53,8 @@ pub struct Launch {
     pub name: String,
     /// Its configuration.
     pub config: Vec<u8>,
+    /// Its routers in the control store, its own first.
+    pub routers: Vec<Router>,
     /// Its interfaces.
     pub ports: Vec<LaunchPort>,
     /// Which wall it gets.

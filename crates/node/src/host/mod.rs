@@ -58,7 +58,7 @@ pub use copy::{CopiedPort, Copy, Stored};
 pub use departure::{Departure, Found};
 pub use guests::Reserved;
 pub use interfaces::{Attached, claim};
-pub use launch::{Launch, LaunchPort, Launched};
+pub use launch::{Launch, LaunchPort, Launched, Router};
 pub use process::boot;
 pub use switch::SwitchRun;
 pub use usage::{Usage, age};
@@ -70,6 +70,8 @@ pub enum Ready {
     Switch,
     /// The control store's process.
     ControlStore,
+    /// A message of the control store.
+    ControlStoreTold,
     /// The process of the guest with this number.
     Guest(u64),
 }
@@ -80,6 +82,8 @@ const SWITCH: u64 = 0;
 const GUESTS: u64 = 1;
 /// The number of the control store in that set.
 const CONTROL_STORE: u64 = 2;
+/// The number of what the control store tells.
+const CONTROL_STORE_TOLD: u64 = 3;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +189,7 @@ impl Host {
 
     /// What ended. The switch is told until it is dealt with.
     pub fn take_events(&mut self) -> Vec<Ready> {
-        let mut found = Vec::with_capacity(3);
+        let mut found = Vec::with_capacity(4);
         let now = rustix::event::Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -201,6 +205,7 @@ impl Host {
             .filter_map(|event| match event.data.u64() {
                 SWITCH => Some(Ready::Switch),
                 CONTROL_STORE => Some(Ready::ControlStore),
+                CONTROL_STORE_TOLD => Some(Ready::ControlStoreTold),
                 _ => None,
             })
             .collect();

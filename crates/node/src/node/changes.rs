@@ -67,6 +67,7 @@ impl Node {
         } else {
             record = self.finish_change(record)?;
         }
+        self.tell_routers(&record);
         if record.health != guest.health {
             self.health.watch(&record);
         }

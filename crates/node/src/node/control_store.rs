@@ -1,9 +1,42 @@
-//! The control store: its process, and the guests' numbers in it.
+//! The control store: its process, the guests' numbers in it, and their routers.
+
+use std::path::Path;
 
 use super::Node;
-use crate::error::{Error, Result, Subject};
-use crate::host::StoreRun;
-use crate::model::{Event, GuestRecord, Happened, Topic};
+use crate::control_store::message::{Change, Request};
+use crate::control_store::number;
+use crate::error::{Error, Fault, Result, Subject};
+use crate::host::{Router, StoreRun};
+use crate::model::{Event, Guest, GuestRecord, Happened, Topic};
+
+/// Longest name of a configuration in the store, in bytes.
+const NAME_MAX: usize = 256;
+
+/// The routers that a guest is to have in the control store: its own configuration, and those beside it whose names are
+/// numbers of routers.
+pub(super) fn routers_of(guest: &Guest) -> Vec<Router> {
+    let own = Router {
+        number: 0,
+        name: shown(guest.file.as_deref()),
+        config: String::new(),
+    };
+    let others = guest.configurations.iter().filter_map(|(name, it)| {
+        let number = number(name).filter(|number| *number != 0)?;
+        Some(Router {
+            number,
+            name: shown(it.file.as_deref()),
+            config: it.config.clone(),
+        })
+    });
+    [own].into_iter().chain(others).collect()
+}
+
+/// What a configuration is called in the store: the name of its file, without folders.
+fn shown(file: Option<&Path>) -> String {
+    let name = file.and_then(Path::file_name);
+    let name = name.map_or("config".into(), |name| name.to_string_lossy());
+    name[..name.floor_char_boundary(NAME_MAX)].to_string()
+}
 
 impl Node {
     /// Gives numbers to guests that an earlier version recorded, which have none.
@@ -67,5 +100,48 @@ impl Node {
             let note = format_args!("process {} replaces it", run.pid);
             self.tell(event(Happened::Restarted).note(note));
         }
+    }
+
+    /// Notes which routers a guest has, and tells the store.
+    pub(super) fn tell_routers(&mut self, guest: &GuestRecord) {
+        if guest.booted.as_ref().is_none_or(|it| it.config.is_none()) {
+            self.host.set_routers(guest.id, routers_of(&guest.spec));
+        }
+    }
+
+    /// What the store asks for, with the configuration that is to be run.
+    pub fn store_requests(&mut self) -> Vec<(Request, String)> {
+        self.host.store_requests()
+    }
+
+    /// The guest that a request of the store is about, if it still runs in the same process.
+    pub fn guest_asked_for(&self, request: &Request) -> Result<String> {
+        let id = self.index.guest_of_domain(request.domain);
+        let id = id.filter(|id| self.host.pid_of(*id) == Some(request.pid));
+        let name = id.and_then(|id| self.index.guest_numbered(id));
+        let missing = || Fault::NoDomain {
+            domain: request.domain,
+        };
+        Ok(name.ok_or_else(missing)?.to_string())
+    }
+
+    /// Tells the store of all routers of a guest.
+    pub fn describe_routers(&mut self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        self.host.describe_routers(guest.id);
+        Ok(())
+    }
+
+    /// Answers a request of the store.
+    pub fn answer_store(
+        &mut self,
+        request: &Request,
+        outcome: std::result::Result<String, String>,
+    ) {
+        self.host.tell_store([Change::Answer {
+            domain: request.domain,
+            number: request.number,
+            outcome,
+        }]);
     }
 }

@@ -278,6 +278,7 @@ impl Node {
             properties: PortProperties::default(),
         };
         self.host.check(&Launch {
+            routers: Vec::new(),
             id: 0,
             domain_id: 0,
             name: name.into(),
@@ -408,6 +409,7 @@ impl Node {
             domain_id: guest.domain_id,
             name: guest.name.clone(),
             config,
+            routers: super::control_store::routers_of(guest),
             ports,
             isolation: guest.isolation.into(),
             memory: guest.memory(),

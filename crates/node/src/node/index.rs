@@ -1,6 +1,7 @@
 //! What is looked for by something else than its name, so that no operation has to look at all.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use switch::lookup::Mac;
 
@@ -22,8 +23,8 @@ pub struct Index {
     guests: HashMap<String, String>,
     /// Guests' names by their numbers.
     names: HashMap<u64, String>,
-    /// Guests' numbers in the control store.
-    domains: HashSet<u16>,
+    /// Guests' numbers by those in the control store.
+    domains: HashMap<u16, u64>,
     /// Flows by what they are on.
     flows: HashMap<String, BTreeSet<String>>,
     /// Entries of flow tables by the ports that they lead to.
@@ -74,7 +75,7 @@ impl Index {
         self.add_interfaces(guest);
         self.names.insert(guest.id, guest.name.clone());
         if guest.domain_id != 0 {
-            self.domains.insert(guest.domain_id);
+            self.domains.insert(guest.domain_id, guest.id);
         }
     }
 
@@ -89,7 +90,9 @@ impl Index {
         loop {
             let place = (change.next("domain")? - 1) % u64::from(DOMAIN_MAX);
             let domain = place as u16 + 1;
-            if self.domains.insert(domain) {
+            if let Entry::Vacant(free) = self.domains.entry(domain) {
+                // The guest's own number comes with its record.
+                free.insert(0);
                 return Ok(domain);
             }
         }
@@ -164,6 +167,11 @@ impl Index {
     /// The names of all guests.
     pub fn guest_names(&self) -> impl Iterator<Item = &str> {
         self.names.values().map(String::as_str)
+    }
+
+    /// The number of the guest that has a number in the control store.
+    pub fn guest_of_domain(&self, domain: u16) -> Option<u64> {
+        self.domains.get(&domain).copied()
     }
 
     /// The guest with a number.

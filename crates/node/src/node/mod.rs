@@ -237,7 +237,7 @@ impl Node {
         let events = self.host.take_events();
         let guests = events.iter().filter_map(|event| match event {
             Ready::Guest(id) => Some(*id),
-            Ready::Switch | Ready::ControlStore => None,
+            Ready::Switch | Ready::ControlStore | Ready::ControlStoreTold => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
@@ -245,6 +245,8 @@ impl Node {
             match event {
                 Ready::Switch => self.replace_switch(),
                 Ready::ControlStore => self.replace_store(),
+                // What it told is for the service, which takes it.
+                Ready::ControlStoreTold => {}
                 Ready::Guest(id) => self.guest_ended(*id),
             }
         }

@@ -12,7 +12,7 @@ use crate::common::{Host, kill, until};
 const IDLE: &str = "Idle -> c :: Counter -> Discard;";
 
 /// One of Xen's commands, on the store of a host.
-fn xen(host: &Host, words: &str) -> Command {
+pub fn xen(host: &Host, words: &str) -> Command {
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
     command
@@ -22,33 +22,33 @@ fn xen(host: &Host, words: &str) -> Command {
     command
 }
 
-fn output(host: &Host, words: &str) -> Output {
+pub fn output(host: &Host, words: &str) -> Output {
     let output = xen(host, words).output();
     output.unwrap_or_else(|error| panic!("{words}: {error}: install xenstore-utils"))
 }
 
 /// What a command prints that has to succeed.
 #[track_caller]
-fn prints(host: &Host, words: &str) -> String {
+pub fn prints(host: &Host, words: &str) -> String {
     let output = output(host, words);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}: {said}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn status(host: &Host, guest: &str) -> GuestStatus {
+pub fn status(host: &Host, guest: &str) -> GuestStatus {
     host.client()
         .show::<node::model::Guest>(guest)
         .unwrap()
         .status
 }
 
-fn store_pid(host: &Host) -> Option<u32> {
+pub fn store_pid(host: &Host) -> Option<u32> {
     host.view().store_pid
 }
 
 /// Waits for a store that takes the place of this one.
-fn has_other_store(host: &Host, than: Option<u32>) {
+pub fn has_other_store(host: &Host, than: Option<u32>) {
     until("no other store runs", || {
         store_pid(host).is_some_and(|pid| Some(pid) != than)
     });
@@ -109,7 +109,8 @@ fn guests_are_domains_of_the_store_as_long_as_they_run() {
     assert_eq!(
         listed,
         format!(
-            "data=\"\"(n1)\ndomid=\"1\"(n0,r1)\nmemory=\"\"(n0,r1)\nstatic-max=\"{memory}\"(n0,r1)\n\
+            "data=\"\"(n1)\nclickos=\"\"(n0,r1)\n0=\"\"(n0,r1)\nconfig_name=\"idleclick\"(n0,r1)\n\
+             control=\"\"(n0,r1)\nelements=\"\"(n0,r1)\nstatus=\"Running\"(n0,r1)\ndomid=\"1\"(n0,r1)\nmemory=\"\"(n0,r1)\nstatic-max=\"{memory}\"(n0,r1)\n\
              target=\"{memory}\"(n0,r1)\nname=\"fw\"(n0,r1)\nvm=\"{vm}\"(n0,r1)\n"
         )
     );

@@ -31,7 +31,9 @@ impl Node {
         guest.variables.clone_from(&part.variables);
         guest.configurations.clone_from(&part.configurations);
         guest.restart = part.restart;
-        Ok(self.store.put(&guest)?)
+        self.store.put(&guest)?;
+        self.tell_routers(&guest);
+        Ok(())
     }
 
     /// Takes a step of the wire `wire`. Steps that create guests are for the service, as are those
