@@ -48,7 +48,10 @@ const MESSAGE_OFFSET: usize = size_of::<Words>();
 const CONSOLE_OFFSET: usize = PAGE;
 const REQUESTS_OFFSET: usize = CONSOLE_OFFSET + CONSOLE_BYTES;
 const ANSWERS_OFFSET: usize = REQUESTS_OFFSET + CHANNEL_BYTES;
-const STORE_OFFSET: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
+/// Offset of the rings of the connection to the control store.
+pub const STORE_OFFSET: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
+/// Offset of that connection's words ([`store::Words`]).
+pub const STORE_WORDS_OFFSET: usize = offset_of!(Words, store);
 
 /// A CPU's own words, written every round.
 #[repr(C, align(64))]

@@ -33,7 +33,9 @@ pub struct Words {
     // The guest's.
     /// The connection that it has begun.
     accepted: AtomicU32,
-    _guest_line: [AtomicU32; 15],
+    /// Whether it uses the store, and so is woken for a new connection.
+    wants: AtomicU32,
+    _guest_line: [AtomicU32; 14],
     requests: Cursors,
     replies: Cursors,
 }
@@ -69,7 +71,8 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Begins a connection: for the store. Only one store may use the region. Wake the guest then.
+    /// Begins a connection: for the store. Only one store may use the region. Wake the guest then if it
+    /// [wants](StoreEnd::is_wanted) one.
     pub fn connect(self) -> StoreEnd<'a> {
         let before = self.words.connection.load(Ordering::Relaxed);
         let number = before.wrapping_add(1).max(1);
@@ -113,6 +116,13 @@ impl StoreEnd<'_> {
         self.accepted
     }
 
+    /// Whether the guest uses the store. The fence orders the new connection before this look, so that at least one
+    /// side sees the other.
+    pub fn is_wanted(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.words.wants.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether there are bytes of requests to read, or the guest broke the ring.
     pub fn has_requests(&mut self) -> bool {
         self.is_accepted() && self.requests.available() != Ok(0)
@@ -151,6 +161,12 @@ pub struct GuestEnd<'a> {
 }
 
 impl GuestEnd<'_> {
+    /// Says that this guest uses the store. [Look](Self::look) then.
+    pub fn want(&self) {
+        self.channel.words.wants.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
     /// Looks whether the store has begun another connection. If it has, the rings are empty: what was sent by the last
     /// one may be lost. Ring the doorbell when requests are written.
     pub fn look(&mut self) -> bool {

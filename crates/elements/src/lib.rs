@@ -51,6 +51,7 @@ mod rates;
 pub mod rewriter;
 pub mod simple;
 pub mod standard;
+pub mod store;
 pub mod tcpudp;
 #[cfg(feature = "host")]
 pub mod test;
@@ -77,6 +78,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     ipsec::CLASSES,
+    store::CLASSES,
     threads::CLASSES,
 ];
 
@@ -120,6 +122,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         net::PAGES,
         simple::PAGES,
         standard::PAGES,
+        store::PAGES,
         tcpudp::PAGES,
         test::PAGES,
         threads::PAGES,

@@ -31,9 +31,14 @@ struct Simulation {
     now: Arc<AtomicU64>,
     lines: Arc<Mutex<Vec<String>>>,
     cables: Vec<(String, Cable)>,
+    store: StoreBox,
 }
 
 impl Embedding for Simulation {
+    fn store(&self) -> Option<StoreBox> {
+        Some(self.store.clone())
+    }
+
     fn steady(&self) -> Steady {
         Steady(self.now.load(Ordering::Relaxed))
     }
@@ -270,6 +275,8 @@ impl Default for Bench<'_> {
 pub struct Rig {
     /// The router.
     pub router: Router,
+    /// What its elements ask of the control store.
+    pub store: StoreBox,
     now: Arc<AtomicU64>,
     lines: Arc<Mutex<Vec<String>>>,
     library: Library,
@@ -342,6 +349,7 @@ impl Rig {
         let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
             .ok_or_else(|| diagnostics.to_string())?;
         let (now, lines) = (Arc::default(), Arc::default());
+        let store = StoreBox::default();
         let simulation = Simulation {
             now: Arc::clone(&now),
             lines: Arc::clone(&lines),
@@ -350,6 +358,7 @@ impl Rig {
                 .iter()
                 .map(|(name, cable)| (name.to_string(), (*cable).clone()))
                 .collect(),
+            store: store.clone(),
         };
         let runtime = Runtime::new(Box::new(simulation), Pool::heap(bench.buffers));
         let settings = Settings {
@@ -364,6 +373,7 @@ impl Rig {
             .extend(diagnostics.to_string().lines().map(|line| line.to_string()));
         Ok(Rig {
             router,
+            store,
             now,
             lines,
             library,

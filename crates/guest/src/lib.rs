@@ -33,6 +33,7 @@ mod router_application;
 mod run;
 #[cfg(feature = "image")]
 mod start;
+mod store;
 mod suspension;
 mod system;
 

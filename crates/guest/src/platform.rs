@@ -143,6 +143,11 @@ impl Platform {
         }
     }
 
+    /// Rings for the control store, which has the control plane's doorbell where there is a store.
+    pub(crate) fn ring_store(&self) {
+        self.ring(self.boot.page().doorbells.control);
+    }
+
     fn ring(&self, doorbell: u64) {
         match (self.is_process(), doorbell) {
             (true, u64::MAX) => {}

@@ -14,12 +14,13 @@ use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
     Device, ElementId, Embedding, HandlerError, HandlerList, Library, Router, Runtime, Settings,
-    Side, Status, Steady,
+    Side, Status, Steady, StoreBox,
 };
 
 use crate::configurations::Text;
 use crate::cpus::{self, IdlePolling};
 use crate::netfront::Netfront;
+use crate::store::Connection;
 use crate::{Answer, Application, Cpu, Platform, Request, Round};
 
 /// Tasks that run between two polls of the control channel.
@@ -31,12 +32,18 @@ const HEAP_PACKETS: usize = 256;
 pub(crate) struct GuestEmbedding {
     cpu: Cpu,
     region: Option<Region>,
+    store: StoreBox,
 }
 
 impl GuestEmbedding {
     /// The embedding of another CPU.
     pub(crate) fn on(&self, cpu: Cpu) -> GuestEmbedding {
-        GuestEmbedding { cpu, ..*self }
+        let store = self.store.clone();
+        GuestEmbedding {
+            cpu,
+            store,
+            ..*self
+        }
     }
 }
 
@@ -78,6 +85,10 @@ impl Embedding for GuestEmbedding {
         Some(Box::new(device))
     }
 
+    fn store(&self) -> Option<StoreBox> {
+        Some(self.store.clone())
+    }
+
     fn device_name(&self, index: usize) -> Option<String> {
         let interface = self.region.as_ref()?.interface(index)?;
         Some(interface.name().to_string())
@@ -117,6 +128,7 @@ pub struct RouterApplication {
     /// Those that have stopped while others go on.
     halted: u64,
     polling: IdlePolling,
+    store: Connection,
 }
 
 impl RouterApplication {
@@ -134,7 +146,13 @@ impl RouterApplication {
         };
         let (pool, pools) = pools(region.as_ref(), platform.cpus() - 1);
         let cpu = platform.cpu(0);
-        let embedding = GuestEmbedding { cpu, region };
+        // An element on another CPU asks, and the first one carries it out.
+        let store = match platform.cpus() {
+            1 => StoreBox::default(),
+            _ => StoreBox::new(move || platform.cpu(0).wake()),
+        };
+        let connection = Connection::new(platform, store.clone());
+        let embedding = GuestEmbedding { cpu, region, store };
         let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
@@ -192,6 +210,7 @@ impl RouterApplication {
                     failed: (failed, text.texts(failed)),
                     halted: 0,
                     polling: IdlePolling::default(),
+                    store: connection,
                 };
                 application.report_configurations();
                 application
@@ -341,6 +360,9 @@ fn pools(region: Option<&Region>, others: usize) -> (Pool, Vec<Pool>) {
 
 impl Application for RouterApplication {
     fn round(&mut self) -> Round {
+        if self.store.has_work() {
+            self.store.turn(&mut self.router);
+        }
         let status = self.router.run(TASKS);
         if self.router.halted() != self.halted {
             self.report_configurations();
@@ -362,7 +384,7 @@ impl Application for RouterApplication {
 
     fn ask_for_wake(&mut self, wake: bool) -> bool {
         // The device withdraws the request when it receives the first frame.
-        wake && !self.router.arm()
+        wake && (!self.router.arm() || self.store.has_work())
     }
 
     fn suspend(&mut self, stand: &mut dyn FnMut() -> bool) {

@@ -7,7 +7,7 @@ use click::{Diagnostics, FlatGraph, Location, Options};
 use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
-use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady};
+use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady, StoreBox};
 
 use crate::error::{Error, Result};
 
@@ -68,6 +68,10 @@ impl Embedding for Dry {
     fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
         let known = self.interfaces.iter().find(|(there, _)| there == name);
         known.map(|(_, mac)| Box::new(NoTraffic(*mac)) as Box<dyn Device>)
+    }
+
+    fn store(&self) -> Option<StoreBox> {
+        Some(StoreBox::default())
     }
 
     fn device_name(&self, index: usize) -> Option<String> {

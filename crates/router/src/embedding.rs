@@ -9,6 +9,7 @@ use click::Quotes;
 use crate::args::NameDatabase;
 use crate::handler::{HandlerError, HandlerList};
 use crate::prelude::*;
+use crate::store::StoreBox;
 
 /// A moment of the steady clock, in nanoseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +82,11 @@ pub trait Embedding: Send {
     /// `None` if there are fewer.
     fn device_name(&self, index: usize) -> Option<String> {
         let _ = index;
+        None
+    }
+
+    /// The control store that the router's elements use; `None` if there is none.
+    fn store(&self) -> Option<StoreBox> {
         None
     }
 

@@ -32,6 +32,7 @@ mod runtime;
 pub mod schedule;
 mod scheduler;
 mod settings;
+mod store;
 mod threads;
 mod topology;
 mod walk;
@@ -42,7 +43,7 @@ pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
     Addressed, ArgumentDoc, Capability, Class, ClassEntry, Component, Descriptors, DriverHook,
     DynElement, DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs,
-    Methods, Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome,
+    Methods, Outcome, Page, Provided, Reading, Shown, Storage, StoreUser, Verdict, filter, outcome,
     parse_value, parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
@@ -64,6 +65,7 @@ pub use scheduler::signal::{Notice, Signal, SignalId};
 pub use scheduler::task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use scheduler::timer::TimerId;
 pub use settings::{Settings, THREADS_MAX};
+pub use store::{StoreAnswer, StoreBox, StoreHandle, StoreMail, StoreRequest};
 pub use threads::constraints::PerThread;
 pub use threads::quiesce::{Member, Waker};
 pub use topology::ElementId;

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::embedding::Steady;
-use crate::engine::element::{ClassEntry, Descriptors, DynElement, Llrpcs};
+use crate::engine::element::{ClassEntry, Descriptors, DynElement, Llrpcs, StoreUser};
 use crate::engine::graph::{ElementInfo, Graph, PushPorts};
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Watch;
 use crate::settings::Settings;
+use crate::store::StoreAnswer;
 use crate::threads::quiesce::{Member, ThreadGroup, Waker};
 use click::{Context, Diagnostics, FlatGraph, Severity};
 
@@ -385,6 +386,17 @@ impl Router {
                 element.selected(cx, fd, readable, writable);
             });
         }
+        self.engine.run_stack(base);
+    }
+
+    /// Tells an element what came of what it asked of the control store.
+    pub fn tell_store(&mut self, element: ElementId, handle: u64, answer: &StoreAnswer) {
+        let base = self.engine.walk.height();
+        self.engine.whole(|engine| {
+            if let Some(link) = engine.link::<dyn StoreUser>(element) {
+                engine.reach(link, |element, cx| element.answered(cx, handle, answer));
+            }
+        });
         self.engine.run_stack(base);
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use crate::child::CONTROL_DOORBELL;
 use crate::control::CONTROL_FILE;
 use crate::error::{Context, Error, Result};
 use crate::guest::{Process, started};
@@ -121,6 +122,18 @@ impl Guest {
     /// The file of its data region, to attach it to a switch again.
     pub fn data_file(&self) -> Result<OwnedFd> {
         memory_file(&self.process, DATA_FILE)
+    }
+
+    /// The file of its control region, for the control store.
+    pub fn control_file(&self) -> Result<OwnedFd> {
+        memory_file(&self.process, CONTROL_FILE)
+    }
+
+    /// The eventfd by which it rings the control plane.
+    pub fn control_doorbell(&self) -> Result<OwnedFd> {
+        let flags = PidfdGetfdFlags::empty();
+        pidfd_getfd(self.process.pidfd()?, CONTROL_DOORBELL, flags)
+            .context("getting the control plane's doorbell from the guest's process")
     }
 
     /// The eventfd by which it rings the switch.

@@ -85,6 +85,49 @@ fn random() -> Result<u32> {
     Ok(u32::from_ne_bytes(number))
 }
 
+/// Refuses a file that another process sent and that is no control region.
+pub(crate) fn check(file: &OwnedFd) -> Result<()> {
+    const ADOPTING: &str = "taking over a control region";
+    let seals = fcntl_get_seals(file).context(ADOPTING)?;
+    let length = fstat(file).context(ADOPTING)?.st_size;
+    if !seals.contains(SealFlags::SHRINK) || length < FILE_BYTES as i64 {
+        let source = std::io::ErrorKind::InvalidData.into();
+        return Err(Error::System {
+            what: ADOPTING,
+            source,
+        });
+    }
+    Ok(())
+}
+
+/// Maps a control region's file, which is as long as it should be.
+pub(crate) fn map(file: &OwnedFd) -> Result<NonNull<u8>> {
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let memory = unsafe {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        mmap(
+            std::ptr::null_mut(),
+            FILE_BYTES,
+            access,
+            MapFlags::SHARED,
+            file,
+            0,
+        )
+    }
+    .context("mapping the control region")?;
+    // Other guests' processes must not inherit it.
+    // SAFETY: changes this mapping's inheritance only.
+    unsafe { madvise(memory, FILE_BYTES, Advice::LinuxDontFork) }.context("keeping a mapping")?;
+    Ok(NonNull::new(memory.cast()).expect("a mapping is not at 0"))
+}
+
+/// Wakes a guest's first CPU if it sleeps.
+pub(crate) fn wake(region: Region<'_>) {
+    region.bump(0);
+    // Not private: another process sleeps.
+    let _ = futex::wake(region.wake_word(0), futex::Flags::empty(), 1);
+}
+
 impl Control {
     /// A fresh control region.
     pub fn new() -> Result<Self> {
@@ -123,16 +166,7 @@ impl Control {
     /// The control region of a running guest that another process started. That process's pending requests are
     /// dropped.
     pub fn adopt(file: OwnedFd) -> Result<Self> {
-        const ADOPTING: &str = "taking over a control region";
-        let seals = fcntl_get_seals(&file).context(ADOPTING)?;
-        let length = fstat(&file).context(ADOPTING)?.st_size;
-        if !seals.contains(SealFlags::SHRINK) || length < FILE_BYTES as i64 {
-            let source = std::io::ErrorKind::InvalidData.into();
-            return Err(Error::System {
-                what: ADOPTING,
-                source,
-            });
-        }
+        check(&file)?;
         // Answers to the other process's requests may be under way: ours have other numbers.
         let mut control = Self::map(file, random()?)?;
         control.set_sleeps(false);
@@ -144,24 +178,7 @@ impl Control {
     }
 
     fn map(file: OwnedFd, next: u32) -> Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let memory = unsafe {
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            mmap(
-                std::ptr::null_mut(),
-                FILE_BYTES,
-                access,
-                MapFlags::SHARED,
-                &file,
-                0,
-            )
-        }
-        .context("mapping the control region")?;
-        // Other guests' processes must not inherit it.
-        // SAFETY: changes this mapping's inheritance only.
-        unsafe { madvise(memory, FILE_BYTES, Advice::LinuxDontFork) }
-            .context("keeping a mapping")?;
-        let memory = NonNull::new(memory.cast()).expect("a mapping is not at 0");
+        let memory = map(&file)?;
         // SAFETY: page aligned, mapped until drop, accessed through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };
         Ok(Self {
@@ -204,6 +221,11 @@ impl Control {
     /// Closes the file; the mapping stays. For a process with many guests, once this one is started.
     pub fn close_file(&mut self) {
         self.file = None;
+    }
+
+    /// The file, which is closed here; the mapping stays.
+    pub fn take_file(&mut self) -> Option<OwnedFd> {
+        self.file.take()
     }
 
     pub(crate) fn region(&self) -> Region<'_> {
@@ -268,10 +290,7 @@ impl Control {
 
     /// Wakes the guest if it sleeps.
     pub fn wake(&self) {
-        let region = self.region();
-        region.bump(0);
-        // Not private: another process sleeps.
-        let _ = futex::wake(region.wake_word(0), futex::Flags::empty(), 1);
+        wake(self.region());
     }
 
     /// Sends a request and returns its number. See [`abi::message::kind`] for the kinds. [`Self::poll`] sends the

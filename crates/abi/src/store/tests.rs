@@ -49,6 +49,9 @@ fn a_connection_begins_when_both_sides_know_its_number() {
     let mut guest = channel.guest();
     assert!(!guest.look() && !guest.is_connected());
     let mut store = channel.connect();
+    assert!(!store.is_wanted());
+    guest.want();
+    assert!(store.is_wanted());
     let mut bytes = [0; 8];
     // The guest has not seen the connection: neither is anything read nor written.
     assert!(!store.has_requests());

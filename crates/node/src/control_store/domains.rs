@@ -17,6 +17,8 @@ pub struct Domains {
     introduced: HashMap<u16, Introduction>,
     /// Those told of since the node connected.
     told: HashSet<u16>,
+    /// Domains whose guests have ended, until they are taken.
+    released: Vec<u16>,
     routers: Routers,
 }
 
@@ -38,6 +40,7 @@ impl Domains {
             connection,
             introduced: HashMap::new(),
             told: HashSet::new(),
+            released: Vec::new(),
         };
         domains.with(|writer| {
             writer.write("/local/domain/0/domid", "0");
@@ -68,6 +71,11 @@ impl Domains {
         self.routers.next_request()
     }
 
+    /// The domains whose guests have ended since the last call.
+    pub fn take_released(&mut self) -> std::vec::Drain<'_, u16> {
+        self.released.drain(..)
+    }
+
     /// Does what a message says; returns whether the store goes on.
     pub fn change(&mut self, changes: Vec<Change>) -> bool {
         for change in changes {
@@ -93,6 +101,8 @@ impl Domains {
                     number,
                     outcome,
                 } => self.routers.answer(domain, number, outcome),
+                // By who has the files.
+                Change::Connect { .. } => {}
                 Change::End => return false,
             }
         }
@@ -151,6 +161,7 @@ impl Domains {
         let Some(guest) = self.introduced.remove(&domain) else {
             return;
         };
+        self.released.push(domain);
         self.routers.release(domain);
         self.with(|writer| {
             writer.store.release(DomainId(domain));

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. A process that has another one is replaced.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// Files of a message that connects a guest.
+pub const MESSAGE_FILES: usize = 2;
 /// Most bytes of a message.
 pub const BYTES_MAX: usize = 64 << 10;
 /// Most bytes of a configuration that the store has: the node does not tell of longer ones.
@@ -44,6 +46,14 @@ pub enum Change {
     Release {
         /// Its domain.
         domain: u16,
+    },
+    /// How a guest that was introduced is reached: alone in a message, with the file of its control region and the
+    /// eventfd of its bell. Nothing happens if it is connected.
+    Connect {
+        /// Its domain.
+        domain: u16,
+        /// The number of its bell.
+        bell: u64,
     },
     /// All guests that run were introduced since the node connected: any other domain is released.
     Complete,

@@ -12,6 +12,7 @@ mod domains;
 mod layout;
 pub mod message;
 pub mod process;
+mod rings;
 mod routers;
 mod writer;
 

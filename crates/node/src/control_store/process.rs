@@ -1,30 +1,39 @@
 //! The store's process. It has its two sockets and few system calls, and no privilege.
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{IoSliceMut, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ::store::Store;
 use ::store::server::{EventLoop, Shared};
 use nix::libc;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, accept_with,
+    recvmsg, send,
+};
 use rustix::process::Pid;
 use switch::confine;
 use switch::process::fork_with;
 
 use super::domains::Domains;
-use super::message::BYTES_MAX;
+use super::message::{BYTES_MAX, Change, MESSAGE_FILES};
+use super::rings::Rings;
 
 /// The system calls that the process may make, besides those for memory.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
     libc::SYS_sendto,
     libc::SYS_accept4,
     libc::SYS_close,
     libc::SYS_fcntl,
+    // The files of guests' control regions.
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
@@ -79,6 +88,7 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
     serving.watch(node.as_fd(), LISTENER)?;
     confine::filter_system_calls(ALLOWED)?;
     let mut domains = Domains::new(store);
+    let mut rings = Rings::default();
     let mut connection: Option<OwnedFd> = None;
     let mut buffer = vec![0; BYTES_MAX];
     let mut unsent = VecDeque::new();
@@ -99,12 +109,18 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
             has_message = true;
         }
         if has_message && let Some(socket) = &connection {
-            match listen(socket, &mut buffer, &mut domains) {
+            match listen(
+                socket,
+                &mut buffer,
+                &mut domains,
+                (&mut serving, &mut rings),
+            ) {
                 After::Stay => {}
                 After::Gone => connection = None,
                 After::End => return Ok(()),
             }
         }
+        own.iter().for_each(|it| rings.ring(&mut serving, *it));
         serving.serve();
         domains.look();
         if let Some(socket) = &connection {
@@ -144,16 +160,31 @@ enum After {
 }
 
 /// Does what the node says.
-fn listen(node: &OwnedFd, buffer: &mut [u8], domains: &mut Domains) -> After {
+fn listen(
+    node: &OwnedFd,
+    buffer: &mut [u8],
+    domains: &mut Domains,
+    (serving, rings): (&mut EventLoop, &mut Rings),
+) -> After {
     loop {
-        match recv(node, &mut *buffer, RecvFlags::DONTWAIT) {
+        match receive(node, buffer) {
             Ok((0, _)) => return After::Gone,
-            Ok((length, _)) => {
+            Ok((length, files)) => {
                 let Some(Ok(changes)) = buffer.get(..length).map(serde_json::from_slice) else {
                     return After::Gone;
                 };
+                let changes: Vec<Change> = changes;
+                let connect = match changes.first() {
+                    Some(Change::Connect { domain, bell }) => Some((*domain, *bell)),
+                    _ => None,
+                };
                 if !domains.change(changes) {
                     return After::End;
+                }
+                let released = domains.take_released();
+                released.for_each(|domain| rings.release(serving, domain));
+                if let Some(((domain, bell), files)) = connect.zip(files.try_into().ok()) {
+                    rings.connect(serving, domain, bell, files);
                 }
             }
             Err(Errno::AGAIN) => return After::Stay,
@@ -161,4 +192,17 @@ fn listen(node: &OwnedFd, buffer: &mut [u8], domains: &mut Domains) -> After {
             Err(_) => return After::Gone,
         }
     }
+}
+
+/// Receives a message, with its files.
+fn receive(node: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(node, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags)?;
+    let files = ancillary.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => files.collect(),
+        _ => Vec::new(),
+    });
+    Ok((received.bytes, files.collect()))
 }

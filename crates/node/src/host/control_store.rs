@@ -2,24 +2,27 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
 };
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use super::bells::Bell;
 use super::guests::RunningGuest;
 use super::process::{await_end, boot, find, has_ended, listen, poll, reap, told_end};
 use super::{CONTROL_STORE, CONTROL_STORE_TOLD, Host, Router, TIMEOUT};
 use crate::control_store::message::{
-    BYTES_MAX, CONFIG_MAX, Change, Introduction, Request, Told, VERSION, parts,
+    BYTES_MAX, CONFIG_MAX, Change, Introduction, MESSAGE_FILES, Request, Told, VERSION, parts,
 };
 use crate::control_store::process::spawn;
 use crate::error::{Error, Result};
@@ -61,42 +64,81 @@ fn version() -> (u32, String) {
     (VERSION, env!("CARGO_PKG_VERSION").into())
 }
 
+/// What the store is to be told.
+enum Pending {
+    /// A change, in JSON.
+    Change(String),
+    /// The guest with a number is to be connected. Its bell and the file of its control region are got from its
+    /// process if they are not there.
+    Connect(u64, Option<(Bell, OwnedFd)>),
+}
+
+/// Most connections that wait with their files.
+const FILES_MAX: usize = 64;
+
 /// A store that runs.
 pub(super) struct StoreProcess {
     run: StoreRun,
     pidfd: OwnedFd,
     socket: OwnedFd,
-    /// What it was not told yet, each in JSON.
-    pending: VecDeque<String>,
+    /// What it was not told yet.
+    pending: VecDeque<Pending>,
     /// The parts of the configuration of its next request.
     text: String,
     start: Instant,
 }
 
 impl StoreProcess {
-    /// Tells it what it was not told, as far as it takes that now.
-    fn tell(&mut self) {
-        while !self.pending.is_empty() {
-            let mut length = 1;
-            let fit = self.pending.iter().take_while(|change| {
-                length += change.len() + 1;
-                length <= BYTES_MAX
-            });
-            // One alone is shorter.
-            let count = fit.count().max(1);
-            let some: Vec<&str> = self
-                .pending
-                .iter()
-                .take(count)
-                .map(String::as_str)
-                .collect();
-            match tell(&self.socket, &some) {
-                Ok(_) => drop(self.pending.drain(..count)),
+    /// Tells it what it was not told, as far as it takes that now. `find` finds a guest that runs.
+    fn tell<'g>(&mut self, find: impl Fn(u64) -> Option<&'g RunningGuest>) {
+        loop {
+            let told = match self.pending.front_mut() {
+                None => return,
+                Some(Pending::Change(_)) => self.tell_changes(),
+                Some(Pending::Connect(id, files)) => {
+                    let guest = find(*id);
+                    if files.is_none() {
+                        *files = guest.and_then(files_of);
+                    }
+                    match guest.zip(files.as_ref()) {
+                        Some((guest, (bell, file))) => {
+                            connect_guest(&self.socket, guest.launch.domain_id, bell, file)
+                        }
+                        // It has ended, or has none.
+                        None => Ok(1),
+                    }
+                }
+            };
+            match told {
+                Ok(count) => drop(self.pending.drain(..count)),
                 Err(Errno::INTR) => {}
                 // It takes more later, or has ended, which is an event.
-                Err(_) => return,
+                Err(_) => break,
             }
         }
+        for pending in self.pending.iter_mut().skip(FILES_MAX) {
+            if let Pending::Connect(_, files) = pending {
+                *files = None;
+            }
+        }
+    }
+
+    /// Tells it the changes in front, as many as are in a message. Returns how many.
+    fn tell_changes(&mut self) -> std::result::Result<usize, Errno> {
+        let mut length = 1;
+        let changes = self.pending.iter().map_while(|pending| match pending {
+            Pending::Change(change) => Some(change.as_str()),
+            Pending::Connect(..) => None,
+        });
+        let some = changes.take_while(|change| {
+            // One alone is shorter.
+            let first = length == 1;
+            length += change.len() + 1;
+            first || length <= BYTES_MAX
+        });
+        let some: Vec<&str> = some.collect();
+        tell(&self.socket, &some, &[])?;
+        Ok(some.len())
     }
 
     /// What it asks for, with the configuration that is to be run.
@@ -133,10 +175,41 @@ fn json(change: &Change) -> String {
     serde_json::to_string(change).unwrap_or_default()
 }
 
-fn tell(socket: &OwnedFd, changes: &[&str]) -> std::result::Result<usize, Errno> {
+fn tell(
+    socket: &OwnedFd,
+    changes: &[&str],
+    files: &[BorrowedFd<'_>],
+) -> std::result::Result<usize, Errno> {
     let message = format!("[{}]", changes.join(","));
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    send(socket, message.as_bytes(), flags)
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let message = [IoSlice::new(message.as_bytes())];
+    sendmsg(socket, &message, &mut ancillary, flags)
+}
+
+/// Tells the store how to reach a guest. Returns the number of changes told.
+fn connect_guest(
+    socket: &OwnedFd,
+    domain: u16,
+    bell: &Bell,
+    file: &OwnedFd,
+) -> std::result::Result<usize, Errno> {
+    let connect = json(&Change::Connect {
+        domain,
+        bell: bell.number,
+    });
+    let files = [file.as_fd(), bell.as_fd()];
+    tell(socket, &[&connect], &files).map(|_| 1)
+}
+
+/// The bell of a guest that runs, and the file of its control region, from its process.
+fn files_of(running: &RunningGuest) -> Option<(Bell, OwnedFd)> {
+    let bell = Bell::of_a_guest(running.guest.control_doorbell().ok()?)?;
+    Some((bell, running.guest.control_file().ok()?))
 }
 
 /// What identifies a guest: the number of this boot, with the guest's own in it.
@@ -227,7 +300,7 @@ impl Host {
     fn end_unknown_store(&self) -> Result<()> {
         if let Ok(socket) = self.reach_store() {
             // It says nothing: the socket ends with it.
-            let _ = tell(&socket, &[&json(&Change::End)]);
+            let _ = tell(&socket, &[&json(&Change::End)], &[]);
             poll(&socket, TIMEOUT);
         }
         let path = &self.store_sockets.programs;
@@ -268,17 +341,23 @@ impl Host {
     /// Tells the store of all guests that run, and that there are no others.
     pub fn introduce_all(&mut self) {
         let running = self.guests.values().chain(self.ending.guests());
-        let all: Vec<Change> = running
-            .flat_map(introduction)
-            .chain([Change::Complete])
-            .collect();
-        self.tell_store(all);
+        let all = running.flat_map(|guest| {
+            let changes = introduction(guest).into_iter();
+            let changes = changes.map(|change| Pending::Change(json(&change)));
+            changes.chain([Pending::Connect(guest.launch.id, None)])
+        });
+        let complete = Pending::Change(json(&Change::Complete));
+        let all: Vec<Pending> = all.chain([complete]).collect();
+        self.add_pending(all);
     }
 
-    /// Tells the store that a guest runs.
-    pub(super) fn introduce(&mut self, id: u64) {
+    /// Tells the store that a guest runs. `files` are its bell and the file of its control region, if they are there.
+    pub(super) fn introduce(&mut self, id: u64, files: Option<(Bell, OwnedFd)>) {
         let introduced = self.guests.get(&id).map(introduction);
-        self.tell_store(introduced.into_iter().flatten());
+        let introduced = introduced.into_iter().flatten();
+        let changes = introduced.map(|change| Pending::Change(json(&change)));
+        let connect = Pending::Connect(id, files);
+        self.add_pending(changes.chain([connect]).collect());
     }
 
     /// Notes which routers a guest has now, and tells the store of those that differ.
@@ -330,10 +409,21 @@ impl Host {
 
     /// Tells the store something.
     pub fn tell_store(&mut self, changes: impl IntoIterator<Item = Change>) {
-        if let Some(store) = &mut self.control_store {
-            let changes = changes.into_iter();
-            store.pending.extend(changes.map(|change| json(&change)));
-            store.tell();
+        let changes = changes.into_iter();
+        let changes = changes.map(|change| Pending::Change(json(&change)));
+        self.add_pending(changes.collect());
+    }
+
+    fn add_pending(&mut self, pending: Vec<Pending>) {
+        let Host {
+            control_store,
+            guests,
+            ending,
+            ..
+        } = self;
+        if let Some(store) = control_store {
+            store.pending.extend(pending);
+            store.tell(|id| guests.get(&id).or_else(|| ending.get(id)));
         }
     }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{self, EventfdFlags};
 use rustix::process::{Resource, getrlimit};
 use vmm::Wall;
 
@@ -28,9 +28,7 @@ pub(super) struct Doorbell {
 
 impl Doorbell {
     fn new() -> Result<Doorbell> {
-        let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))?;
-        let (file, shared) = (Rc::new(file), None);
+        let (file, shared) = (Rc::new(eventfd()?), None);
         Ok(Doorbell { file, shared })
     }
 
@@ -76,8 +74,14 @@ impl Doorbells {
     }
 }
 
+/// An eventfd, by which somebody is woken.
+pub(super) fn eventfd() -> Result<OwnedFd> {
+    let file = event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    file.map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))
+}
+
 /// The number that the kernel gives an eventfd as long as somebody has it open (proc_pid_fdinfo(5)).
-fn number(file: &OwnedFd) -> Option<u64> {
+pub(super) fn number(file: &OwnedFd) -> Option<u64> {
     let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     let number = told
         .lines()

@@ -34,6 +34,11 @@ impl Ending {
         self.guests.get_mut(&id)
     }
 
+    /// A guest that was asked to end and has not.
+    pub fn get(&self, id: u64) -> Option<&RunningGuest> {
+        self.guests.get(&id)
+    }
+
     /// Guests that were asked to end and have not.
     pub fn guests(&self) -> impl Iterator<Item = &RunningGuest> {
         self.guests.values()

@@ -13,6 +13,7 @@ use abi::region::{Geometry, Region};
 use rustix::process::Signal;
 use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
 
+use super::bells::Bell;
 use super::cgroup;
 use super::console::{Console, Logs};
 use super::doorbells::Doorbell;
@@ -39,6 +40,7 @@ pub(super) struct PreForked {
     kind: ProcessKind,
     prepared: vmm::Prepared<'static>,
     doorbell: Doorbell,
+    bell: Option<Bell>,
 }
 
 /// A guest with a process that waits for it.
@@ -74,18 +76,20 @@ impl Host {
     fn prepare(&mut self, kind: ProcessKind) -> Result<PreForked> {
         let wall = self.template.wall(kind.isolation)?;
         let doorbell = self.doorbells.next(wall, self.guests.len())?;
+        let bell = self.bells.next()?;
         let prepared = self.template.prepare(&Shape {
             isolation: kind.isolation,
             cpus: kind.cpus,
             memory: kind.memory,
             data: kind.data,
             switch_doorbell: Some(doorbell.as_fd()),
-            control_doorbell: None,
+            control_doorbell: bell.as_ref().map(AsFd::as_fd),
         })?;
         Ok(PreForked {
             kind,
             prepared,
             doorbell,
+            bell,
         })
     }
 
@@ -170,6 +174,7 @@ impl Host {
         let spec = GuestSpec {
             owner: &owner,
             end_with_parent: !recorded,
+            control_doorbell: forked.bell.as_ref().map(AsFd::as_fd),
             ..launch.spec(&control, data, Some(forked.doorbell.as_fd()))
         };
         // Before it runs, so that its end is told whenever it comes.
@@ -187,7 +192,12 @@ impl Host {
                 return Err(error);
             }
         };
-        self.keep((guest, control, watch), launch, Some(start), cgroup);
+        self.keep(
+            (guest, control, watch),
+            launch,
+            Some(start),
+            (cgroup, forked.bell),
+        );
         if self.pre_forked.is_none() {
             // The zygote forks the next one meanwhile. Without one, the next guest takes a little longer.
             self.pre_forked = self.prepare(forked.kind).ok();
@@ -200,9 +210,9 @@ impl Host {
         (mut guest, mut control, watch): (vmm::Guest, Control, Watch),
         mut launch: Launch,
         start: Option<Instant>,
-        cgroup: Option<PathBuf>,
+        (cgroup, bell): (Option<PathBuf>, Option<Bell>),
     ) {
-        control.close_file();
+        let file = control.take_file();
         guest.close_pidfd();
         // The store has it.
         launch.config = Vec::new();
@@ -220,7 +230,7 @@ impl Host {
         };
         let id = running.launch.id;
         self.guests.insert(id, running);
-        self.introduce(id);
+        self.introduce(id, bell.zip(file));
     }
 
     /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached
@@ -236,7 +246,7 @@ impl Host {
         let watch = self.ends.watch(id, &control)?;
         self.ends.suspect(id);
         let cgroup = cgroup::of_guest(id, guest.pid());
-        self.keep((guest, control, watch), launch, None, cgroup);
+        self.keep((guest, control, watch), launch, None, (cgroup, None));
         self.reattach_guest(id)?;
         Ok(true)
     }

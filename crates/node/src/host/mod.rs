@@ -5,6 +5,7 @@
 //! TAP device, and none for a guest; a guest's memory files and doorbell are fetched from its process
 //! when a new switch needs them.
 
+mod bells;
 mod cgroup;
 mod console;
 mod control_store;
@@ -50,6 +51,7 @@ use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
+use bells::Bells;
 use cgroup::Cgroups;
 pub use cgroup::check_limits;
 pub use console::{Line, Logs, Position, first_number};
@@ -127,6 +129,7 @@ pub struct Host {
     ends: Ends,
     cgroups: Cgroups,
     doorbells: Doorbells,
+    bells: Bells,
     /// What guests printed, those included that ended.
     logs: Logs,
     template: &'static vmm::Template,
@@ -166,6 +169,7 @@ impl Host {
             cgroups: Cgroups::new(&socket),
             socket,
             doorbells: Doorbells::default(),
+            bells: Bells::default(),
             logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),

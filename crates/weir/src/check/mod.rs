@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use click::Diagnostics;
 use elements::net::dpdk;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
-use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
+use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady, StoreBox};
 
 use crate::click::{ClickEnvironment, Source};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
@@ -204,6 +204,10 @@ impl Embedding for Nowhere {
 
     fn driver(&self) -> &'static str {
         "userlevel"
+    }
+
+    fn store(&self) -> Option<StoreBox> {
+        Some(StoreBox::default())
     }
 
     fn names(&mut self) -> NameDatabase {

@@ -9,9 +9,11 @@ use node::files;
 use router::args::{Context, NameDatabase};
 use router::{
     Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
+    StoreBox,
 };
 
 use super::source::{ClickEnvironment, Source, reason};
+use super::store::Requests;
 use crate::host::{self, Clock, Machine, Warp};
 
 /// Most bytes of a file that an argument names.
@@ -33,6 +35,8 @@ pub struct Driver {
     pub settings: Settings,
     /// `hotconfig` can be written.
     pub allow_reconfigure: bool,
+    /// The control store, if there is one.
+    pub store: Option<Requests>,
     /// The router that is to take the running one's place.
     pub next: Mutex<Option<Router>>,
 }
@@ -158,6 +162,11 @@ impl Embedding for ClickEmbedding {
 
     fn driver(&self) -> &'static str {
         "userlevel"
+    }
+
+    fn store(&self) -> Option<StoreBox> {
+        let requests = self.driver.store.as_ref()?;
+        Some(requests.store.clone())
     }
 
     fn file(&mut self, name: &str) -> Result<String, String> {

@@ -7,6 +7,7 @@ mod handlers;
 mod options;
 mod run;
 mod source;
+mod store;
 mod threads;
 mod tools;
 mod usage;
@@ -26,6 +27,7 @@ use driver::Driver;
 use handlers::complain;
 use options::{Argument, BadOption, Name, Options, Value};
 pub use source::{ClickEnvironment, Source, reason};
+use store::Requests;
 use threads::Crew;
 pub use tools::{buildtool, flatten};
 
@@ -222,6 +224,7 @@ impl Invocation {
                 control_sockets: Vec::new(),
                 settings: Settings { batch, threads: 1 },
                 allow_reconfigure: false,
+                store: Requests::of_environment(),
                 next: Default::default(),
             },
         }

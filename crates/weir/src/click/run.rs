@@ -9,6 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use router::{Router, Status, Steady};
 
 use super::driver::Driver;
+use super::store::{Connection, PAUSE};
 use super::threads::Crew;
 use crate::host::{Events, chatter};
 
@@ -25,18 +26,23 @@ const POLL: Duration = Duration::from_micros(50);
 /// If it is the first part of one that other threads have parts of, they go on for a while.
 pub fn run(router: &mut Router, driver: &Arc<Driver>, crew: &Crew) -> io::Result<()> {
     let mut events = Events::new(crew.waker())?;
-    run_with(router, driver, &mut events, || driver.take_next())
+    let requests = driver.store.as_ref();
+    let mut store = requests.map(|requests| requests.carry_out(crew.waker()));
+    run_with(router, driver, &mut events, store.as_mut(), || {
+        driver.take_next()
+    })
 }
 
 /// Runs a part of a router until that stops.
 pub fn run_part(part: &mut Router, driver: &Arc<Driver>, mut events: Events) -> io::Result<()> {
-    run_with(part, driver, &mut events, || None)
+    run_with(part, driver, &mut events, None, || None)
 }
 
 fn run_with(
     router: &mut Router,
     driver: &Arc<Driver>,
     events: &mut Events,
+    mut store: Option<&mut Connection>,
     next: impl Fn() -> Option<Router>,
 ) -> io::Result<()> {
     let mut woken = Vec::new();
@@ -52,6 +58,13 @@ fn run_with(
             Router::succeed(router, next);
             continue;
         }
+        let mut store = store.as_deref_mut().filter(|store| store.is_used());
+        if let Some(store) = &mut store
+            && store.has_work()
+        {
+            store.turn(router);
+            continue;
+        }
         let wait = match status {
             Status::Stopped => return Ok(()),
             Status::Busy => {
@@ -60,7 +73,7 @@ fn run_with(
                 if rounds % ROUNDS != 0 {
                     continue;
                 }
-                if router.watches().is_empty() {
+                if router.watches().is_empty() && store.is_none() {
                     continue;
                 }
                 Some(0)
@@ -74,7 +87,17 @@ fn run_with(
             Status::Idle(next) if router.arm() => until(driver, next),
             Status::Idle(_) => continue,
         };
+        let awaited = store.as_ref().map(|store| store.awaits());
+        let wait = match awaited {
+            // It is to be connected again.
+            Some(None) => Some(wait.unwrap_or(u64::MAX).min(PAUSE.as_nanos() as u64)),
+            _ => wait,
+        };
+        events.watch_store(awaited.flatten());
         events.wait(router.watches(), wait, &mut woken)?;
+        if let Some(store) = &mut store {
+            store.turn(router);
+        }
         idle_since = None;
         for ready in woken.drain(..) {
             // One that was ready may have been given up for another's sake meanwhile.

@@ -39,6 +39,7 @@ enum Key {
     Signal,
     Bell,
     Timer,
+    Store,
     Watched(ElementId, RawFd),
 }
 
@@ -47,6 +48,8 @@ pub struct Events {
     /// Sources: our own and the `watches`.
     sources: Sources<Key>,
     watches: Vec<Watch>,
+    /// The control store's socket, and whether it is to have room.
+    store: Option<(RawFd, bool)>,
     ready: Vec<popol::Event<Key>>,
     timer: OwnedFd,
     /// Where signals arrive; `None` in a thread that leaves them to another.
@@ -93,6 +96,7 @@ impl Events {
         Ok(Events {
             sources,
             watches: Vec::new(),
+            store: None,
             ready: Vec::new(),
             timer,
             signal: None,
@@ -131,6 +135,19 @@ impl Events {
         self.watches = watches.to_vec();
     }
 
+    /// Has [`wait`](Self::wait) end when the control store's socket has something to read, or room if that is asked for.
+    pub fn watch_store(&mut self, store: Option<(RawFd, bool)>) {
+        if self.store == store {
+            return;
+        }
+        self.sources.unregister(&Key::Store);
+        if let Some((fd, writes)) = store {
+            let write = if writes { WRITE } else { NONE };
+            self.sources.register(Key::Store, &fd, READ | write);
+        }
+        self.store = store;
+    }
+
     /// Sleeps until one of `watches` is ready, a signal comes, or `nanoseconds` are over; with
     /// `None`, for as long as it takes. Adds what is ready to `woken`.
     pub fn wait(
@@ -165,7 +182,7 @@ impl Events {
                         let _ = rustix::io::read(&**bell, &mut [0; 8]);
                     }
                 }
-                Key::Timer => {}
+                Key::Timer | Key::Store => {}
                 Key::Watched(element, fd) => {
                     let events = event.source.raw_events();
                     woken.push(Woken {

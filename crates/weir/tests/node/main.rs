@@ -23,6 +23,7 @@ mod routers;
 mod service;
 mod settings;
 mod store;
+mod store_elements;
 mod verbs;
 mod vnics;
 mod wire;

@@ -17,6 +17,7 @@ use crate::schedule;
 use crate::scheduler::Watch;
 use crate::scheduler::task::{TICKETS_MAX, TaskId};
 use crate::scheduler::timer::TimerId;
+use crate::store::StoreHandle;
 use crate::walk::PullThrough;
 
 /// The element itself, and where it stands.
@@ -311,6 +312,12 @@ impl Cx<'_> {
         let device = self.engine.runtime.open(name, side)?;
         self.engine.threads.openers.push((device, self.id));
         Some(device)
+    }
+
+    /// A way to the control store; `None` if there is no store.
+    pub fn store(&self) -> Option<StoreHandle> {
+        let store = self.engine.runtime.embedding.store();
+        store.map(|store| store.open(self.id))
     }
 
     /// The name of network device number `index`; `None` if there are fewer.

@@ -13,6 +13,7 @@ use crate::engine::{Cx, Engine};
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
 use crate::prelude::*;
+use crate::store::StoreAnswer;
 
 /// A trait object that is a capability: `dyn Storage`.
 pub trait Interface: 'static {
@@ -215,6 +216,16 @@ pub trait Descriptors {
 
 impl Interface for dyn Descriptors {
     const NAME: &'static str = "Descriptors";
+}
+
+/// An element that uses the control store.
+pub trait StoreUser {
+    /// Something came of what it asked by a handle; by one that it has no more, it is none of its.
+    fn answered(&mut self, cx: &mut Cx<'_>, handle: u64, answer: &StoreAnswer);
+}
+
+impl Interface for dyn StoreUser {
+    const NAME: &'static str = "StoreUser";
 }
 
 /// An element that decides what happens when the router is asked to stop.

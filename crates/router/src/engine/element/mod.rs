@@ -17,6 +17,7 @@ use crate::threads::constraints::PerThread;
 
 pub use capability::{
     Addressed, Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
+    StoreUser,
 };
 pub use declared::{
     Component, DynElement, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
