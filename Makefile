@@ -29,8 +29,10 @@ test: setup lint ## Run all tests (as root: they make network namespaces and gue
 	$(CARGO) test --workspace --no-fail-fast
 
 SOAK_ROUNDS ?= 500
-soak: setup ## Kill the node SOAK_ROUNDS times at random points of its work (as root)
+SOAK_EXAMPLES ?= 300
+soak: setup ## Kill the node SOAK_ROUNDS times at random points of its work, try its API by SOAK_EXAMPLES requests an operation (as root)
 	WEIR_ROUNDS=$(SOAK_ROUNDS) $(CARGO) test --quiet --package weir --test node -- crashes --nocapture
+	WEIR_EXAMPLES=$(SOAK_EXAMPLES) $(CARGO) test --quiet --package weir --test clients -- the_api --nocapture
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

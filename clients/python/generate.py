@@ -51,7 +51,7 @@ def simplified(schema: Any) -> Any:
         return [simplified(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    dropped = {"minimum", "format", "propertyNames", "example"}
+    dropped = {"minimum", "format", "propertyNames", "example", "examples"}
     if schema.get("additionalProperties") is False:
         dropped.add("additionalProperties")
     simple = {key: value for key, value in schema.items() if key not in dropped}
@@ -94,6 +94,9 @@ def type_of(schema: dict[str, Any] | None) -> str:
     """The type of a body or an answer."""
     if schema is None:
         return "None"
+    if "anyOf" in schema:
+        # Others are the same with less.
+        return type_of(schema["anyOf"][0])
     if "$ref" in schema:
         return f"models.{schema['$ref'].rsplit('/', 1)[1]}"
     if schema.get("type") == "array":

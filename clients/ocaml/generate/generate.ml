@@ -39,9 +39,11 @@ let comment schema =
       sprintf "(** %s *)" (String.concat " " (String.split_on_char '\n' text))
   | _ -> ""
 
-let reference schema =
-  match member "$ref" schema with
-  | `String path -> Some (List.nth (List.rev (String.split_on_char '/' path)) 0)
+let rec reference schema =
+  match (member "$ref" schema, member "anyOf" schema) with
+  (* Others are the same with less. *)
+  | _, `List (first :: _) -> reference first
+  | `String path, _ -> Some (List.nth (List.rev (String.split_on_char '/' path)) 0)
   | _ -> None
 
 let raw = "Yojson.Safe.t"
@@ -51,7 +53,9 @@ let rec type_of schema =
   | Some name, _, _ -> module_name name ^ ".t"
   | None, `List [ it; `Assoc [ ("type", `String "null") ] ], _ -> type_of it ^ " option"
   | None, `List _, _ -> raw
-  | None, _, `List [ kind; `String "null" ] -> plain kind schema ^ " option"
+  | None, _, `List kinds ->
+      (* Of several kinds, the node answers with the first. *)
+      plain (List.hd kinds) schema ^ if List.mem (`String "null") kinds then " option" else ""
   | None, _, kind -> plain kind schema
 
 and plain kind schema =

@@ -323,15 +323,15 @@ end
 
 module Flow_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Flow_status.t option; [@yojson.default None]
     attributes : Yojson.Safe.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
     link : string; (** The link, stub or VNIC that it is on. *)
+    name : string; (** Its name. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** Its limit and priority. *)
+    status : Flow_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
 end
-
+(** A class of traffic on a link or VNIC. *)
 
 module Flow_stats = struct
   type t = {
@@ -392,7 +392,7 @@ module Guest = struct
     health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
-    memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)
+    memory : string option; [@yojson.default None] (** Private memory, in bytes, or with K, M or G; default: 4 MiB. *)
     memory_max : string option; [@yojson.key "memory-max"] [@yojson.default None] (** Memory that its process may use, its private memory included; default: no limit. *)
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
@@ -451,7 +451,7 @@ module Guest_status = struct
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
     domain_id : int option; [@yojson.key "domain-id"] [@yojson.default None] (** Its number in the control store, where it is a domain while it runs. *)
     id : int option; [@yojson.default None] (** Its number; never given twice. *)
-    messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation only. *)
+    messages : string option; [@yojson.default None] (** Warnings about its configuration; in the answer to its creation or change only. *)
     pending : string list option; [@yojson.default None] (** Fields that were changed while it runs, and hold from its next start on. *)
     pid : int option; [@yojson.default None] (** Its process. *)
     reason : string option; [@yojson.default None] (** How it ended. *)
@@ -468,8 +468,6 @@ end
 
 module Guest_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Guest_status.t option; [@yojson.default None]
     config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
     configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpu_max : float option; [@yojson.key "cpu-max"] [@yojson.default None] (** Processors of the host that its process may use, as in 0.5; default: all. *)
@@ -478,16 +476,18 @@ module Guest_object = struct
     health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
-    memory : string option; [@yojson.default None] (** Private memory; default: 4 MiB. *)
+    memory : string option; [@yojson.default None] (** Private memory, in bytes, or with K, M or G; default: 4 MiB. *)
     memory_max : string option; [@yojson.key "memory-max"] [@yojson.default None] (** Memory that its process may use, its private memory included; default: no limit. *)
+    name : string; (** Its name. *)
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
+    status : Guest_status.t option; [@yojson.default None]
     variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
-
+(** A network function in a virtual machine. *)
 
 module Guest_outcome = struct
   type t = {
@@ -615,17 +615,17 @@ end
 
 module Link_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Link_status.t option; [@yojson.default None]
     device : string option; [@yojson.default None] (** The host's interface; without one, that of the link's name. With `vxlan` there is none. *)
     mode : Mode.t option; [@yojson.default None] (** How the interface is attached. *)
+    name : string; (** Its name. *)
     port : Yojson.Safe.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** Properties of the switch. *)
+    status : Link_status.t option; [@yojson.default None]
     vxlan : Tunnel.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
 end
-
+(** A switch with a NIC: an interface of the host, or other hosts by VXLAN. *)
 
 module Log_line = struct
   type t = {
@@ -787,30 +787,17 @@ end
 
 module Stub_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Link_status.t option; [@yojson.default None]
     aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
     lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
     mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
     mtu : int option; [@yojson.default None] (** Largest IP packet, in bytes; 1500 if none is given. *)
+    name : string; (** Its name. *)
     speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+    status : Link_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
 end
-
-
-module Switch_function = struct
-  type t = {
-    aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
-    default_ : string option; [@yojson.key "default"] [@yojson.default None] (** With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`, or `output:VNIC`. *)
-    file : string option; [@yojson.default None] (** The name of a Click configuration in messages. It is not kept. *)
-    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
-    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
-    speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
-  }
-  [@@deriving make, yojson { strict = false }]
-end
-(** How the switch of a link or stub works. It is called as its link. *)
+(** A switch without a NIC, as it is written: all in one table, where an unknown key is an error with its line. *)
 
 module Switch_status = struct
   type t = {
@@ -822,18 +809,18 @@ end
 
 module Switch_function_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Switch_status.t option; [@yojson.default None]
     aging : int option; [@yojson.default None] (** Seconds after which an address that was not seen again is removed. *)
     default_ : string option; [@yojson.key "default"] [@yojson.default None] (** With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by addresses), `drop`, or `output:VNIC`. *)
     file : string option; [@yojson.default None] (** The name of a Click configuration in messages. It is not kept. *)
     lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
     mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Most addresses that are learned behind one port. *)
+    name : string; (** Its name. *)
     speed : string option; [@yojson.default None] (** Highest rate of each port without a `maxbw` of its own. *)
+    status : Switch_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
 end
-
+(** How the switch of a link or stub works. It is called as its link. *)
 
 module Table = struct
   type t = {
@@ -873,37 +860,20 @@ end
 
 module Vnic_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Vnic_status.t option; [@yojson.default None]
     addresses : string list option; [@yojson.default None] (** The IP addresses of its interface, with their prefixes. *)
     host : bool option; [@yojson.default None] (** Whether it is in the host's namespace. *)
     interface : string option; [@yojson.default None] (** The interface's name in the namespace or on the host; default: the VNIC's. *)
     link : string; (** The stub or link that it is on. *)
     mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
+    name : string; (** Its name. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
+    status : Vnic_status.t option; [@yojson.default None]
     vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
-
-
-module Wire = struct
-  type t = {
-    description : string option; [@yojson.default None] (** A description for people. *)
-    flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
-    guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
-    link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)
-    namespace : Namespace.t Dict.t option; [@yojson.default None] (** Hosts that are network namespaces. *)
-    patch : Patch.t Dict.t option; [@yojson.default None] (** Wires between switches. *)
-    stub : Stub.t Dict.t option; [@yojson.default None] (** Switches without a NIC, and their properties. *)
-    table : Table.t Dict.t option; [@yojson.default None] (** Flow tables of switches that work by one, by the switches' names. *)
-    vnic : Vnic.t Dict.t option; [@yojson.default None] (** Virtual NICs. *)
-    wire : string; (** Its name. *)
-  }
-  [@@deriving make, yojson { strict = false }]
-end
-(** A virtual wire: a whole network. Each part has a name of its own among those of its kind.  As text it is TOML:  ```toml wire = "two-subnets"  [stub.office] speed = "1G"  [namespace.desk] routes = ["default via 10.0.1.1"]  [vnic.desk0] link = "office" namespace = "desk" addresses = ["10.0.1.2/24"] properties = { maxbw = "100M", delay = "2ms" }  [guest.router] file = "router.click" interfaces = { inside = "router0", outside = "router1" } ``` *)
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user. *)
 
 module Wire_change = struct
   type t = {
@@ -935,14 +905,14 @@ end
 
 module Wire_object = struct
   type t = {
-    name : string; (** Its name. *)
-    status : Wire_status.t option; [@yojson.default None]
     description : string option; [@yojson.default None] (** A description for people. *)
     flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
     guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
     link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)
+    name : string; (** Its name. *)
     namespace : Namespace.t Dict.t option; [@yojson.default None] (** Hosts that are network namespaces. *)
     patch : Patch.t Dict.t option; [@yojson.default None] (** Wires between switches. *)
+    status : Wire_status.t option; [@yojson.default None]
     stub : Stub.t Dict.t option; [@yojson.default None] (** Switches without a NIC, and their properties. *)
     table : Table.t Dict.t option; [@yojson.default None] (** Flow tables of switches that work by one, by the switches' names. *)
     vnic : Vnic.t Dict.t option; [@yojson.default None] (** Virtual NICs. *)
@@ -950,4 +920,4 @@ module Wire_object = struct
   }
   [@@deriving make, yojson { strict = false }]
 end
-
+(** A virtual wire: a whole network. Each part has a name of its own among those of its kind.  As text it is TOML:  ```toml wire = "two-subnets"  [stub.office] speed = "1G"  [namespace.desk] routes = ["default via 10.0.1.1"]  [vnic.desk0] link = "office" namespace = "desk" addresses = ["10.0.1.2/24"] properties = { maxbw = "100M", delay = "2ms" }  [guest.router] file = "router.click" interfaces = { inside = "router0", outside = "router1" } ``` *)

@@ -771,7 +771,7 @@ export interface components {
         /** @description An address that a link's switch knows. */
         Address: {
             /**
-             * Format: int32
+             * Format: uint32
              * @description Seconds since it was last seen; none for one that does not age.
              */
             age?: number | null;
@@ -783,7 +783,7 @@ export interface components {
             /** @description The VNIC or interface that it is behind. */
             port: string;
             /**
-             * Format: int32
+             * Format: uint16
              * @description Its VLAN; 0 for frames without a tag.
              */
             vlan: number;
@@ -796,12 +796,12 @@ export interface components {
         /** @description Copies of a guest that are to be made. */
         Clones: {
             /**
-             * Format: int32
+             * Format: uint32
              * @description How many; at most 100 000.
              */
             count: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description The first one's number.
              */
             first?: number;
@@ -831,7 +831,7 @@ export interface components {
             /** @description The last lines that it printed. A list leaves them out. */
             console?: string[];
             /**
-             * Format: int32
+             * Format: uint32
              * @description The vCPU, if it has several.
              */
             cpu?: number | null;
@@ -840,7 +840,7 @@ export interface components {
             /** @description The guest. */
             guest: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Its number, which no other report has.
              */
             number: number;
@@ -877,7 +877,7 @@ export interface components {
         /** @description An entry as it is. */
         EntryStatus: {
             /**
-             * Format: int32
+             * Format: uint32
              * @description Seconds since the other direction of a learned one was last seen; none if it was made by
              *     command.
              * @default null
@@ -909,7 +909,7 @@ export interface components {
             /** @description What the node does about it, or what else is to be known. */
             note?: string | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Its number, which is higher than that of any earlier event, also of an earlier node.
              */
             number: number;
@@ -929,30 +929,37 @@ export interface components {
             /** @description Its limit and priority. */
             properties?: Record<string, unknown>;
         };
+        /** @description A class of traffic on a link or VNIC. */
         FlowObject: {
+            /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
+            attributes: Record<string, unknown>;
+            /** @description The link, stub or VNIC that it is on. */
+            link: string;
             /** @description Its name. */
             name: string;
+            /** @description Its limit and priority. */
+            properties?: Record<string, unknown>;
             status?: components["schemas"]["FlowStatus"];
-        } & components["schemas"]["Flow"];
+        };
         /** @description Counters of a flow. */
         FlowStats: {
             /**
-             * Format: int64
+             * Format: uint64
              * @description Their bytes.
              */
             bytes: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames dropped since too many waited.
              */
             dropped: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames of it that passed.
              */
             frames: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of these, frames that waited for the flow's limit.
              */
             held: number;
@@ -1009,10 +1016,10 @@ export interface components {
             /** @description The wall around it. */
             isolation?: components["schemas"]["Isolation"];
             /**
-             * @description Private memory; default: 4 MiB.
+             * @description Private memory, in bytes, or with K, M or G; default: 4 MiB.
              * @example 4M
              */
-            memory?: string | null;
+            memory?: string | number | null;
             /**
              * @description Memory that its process may use, its private memory included; default: no limit.
              * @example 16M
@@ -1023,7 +1030,7 @@ export interface components {
             /** @description When it is restarted; default: `on-failure`. */
             restart?: components["schemas"]["Restart"];
             /**
-             * Format: int32
+             * Format: uint32
              * @description Slots of each of its rings, a power of two from 64 to 2048; default: 256.
              */
             "ring-slots"?: number | null;
@@ -1045,11 +1052,70 @@ export interface components {
              */
             guests: string[];
         };
+        /** @description A network function in a virtual machine. */
         GuestObject: {
+            /** @description The configuration, in Click's language. A list of guests leaves it out. */
+            config?: string;
+            /** @description Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. */
+            configurations?: {
+                [key: string]: components["schemas"]["Configuration"];
+            };
+            /**
+             * Format: double
+             * @description Processors of the host that its process may use, as in 0.5; default: all.
+             */
+            "cpu-max"?: number | null;
+            /** @description Virtual CPUs; default: 1. */
+            cpus?: number | null;
+            /**
+             * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
+             *     own folder; in the API it is the configuration's name in messages.
+             */
+            file?: string | null;
+            /**
+             * @description Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+             *     unhealthy after so many failures in a row. One that may be restarted is restarted then.
+             */
+            health?: string[];
+            /**
+             * @description By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+             *     removed with the guest.
+             */
+            interfaces?: {
+                [key: string]: string;
+            };
+            /** @description The wall around it. */
+            isolation?: components["schemas"]["Isolation"];
+            /**
+             * @description Private memory, in bytes, or with K, M or G; default: 4 MiB.
+             * @example 4M
+             */
+            memory?: string | number | null;
+            /**
+             * @description Memory that its process may use, its private memory included; default: no limit.
+             * @example 16M
+             */
+            "memory-max"?: string | null;
             /** @description Its name. */
             name: string;
+            /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
+            pin?: number[];
+            /** @description When it is restarted; default: `on-failure`. */
+            restart?: components["schemas"]["Restart"];
+            /**
+             * Format: uint32
+             * @description Slots of each of its rings, a power of two from 64 to 2048; default: 256.
+             */
+            "ring-slots"?: number | null;
             status?: components["schemas"]["GuestStatus"];
-        } & components["schemas"]["Guest"];
+            /**
+             * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+             *     overrides a `define` of the configuration.
+             */
+            variables?: {
+                [key: string]: string;
+            };
+        };
         /** @description What became of one guest. */
         GuestOutcome: {
             error?: components["schemas"]["Error"] | null;
@@ -1060,12 +1126,12 @@ export interface components {
         /** @description Guests that differ by a number. */
         GuestSeries: {
             /**
-             * Format: int32
+             * Format: uint32
              * @description How many; at most 100 000.
              */
             count: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description The first one's number.
              */
             first?: number;
@@ -1101,19 +1167,19 @@ export interface components {
              */
             "cpu-s"?: number | null;
             /**
-             * Format: int32
+             * Format: uint16
              * @description Its number in the control store, where it is a domain while it runs.
              * @default 0
              */
             "domain-id"?: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Its number; never given twice.
              * @default 0
              */
             id?: number;
             /**
-             * @description Warnings about its configuration; in the answer to its creation only.
+             * @description Warnings about its configuration; in the answer to its creation or change only.
              * @default null
              */
             messages?: string | null;
@@ -1123,7 +1189,7 @@ export interface components {
              */
             pending?: string[];
             /**
-             * Format: int32
+             * Format: uint32
              * @description Its process.
              * @default null
              */
@@ -1134,13 +1200,13 @@ export interface components {
              */
             reason?: string | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes of memory that its process has in use, shared pages included.
              * @default null
              */
             resident?: number | null;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Number of times that this node has restarted it.
              * @default 0
              */
@@ -1207,77 +1273,77 @@ export interface components {
         /** @description Counters of one lane of the switch. */
         LaneStats: {
             /**
-             * Format: int64
+             * Format: uint64
              * @description Nanoseconds asleep.
              */
             asleep: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Nanoseconds of rounds that moved frames.
              */
             busy: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of these, those picked up while their queue was polled.
              */
             "by-poll": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of these, those picked up first thing after a wake-up.
              */
             "by-wakeup": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of 10 to 50 frames.
              */
             "chains-10-to-50": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of more than 50 frames.
              */
             "chains-over-50": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of fewer than 10 frames picked up at once.
              */
             "chains-under-10": number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description CPU that it keeps to, if it does.
              */
             cpu?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames that it picked up.
              */
             frames: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames from other lanes whose port was gone or had moved meanwhile.
              */
             "handoff-drops": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames that came from other lanes.
              */
             handoffs: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Nanoseconds of rounds that found none.
              */
             idle: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Its number.
              */
             lane: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Queues that it serves.
              */
             queues: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Times that it slept until something woke it.
              */
             wakeups: number;
@@ -1294,11 +1360,21 @@ export interface components {
             properties?: Record<string, unknown>;
             vxlan?: components["schemas"]["Tunnel"] | null;
         };
+        /** @description A switch with a NIC: an interface of the host, or other hosts by VXLAN. */
         LinkObject: {
+            /** @description The host's interface; without one, that of the link's name. With `vxlan` there is none. */
+            device?: string;
+            /** @description How the interface is attached. */
+            mode?: components["schemas"]["Mode"];
             /** @description Its name. */
             name: string;
+            /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
+            port?: Record<string, unknown>;
+            /** @description Properties of the switch. */
+            properties?: Record<string, unknown>;
             status?: components["schemas"]["LinkStatus"];
-        } & components["schemas"]["Link"];
+            vxlan?: components["schemas"]["Tunnel"] | null;
+        };
         /** @description A link or stub as it is. */
         LinkStatus: {
             /**
@@ -1312,7 +1388,7 @@ export interface components {
              */
             mode?: string | null;
             /**
-             * Format: int32
+             * Format: uint16
              * @description Largest IP packet, in bytes.
              * @default 0
              */
@@ -1340,13 +1416,13 @@ export interface components {
             /** @description The line, with control characters escaped. */
             line: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes of text that were lost here, which the line says; the guest printed more than its
              *     console holds.
              */
             lost?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Its number; lines of all guests are numbered in the order in which the node took them.
              */
             number: number;
@@ -1370,22 +1446,22 @@ export interface components {
              */
             "blackout-ms": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes that were sent.
              */
             bytes: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes of them that were sent while it stood still.
              */
             "last-bytes": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames that came meanwhile, and followed it.
              */
             "late-frames": number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Rounds of copying while it ran.
              */
             rounds: number;
@@ -1425,22 +1501,22 @@ export interface components {
             /** @description Links, stubs included. */
             links: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Its process.
              */
             pid: number;
             /**
-             * Format: int32
+             * Format: uint32
              * @description The control store's process; none while there is none.
              */
             "store-pid"?: number | null;
             /**
-             * Format: int32
+             * Format: uint32
              * @description The switch's process; none while there is none.
              */
             "switch-pid"?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Number of times that this node had to start a switch because the last one ended.
              */
             "switch-restarts": number;
@@ -1469,27 +1545,27 @@ export interface components {
          */
         PortStats: {
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames that the switch took from it while polling it.
              */
             "by-poll": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames that the switch took from it first thing after a wake-up.
              */
             "by-wakeup": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of 10 to 50 frames.
              */
             "chains-10-to-50": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of more than 50 frames.
              */
             "chains-over-50": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Chains of fewer than 10 frames that the switch took from it at once.
              */
             "chains-under-10": number;
@@ -1498,7 +1574,7 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * Format: int32
+             * Format: uint32
              * @description The lane that counted it, if it is one's counters alone.
              */
             lane?: number | null;
@@ -1507,27 +1583,27 @@ export interface components {
             /** @description The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends. */
             name: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Their bytes, from the Ethernet header on.
              */
             "rx-bytes": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames received.
              */
             "rx-frames": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Their bytes.
              */
             "tx-bytes": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Frames sent.
              */
             "tx-frames": number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Times that it went from sleeping to being polled.
              */
             wakeups: number;
@@ -1564,7 +1640,7 @@ export interface components {
         /** @description A file that a guest was saved to. */
         Saved: {
             /**
-             * Format: int64
+             * Format: uint64
              * @description Its length in bytes.
              */
             bytes: number;
@@ -1582,21 +1658,21 @@ export interface components {
          */
         Stub: {
             /**
-             * Format: int32
+             * Format: uint32
              * @description Seconds after which an address that was not seen again is removed.
              * @default null
              */
             aging?: number | null;
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-            lookup?: string | Record<string, unknown>;
+            lookup?: string | Record<string, unknown> | null;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Most addresses that are learned behind one port.
              * @default null
              */
             "mac-limit"?: number | null;
             /**
-             * Format: int32
+             * Format: uint16
              * @description Largest IP packet, in bytes; 1500 if none is given.
              * @default null
              */
@@ -1607,15 +1683,44 @@ export interface components {
              */
             speed?: string | null;
         };
+        /**
+         * @description A switch without a NIC, as it is written: all in one table, where an unknown key is an error
+         *     with its line.
+         */
         StubObject: {
+            /**
+             * Format: uint32
+             * @description Seconds after which an address that was not seen again is removed.
+             * @default null
+             */
+            aging?: number | null;
+            /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+            lookup?: string | Record<string, unknown> | null;
+            /**
+             * Format: uint32
+             * @description Most addresses that are learned behind one port.
+             * @default null
+             */
+            "mac-limit"?: number | null;
+            /**
+             * Format: uint16
+             * @description Largest IP packet, in bytes; 1500 if none is given.
+             * @default null
+             */
+            mtu?: number | null;
             /** @description Its name. */
             name: string;
-            status?: components["schemas"]["LinkStatus"];
-        } & components["schemas"]["Stub"];
-        /** @description How the switch of a link or stub works. It is called as its link. */
-        SwitchFunction: {
             /**
-             * Format: int32
+             * @description Highest rate of each port without a `maxbw` of its own.
+             * @default null
+             */
+            speed?: string | null;
+            status?: components["schemas"]["LinkStatus"];
+        };
+        /** @description How the switch of a link or stub works. It is called as its link. */
+        SwitchFunctionObject: {
+            /**
+             * Format: uint32
              * @description Seconds after which an address that was not seen again is removed.
              * @default 300
              */
@@ -1634,22 +1739,20 @@ export interface components {
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
             lookup?: string | Record<string, unknown>;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Most addresses that are learned behind one port.
              * @default 1024
              */
             "mac-limit"?: number;
+            /** @description Its name. */
+            name: string;
             /**
              * @description Highest rate of each port without a `maxbw` of its own.
              * @default null
              */
             speed?: string | null;
-        };
-        SwitchFunctionObject: {
-            /** @description Its name. */
-            name: string;
             status?: components["schemas"]["SwitchStatus"];
-        } & components["schemas"]["SwitchFunction"];
+        };
         /** @description The switch of a link as it is. */
         SwitchStatus: {
             /**
@@ -1683,7 +1786,7 @@ export interface components {
             /** @description This host's address; without one, any. */
             local?: string | null;
             /**
-             * Format: int32
+             * Format: uint16
              * @description The UDP port, here and there; without one, 4789.
              */
             port?: number | null;
@@ -1695,7 +1798,7 @@ export interface components {
              */
             remotes: string[];
             /**
-             * Format: int32
+             * Format: uint32
              * @description The network's number, 24 bits.
              */
             vni: number;
@@ -1705,12 +1808,12 @@ export interface components {
             /** @description The name that it was started with. */
             name: string;
             /**
-             * Format: int32
+             * Format: uint32
              * @description Its process.
              */
             pid: number;
             /**
-             * Format: int64
+             * Format: uint64
              * @description When that was started, in clock ticks since the boot of the machine.
              */
             started: number;
@@ -1745,11 +1848,39 @@ export interface components {
             /** @description The socket where a vhost-user frontend connects. */
             "vhost-user"?: string | null;
         };
+        /**
+         * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+         *     program's that speaks vhost-user.
+         */
         VnicObject: {
+            /**
+             * @description The IP addresses of its interface, with their prefixes.
+             * @example [
+             *       "10.0.0.2/24"
+             *     ]
+             */
+            addresses?: string[];
+            /** @description Whether it is in the host's namespace. */
+            host?: boolean;
+            /** @description The interface's name in the namespace or on the host; default: the VNIC's. */
+            interface?: string | null;
+            /** @description The stub or link that it is on. */
+            link: string;
+            /**
+             * @description Its Ethernet address; default: in a wire, derived from the names, else random.
+             * @example 02:00:00:00:00:01
+             */
+            mac?: string | null;
             /** @description Its name. */
             name: string;
+            /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
+            namespace?: string | null;
+            /** @description Speed, delay, loss, VLAN, protection and so on. */
+            properties?: Record<string, unknown>;
             status?: components["schemas"]["VnicStatus"];
-        } & components["schemas"]["Vnic"];
+            /** @description The socket where a vhost-user frontend connects. */
+            "vhost-user"?: string | null;
+        };
         /** @description A VNIC as it is. */
         VnicStatus: {
             /**
@@ -1763,7 +1894,7 @@ export interface components {
              */
             interface?: string | null;
             /**
-             * Format: int32
+             * Format: uint16
              * @description Largest IP packet, in bytes.
              * @default 0
              */
@@ -1778,6 +1909,21 @@ export interface components {
              * @default unused
              */
             state?: components["schemas"]["State"];
+        };
+        /** @description The steps that applying a wire took, or would take. */
+        WireChange: {
+            /** @description The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it. */
+            steps: string[];
+            /** @description What the wire's author should know. */
+            warnings?: string[];
+        };
+        /** @description State of a guest of a wire. */
+        WireGuest: {
+            /** @description Its name. */
+            name: string;
+            /** @description How it ended. */
+            reason?: string | null;
+            state?: components["schemas"]["GuestState"] | null;
         };
         /**
          * @description A virtual wire: a whole network. Each part has a name of its own among those of its kind.
@@ -1804,7 +1950,7 @@ export interface components {
          *     interfaces = { inside = "router0", outside = "router1" }
          *     ```
          */
-        Wire: {
+        WireObject: {
             /** @description A description for people. */
             description?: string;
             /** @description Traffic classes on links and stubs. */
@@ -1819,6 +1965,8 @@ export interface components {
             link?: {
                 [key: string]: components["schemas"]["Link"];
             };
+            /** @description Its name. */
+            name: string;
             /** @description Hosts that are network namespaces. */
             namespace?: {
                 [key: string]: components["schemas"]["Namespace"];
@@ -1827,6 +1975,7 @@ export interface components {
             patch?: {
                 [key: string]: components["schemas"]["Patch"];
             };
+            status?: components["schemas"]["WireStatus"];
             /** @description Switches without a NIC, and their properties. */
             stub?: {
                 [key: string]: components["schemas"]["Stub"];
@@ -1842,26 +1991,6 @@ export interface components {
             /** @description Its name. */
             wire: string;
         };
-        /** @description The steps that applying a wire took, or would take. */
-        WireChange: {
-            /** @description The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it. */
-            steps: string[];
-            /** @description What the wire's author should know. */
-            warnings?: string[];
-        };
-        /** @description State of a guest of a wire. */
-        WireGuest: {
-            /** @description Its name. */
-            name: string;
-            /** @description How it ended. */
-            reason?: string | null;
-            state?: components["schemas"]["GuestState"] | null;
-        };
-        WireObject: {
-            /** @description Its name. */
-            name: string;
-            status?: components["schemas"]["WireStatus"];
-        } & components["schemas"]["Wire"];
         /** @description A wire as it is. */
         WireStatus: {
             /**
@@ -1975,7 +2104,10 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Event"][];
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        data: string;
+                        id: string;
+                    };
                 };
             };
         };
@@ -2163,7 +2295,10 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogLine"][];
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        data: string;
+                        id: string;
+                    };
                 };
             };
         };
@@ -2296,7 +2431,69 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GuestObject"];
+                "application/json": components["schemas"]["GuestObject"] | {
+                    /** @description The configuration, in Click's language. A list of guests leaves it out. */
+                    config?: string;
+                    /** @description Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. */
+                    configurations?: {
+                        [key: string]: components["schemas"]["Configuration"];
+                    };
+                    /**
+                     * Format: double
+                     * @description Processors of the host that its process may use, as in 0.5; default: all.
+                     */
+                    "cpu-max"?: number | null;
+                    /** @description Virtual CPUs; default: 1. */
+                    cpus?: number | null;
+                    /**
+                     * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
+                     *     own folder; in the API it is the configuration's name in messages.
+                     */
+                    file?: string | null;
+                    /**
+                     * @description Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+                     *     unhealthy after so many failures in a row. One that may be restarted is restarted then.
+                     */
+                    health?: string[];
+                    /**
+                     * @description By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+                     *     removed with the guest.
+                     */
+                    interfaces?: {
+                        [key: string]: string;
+                    };
+                    /** @description The wall around it. */
+                    isolation?: components["schemas"]["Isolation"];
+                    /**
+                     * @description Private memory, in bytes, or with K, M or G; default: 4 MiB.
+                     * @example 4M
+                     */
+                    memory?: string | number | null;
+                    /**
+                     * @description Memory that its process may use, its private memory included; default: no limit.
+                     * @example 16M
+                     */
+                    "memory-max"?: string | null;
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
+                    pin?: number[];
+                    /** @description When it is restarted; default: `on-failure`. */
+                    restart?: components["schemas"]["Restart"];
+                    /**
+                     * Format: uint32
+                     * @description Slots of each of its rings, a power of two from 64 to 2048; default: 256.
+                     */
+                    "ring-slots"?: number | null;
+                    status?: components["schemas"]["GuestStatus"];
+                    /**
+                     * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+                     *     overrides a `define` of the configuration.
+                     */
+                    variables?: {
+                        [key: string]: string;
+                    };
+                };
             };
         };
         responses: {
@@ -2484,7 +2681,10 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogLine"][];
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        data: string;
+                        id: string;
+                    };
                 };
             };
         };
@@ -2719,7 +2919,20 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LinkObject"];
+                "application/json": components["schemas"]["LinkObject"] | {
+                    /** @description The host's interface; without one, that of the link's name. With `vxlan` there is none. */
+                    device?: string;
+                    /** @description How the interface is attached. */
+                    mode?: components["schemas"]["Mode"];
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
+                    port?: Record<string, unknown>;
+                    /** @description Properties of the switch. */
+                    properties?: Record<string, unknown>;
+                    status?: components["schemas"]["LinkStatus"];
+                    vxlan?: components["schemas"]["Tunnel"] | null;
+                };
             };
         };
         responses: {
@@ -3004,7 +3217,36 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StubObject"];
+                "application/json": components["schemas"]["StubObject"] | {
+                    /**
+                     * Format: uint32
+                     * @description Seconds after which an address that was not seen again is removed.
+                     * @default null
+                     */
+                    aging?: number | null;
+                    /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+                    lookup?: string | Record<string, unknown> | null;
+                    /**
+                     * Format: uint32
+                     * @description Most addresses that are learned behind one port.
+                     * @default null
+                     */
+                    "mac-limit"?: number | null;
+                    /**
+                     * Format: uint16
+                     * @description Largest IP packet, in bytes; 1500 if none is given.
+                     * @default null
+                     */
+                    mtu?: number | null;
+                    /** @description Its name. */
+                    name?: string;
+                    /**
+                     * @description Highest rate of each port without a `maxbw` of its own.
+                     * @default null
+                     */
+                    speed?: string | null;
+                    status?: components["schemas"]["LinkStatus"];
+                };
             };
         };
         responses: {
@@ -3121,7 +3363,41 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SwitchFunctionObject"];
+                "application/json": components["schemas"]["SwitchFunctionObject"] | {
+                    /**
+                     * Format: uint32
+                     * @description Seconds after which an address that was not seen again is removed.
+                     * @default 300
+                     */
+                    aging?: number;
+                    /**
+                     * @description With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by
+                     *     addresses), `drop`, or `output:VNIC`.
+                     * @default null
+                     */
+                    default?: string | null;
+                    /**
+                     * @description The name of a Click configuration in messages. It is not kept.
+                     * @default null
+                     */
+                    file?: string | null;
+                    /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+                    lookup?: string | Record<string, unknown>;
+                    /**
+                     * Format: uint32
+                     * @description Most addresses that are learned behind one port.
+                     * @default 1024
+                     */
+                    "mac-limit"?: number;
+                    /** @description Its name. */
+                    name?: string;
+                    /**
+                     * @description Highest rate of each port without a `maxbw` of its own.
+                     * @default null
+                     */
+                    speed?: string | null;
+                    status?: components["schemas"]["SwitchStatus"];
+                };
             };
         };
         responses: {
@@ -3353,7 +3629,35 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["VnicObject"];
+                "application/json": components["schemas"]["VnicObject"] | {
+                    /**
+                     * @description The IP addresses of its interface, with their prefixes.
+                     * @example [
+                     *       "10.0.0.2/24"
+                     *     ]
+                     */
+                    addresses?: string[];
+                    /** @description Whether it is in the host's namespace. */
+                    host?: boolean;
+                    /** @description The interface's name in the namespace or on the host; default: the VNIC's. */
+                    interface?: string | null;
+                    /** @description The stub or link that it is on. */
+                    link: string;
+                    /**
+                     * @description Its Ethernet address; default: in a wire, derived from the names, else random.
+                     * @example 02:00:00:00:00:01
+                     */
+                    mac?: string | null;
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
+                    namespace?: string | null;
+                    /** @description Speed, delay, loss, VLAN, protection and so on. */
+                    properties?: Record<string, unknown>;
+                    status?: components["schemas"]["VnicStatus"];
+                    /** @description The socket where a vhost-user frontend connects. */
+                    "vhost-user"?: string | null;
+                };
             };
         };
         responses: {
@@ -3470,7 +3774,47 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WireObject"];
+                "application/json": components["schemas"]["WireObject"] | {
+                    /** @description A description for people. */
+                    description?: string;
+                    /** @description Traffic classes on links and stubs. */
+                    flow?: {
+                        [key: string]: components["schemas"]["Flow"];
+                    };
+                    /** @description Network functions. */
+                    guest?: {
+                        [key: string]: components["schemas"]["Guest"];
+                    };
+                    /** @description Switches with a NIC: interfaces of the host that are attached. */
+                    link?: {
+                        [key: string]: components["schemas"]["Link"];
+                    };
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description Hosts that are network namespaces. */
+                    namespace?: {
+                        [key: string]: components["schemas"]["Namespace"];
+                    };
+                    /** @description Wires between switches. */
+                    patch?: {
+                        [key: string]: components["schemas"]["Patch"];
+                    };
+                    status?: components["schemas"]["WireStatus"];
+                    /** @description Switches without a NIC, and their properties. */
+                    stub?: {
+                        [key: string]: components["schemas"]["Stub"];
+                    };
+                    /** @description Flow tables of switches that work by one, by the switches' names. */
+                    table?: {
+                        [key: string]: components["schemas"]["Table"];
+                    };
+                    /** @description Virtual NICs. */
+                    vnic?: {
+                        [key: string]: components["schemas"]["Vnic"];
+                    };
+                    /** @description Its name. */
+                    wire: string;
+                };
             };
         };
         responses: {
@@ -3516,7 +3860,47 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WireObject"];
+                "application/json": components["schemas"]["WireObject"] | {
+                    /** @description A description for people. */
+                    description?: string;
+                    /** @description Traffic classes on links and stubs. */
+                    flow?: {
+                        [key: string]: components["schemas"]["Flow"];
+                    };
+                    /** @description Network functions. */
+                    guest?: {
+                        [key: string]: components["schemas"]["Guest"];
+                    };
+                    /** @description Switches with a NIC: interfaces of the host that are attached. */
+                    link?: {
+                        [key: string]: components["schemas"]["Link"];
+                    };
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description Hosts that are network namespaces. */
+                    namespace?: {
+                        [key: string]: components["schemas"]["Namespace"];
+                    };
+                    /** @description Wires between switches. */
+                    patch?: {
+                        [key: string]: components["schemas"]["Patch"];
+                    };
+                    status?: components["schemas"]["WireStatus"];
+                    /** @description Switches without a NIC, and their properties. */
+                    stub?: {
+                        [key: string]: components["schemas"]["Stub"];
+                    };
+                    /** @description Flow tables of switches that work by one, by the switches' names. */
+                    table?: {
+                        [key: string]: components["schemas"]["Table"];
+                    };
+                    /** @description Virtual NICs. */
+                    vnic?: {
+                        [key: string]: components["schemas"]["Vnic"];
+                    };
+                    /** @description Its name. */
+                    wire: string;
+                };
             };
         };
         responses: {

@@ -10,6 +10,7 @@ use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady, StoreBox};
 
 use crate::error::{Error, Result};
+use crate::model::Guest;
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
@@ -105,17 +106,37 @@ pub fn check(
     stand: &str,
 ) -> Diagnostics {
     let files = BTreeMap::from([(String::new(), file.to_string())]);
-    check_all(source, &files, interfaces, cpus, stand)
+    check_all(source, &files, interfaces, cpus, stand, Later::Nothing)
+}
+
+/// What a guest may run later, and what it had before.
+#[derive(Clone, Copy)]
+pub enum Later<'a> {
+    /// Nothing else.
+    Nothing,
+    /// Configurations that are installed, which may use its interfaces. What it had before is of no concern.
+    Installs(Option<&'a Guest>),
+}
+
+impl<'a> Later<'a> {
+    fn had(self) -> Option<&'a Guest> {
+        match self {
+            Later::Nothing => None,
+            Later::Installs(had) => had,
+        }
+    }
 }
 
 /// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` are what they
-/// are called in messages, by their names.
+/// are called in messages, by their names. Variables that the configurations do not have are errors, and so are
+/// interfaces that nothing will use.
 pub fn check_all(
     source: &[u8],
     files: &BTreeMap<String, String>,
     interfaces: &[(String, [u8; 6])],
     cpus: usize,
     stand: &str,
+    later: Later<'_>,
 ) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     let library = elements::guest_library();
@@ -132,6 +153,24 @@ pub fn check_all(
                     ),
                 );
             }
+        }
+        let had = later.had();
+        let names = interfaces.iter().map(|(name, _)| name.as_str());
+        let new = names.filter(|name| had.is_none_or(|had| !had.interfaces.contains_key(*name)));
+        for name in unused(&flat, interfaces, new) {
+            match later {
+                Later::Nothing => diagnostics.error_here(format_args!(
+                    "no element uses interface ‘{name}’: leave out --link {name}={stand}, or name the interface in FromNetfront or ToNetfront"
+                )),
+                Later::Installs(_) => diagnostics.warning_here(format_args!(
+                    "no element uses interface ‘{name}’ until a configuration with FromNetfront({name}) or ToNetfront({name}) is installed"
+                )),
+            }
+        }
+        let main = [("", all.main)];
+        for (name, text) in main.iter().chain(&all.installed).copied() {
+            let file = files.get(name).map_or(name, String::as_str);
+            say_unknown(text, file, |it| knew(had, name, it), &mut diagnostics);
         }
         if diagnostics.errors() > 0 {
             return diagnostics;
@@ -222,6 +261,76 @@ pub fn place(source: &[u8], element: u32) -> Option<String> {
     ))
 }
 
+/// Those of `new` interfaces that no element uses: by its name, or as a DPDK port.
+fn unused<'a>(
+    flat: &FlatGraph,
+    interfaces: &[(String, [u8; 6])],
+    new: impl Iterator<Item = &'a str>,
+) -> Vec<&'a str> {
+    let ports = named(flat, &dpdk::CLASSES);
+    let ports = || ports.iter().map(|(port, _)| port);
+    let by_index: Vec<_> = ports()
+        .filter_map(|port| dpdk::index(port, ports()))
+        .filter_map(|at| interfaces.get(at))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let is_used = |name: &&str| {
+        let mut elements = flat.elements.iter();
+        by_index.contains(name) || elements.any(|it| has_word(&it.config, name))
+    };
+    new.filter(|name| !is_used(name)).collect()
+}
+
+/// Says which variables a configuration, with its settings in front, has no use for.
+fn say_unknown(
+    text: &[u8],
+    file: &str,
+    is_known: impl Fn(&str) -> bool,
+    diagnostics: &mut Diagnostics,
+) {
+    let (variables, source) = click::settings::split(text);
+    let source = String::from_utf8_lossy(source);
+    let is_used = |name: &str| {
+        let mut after = source.match_indices('$').map(|(at, _)| &source[at + 1..]);
+        after.any(|rest| {
+            let rest = rest.trim_start_matches(['{', '(']).strip_prefix(name);
+            rest.is_some_and(|rest| !rest.starts_with(is_word))
+        })
+    };
+    for (name, _) in variables {
+        if !is_used(&name) && !is_known(&name) {
+            diagnostics.error_here(format_args!(
+                "{file} has no variable ‘{name}’: its text has no ${name}"
+            ));
+        }
+    }
+}
+
+/// Whether a guest had a variable of one of its configurations before.
+fn knew(had: Option<&Guest>, configuration: &str, variable: &str) -> bool {
+    had.is_some_and(|had| {
+        let variables = if configuration.is_empty() {
+            Some(&had.variables)
+        } else {
+            let installed = had.configurations.get(configuration);
+            installed.map(|it| &it.variables)
+        };
+        variables.is_some_and(|all| all.contains_key(variable))
+    })
+}
+
+/// Whether a text has a word that nothing longer contains.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(is_word) && !after.starts_with(is_word)
+    })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 /// Says which interface stands for each DPDK port that the configuration names.
 fn say_ports(flat: &FlatGraph, interfaces: &[(String, [u8; 6])], diagnostics: &mut Diagnostics) {
     let ports = named(flat, &dpdk::CLASSES);
@@ -299,5 +408,53 @@ mod tests {
         let all = click::configurations::join([("probe", "\nj :: Idle;\n".to_string())], config);
         let probe = place(all.as_bytes(), 3).unwrap();
         assert_eq!(probe, "‘probe/j :: Idle’, line 2");
+    }
+
+    fn checked(source: &str, interfaces: &[&str]) -> Diagnostics {
+        let interfaces = interfaces.iter().map(|name| (name.to_string(), [2; 6]));
+        let interfaces: Vec<_> = interfaces.collect();
+        check(source.as_bytes(), "x.click", &interfaces, 1, "tap:weir0")
+    }
+
+    #[test]
+    fn an_interface_that_no_element_uses_is_an_error() {
+        let source = "FromNetfront(lan) -> Discard;";
+        assert_eq!(checked(source, &["lan"]).errors(), 0);
+        let wrong = checked(source, &["lan", "lan2"]);
+        assert_eq!(wrong.errors(), 1, "{wrong}");
+        let said = wrong.to_string();
+        assert!(
+            said.contains("no element uses interface 'lan2': leave out --link lan2="),
+            "{said}"
+        );
+        // An address of an interface is a use of it, and so is a DPDK port.
+        let addressed = format!("{source} Idle -> ARPResponder(10.0.0.1 b) -> Discard;");
+        assert_eq!(checked(&addressed, &["b", "lan"]).errors(), 0);
+        let ports = "FromDPDKDevice(0) -> ToDPDKDevice(1);";
+        assert_eq!(checked(ports, &["a", "b"]).errors(), 0);
+        assert_eq!(checked(ports, &["a", "b", "c"]).errors(), 1);
+        // What is installed later may have it.
+        let (files, interfaces) = (BTreeMap::new(), [("b".to_string(), [2; 6])]);
+        let later = Later::Installs(None);
+        let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later);
+        assert_eq!((said.errors(), said.warnings()), (0, 1), "{said}");
+    }
+
+    #[test]
+    fn a_variable_that_the_text_does_not_have_is_an_error() {
+        for (source, errors) in [
+            ("define($RATE 1); Idle -> Discard;", 0),
+            ("RatedSource(RATE $RATE) -> Discard;", 0),
+            ("RatedSource(RATE ${RATE}) -> Discard;", 0),
+            ("RatedSource(RATE $RATES) -> Discard;", 1),
+            ("RatedSource(RATE RATE) -> Discard;", 1),
+        ] {
+            let text = click::settings::join([("RATE", "3"), ("RATES", "4")], source);
+            let all = checked(&text, &[]).to_string();
+            let said = all
+                .matches("has no variable 'RATE': its text has no $RATE")
+                .count();
+            assert_eq!(said, errors, "{source}: {all}");
+        }
     }
 }

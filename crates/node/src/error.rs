@@ -341,14 +341,20 @@ faults! {
     /// The guest's own configuration is to run no more.
     OwnRouter { guest: String } Refused =>
         "router 0 is the own configuration of guest ‘{guest}’, which runs as long as the guest: `weir stop {guest}` ends both";
+    /// An interface that a guest does not have, and is to lose.
+    NoGuestInterface { guest: String, interface: String, there: String } Invalid "interfaces" =>
+        "guest ‘{guest}’ has no interface ‘{interface}’ to be removed: it has {there}";
+    /// A variable that a guest does not have, and is to lose.
+    NoGuestVariable { guest: String, variable: String } Invalid "variables" =>
+        "guest ‘{guest}’ has no variable ‘{variable}’ to be removed: `weir show {guest}` lists those that it has";
     /// A guest that others change all the time.
     Contended { guest: String } InUse =>
         "guest ‘{guest}’ is being changed by others: try again";
     /// A guest that is paused.
-    Paused { guest: String } Unavailable =>
+    Paused { guest: String } Refused =>
         "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";
     /// A guest that stands still for clones.
-    Template { guest: String } Unavailable =>
+    Template { guest: String } Refused =>
         "guest ‘{guest}’ is a template and answers nothing: `weir resume {guest}` has it go on";
     /// A guest that is being copied.
     Suspended { guest: String } Unavailable =>

@@ -73,6 +73,11 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     /// Its schema; none, if there is nothing.
     fn described(_api: &mut OpenApi) -> Option<RefOr<Schema>>;
 
+    /// The schema of it as a body of a request whose path names its resource.
+    fn described_unnamed(api: &mut OpenApi) -> Option<RefOr<Schema>> {
+        Self::described(api)
+    }
+
     /// The schema of the query that it is, in an operation that only reads; none, if it is none.
     fn query() -> Option<RefOr<Schema>> {
         None
@@ -202,6 +207,11 @@ impl<S: Spec> Payload for Object<S> {
     fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
         add_schema::<Object<S>>(api);
         Some(Ref::from_schema_name(Object::<S>::name()).into())
+    }
+
+    fn described_unnamed(api: &mut OpenApi) -> Option<RefOr<Schema>> {
+        add_schema::<Object<S>>(api);
+        Some(Object::<S>::unnamed_schema())
     }
 }
 
@@ -369,7 +379,13 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                 );
             }
         }
-        if let Some(schema) = B::described(api) {
+        let is_named = self.parameters().next().is_some();
+        let body = if is_named {
+            B::described_unnamed(api)
+        } else {
+            B::described(api)
+        };
+        if let Some(schema) = body {
             let content = ContentBuilder::new().schema(Some(schema));
             let content = content
                 .example(serde_json::to_value(&self.body).ok())
@@ -402,10 +418,16 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                     ))
                     .schema(Some(last)),
             );
-            let text = ObjectBuilder::new().schema_type(Type::String);
-            let events = text.description(Some(
-                "With `follow`, or if the client accepts only this: events, each with its `number` as `id` and an element of the list as `data`.",
-            ));
+            let text = || ObjectBuilder::new().schema_type(Type::String);
+            let events = ObjectBuilder::new()
+                .schema_type(Type::Object)
+                .property("id", text())
+                .property("data", text())
+                .required("id")
+                .required("data")
+                .description(Some(
+                    "With `follow`, or if the client accepts only this: events, each with its `number` as `id` and an element of the list as `data`.",
+                ));
             let content = ContentBuilder::new().schema(Some(events)).build();
             answer = answer.content("text/event-stream", content);
         }

@@ -59,7 +59,6 @@ __all__ = [
     "State",
     "Stub",
     "StubObject",
-    "SwitchFunction",
     "SwitchFunctionObject",
     "SwitchStatus",
     "Table",
@@ -69,7 +68,6 @@ __all__ = [
     "Vnic",
     "VnicObject",
     "VnicStatus",
-    "Wire",
     "WireChange",
     "WireGuest",
     "WireObject",
@@ -245,7 +243,7 @@ class GuestStatus(Model):
     id: int = 0
     """Its number; never given twice."""
     messages: str | None = None
-    """Warnings about its configuration; in the answer to its creation only."""
+    """Warnings about its configuration; in the answer to its creation or change only."""
     pending: list[str] = []
     """Fields that were changed while it runs, and hold from its next start on."""
     pid: int | None = None
@@ -582,26 +580,6 @@ class Stub(Model):
     """Highest rate of each port without a `maxbw` of its own."""
 
 
-class SwitchFunction(Model):
-    """How the switch of a link or stub works. It is called as its link."""
-
-    aging: int = 300
-    """Seconds after which an address that was not seen again is removed."""
-    default: str | None = None
-    """
-    With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by
-    addresses), `drop`, or `output:VNIC`.
-    """
-    file: str | None = None
-    """The name of a Click configuration in messages. It is not kept."""
-    lookup: str | dict[str, Any] | None = None
-    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
-    mac_limit: int = 1024
-    """Most addresses that are learned behind one port."""
-    speed: str | None = None
-    """Highest rate of each port without a `maxbw` of its own."""
-
-
 class SwitchStatus(Model):
     """The switch of a link as it is."""
 
@@ -814,8 +792,8 @@ class Guest(Model):
     """
     isolation: Isolation | None = None
     """The wall around it."""
-    memory: str | None = None
-    """Private memory; default: 4 MiB."""
+    memory: str | int | None = None
+    """Private memory, in bytes, or with K, M or G; default: 4 MiB."""
     memory_max: str | None = None
     """Memory that its process may use, its private memory included; default: no limit."""
     pin: list[int] | None = None
@@ -831,10 +809,52 @@ class Guest(Model):
     """
 
 
-class GuestObject(Guest):
+class GuestObject(Model):
+    """A network function in a virtual machine."""
+
+    config: str | None = None
+    """The configuration, in Click's language. A list of guests leaves it out."""
+    configurations: dict[str, Configuration] | None = None
+    """Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`."""
+    cpu_max: float | None = None
+    """Processors of the host that its process may use, as in 0.5; default: all."""
+    cpus: int | None = None
+    """Virtual CPUs; default: 1."""
+    file: str | None = None
+    """
+    The file of its configuration. In a wire's file it is read from there, relative to the wire's
+    own folder; in the API it is the configuration's name in messages.
+    """
+    health: list[str] | None = None
+    """
+    Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
+    unhealthy after so many failures in a row. One that may be restarted is restarted then.
+    """
+    interfaces: dict[str, str] | None = None
+    """
+    By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+    removed with the guest.
+    """
+    isolation: Isolation | None = None
+    """The wall around it."""
+    memory: str | int | None = None
+    """Private memory, in bytes, or with K, M or G; default: 4 MiB."""
+    memory_max: str | None = None
+    """Memory that its process may use, its private memory included; default: no limit."""
     name: str
     """Its name."""
+    pin: list[int] | None = None
+    """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
+    restart: Restart | None = None
+    """When it is restarted; default: `on-failure`."""
+    ring_slots: int | None = None
+    """Slots of each of its rings, a power of two from 64 to 2048; default: 256."""
     status: GuestStatus | None = None
+    variables: dict[str, str] | None = None
+    """
+    Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
+    overrides a `define` of the configuration.
+    """
 
 
 class GuestOutcome(Model):
@@ -917,25 +937,78 @@ class NodeStatus(Model):
     """VNICs."""
 
 
-class StubObject(Stub):
+class StubObject(Model):
+    """
+    A switch without a NIC, as it is written: all in one table, where an unknown key is an error
+    with its line.
+    """
+
+    aging: int | None = None
+    """Seconds after which an address that was not seen again is removed."""
+    lookup: str | dict[str, Any] | None = None
+    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
+    mac_limit: int | None = None
+    """Most addresses that are learned behind one port."""
+    mtu: int | None = None
+    """Largest IP packet, in bytes; 1500 if none is given."""
     name: str
     """Its name."""
+    speed: str | None = None
+    """Highest rate of each port without a `maxbw` of its own."""
     status: LinkStatus | None = None
 
 
-class SwitchFunctionObject(SwitchFunction):
+class SwitchFunctionObject(Model):
+    """How the switch of a link or stub works. It is called as its link."""
+
+    aging: int = 300
+    """Seconds after which an address that was not seen again is removed."""
+    default: str | None = None
+    """
+    With a flow table, the action for frames without an entry, in ovs-ofctl's words: `normal` (by
+    addresses), `drop`, or `output:VNIC`.
+    """
+    file: str | None = None
+    """The name of a Click configuration in messages. It is not kept."""
+    lookup: str | dict[str, Any] | None = None
+    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
+    mac_limit: int = 1024
+    """Most addresses that are learned behind one port."""
     name: str
     """Its name."""
+    speed: str | None = None
+    """Highest rate of each port without a `maxbw` of its own."""
     status: SwitchStatus | None = None
 
 
-class VnicObject(Vnic):
+class VnicObject(Model):
+    """
+    A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+    program's that speaks vhost-user.
+    """
+
+    addresses: list[str] | None = None
+    """The IP addresses of its interface, with their prefixes."""
+    host: bool | None = None
+    """Whether it is in the host's namespace."""
+    interface: str | None = None
+    """The interface's name in the namespace or on the host; default: the VNIC's."""
+    link: str
+    """The stub or link that it is on."""
+    mac: str | None = None
+    """Its Ethernet address; default: in a wire, derived from the names, else random."""
     name: str
     """Its name."""
+    namespace: str | None = None
+    """The network namespace that it is in: a name (`ip netns`), or a path."""
+    properties: dict[str, Any] | None = None
+    """Speed, delay, loss, VLAN, protection and so on."""
     status: VnicStatus | None = None
+    vhost_user: str | None = None
+    """The socket where a vhost-user frontend connects."""
 
 
-class Wire(Model):
+class WireObject(Model):
     """
     A virtual wire: a whole network. Each part has a name of its own among those of its kind.
 
@@ -970,10 +1043,13 @@ class Wire(Model):
     """Network functions."""
     link: dict[str, Link] | None = None
     """Switches with a NIC: interfaces of the host that are attached."""
+    name: str
+    """Its name."""
     namespace: dict[str, Namespace] | None = None
     """Hosts that are network namespaces."""
     patch: dict[str, Patch] | None = None
     """Wires between switches."""
+    status: WireStatus | None = None
     stub: dict[str, Stub] | None = None
     """Switches without a NIC, and their properties."""
     table: dict[str, Table] | None = None
@@ -982,12 +1058,6 @@ class Wire(Model):
     """Virtual NICs."""
     wire: str
     """Its name."""
-
-
-class WireObject(Wire):
-    name: str
-    """Its name."""
-    status: WireStatus | None = None
 
 
 class Entry(Model):
@@ -1001,13 +1071,32 @@ class Entry(Model):
     """Its status; ignored in a request."""
 
 
-class FlowObject(Flow):
+class FlowObject(Model):
+    """A class of traffic on a link or VNIC."""
+
+    attributes: dict[str, Any]
+    """Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …"""
+    link: str
+    """The link, stub or VNIC that it is on."""
     name: str
     """Its name."""
+    properties: dict[str, Any] | None = None
+    """Its limit and priority."""
     status: FlowStatus | None = None
 
 
-class LinkObject(Link):
+class LinkObject(Model):
+    """A switch with a NIC: an interface of the host, or other hosts by VXLAN."""
+
+    device: str | None = None
+    """The host's interface; without one, that of the link's name. With `vxlan` there is none."""
+    mode: Mode | None = None
+    """How the interface is attached."""
     name: str
     """Its name."""
+    port: dict[str, Any] | None = None
+    """Properties of the interface's port: `lanes`, `maxbw` and so on."""
+    properties: dict[str, Any] | None = None
+    """Properties of the switch."""
     status: LinkStatus | None = None
+    vxlan: Tunnel | None = None

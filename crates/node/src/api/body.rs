@@ -21,7 +21,7 @@ const RATE: u32 = 1 << 20;
 const DISCARDED: usize = 64 << 20;
 const DISCARD: Duration = Duration::from_secs(1);
 
-/// A request's body, of at most `most` bytes; without one, that of an empty object. One that cannot be parsed is an
+/// A request's body, of at most `most` bytes. One that cannot be parsed is an
 /// [`Error`] that names the field. With it comes the memory that it has, to be dropped after it.
 pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) -> Result<(T, Turn)> {
     let is_json = is_json(&request);
@@ -35,13 +35,13 @@ pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) ->
         .upper()
         .map_or(most, |upper| most.min(upper as usize));
     if length == 0 {
-        return Ok((T::parse(empty())?, Turn::default()));
+        return Err(none());
     }
     is_json?;
     let room = client.room(length).await?;
     let bytes = read(body, length, most).await?;
     if bytes.is_empty() {
-        return Ok((T::parse(empty())?, room));
+        return Err(none());
     }
     client.set_busy(true);
     let value = json::parse(&bytes)?;
@@ -55,8 +55,8 @@ pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) ->
     Ok((T::parse(value)?, room))
 }
 
-fn empty() -> serde_json::Value {
-    serde_json::Value::Object(serde_json::Map::new())
+fn none() -> Error {
+    Error::invalid("the request has no body: send an object, {} at least")
 }
 
 fn too_long(most: usize) -> Error {

@@ -27,7 +27,8 @@ use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::migration;
 use crate::model::{
-    Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
+    Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, name_of,
+    patched,
 };
 use crate::node::for_each_resource;
 use crate::node::resource::{found, selected};
@@ -109,10 +110,10 @@ impl Api {
         self.answered(operation, move |handle, names, query, headers, turn| {
             let (list, follow) = (list.clone(), follow.clone());
             async move {
+                let after = last_event(&headers)?;
                 if !follows(&query) && !wants_events(&headers) {
                     return Ok(Json(list(handle, names, query).await?).into_response());
                 }
-                let after = last_event(&headers)?;
                 let events = follow(handle, names, query, after).await?;
                 // Who follows keeps nobody else waiting.
                 drop(turn);
@@ -271,13 +272,14 @@ async fn patch<S: Served>(
     let name = name(&names);
     if let Some(fields) = patch.as_object_mut() {
         fields.remove("status");
-        if let Some(serde_json::Value::String(body)) = fields.remove("name") {
-            check_name(&name, &body)?;
-        }
+        check_name(&name, &name_of(fields)?)?;
         S::complete(fields);
     }
     let wanted = name.clone();
     let is = handle.run(move |node| S::one(node, &wanted)).await?;
+    if let Some(fields) = patch.as_object() {
+        is.spec.check_patch(&name, fields)?;
+    }
     let spec = patched(&is.spec, &patch)?;
     if spec == is.spec {
         return Ok(is);
@@ -520,7 +522,9 @@ pub fn description() -> String {
 
 fn pretty(description: &OpenApi) -> String {
     // It has no map with keys that are not text, which is all that can go wrong.
-    description.to_pretty_json().unwrap_or_default()
+    let text = description.to_pretty_json().unwrap_or_default();
+    // The library spells the formats of OpenAPI's registry, uint32 and the like, in its own way.
+    text.replace("\"format\": \"u-int", "\"format\": \"uint")
 }
 
 async fn show_metrics(State(handle): State<Handle>, request: Request) -> Result<Response> {

@@ -10,7 +10,7 @@ use abi::region::Geometry;
 use super::Host;
 use super::copy::{CopiedPort, Copy, data_file, write};
 use super::launch::{Launch, LaunchPort};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 impl Host {
     /// Whether a guest stands still, suspended.
@@ -27,7 +27,7 @@ impl Host {
     /// Copies a suspended guest. If the copy is to have the frames in its rings, the guest loses its ports: it does
     /// not go on.
     pub fn copy(&mut self, id: u64, carries: bool) -> Result<Copy> {
-        let missing = || Error::new(Kind::Unavailable, "the guest does not run");
+        let missing = || Error::refused("the guest does not run");
         let running = self.guests.get(&id).ok_or_else(missing)?;
         let launch: Launch = running.launch.clone();
         if carries {

@@ -12,7 +12,7 @@ use vmm::{Content, Piece, Tracker, Tracking};
 
 use super::Host;
 use super::copy::{Stored, data_file, put_record, write};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 const PAGE: usize = 4096;
 
@@ -40,7 +40,7 @@ pub enum Found {
 impl Host {
     /// Begins to read a guest.
     pub fn depart(&self, id: u64) -> Result<Departure> {
-        let missing = || Error::new(Kind::Unavailable, "the guest does not run");
+        let missing = || Error::refused("the guest does not run");
         let running = self.guests.get(&id).ok_or_else(missing)?;
         let geometry = running.launch.geometry()?;
         let data = running.guest.data_file()?;
@@ -88,7 +88,7 @@ impl Host {
         let running = self.guests.get(&id);
         let port = running.and_then(|running| running.launch.ports.get(interface));
         let port = port.and_then(|port| self.ports.get(&port.name));
-        let missing = || Error::new(Kind::Unavailable, "the guest has no such port");
+        let missing = || Error::refused("the guest has no such port");
         let file = data_file(frames.len() as u64)?;
         write(&file, 0, frames)
             .map_err(|error| Error::failed(format_args!("late frames: {error}")))?;

@@ -4,7 +4,7 @@ use switch::lookup::{Answer, Command, Flow, FlowDefault, FlowEntry};
 use switch::protocol::PortId;
 
 use super::Host;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 impl Host {
     /// Notes which entries a domain of a switch has that was taken over: those made by command.
@@ -86,6 +86,6 @@ impl Host {
 
     fn port_id(&self, name: &str) -> Result<PortId> {
         let port = self.ports.get(name).map(|port| port.id);
-        port.ok_or_else(|| Error::new(Kind::Unavailable, format_args!("‘{name}’ is not up")))
+        port.ok_or_else(|| Error::refused(format_args!("‘{name}’ is not up")))
     }
 }

@@ -3,7 +3,7 @@
 use switch::protocol::FlowOn;
 
 use super::Host;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::model::{FlowRecord, FlowStats};
 
 impl Host {
@@ -31,10 +31,7 @@ impl Host {
         let (on, port) = match domain {
             Some(domain) => (FlowOn::Domain(domain), None),
             None => {
-                let down = || {
-                    let sentence = format_args!("‘{}’ is not up", flow.link);
-                    Error::new(Kind::Unavailable, sentence)
-                };
+                let down = || Error::refused(format_args!("‘{}’ is not up", flow.link));
                 let port = self.ports.get(&flow.link).ok_or_else(down)?;
                 (FlowOn::Port(port.id), Some(flow.link.clone()))
             }

@@ -20,7 +20,7 @@ use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::control_store::message::Change;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::model::Limits;
 
 /// Most lines of a guest's that are told with its end.
@@ -510,7 +510,7 @@ impl Host {
     }
 
     fn running(&mut self, id: u64) -> Result<&mut RunningGuest> {
-        let missing = || Error::new(Kind::Unavailable, "the guest does not run");
+        let missing = || Error::refused("the guest does not run");
         self.guests.get_mut(&id).ok_or_else(missing)
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::message::{Peer, Tag, parsed};
 use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::host::{Departure, Found};
 use crate::model::{Destination, Guest, GuestState, Migrate, Migrated, Object};
 use crate::node::{Node, Purpose};
@@ -46,7 +46,15 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let (arrival, departure) = begun.await?;
         let id = departure.guest;
         let moved = async {
-            let stream = upgrade(&target, "/v1/migration", PROTOCOL).await?;
+            let stream = upgrade(&target, "/v1/migration", PROTOCOL).await;
+            // This node is well: the one that was named is not there.
+            let stream = stream.map_err(|error| Error {
+                kind: match error.kind {
+                    Kind::Unavailable => Kind::Refused,
+                    kind => kind,
+                },
+                ..error
+            })?;
             let mut peer = Peer::new(TokioIo::new(stream));
             peer.tell(Tag::Arrival, &arrival).await?;
             peer.expect(Tag::Ready).await?;

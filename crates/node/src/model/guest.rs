@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 
 use crate::error::Fault;
 
@@ -74,7 +76,7 @@ pub struct Guest {
     pub interfaces: BTreeMap<String, String>,
     /// Private memory; default: 4 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "4M")]
+    #[schema(schema_with = memory_schema, required = false)]
     pub memory: Option<Memory>,
     /// Slots of each of its rings, a power of two from 64 to 2048; default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,6 +220,19 @@ impl Limits {
 #[serde(into = "String")]
 pub struct Memory(pub u64);
 
+/// An amount of memory as the API describes it.
+fn memory_schema() -> Schema {
+    let kinds = vec![Type::String, Type::Integer, Type::Null];
+    let memory = ObjectBuilder::new()
+        .schema_type(SchemaType::Array(kinds))
+        .minimum(Some(0))
+        .description(Some(
+            "Private memory, in bytes, or with K, M or G; default: 4 MiB.",
+        ))
+        .examples([serde_json::json!("4M")]);
+    memory.into()
+}
+
 /// A text that is no amount of memory.
 #[derive(Debug, thiserror::Error)]
 #[error("‘{0}’ is not a size: write bytes, or a number with K, M or G")]
@@ -344,7 +359,7 @@ pub struct GuestStatus {
     pub configurations: BTreeMap<String, ConfigurationState>,
     /// The VNIC of each interface.
     pub vnics: BTreeMap<String, String>,
-    /// Warnings about its configuration; in the answer to its creation only.
+    /// Warnings about its configuration; in the answer to its creation or change only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<String>,
 }
@@ -394,6 +409,33 @@ impl Spec for Guest {
             ..GuestStatus::default()
         };
         guest
+    }
+
+    fn check_patch(&self, name: &str, patch: &Map<String, Value>) -> crate::error::Result<()> {
+        let removed = |field: &str, there: &BTreeMap<String, String>| {
+            let fields = patch.get(field).and_then(Value::as_object)?;
+            let mut removed = fields.iter().filter(|(_, value)| value.is_null());
+            let removed = removed.find(|(name, _)| !there.contains_key(*name))?;
+            Some(removed.0.clone())
+        };
+        if let Some(interface) = removed("interfaces", &self.interfaces) {
+            let there: Vec<_> = self.interfaces.keys().map(String::as_str).collect();
+            return Err(Fault::NoGuestInterface {
+                guest: name.into(),
+                interface,
+                there: if there.is_empty() {
+                    "none".into()
+                } else {
+                    there.join(", ")
+                },
+            }
+            .into());
+        }
+        if let Some(variable) = removed("variables", &self.variables) {
+            let guest = name.into();
+            return Err(Fault::NoGuestVariable { guest, variable }.into());
+        }
+        Ok(())
     }
 
     fn shorten(&mut self) {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, Object as Fields, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -68,6 +68,10 @@ pub trait Spec:
     fn example() -> Object<Self>;
     /// Completes a merge patch by what follows from its fields.
     fn complete(_patch: &mut Map<String, Value>) {}
+    /// Whether a merge patch of the resource of this name removes only what is there.
+    fn check_patch(&self, _name: &str, _patch: &Map<String, Value>) -> Result<()> {
+        Ok(())
+    }
     /// Leaves out of a list what is long.
     fn shorten(&mut self) {}
 }
@@ -134,19 +138,33 @@ impl<S: Spec> Object<S> {
     /// One as a request has it, whose status is ignored. Its name may be in the path alone.
     pub fn from_request(body: Value) -> Result<Object<S>> {
         let mut fields: Map<String, Value> = parsed(body)?;
-        fields.remove("status");
-        let name = match fields.remove("name") {
-            None => String::new(),
-            Some(Value::String(name)) => name,
-            Some(_) => {
-                return Err(Error {
-                    field: Some("name".into()),
-                    ..Error::invalid("`name` is invalid: it is a text")
-                });
-            }
-        };
+        if let Some(status) = fields.remove("status") {
+            check_status::<S>(status)?;
+        }
+        let name = name_of(&mut fields)?;
         Ok(Object::new(name, parsed(Value::Object(fields))?))
     }
+}
+
+/// The name in a request's fields, which is taken out; empty, if it is in the path alone.
+pub fn name_of(fields: &mut Map<String, Value>) -> Result<String> {
+    match fields.remove("name") {
+        None => Ok(String::new()),
+        Some(Value::String(name)) => Ok(name),
+        Some(_) => Err(Error {
+            field: Some("name".into()),
+            ..Error::invalid("`name` is invalid: it is a text")
+        }),
+    }
+}
+
+/// Whether a request's status, which is ignored, is one all the same: a text in its place is a slip.
+fn check_status<S: Spec>(status: Value) -> Result<()> {
+    let parsed = parsed::<S::Status>(status);
+    parsed.map(drop).map_err(|error| Error {
+        field: Some("status".into()),
+        ..Error::invalid(format_args!("in `status`: {}", error.error))
+    })
 }
 
 /// `S` denies unknown fields, which serde's `flatten` cannot do for it.
@@ -169,19 +187,20 @@ impl<'de, S: Spec> Deserialize<'de> for Object<S> {
 }
 
 impl<S: Spec> PartialSchema for Object<S> {
+    /// All fields in one object: `S` permits no others, so that no composition could add any.
     fn schema() -> RefOr<Schema> {
         let name = ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some("Its name."));
-        let own = ObjectBuilder::new()
-            .schema_type(Type::Object)
-            .property("name", name)
-            .property("status", Ref::from_schema_name(S::Status::name()))
-            .required("name");
-        let all = AllOfBuilder::new()
-            .item(own)
-            .item(Ref::from_schema_name(S::name()));
-        RefOr::T(Schema::AllOf(all.build()))
+        let mut all = match S::schema() {
+            RefOr::T(Schema::Object(fields)) => fields,
+            _ => Fields::default(),
+        };
+        let status = Ref::from_schema_name(S::Status::name());
+        all.properties.insert("name".into(), RefOr::T(name.into()));
+        all.properties.insert("status".into(), status.into());
+        all.required.push("name".into());
+        RefOr::T(all.into())
     }
 }
 
@@ -191,10 +210,22 @@ impl<S: Spec> ToSchema for Object<S> {
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((S::name().into(), S::schema()));
         S::schemas(schemas);
         schemas.push((S::Status::name().into(), S::Status::schema()));
         S::Status::schemas(schemas);
+    }
+}
+
+impl<S: Spec> Object<S> {
+    /// The schema of a request whose path has the name, which its body may leave out.
+    pub fn unnamed_schema() -> RefOr<Schema> {
+        let mut unnamed = Self::schema();
+        if let RefOr::T(Schema::Object(fields)) = &mut unnamed {
+            fields.required.retain(|name| name != "name");
+        }
+        let named = Ref::from_schema_name(Self::name());
+        let either = AnyOfBuilder::new().item(named).item(unnamed);
+        RefOr::T(either.build().into())
     }
 }
 

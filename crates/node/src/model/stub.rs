@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::link::{LinkRecord, LinkStatus, State};
 use super::object::{Object, Spec, Verb};
-use super::switch::lookup_schema;
+use super::switch::optional_lookup_schema;
 use crate::error::{Fault, Result};
 
 /// A switch without a NIC.
@@ -30,7 +30,7 @@ struct StubFields {
     mtu: Option<u16>,
     /// The lookup function: `learning`, `hash`, `flow-table` or a Click configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = lookup_schema)]
+    #[schema(schema_with = optional_lookup_schema)]
     lookup: Option<LookupKind>,
     /// Seconds after which an address that was not seen again is removed.
     #[serde(skip_serializing_if = "Option::is_none")]

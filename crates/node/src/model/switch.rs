@@ -36,14 +36,26 @@ pub struct SwitchFunction {
 
 /// A lookup function as the API describes it: a name, or a Click configuration.
 pub(super) fn lookup_schema() -> Schema {
+    lookup_of(&[])
+}
+
+/// The same for a field that may be null, which is as if it were not given.
+pub(super) fn optional_lookup_schema() -> Schema {
+    lookup_of(&[Type::Null])
+}
+
+fn lookup_of(others: &[Type]) -> Schema {
     let of = |kind| ObjectBuilder::new().schema_type(kind);
-    OneOfBuilder::new()
+    let one = OneOfBuilder::new()
         .description(Some(
             "The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as \
              `{\"click\": {\"config\": …}}`.",
         ))
         .item(of(Type::String))
-        .item(of(Type::Object))
+        .item(of(Type::Object));
+    let others = others.iter();
+    others
+        .fold(one, |one, kind| one.item(of(kind.clone())))
         .into()
 }
 

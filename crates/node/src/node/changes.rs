@@ -19,16 +19,18 @@ struct Ports {
 
 impl Node {
     /// Checks a change of a guest. Says whether the configuration is to be swapped in before the change is kept: it
-    /// is, if the guest runs and has the interfaces and vCPUs that the configuration is for.
-    pub fn check_change(&mut self, name: &str, new: &Guest) -> Result<bool> {
+    /// is, if the guest runs and has the interfaces and vCPUs that the configuration is for; and what is merely odd.
+    pub fn check_change(&mut self, name: &str, new: &Guest) -> Result<(bool, Option<String>)> {
         let guest = self.find_guest(name)?;
         let ports = self.ports_of(&guest, new)?;
         let macs = new.interfaces.keys().cloned();
         let macs: Vec<_> = macs.zip(ports.vnics.iter().map(VnicRecord::mac)).collect();
-        self.check_guest(name, new, &macs)?;
+        let odd = self.check_guest(name, new, &macs, Some(&guest.spec))?;
+        let odd = odd.to_string();
         let booted = guest.as_booted();
         let fits = booted.interfaces == new.interfaces && booted.cpus() == new.cpus();
-        Ok(self.host.runs(guest.id) && fits && guest.text() != new.text())
+        let swaps = self.host.runs(guest.id) && fits && guest.text() != new.text();
+        Ok((swaps, (!odd.is_empty()).then_some(odd)))
     }
 
     /// Has a guest be as `new` says, which was checked: now if it does not run, else at its next start. What holds

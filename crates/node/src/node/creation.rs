@@ -11,6 +11,7 @@ use super::Node;
 use super::copies::{Origin, Wanted};
 use super::guests::started;
 use super::vnics::mtu;
+use crate::check::{Later, check_all};
 use crate::error::{Error, Fault, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
@@ -121,7 +122,9 @@ impl Node {
             .zip(&vnics)
             .map(|(interface, vnic)| (interface.clone(), vnic.mac()))
             .collect();
-        let mut diagnostics = self.check_guest(&name, &spec, &interfaces)?;
+        // A copy has what its original had.
+        let had = copy.is_some().then_some(&spec);
+        let mut diagnostics = self.check_guest(&name, &spec, &interfaces, had)?;
         for vnic in &vnics {
             let link = self.find_link(&vnic.link)?;
             let less = takes_less(&vnic.name, vnic.properties.mtu, &link.name, link.mtu);
@@ -253,12 +256,14 @@ impl Node {
     }
 
     /// Whether there can be such a guest: what can be told from how it is described, and the
-    /// addresses of its interfaces. What is merely odd is in the diagnostics.
+    /// addresses of its interfaces. It may keep what it `had` before, of use to it or not. What is merely odd is in
+    /// the diagnostics.
     pub(super) fn check_guest(
         &self,
         name: &str,
         spec: &Guest,
         interfaces: &[(String, Mac)],
+        had: Option<&Guest>,
     ) -> Result<Diagnostics> {
         check_name("guest", name)?;
         spec.check_config(name)?;
@@ -296,7 +301,9 @@ impl Node {
         let named: Vec<_> = named.collect();
         let config = spec.text();
         let files = spec.files();
-        let diagnostics = crate::check::check_all(config.as_bytes(), &files, &named, cpus, STAND);
+        let config = config.as_bytes();
+        let later = Later::Installs(had);
+        let diagnostics = check_all(config, &files, &named, cpus, STAND, later);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),

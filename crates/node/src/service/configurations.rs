@@ -21,10 +21,10 @@ impl Handle {
                 let old = node.spec_of(&wanted)?;
                 let new = edit(&old)?;
                 new.check_config(&wanted)?;
-                let swaps = node.check_change(&wanted, &new)?;
-                Ok((old, new, swaps))
+                let (swaps, odd) = node.check_change(&wanted, &new)?;
+                Ok((old, new, swaps, odd))
             });
-            let (old, new, swaps) = checked.await?;
+            let (old, new, swaps, odd) = checked.await?;
             if swaps {
                 self.swap_config(&name, &new.text()).await?;
             }
@@ -38,7 +38,10 @@ impl Handle {
                 changed.map(Some)
             });
             match kept.await {
-                Ok(Some(guest)) => return Ok(guest),
+                Ok(Some(mut guest)) => {
+                    guest.status.messages = odd;
+                    return Ok(guest);
+                }
                 // Another change came first: this one begins again with what that made.
                 Ok(None) => {}
                 Err(error) => {

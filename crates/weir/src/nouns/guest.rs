@@ -370,6 +370,7 @@ pub fn set(args: &SetArgs) -> Result {
     let mut changed = Vec::new();
     for guest in client.select::<Guest>(&args.guests)? {
         let guest = client.patch::<Guest>(&guest.name, &patch)?;
+        tell_messages(&guest);
         let pending = &guest.status.pending;
         if !pending.is_empty() && !args.json {
             let (name, pending) = (&guest.name, pending.join(", "));

@@ -65,6 +65,51 @@ fn a_change_holds_at_once_or_from_the_next_start_on_and_says_so() {
 }
 
 #[test]
+fn what_a_configuration_has_no_use_for_is_told() {
+    let host = Host::new();
+    host.ok("stub create lan");
+    let config = host.config("sink.click", SINK);
+    let unknown = "sink.click has no variable 'RATE': its text has no $RATE";
+    host.refuses(
+        &format!("create g {config} --link eth0=lan RATE=3"),
+        unknown,
+    );
+    host.shows("ls -p -o guest", "");
+    host.refuses(
+        &format!("run {config} --link eth0=tap:x --link eth1=tap:y"),
+        "no element uses interface 'eth1': leave out --link eth1=",
+    );
+    host.refuses(&format!("run {config} --link eth0=tap:x RATE=3"), unknown);
+    host.ok(&format!("create g {config} --link eth0=lan"));
+    host.refuses("set g --variable RATE=3", unknown);
+    host.refuses(
+        "set g --unlink eth1",
+        "guest ‘g’ has no interface ‘eth1’ to be removed: it has eth0",
+    );
+    let other = host.config("other.click", "Idle -> Discard;");
+    host.refuses(
+        &format!("install g other {other} RATE=3"),
+        "other.click has no variable 'RATE'",
+    );
+    // A configuration that is installed later may use an interface.
+    let warns = |arguments: &str, interface: &str| {
+        let output = host.output(arguments);
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("no element uses interface '{interface}' until");
+        assert_contains(&said, &expected);
+    };
+    warns("set g --link eth1=lan", "eth1");
+    warns(&format!("create later {other} --link eth0=lan"), "eth0");
+    host.ok(&format!("install later sink {config}"));
+    // What a guest had may stay with it.
+    let rated = "FromNetfront(eth0) -> Print($RATE) -> Discard;";
+    let rated = host.config("rated.click", rated);
+    host.ok(&format!("set g --config {rated} --variable RATE=3"));
+    host.ok(&format!("set g --config {config}"));
+}
+
+#[test]
 fn a_guest_that_does_not_run_is_changed_as_well() {
     let host = Host::new();
     host.ok("stub create lan");

@@ -152,7 +152,7 @@ impl Node {
         let interfaces: Vec<_> = interfaces
             .map(|(name, vnic)| (name.clone(), mac(vnic)))
             .collect();
-        self.check_guest(name, guest, &interfaces).map(drop)
+        self.check_guest(name, guest, &interfaces, None).map(drop)
     }
 
     /// Whether a link could be attached, or served by as many lanes as it is to be, as far as that
