@@ -6,8 +6,9 @@
 //! - [`client`] asks such a server.
 //! - [`wire`] has the protocol's messages.
 //!
-//! Listing apart, no request takes longer as domains grow: a change finds its watches on the path
-//! that changed, and a transaction begins with a copy of the tree that costs nothing.
+//! Listing apart, no request takes longer as domains grow: a node is found by its path in one table, a
+//! change finds its watches on the path that changed, and a transaction keeps what it changes beside
+//! the nodes that there are.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,5 +1,6 @@
 //! Paths of nodes.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,11 +59,6 @@ impl Path {
         &self.0
     }
 
-    /// The names on the way from the root.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/').filter(|name| !name.is_empty())
-    }
-
     /// The path of the node that this is a child of; `None` of the root.
     pub fn parent(&self) -> Option<Path> {
         let (parent, name) = self.0.rsplit_once('/')?;
@@ -71,6 +67,11 @@ impl Path {
             ("", _) => Some(Path::root()),
             _ => Some(Path(parent.into())),
         }
+    }
+
+    /// Its last name; empty of the root.
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
     }
 
     /// The path of the child called `name`.
@@ -92,6 +93,13 @@ impl Path {
 pub fn levels_below(ancestor: &str, path: &Path) -> usize {
     let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
     depth(path.as_str()) - depth(ancestor)
+}
+
+/// A path is hashed and compared as its text.
+impl Borrow<str> for Path {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for Path {

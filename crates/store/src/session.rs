@@ -19,7 +19,8 @@ const KEPT: usize = 256;
 /// What carries a client's bytes. Neither way waits: what cannot be done now is
 /// [`WouldBlock`](io::ErrorKind::WouldBlock).
 pub trait Stream {
-    /// Reads bytes that came; 0 if no more will.
+    /// Reads bytes that came, as many as there are and `into` takes; 0 if no more will. Of what comes
+    /// after a read that was not full the server is told.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Sends bytes, as many as there is room for.
@@ -86,6 +87,8 @@ impl Session {
         buffer: &mut [u8; READ],
     ) -> Result<After, Over> {
         let mut answered = 0;
+        // Whether nothing came since that was not read: the server is told of what comes next.
+        let mut drained = false;
         loop {
             self.answer(store, &mut answered)?;
             self.add_events(store);
@@ -102,11 +105,16 @@ impl Session {
             if answered >= TURN {
                 return Ok(After::Again);
             }
+            if drained {
+                break;
+            }
             match stream.read(buffer) {
                 Ok(0) => return Err(Over),
-                Ok(count) => self
-                    .received
-                    .extend_from_slice(buffer.get(..count).ok_or(Over)?),
+                Ok(count) => {
+                    self.received
+                        .extend_from_slice(buffer.get(..count).ok_or(Over)?);
+                    drained = count < READ;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => return Err(Over),
             }

@@ -12,7 +12,7 @@ use crate::domain::{Domain, Quotas};
 use crate::path::{ABSOLUTE_MAX, Path};
 use crate::permission::{Actor, Permissions, READ};
 use crate::transaction::{Change, Done, Transaction};
-use crate::tree::Tree;
+use crate::tree::{Lookup, Tree};
 use crate::watch::{Event, Queue, Target, Watch, Watches};
 use crate::wire::{DomainId, Errno, Header, Kind, PAYLOAD_MAX};
 
@@ -227,7 +227,8 @@ impl Store {
             if number != 0 && !connection.transactions.contains_key(&number) {
                 connection
                     .transactions
-                    .insert(number, Transaction::new(&self.tree));
+                    .insert(number, Transaction::new(self.generation));
+                self.tree.open();
                 return Ok(format!("{number}\0").into_bytes());
             }
         }
@@ -248,6 +249,7 @@ impl Store {
         let taken = self.take_transaction(id, transaction)?;
         let taken = taken.ok_or(Errno::ENOENT)?;
         self.count_transactions(actor.domain, 1);
+        self.tree.close(1);
         if !commit {
             return Ok(ok());
         }
@@ -275,6 +277,7 @@ impl Store {
         if let Some(connection) = self.connections.get_mut(&id) {
             let (domain, forgotten) = (connection.domain, connection.transactions.len());
             connection.transactions.clear();
+            self.tree.close(forgotten);
             self.count_transactions(domain, forgotten);
         }
     }
@@ -424,7 +427,7 @@ impl Store {
             return false;
         };
         let reads = |path: &Path| {
-            let node = self.tree.get(path);
+            let node = (&self.tree).get(path.as_str());
             node.is_some_and(|node| actor.may(READ, &node.permissions))
         };
         actor.is_privileged()

@@ -1,11 +1,11 @@
 //! Changes of the tree, and transactions: changes that are made together or not at all.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::path::Path;
 use crate::permission::Permissions;
-use crate::tree::{Changed, Tree};
+use crate::tree::{Changed, Edit, Lookup, Node, Tree};
 use crate::wire::DomainId;
 
 /// A change of one node.
@@ -63,7 +63,7 @@ impl Change {
     }
 
     /// Makes the change, as number `generation` of all.
-    pub fn apply(&self, tree: &mut Tree, generation: u64) -> Done {
+    pub fn apply(&self, tree: &mut impl Edit, generation: u64) -> Done {
         let mut done = Done::default();
         match self {
             Change::Write {
@@ -86,16 +86,16 @@ impl Change {
     }
 }
 
-/// A transaction.
+/// A transaction: what it changed, beside the nodes as they were when it began.
 pub struct Transaction {
-    /// The nodes as they were when it began.
-    base: Tree,
-    /// The nodes as it sees them.
-    pub tree: Tree,
-    /// Nodes that it read or changed, or found missing.
-    touched: HashSet<Path>,
-    /// Nodes whose children it listed.
-    listed: HashSet<Path>,
+    /// The number of the last change before it.
+    start: u64,
+    /// The nodes as it sees them, where it changed them.
+    own: HashMap<Path, Own>,
+    /// Whether some of those hide what was below.
+    hides: bool,
+    /// What it depends on.
+    seen: HashMap<Path, Seen>,
     /// Its changes, in order.
     pub changes: Vec<Change>,
     /// Nodes that its domain owns more than when it began, or fewer.
@@ -104,14 +104,43 @@ pub struct Transaction {
     pub accesses: usize,
 }
 
+/// What a transaction made of a node.
+enum Own {
+    /// It has changed it.
+    Changed(Node),
+    /// It has made it: nothing is below but what it made.
+    Made(Node),
+    /// It has removed it, with all below.
+    Removed,
+}
+
+impl Own {
+    fn node(&self) -> Option<&Node> {
+        match self {
+            Own::Changed(node) | Own::Made(node) => Some(node),
+            Own::Removed => None,
+        }
+    }
+}
+
+/// How a node was when the transaction saw it first; `None` if it was missing.
+struct Seen {
+    generation: Option<u64>,
+    listing: Option<u64>,
+    /// Whether it depends on the node.
+    read: bool,
+    /// Whether it depends on the children.
+    listed: bool,
+}
+
 impl Transaction {
-    /// A transaction that begins with the nodes of `base`.
-    pub fn new(base: &Tree) -> Transaction {
+    /// A transaction that begins after the change of a number.
+    pub fn new(start: u64) -> Transaction {
         Transaction {
-            base: base.clone(),
-            tree: base.clone(),
-            touched: HashSet::new(),
-            listed: HashSet::new(),
+            start,
+            own: HashMap::new(),
+            hides: false,
+            seen: HashMap::new(),
             changes: Vec::new(),
             owned: 0,
             accesses: 0,
@@ -120,34 +149,102 @@ impl Transaction {
 
     /// Takes note that a node is read or changed. If it is missing, what can be done depends on the
     /// nearest node above it.
-    pub fn touch(&mut self, path: &Path) {
+    pub fn touch(&mut self, tree: &Tree, path: &Path) {
         self.accesses += 1;
-        if self.touched.contains(path) {
+        if self.seen.get(path).is_some_and(|seen| seen.read) {
             return;
         }
-        self.touched.insert(path.clone());
-        if self.tree.get(path).is_none() {
-            let (nearest, _) = self.tree.nearest(path);
+        self.see(tree, path.clone()).read = true;
+        let view = Looked(self, tree);
+        if view.get(path.as_str()).is_none() {
+            let (nearest, _) = view.nearest(path);
             let missing = path.lineage().skip_while(|above| *above != nearest).take(2);
-            self.touched.extend(missing.map(Path::known));
+            for path in missing.map(Path::known) {
+                self.see(tree, path).read = true;
+            }
         }
     }
 
     /// Takes note that a node's children are listed.
-    pub fn list(&mut self, path: &Path) {
-        self.listed.insert(path.clone());
+    pub fn list(&mut self, tree: &Tree, path: &Path) {
+        self.see(tree, path.clone()).listed = true;
+    }
+
+    fn see(&mut self, tree: &Tree, path: Path) -> &mut Seen {
+        let start = self.start;
+        self.seen.entry(path).or_insert_with_key(|path| {
+            let node = tree.as_of(start, path.as_str());
+            Seen {
+                generation: node.map(|node| node.generation),
+                listing: node.map(|node| node.listing),
+                read: false,
+                listed: false,
+            }
+        })
     }
 
     /// Whether somebody else changed what it depends on, so that it has to be tried again.
     pub fn conflicts(&self, now: &Tree) -> bool {
-        let changed = |path: &Path| {
-            let generation = |tree: &Tree| tree.get(path).map(|node| node.generation);
-            generation(&self.base) != generation(now)
-        };
-        let listed = |path: &Path| {
-            let listing = |tree: &Tree| tree.get(path).map(|node| node.listing);
-            listing(&self.base) != listing(now)
-        };
-        self.touched.iter().any(changed) || self.listed.iter().any(listed)
+        self.seen.iter().any(|(path, seen)| {
+            let node = now.get(path.as_str());
+            (seen.read && node.map(|node| node.generation) != seen.generation)
+                || (seen.listed && node.map(|node| node.listing) != seen.listing)
+        })
+    }
+}
+
+/// The nodes as a transaction sees them.
+#[derive(Clone, Copy)]
+pub struct Looked<'t>(pub &'t Transaction, pub &'t Tree);
+
+impl<'t> Lookup<'t> for Looked<'t> {
+    fn get(self, path: &str) -> Option<&'t Node> {
+        let Looked(transaction, tree) = self;
+        if let Some(own) = transaction.own.get(path) {
+            return own.node();
+        }
+        if transaction.hides {
+            let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+            let hides = |above| {
+                let own = transaction.own.get(above);
+                own.is_some_and(|own| !matches!(own, Own::Changed(_)))
+            };
+            if above.into_iter().any(hides) {
+                return None;
+            }
+        }
+        tree.as_of(transaction.start, path)
+    }
+}
+
+/// A transaction that changes nodes, for itself.
+pub struct Edited<'t>(pub &'t mut Transaction, pub &'t Tree);
+
+impl Edit for Edited<'_> {
+    fn get_mut(&mut self, path: &Path) -> Option<&mut Node> {
+        let Edited(transaction, tree) = self;
+        if !transaction.own.contains_key(path) {
+            let node = Looked(transaction, tree).get(path.as_str())?.clone();
+            // Whatever is seen of it later is from now.
+            transaction.see(tree, path.clone());
+            transaction.own.insert(path.clone(), Own::Changed(node));
+        }
+        match transaction.own.get_mut(path)? {
+            Own::Changed(node) | Own::Made(node) => Some(node),
+            Own::Removed => None,
+        }
+    }
+
+    fn insert(&mut self, path: Path, node: Node) {
+        self.0.hides = true;
+        self.0.own.insert(path, Own::Made(node));
+    }
+
+    fn take(&mut self, path: &Path) -> Option<Node> {
+        let Edited(transaction, tree) = self;
+        let node = Looked(transaction, tree).get(path.as_str())?.clone();
+        transaction.hides = true;
+        transaction.own.insert(path.clone(), Own::Removed);
+        Some(node)
     }
 }

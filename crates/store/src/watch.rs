@@ -1,6 +1,6 @@
 //! Watches, and the events that wait for their connections.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::connection::ConnectionId;
@@ -47,7 +47,7 @@ impl Watch {
 /// All watches, by what they watch.
 #[derive(Default)]
 pub struct Watches {
-    by_target: BTreeMap<Target, Vec<Watch>>,
+    by_target: HashMap<Target, Vec<Watch>>,
 }
 
 impl Watches {

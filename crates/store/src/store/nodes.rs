@@ -4,8 +4,8 @@ use super::{Special, Store, ok};
 use crate::domain::{exceeds, number};
 use crate::path::Path;
 use crate::permission::{Access, Actor, Permissions, READ, WRITE};
-use crate::transaction::{Change, Done, Transaction};
-use crate::tree::{Node, Tree};
+use crate::transaction::{Change, Done, Edited, Looked, Transaction};
+use crate::tree::{Lookup, Node};
 use crate::wire::{DomainId, Errno, Kind, PAYLOAD_MAX, first_string, strings};
 
 impl Store {
@@ -78,14 +78,13 @@ impl Store {
         transaction: Option<&'s mut Transaction>,
         path: &Path,
     ) -> Result<&'s Node, Errno> {
-        let tree = match transaction {
+        match transaction {
             Some(transaction) => {
-                transaction.touch(path);
-                &transaction.tree
+                transaction.touch(&self.tree, path);
+                find(Looked(transaction, &self.tree), actor, path, READ)
             }
-            None => &self.tree,
-        };
-        find(tree, actor, path, READ)
+            None => find(&self.tree, actor, path, READ),
+        }
     }
 
     /// A node whose children the actor may list.
@@ -96,7 +95,7 @@ impl Store {
         path: &Path,
     ) -> Result<&'s Node, Errno> {
         if let Some(transaction) = &mut transaction {
-            transaction.list(path);
+            transaction.list(&self.tree, path);
         }
         self.readable(actor, transaction, path)
     }
@@ -108,17 +107,17 @@ impl Store {
         path: Path,
     ) -> Result<Vec<u8>, Errno> {
         let parent = path.parent().ok_or(Errno::EINVAL)?;
-        let tree = match &mut transaction {
+        let (found, has_parent) = match &mut transaction {
             Some(transaction) => {
-                transaction.touch(&path);
-                &transaction.tree
+                transaction.touch(&self.tree, &path);
+                found(Looked(transaction, &self.tree), actor, &path, &parent)
             }
-            None => &self.tree,
+            None => found(&self.tree, actor, &path, &parent),
         };
-        match find(tree, actor, &path, WRITE) {
-            Ok(_) => self.change(actor, transaction, Change::Remove { path }),
+        match found {
+            Ok(()) => self.change(actor, transaction, Change::Remove { path }),
             // To remove what is not there is no error where it could be.
-            Err(Errno::ENOENT) if tree.get(&parent).is_some() => Ok(ok()),
+            Err(Errno::ENOENT) if has_parent => Ok(ok()),
             Err(errno) => Err(errno),
         }
     }
@@ -130,29 +129,14 @@ impl Store {
         transaction: Option<&mut Transaction>,
         change: Change,
     ) -> Result<Vec<u8>, Errno> {
-        let (tree, owned) = match &transaction {
-            Some(transaction) => (&transaction.tree, transaction.owned),
-            None => (&self.tree, 0),
-        };
         let path = change.path();
-        let found = find(tree, actor, path, WRITE);
-        let mut made = 0;
-        match (&change, found) {
-            (Change::Permit { permissions, .. }, Ok(node)) => {
-                if !actor.owns(&node.permissions) {
-                    return Err(Errno::EACCES);
-                }
-                if !actor.is_privileged() && permissions.owner() != node.permissions.owner() {
-                    return Err(Errno::EPERM);
-                }
+        let (made, owned) = match &transaction {
+            Some(transaction) => {
+                let made = check(Looked(transaction, &self.tree), actor, &change)?;
+                (made, transaction.owned)
             }
-            (_, Ok(_)) => {}
-            (Change::Write { .. } | Change::Make { .. }, Err(Errno::ENOENT)) => {
-                let (nearest, _) = tree.nearest(path);
-                made = crate::path::levels_below(nearest, path);
-            }
-            (_, Err(errno)) => return Err(errno),
-        }
+            None => (check(&self.tree, actor, &change)?, 0),
+        };
         if made > 0
             && !actor.is_privileged()
             && self.owns_too_many(actor.domain, owned + made as isize)
@@ -164,9 +148,9 @@ impl Store {
             self.tell(&change, &done);
             return Ok(ok());
         };
-        transaction.touch(path);
+        transaction.touch(&self.tree, path);
         self.generation += 1;
-        let done = change.apply(&mut transaction.tree, self.generation);
+        let done = change.apply(&mut Edited(transaction, &self.tree), self.generation);
         transaction.owned += change_of_owned(actor.domain, &change, &done);
         transaction.changes.push(change);
         Ok(ok())
@@ -175,6 +159,7 @@ impl Store {
     /// Makes a change for good, and takes note of whose the nodes are.
     pub(super) fn apply(&mut self, change: &Change) -> Done {
         self.generation += 1;
+        self.tree.begin(self.generation);
         let done = change.apply(&mut self.tree, self.generation);
         for made in &done.made {
             self.own(made.permissions.owner(), &made.path);
@@ -250,12 +235,51 @@ impl Store {
 
 /// The node at `path`, if the actor may do there what `wanted` says. Of a missing node learns who
 /// may do so with the nearest one above it.
-fn find<'t>(tree: &'t Tree, actor: Actor, path: &Path, wanted: Access) -> Result<&'t Node, Errno> {
-    let found = tree.get(path);
-    let node = found.unwrap_or_else(|| tree.nearest(path).1);
-    match actor.may(wanted, &node.permissions) {
+fn find<'t>(
+    nodes: impl Lookup<'t>,
+    actor: Actor,
+    path: &Path,
+    wanted: Access,
+) -> Result<&'t Node, Errno> {
+    let found = nodes.get(path.as_str());
+    // There is always the root.
+    let node = found.or_else(|| nodes.nearest(path).1);
+    match node.is_some_and(|node| actor.may(wanted, &node.permissions)) {
         false => Err(Errno::EACCES),
         true => found.ok_or(Errno::ENOENT),
+    }
+}
+
+/// Whether a node is there that the actor may remove, and whether its parent is.
+fn found<'t>(
+    nodes: impl Lookup<'t>,
+    actor: Actor,
+    path: &Path,
+    parent: &Path,
+) -> (Result<(), Errno>, bool) {
+    let found = find(nodes, actor, path, WRITE).map(|_| ());
+    (found, nodes.get(parent.as_str()).is_some())
+}
+
+/// Whether the actor may make a change; how many nodes it makes.
+fn check<'t>(nodes: impl Lookup<'t>, actor: Actor, change: &Change) -> Result<usize, Errno> {
+    let path = change.path();
+    match (change, find(nodes, actor, path, WRITE)) {
+        (Change::Permit { permissions, .. }, Ok(node)) => {
+            if !actor.owns(&node.permissions) {
+                return Err(Errno::EACCES);
+            }
+            if !actor.is_privileged() && permissions.owner() != node.permissions.owner() {
+                return Err(Errno::EPERM);
+            }
+            Ok(0)
+        }
+        (_, Ok(_)) => Ok(0),
+        (Change::Write { .. } | Change::Make { .. }, Err(Errno::ENOENT)) => {
+            let (nearest, _) = nodes.nearest(path);
+            Ok(crate::path::levels_below(nearest, path))
+        }
+        (_, Err(errno)) => Err(errno),
     }
 }
 
