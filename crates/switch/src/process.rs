@@ -80,6 +80,12 @@ impl Detached {
 }
 
 impl Switch {
+    /// Has every switch of this program call `begin` before anything else, as to be told from its parent.
+    pub fn at_start(begin: fn()) {
+        // The first one stays: there is one program.
+        let _ = serve::BEGIN.set(begin);
+    }
+
     /// Starts a switch with one lane; see [`spawn_with`](Self::spawn_with).
     pub fn spawn() -> Result<Switch, SpawnError> {
         Switch::spawn_with(&Options::default())

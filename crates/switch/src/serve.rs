@@ -6,6 +6,7 @@ mod attach;
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -34,6 +35,9 @@ pub enum ControlSocket {
     Listener(OwnedFd),
 }
 
+/// What a switch calls before anything else.
+pub static BEGIN: OnceLock<fn()> = OnceLock::new();
+
 /// Serves a switch until it is told to stop or its one client is gone. Returns the process's exit
 /// status.
 pub fn serve(control: ControlSocket, options: &Options) -> i32 {
@@ -49,6 +53,9 @@ pub fn serve(control: ControlSocket, options: &Options) -> i32 {
 
 fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-switch")?;
+    if let Some(begin) = BEGIN.get() {
+        begin();
+    }
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
     confine::take_priority();

@@ -55,7 +55,7 @@ pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
 pub use store::StoreConnection;
 pub use template::{Prepared, Template};
 pub use text::printable;
-pub use title::guest_of;
+pub use title::{guest_of, show_title};
 pub use tracking::{Content, Piece, Tracker, Tracking, can_track};
 
 /// The guest image that this build made.

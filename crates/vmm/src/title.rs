@@ -1,4 +1,4 @@
-//! The command line that `ps` shows of a guest's process.
+//! The command line that `ps` shows of a process: a guest's, or another one that was forked from the program.
 
 use std::ffi::{CStr, CString};
 
@@ -60,6 +60,16 @@ impl MemoryMap {
                 0,
             )
         };
+    }
+}
+
+/// Has `ps` show a text as the command line of this process, which was forked from another one. If the kernel refuses,
+/// the command line stays.
+pub fn show_title(text: &CStr) {
+    if let Some(map) = MemoryMap::own() {
+        // The kernel shows anonymous memory only, which the program's constants are not in.
+        let text = Box::leak(CString::from(text).into_boxed_c_str());
+        map.show(place(text));
     }
 }
 

@@ -127,6 +127,7 @@ pub(crate) fn receive_pid(mut launches: &UnixStream) -> Result<Pid> {
 fn serve(parts: &Parts, socket: BorrowedFd<'_>) -> Result<()> {
     detach()?;
     set_name(c"weir-zygote").context(STARTING)?;
+    crate::title::show_title(c"weir-zygote");
     let kept: Vec<_> = parts.descriptors().chain([Some(socket)]).collect();
     keep_only(0, &kept);
     let parent = getppid().ok_or(Error::Ended)?;

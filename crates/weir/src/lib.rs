@@ -21,6 +21,7 @@ use std::process::ExitCode;
 /// Runs with a command line; returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     switch::lookup::register(&click_lookup::FUNCTION);
+    switch::process::Switch::at_start(|| vmm::show_title(c"weir-switch"));
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let program = match arguments.is_empty() {
         true => "weir".into(),

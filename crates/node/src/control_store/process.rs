@@ -80,6 +80,7 @@ pub fn spawn(programs: OwnedFd, node: OwnedFd) -> Result<Pid, Errno> {
 
 fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-store")?;
+    vmm::show_title(c"weir-store");
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
     confine::drop_privileges()?;

@@ -3,7 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::files::read_from;
 use crate::model::Wire;
+
+/// Most bytes of a file, and of each configuration.
+const FILE_MAX: usize = abi::boot::CONFIG_MAX;
 
 /// Why a wire's file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +41,20 @@ pub enum FileError {
 }
 
 impl Wire {
-    /// Reads a wire's file, and the configurations that it names: the result stands by itself.
+    /// Reads a wire's file, and the configurations that it names: the result stands by itself. `-` is standard input,
+    /// whose configurations are relative to the current folder.
     pub fn read(path: &Path) -> Result<Wire, FileError> {
-        let text = read(path)?;
+        let is_input = path == Path::new("-");
+        let path = if is_input {
+            Path::new("standard input")
+        } else {
+            path
+        };
+        let text = if is_input {
+            text(path, read_from(io::stdin().lock(), FILE_MAX))?
+        } else {
+            read(path)?
+        };
         let mut wire = Wire::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for (name, guest) in &mut wire.guests {
@@ -83,7 +98,11 @@ impl Wire {
 }
 
 fn read(path: &Path) -> Result<String, FileError> {
-    let read = crate::files::read(path, abi::boot::CONFIG_MAX).and_then(|bytes| {
+    text(path, crate::files::read(path, FILE_MAX))
+}
+
+fn text(path: &Path, bytes: io::Result<Vec<u8>>) -> Result<String, FileError> {
+    let read = bytes.and_then(|bytes| {
         String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
     });
     read.map_err(|error| FileError::Read {

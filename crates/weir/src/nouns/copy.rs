@@ -7,7 +7,7 @@ use node::error::Error;
 use node::model::{Clones, Migrate, Restore, Save};
 
 use super::output::{made, print};
-use super::verb::Progress;
+use super::verb::{Progress, Waiting};
 use super::{Result, client};
 
 /// Saves a guest's state to a file, and stops it, unless it is a template
@@ -149,11 +149,19 @@ pub fn migrate(args: &MigrateArgs) -> Result {
         to: args.to.clone(),
         links: args.links.iter().cloned().collect(),
     };
-    let migrated = client().migrate(&args.guest, &migrate)?;
+    let (guest, to) = (&args.guest, &args.to);
+    let waiting = Waiting::new(
+        &format!("guest ‘{guest}’ migrates to {to}"),
+        format!(
+            "interrupted: the node goes on with the migration of guest ‘{guest}’; `weir ls {guest}` here and there shows where it is"
+        ),
+    );
+    let migrated = client().migrate(guest, &migrate);
+    drop(waiting);
+    let migrated = migrated?;
     if args.json {
         return made(true, &migrated);
     }
-    let (guest, to) = (&args.guest, &args.to);
     print(&format!(
         "guest ‘{guest}’ goes on at {to}: {:.1} ms without it, {} bytes sent in {:.1} ms\n",
         migrated.blackout_ms, migrated.bytes, migrated.total_ms

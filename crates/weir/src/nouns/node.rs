@@ -6,9 +6,11 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
 use clap::Args;
+use node::client::Client;
 use node::config::Config;
 use node::error::Error;
 use node::log;
+use node::model::{Action, Guest, GuestAction};
 use node::paths::Paths;
 use node::server::{self, Settings};
 use node::tls::Files;
@@ -16,6 +18,7 @@ use switch::process::Options;
 
 use super::Result;
 use super::output::print;
+use super::verb::Progress;
 
 /// Runs the node of this host: links, VNICs, flows, guests, and their API
 #[derive(Debug, Args)]
@@ -165,6 +168,7 @@ pub fn run(args: &NodeArgs) -> Result {
     let settings = args.settings(config)?;
     let paths = Paths::from_environment();
     if args.purge {
+        destroy_guests(&Client::new(paths.api()))?;
         return server::purge(paths, settings.switch);
     }
     let api = paths.api();
@@ -181,6 +185,31 @@ pub fn run(args: &NodeArgs) -> Result {
             );
         }
     })
+}
+
+/// Destroys all guests of a node that runs, as far as it can, with progress. What is left goes with the purge.
+fn destroy_guests(client: &Client) -> Result {
+    if !client.is_there() {
+        return Ok(());
+    }
+    let guests: Vec<_> = client
+        .list::<Guest>()?
+        .into_iter()
+        .map(|it| it.name)
+        .collect();
+    if guests.len() < 2 {
+        return Ok(());
+    }
+    let mut progress = Progress::new(Some(guests.len() as u64));
+    let action = Action::Destroy;
+    client.act(&GuestAction { action, guests }, |it| progress.tell(it))?;
+    let interrupted = progress.is_interrupted();
+    match progress.end() {
+        Err(error) if interrupted => Err(error.within(|why| {
+            format!("{why}; nothing else was removed: `weir node --purge` removes the rest")
+        })),
+        _ => Ok(()),
+    }
 }
 
 /// Tells the service manager that started this process, if one did, that the node is ready (sd_notify(3)).

@@ -12,9 +12,12 @@ use node::error::Error;
 use node::model::{Action, GuestAction, GuestOutcome, Rename, is_pattern};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use super::{Result, client};
 
+/// The exit code after Ctrl-C.
+const INTERRUPTED: i32 = 130;
 /// Most errors that are told.
 const ERRORS_MAX: usize = 20;
 
@@ -67,7 +70,7 @@ impl Progress {
     pub fn new(count: Option<u64>) -> Progress {
         let interrupted = Arc::new(AtomicBool::new(false));
         // The second one ends this program at once; where they cannot be caught, so does the first.
-        let _ = flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted));
+        let _ = flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(&interrupted));
         let _ = flag::register(SIGINT, Arc::clone(&interrupted));
         let bar = match count {
             _ if !std::io::stderr().is_terminal() => ProgressBar::hidden(),
@@ -92,10 +95,15 @@ impl Progress {
         }
         self.outcomes.push(outcome);
         self.bar.inc(1);
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.is_interrupted() {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    /// Whether Ctrl-C came.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// What became of the guests, if all went well.
@@ -103,7 +111,7 @@ impl Progress {
         self.bar.finish_and_clear();
         let failed = self.outcomes.iter().filter_map(|it| it.error.as_ref());
         let failed: Vec<_> = failed.collect();
-        let interrupted = self.interrupted.load(Ordering::Relaxed);
+        let interrupted = self.is_interrupted();
         let mut sentences: Vec<_> = failed
             .iter()
             .take(ERRORS_MAX)
@@ -125,6 +133,43 @@ impl Progress {
                 ..first.map_or_else(|| Error::refused(""), |first| (*first).clone())
             }),
         }
+    }
+}
+
+/// One request that takes long: what is being done and for how long, on a terminal. Ctrl-C ends this program with a
+/// sentence, and the node goes on.
+pub struct Waiting {
+    bar: ProgressBar,
+}
+
+impl Waiting {
+    /// Says on a terminal what is being done; `interrupted` is what becomes of it after Ctrl-C.
+    pub fn new(what: &str, interrupted: String) -> Waiting {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::no_length().with_style(style("{spinner} {msg}, {elapsed}"))
+        } else {
+            ProgressBar::hidden()
+        };
+        bar.set_message(what.to_string());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        // Where signals cannot be caught, Ctrl-C ends this program without a word.
+        if let Ok(mut signals) = Signals::new([SIGINT]) {
+            let shown = bar.clone();
+            std::thread::spawn(move || {
+                if signals.forever().next().is_some() {
+                    shown.finish_and_clear();
+                    eprintln!("weir: {interrupted}");
+                    std::process::exit(INTERRUPTED);
+                }
+            });
+        }
+        Waiting { bar }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

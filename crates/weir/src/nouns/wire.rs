@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use node::check::{Later, check_all};
 use node::error::Error;
-use node::model::{Object, Wire, WireChange, WireGuest};
+use node::model::{Guest, Object, Wire, WireChange, WireGuest};
 use node::wire::{capture, check};
 
 use super::output::{Column, Output, name, print};
 use super::stat::{self, StatArgs};
+use super::verb::Waiting;
 use super::{Result, client};
 use crate::graph::wire as graph;
 
@@ -25,7 +27,7 @@ use crate::graph::wire as graph;
 pub enum WireCommand {
     /// Makes a wire match its file, as a whole or not at all
     Apply {
-        /// The wire's file
+        /// The wire's file; - for standard input
         file: PathBuf,
         /// Print the steps as JSON
         #[arg(long)]
@@ -34,10 +36,14 @@ pub enum WireCommand {
     /// Shows the steps that ‘apply’ would take
     #[command(after_help = "Examples:
   weir wire diff two-subnets.toml
-  weir wire diff two-subnets.toml --json")]
+  weir wire diff two-subnets.toml --json
+  weir wire diff two-subnets.toml --exit-code || weir wire apply two-subnets.toml")]
     Diff {
-        /// The wire's file
+        /// The wire's file; - for standard input
         file: PathBuf,
+        /// Exit with 2 if there are steps; an error is 1
+        #[arg(long)]
+        exit_code: bool,
         /// Print the steps as JSON
         #[arg(long)]
         json: bool,
@@ -69,6 +75,9 @@ pub enum WireCommand {
     /// Reads the Linux network of this machine and prints it as a wire's file
     Capture(CaptureArgs),
 }
+
+/// The exit code of `diff --exit-code` if there are steps.
+const DIFFERS: i32 = 2;
 
 /// `weir wire show`.
 #[derive(Debug, Args)]
@@ -142,16 +151,42 @@ pub fn run(command: &WireCommand) -> Result {
     match command {
         WireCommand::Apply { file, json } => {
             let wire = read(file)?;
-            tell(&client().apply(&wire)?, *json)
+            let name = &wire.wire;
+            let waiting = Waiting::new(
+                &format!("wire ‘{name}’ is being applied"),
+                format!(
+                    "interrupted: the node brings wire ‘{name}’ to its end, as a whole or not at all; `weir wire show {name}` shows it"
+                ),
+            );
+            let change = client().apply(&wire);
+            drop(waiting);
+            tell(&change?, *json)
         }
-        WireCommand::Diff { file, json } => {
+        WireCommand::Diff {
+            file,
+            exit_code,
+            json,
+        } => {
             let wire = read(file)?;
-            tell(&client().compare(&wire)?, *json)
+            let change = client().compare(&wire)?;
+            tell(&change, *json)?;
+            if *exit_code && !change.steps.is_empty() {
+                std::process::exit(DIFFERS);
+            }
+            Ok(())
         }
         WireCommand::Show(args) => show(args),
         WireCommand::Stat { wire, args } => stat(wire.as_deref(), args),
         WireCommand::Export { wire } => print(&client().show::<Wire>(wire)?.spec.to_text()),
-        WireCommand::Delete { wire } => client().delete::<Wire>(wire),
+        WireCommand::Delete { wire } => {
+            let _waiting = Waiting::new(
+                &format!("wire ‘{wire}’ is being removed"),
+                format!(
+                    "interrupted: the node brings this to its end; `weir wire show {wire}` shows whether the wire is still there"
+                ),
+            );
+            client().delete::<Wire>(wire)
+        }
         WireCommand::Capture(args) => captured(args),
     }
 }
@@ -159,13 +194,45 @@ pub fn run(command: &WireCommand) -> Result {
 /// Reads a wire's file, and says all that is wrong with it at once.
 fn read(file: &Path) -> Result<Wire> {
     let wire = Wire::read(file).map_err(Error::invalid)?;
-    let errors = check::check(&wire).errors;
+    let mut errors = check::check(&wire).errors;
+    // The node looks at the guests of which something changes, when all else is right.
+    if !errors.is_empty() {
+        errors.extend(wire.guests.iter().flat_map(wrong_with_guest));
+    }
     if errors.is_empty() {
         return Ok(wire);
     }
-    let of_file = |error: &String| format!("{}: {error}", file.display());
+    let called = match file.to_str() {
+        Some("-") => "standard input".into(),
+        _ => file.display().to_string(),
+    };
+    let of_file = |error: &String| format!("{called}: {error}");
     let errors: Vec<_> = errors.iter().map(of_file).collect();
     Err(Error::invalid(errors.join("\n")))
+}
+
+/// What is wrong with the configurations of a guest.
+fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
+    // Any address will do.
+    let interfaces = guest.interfaces.keys();
+    let interfaces: Vec<_> = interfaces
+        .map(|it| (it.clone(), [2, 0, 0, 0, 0, 1]))
+        .collect();
+    let (text, files, later) = (guest.text(), guest.files(), Later::Installs(None));
+    let said = check_all(
+        text.as_bytes(),
+        &files,
+        &interfaces,
+        guest.cpus(),
+        "VNIC",
+        later,
+    );
+    if said.errors() == 0 {
+        return Vec::new();
+    }
+    let said = said.to_string();
+    let lines = said.lines().map(|line| format!("guest ‘{name}’: {line}"));
+    lines.collect()
 }
 
 fn tell(change: &WireChange, json: bool) -> Result {

@@ -1135,3 +1135,23 @@ fn nobody_uses_the_processor_while_there_is_nothing_to_do() {
     }
     println!("200 answers took the node {:.2} s", used(view.pid) - before);
 }
+
+#[test]
+fn ps_shows_each_process_as_what_it_is() {
+    let host = Host::new();
+    let view = host.view();
+    let shown = |pid: u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        String::from_utf8(command).unwrap()
+    };
+    assert_eq!(shown(view.switch_pid.unwrap()), "weir-switch\0");
+    assert_eq!(shown(view.store_pid.unwrap()), "weir-store\0");
+    assert_contains(&shown(view.pid), "weir\0node\0");
+    host.ok(&format!(
+        "create g {}",
+        host.config("g.click", "Idle -> Discard;")
+    ));
+    let pid = host.ok("ls -p -o pid").trim().parse().unwrap();
+    let guest = format!("weir-guest: g ({})\0", host.run().display());
+    assert_eq!(shown(pid), guest);
+}

@@ -1,5 +1,6 @@
 //! Virtual wires that become others, or whose parts were changed by hand.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -325,4 +326,37 @@ fn a_namespace_that_was_there_before_forwards_as_before_when_the_wire_is_gone() 
     assert_eq!(forwards(), [1, 1]);
     host.ok("node --purge");
     assert_eq!(forwards(), [0, 0]);
+}
+
+#[test]
+fn a_wire_is_read_from_standard_input_and_diff_has_an_exit_code() {
+    let host = Host::new();
+    let from_input = |arguments: &[&str], text: &str| {
+        let mut weir = host.weir(arguments);
+        weir.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut weir = weir.stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = weir.stdin.take().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        drop(input);
+        let output = weir.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let text = "wire = 'w'\n[stub.lan]\n";
+    let differs = from_input(&["wire", "diff", "--exit-code", "-"], text);
+    assert_eq!(differs, (Some(2), "+ stub ‘lan’\n".into()));
+    assert_eq!(from_input(&["wire", "diff", "-"], text).0, Some(0));
+    assert_eq!(from_input(&["wire", "apply", "-"], text).0, Some(0));
+    let same = from_input(&["wire", "diff", "--exit-code", "-"], text);
+    assert_eq!(same, (Some(0), String::new()));
+    // All that is wrong is told, what is wrong with the configurations of guests, too.
+    let wrong = "wire = 'w'\n[vnic.v]\nlink = 'none'\n[guest.g]\nconfig = 'Foo -> Discard'\n";
+    let (code, said) = from_input(&["wire", "diff", "--exit-code", "-"], wrong);
+    assert_eq!(code, Some(1), "{said}");
+    assert_contains(&said, "vnic ‘v’: there is no stub or link ‘none’");
+    assert_contains(&said, "guest ‘g’: config:1: undeclared element 'Foo'");
+    assert_contains(
+        &from_input(&["wire", "apply", "-"], "x").1,
+        "standard input:1:",
+    );
 }
