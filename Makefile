@@ -4,7 +4,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool xenstore-utils dpdk-dev qemu-system-x86 ipxe
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
 # What the clients in other languages are written in.
 PACKAGES += python3 python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-dev libppx-sexp-conv-ocaml-dev libssl-ocaml-dev \
 	libyojson-ocaml-dev libppx-deriving-yojson-ocaml-dev libounit-ocaml-dev
@@ -12,7 +12,7 @@ PACKAGES += python3 python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-de
 PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 
 # What is measured beside us, where it can be had.
-PEERS := nftables openvswitch-switch
+PEERS := openvswitch-switch
 
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 

@@ -25,6 +25,7 @@ pub mod lookup;
 pub mod mac;
 pub mod memory;
 pub mod netlink;
+pub mod nftables;
 pub mod pace;
 pub mod port;
 pub mod process;

@@ -587,6 +587,22 @@ fn what_a_capture_leaves_out_is_told() {
     ));
     ip(&format!("-n {m} route add 10.9.0.0/16 via 172.16.0.2"));
     ip(&format!("-n {n} addr add 10.200.0.1/32 dev lo"));
+    ip(&format!(
+        "-n {n} neigh add 10.8.4.9 lladdr 02:00:00:00:00:09 dev eth0 nud permanent"
+    ));
+    for rules in [
+        "table ip filter",
+        "chain ip filter in { type filter hook input priority 0; }",
+        "rule ip filter in tcp dport 9 drop",
+    ] {
+        let rules = format!("netns exec {n} nft add {rules}");
+        ip(&rules);
+    }
+    // A VNIC would be up.
+    ip(&format!(
+        "-n {n} link add off type veth peer name off netns {m}"
+    ));
+    ip(&format!("-n {m} link set off up"));
     // A switch in a namespace of its own, which is not asked for.
     let s = format!("{}-s", host.prefix);
     ip(&format!("netns add {s}"));
@@ -614,6 +630,8 @@ fn what_a_capture_leaves_out_is_told() {
         "the route to 10.5.0.0/16 by 2 gateways at once",
         "the src 10.8.4.1 of the route to 10.6.2.0/24",
         "the mtu 1400 of the route to 10.6.2.0/24",
+        "the static neighbour 10.8.4.9 (02:00:00:00:00:09) at ‘eth0’",
+        "the nftables table ‘ip filter’ (1 rule)",
     ] {
         let note = format!("note: {left_out} of {n} has no counterpart and is omitted");
         assert!(notes.contains(&note), "{note}: {notes}");
@@ -625,11 +643,13 @@ fn what_a_capture_leaves_out_is_told() {
     assert!(notes.contains(&far), "{notes}");
     let address = format!("‘lo’ of {n}: its address 10.200.0.1/32 has no counterpart");
     assert!(notes.contains(&address), "{notes}");
+    let down = format!("‘off’ of {n}: it is down, and a VNIC would be up: it is omitted");
+    assert!(notes.contains(&down) && !text.contains("off"), "{notes}");
     let limited = format!("‘eth0’ of {m}: only the traffic that it sends is limited, to 5M");
     assert!(notes.contains(&limited), "{notes}");
     for name in [&n, &m] {
         let of_it = |line: &&str| line.contains(" of ") && line.contains(name.as_str());
-        let most = if *name == n { 10 } else { 1 };
+        let most = if *name == n { 13 } else { 1 };
         assert_eq!(notes.lines().filter(of_it).count(), most, "{notes}");
     }
     assert!(

@@ -4,6 +4,7 @@
 //! becomes a VNIC, with both ends in bridges a patch, with none a stub with two VNICs. A VLAN
 //! interface on a VNIC becomes a VNIC of its own. What has no counterpart is told in a note.
 
+mod down;
 mod rest;
 mod switches;
 
@@ -56,13 +57,14 @@ impl Captured {
 
 /// Makes a wire called `name` of what was seen; namespaces get `prefix` in front of their names.
 pub fn describe(seen: &[SeenNamespace], name: &str, prefix: &str) -> Captured {
+    let (up, notes) = down::without(seen);
     let mut describing = Describing {
-        seen,
+        seen: &up,
         wire: Wire {
             wire: name.into(),
             ..Wire::default()
         },
-        notes: Vec::new(),
+        notes,
         prefix,
         taken: BTreeSet::new(),
         vnics: BTreeMap::new(),

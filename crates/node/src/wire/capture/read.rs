@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::neighbour::NeighbourMessage;
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
@@ -19,12 +20,13 @@ use netlink_packet_route::tc::TcMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use switch::netlink::{KernelRoute, Netlink};
+use switch::nftables::{self, Table};
 
 use super::CaptureError;
 use super::seen::{InterfaceKind, SeenNamespace};
 use interfaces::{address, bridge_vlans, link};
 use queueing::shape;
-use routing::{route, rule};
+use routing::{neighbour, route, rule};
 
 /// Where `ip netns` and container engines keep namespaces.
 const FOLDERS: [&str; 2] = ["/run/netns", "/run/docker/netns"];
@@ -48,7 +50,7 @@ pub fn read(names: &[String]) -> Result<Vec<SeenNamespace>, CaptureError> {
     }
     let mut seen = Vec::new();
     for ns in &namespaces {
-        let (mut netlink, forwards) = inside(&namespaces[0], ns)?;
+        let (mut netlink, forwards, tables) = inside(&namespaces[0], ns)?;
         let mut read = namespace(ns, &mut netlink, &namespaces, &others).map_err(|error| {
             CaptureError::Read {
                 namespace: ns.name.clone().unwrap_or_else(|| "this one".into()),
@@ -56,6 +58,7 @@ pub fn read(names: &[String]) -> Result<Vec<SeenNamespace>, CaptureError> {
             }
         })?;
         read.forwards = forwards;
+        read.policies.extend(tables.iter().map(filtering));
         let at = seen.len();
         for link in &mut read.interfaces {
             if let InterfaceKind::Veth { namespace, .. } = &mut link.kind {
@@ -67,9 +70,23 @@ pub fn read(names: &[String]) -> Result<Vec<SeenNamespace>, CaptureError> {
     Ok(seen)
 }
 
-/// A netlink socket in `ns`, and whether it forwards. The thread comes back to `home`: a socket
+/// A table of nftables as a phrase.
+fn filtering(table: &Table) -> String {
+    let Table {
+        family,
+        name,
+        rules,
+    } = table;
+    let are = if *rules == 1 { "rule" } else { "rules" };
+    format!("the nftables table ‘{family} {name}’ ({rules} {are})")
+}
+
+/// A netlink socket in `ns`, whether it forwards, and its tables of nftables. The thread comes back to `home`: a socket
 /// stays in the namespace where it was made.
-fn inside(home: &NamespaceFile, ns: &NamespaceFile) -> Result<(Netlink, bool), CaptureError> {
+fn inside(
+    home: &NamespaceFile,
+    ns: &NamespaceFile,
+) -> Result<(Netlink, bool, Vec<Table>), CaptureError> {
     let enter = |file: &File| {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|error| {
             match error {
@@ -88,10 +105,11 @@ fn inside(home: &NamespaceFile, ns: &NamespaceFile) -> Result<(Netlink, bool), C
             fs::read_to_string(Path::new("/proc/sys/net").join(file))
                 .is_ok_and(|it| it.trim() == "1")
         });
+    let tables = nftables::tables();
     if ns.inode != home.inode {
         enter(&home.file)?;
     }
-    Ok((netlink?, forwards))
+    Ok((netlink?, forwards, tables?))
 }
 
 /// The namespaces to look at, this thread's first, none twice.
@@ -203,6 +221,15 @@ fn namespace(
             let link = links.iter_mut().find(|link| link.index as i32 == index);
             if let Some(link) = link {
                 shape(&message, link, netlink)?;
+            }
+        }
+    }
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut question = NeighbourMessage::default();
+        question.header.family = family;
+        for answer in netlink.dump(RouteNetlinkMessage::GetNeighbour(question))? {
+            if let RouteNetlinkMessage::NewNeighbour(message) = answer {
+                policies.extend(neighbour(&message, &links));
             }
         }
     }

@@ -9,6 +9,7 @@ fn link(index: u32, name: &str, kind: InterfaceKind) -> SeenInterface {
         index,
         name: name.into(),
         kind,
+        up: true,
         mtu: 1500,
         mac: Some(switch::lookup::Mac([2, 0, 0, 0, 0, index as u8])),
         ..SeenInterface::default()
@@ -69,7 +70,10 @@ fn network() -> Vec<SeenNamespace> {
                 up: true,
                 ..link(9, "wg0", InterfaceKind::Other("wireguard".into()))
             },
-            link(10, "tunl0", InterfaceKind::Other("ipip".into())),
+            SeenInterface {
+                up: false,
+                ..link(10, "tunl0", InterfaceKind::Other("ipip".into()))
+            },
             SeenInterface {
                 addresses: vec!["10.200.0.1/32".parse().unwrap()],
                 ..link(1, "lo", InterfaceKind::Loopback)
@@ -302,4 +306,39 @@ fn captured_mtus_are_those_of_stubs_and_of_vnics_that_have_others() {
     let vnic = wire.vnics.values().find(|vnic| vnic.link == "br0");
     assert_eq!(vnic.unwrap().properties.mtu, None, "its stub's");
     assert_eq!(check(&wire).errors, [""; 0]);
+}
+
+#[test]
+fn what_is_down_is_omitted_and_told() {
+    let told = |change: fn(&mut [SeenNamespace])| {
+        let mut network = network();
+        change(&mut network);
+        let captured = describe(&network, "seen", "");
+        let down = captured
+            .notes
+            .iter()
+            .filter(|note| note.contains("it is down"));
+        let down: Vec<_> = down
+            .map(|note| note.split(':').next().unwrap().to_string())
+            .collect();
+        (captured.wire, down)
+    };
+    let (wire, notes) = told(|_| ());
+    assert!(
+        notes.is_empty() && wire.vnics.contains_key("first-eth0"),
+        "{notes:?}"
+    );
+    // One end of a pair takes the other with it.
+    let (wire, notes) = told(|seen| seen[1].interfaces[0].up = false);
+    assert_eq!(notes, ["‘eth0’ of first"]);
+    assert!(wire.links.contains_key("br0") && !wire.vnics.contains_key("first-eth0"));
+    // So does a bridge with its ports.
+    let (wire, notes) = told(|seen| seen[0].interfaces[0].up = false);
+    assert_eq!(notes, ["‘br0’ of the host"]);
+    assert!(wire.links.is_empty() && !wire.vnics.contains_key("first-eth0"));
+    assert!(wire.stubs.contains_key("first-second"));
+    // A NIC that is down is none of the bridge's.
+    let (wire, notes) = told(|seen| seen[0].interfaces[2].up = false);
+    assert_eq!(notes, ["‘eth0’ of the host"]);
+    assert!(wire.links.is_empty() && wire.stubs.contains_key("br0"));
 }

@@ -1,14 +1,52 @@
 //! Routes and rules.
 
+use std::net::IpAddr;
+
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric,
     RouteProtocol, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use switch::lookup::Mac;
 use switch::netlink::KernelRoute;
+
+use super::super::seen::SeenInterface;
 
 /// The table of the host's own addresses (linux/rtnetlink.h: RT_TABLE_LOCAL).
 const LOCAL: u32 = 255;
+
+/// A neighbour that somebody set, as a phrase.
+pub(super) fn neighbour(message: &NeighbourMessage, links: &[SeenInterface]) -> Option<String> {
+    if message.header.state != NeighbourState::Permanent {
+        return None;
+    }
+    let link = links
+        .iter()
+        .find(|link| link.index == message.header.ifindex)?;
+    let (mut address, mut mac) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(it)) => {
+                address = Some(IpAddr::from(*it));
+            }
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(it)) => {
+                address = Some(IpAddr::from(*it));
+            }
+            NeighbourAttribute::LinkLayerAddress(bytes) => {
+                mac = bytes.as_slice().try_into().ok().map(Mac);
+            }
+            _ => {}
+        }
+    }
+    let (address, mac) = (address?, mac?);
+    Some(format!(
+        "the static neighbour {address} ({mac}) at ‘{}’",
+        link.name
+    ))
+}
 
 /// A rule of policy routing that is not one of the three that there always are, as a phrase.
 pub(super) fn rule(message: &RuleMessage) -> Option<String> {
