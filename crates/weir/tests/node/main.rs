@@ -24,6 +24,7 @@ mod service;
 mod settings;
 mod store;
 mod store_elements;
+mod store_rings;
 mod verbs;
 mod vnics;
 mod wire;
