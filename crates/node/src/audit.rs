@@ -40,7 +40,9 @@ impl Audit {
         let open = |path: &Path| {
             AuditFile::open(path, FILE_MAX)
                 .map(Mutex::new)
-                .map_err(|error| Error::failed(format_args!("{}: {error}", path.display())))
+                .map_err(|error| {
+                    Error::failed(format_args!("the audit file {}: {error}", path.display()))
+                })
         };
         let file = file.map(open).transpose()?;
         Ok(Audit { file })

@@ -11,6 +11,7 @@ use tracing::Level;
 
 use crate::error::{Error, Result};
 use crate::log::Format;
+use crate::model::plain;
 use crate::tls::Files;
 
 /// Longest file, in bytes.
@@ -133,7 +134,7 @@ impl Config {
         toml::from_str(&text).map_err(|error: toml::de::Error| {
             let before = &text[..error.span().map_or(0, |span| span.start)];
             let line = before.matches('\n').count() + 1;
-            wrong(&format_args!("line {line}: {}", error.message()))
+            wrong(&format_args!("line {line}: {}", plain(error.message())))
         })
     }
 

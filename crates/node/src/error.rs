@@ -317,6 +317,9 @@ faults! {
     /// A number of guests.
     Series { count: u32, most: u32 } Invalid "count" =>
         "{count} guests are invalid: a series has 1 to {most}";
+    /// Numbers of guests that there are not.
+    LastNumber { first: u32, count: u32 } Invalid "first" =>
+        "{count} guests from number {first} on are too many: the last number is 4294967294";
     /// A guest without a configuration.
     NoConfig { guest: String } Invalid "config" =>
         "guest ‘{guest}’ has no `config`: give its configuration, which a list leaves out";

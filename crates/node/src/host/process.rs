@@ -38,7 +38,11 @@ pub fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd> {
         Ok(socket)
     };
     make().map_err(|error: rustix::io::Errno| {
-        failed(&format_args!("{error}: set WEIR_RUN to a writable folder"))
+        let wanted = match error {
+            rustix::io::Errno::NAMETOOLONG => "a folder with a shorter path",
+            _ => "a writable folder",
+        };
+        failed(&format_args!("{error}: set WEIR_RUN to {wanted}"))
     })
 }
 

@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             return Err(lost(&"it ended within a message"));
         }
         match tag {
-            Tag::Refused => Err(parsed(&bytes)?),
+            Tag::Refused => Err(there(parsed(&bytes)?)),
             _ => Ok((tag, bytes)),
         }
     }
@@ -125,6 +125,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             _ => Err(unexpected()),
         }
     }
+}
+
+/// An error of the other node, which is not to be taken for one of this node.
+pub(super) fn there(error: Error) -> Error {
+    error.within(|why| format!("the other node refused: {why}"))
 }
 
 /// What a message of JSON says.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::message::{Peer, Tag, parsed};
+use super::message::{Peer, Tag, parsed, there};
 use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Error, Kind, Result};
@@ -47,13 +47,10 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let id = departure.guest;
         let moved = async {
             let stream = upgrade(&target, "/v1/migration", PROTOCOL).await;
-            // This node is well: the one that was named is not there.
-            let stream = stream.map_err(|error| Error {
-                kind: match error.kind {
-                    Kind::Unavailable => Kind::Refused,
-                    kind => kind,
-                },
-                ..error
+            let stream = stream.map_err(|error| match error.kind {
+                // This node is well: the one that was named is not there.
+                Kind::Unavailable => Error::refused(error),
+                _ => there(error),
             })?;
             let mut peer = Peer::new(TokioIo::new(stream));
             peer.tell(Tag::Arrival, &arrival).await?;

@@ -37,6 +37,7 @@ pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode,
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
 pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
+pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};

@@ -254,7 +254,18 @@ pub fn parsed<T: DeserializeOwned>(json: Value) -> Result<T> {
 }
 
 /// What is wrong with a value, without the words of a programming language.
-fn plain(error: &str) -> String {
+pub(crate) fn plain(error: &str) -> String {
+    let whole = ["usize", "u8", "u16", "u32", "u64", "i64"];
+    let given = error
+        .strip_prefix("invalid type: ")
+        .and_then(|rest| rest.rsplit_once(", expected "))
+        .filter(|(_, wanted)| whole.contains(wanted));
+    if let Some((given, _)) = given {
+        return format!("a whole number is expected, not {given}");
+    }
+    if error == "invalid socket address syntax" {
+        return "ADDRESS:PORT is expected, as in 192.0.2.1:6640".into();
+    }
     let parts = error
         .strip_prefix("unknown variant `")
         .and_then(|rest| rest.split_once("`, expected "));
@@ -306,6 +317,12 @@ mod tests {
         assert_eq!(
             error.error,
             "`restart` is invalid: ‘sometimes’ is none of `always`, `on-failure`, `never`"
+        );
+        let wrong = json!({"config": "Idle;", "cpus": "two"});
+        let error = parsed::<crate::model::Guest>(wrong).unwrap_err();
+        assert_eq!(
+            error.error,
+            "`cpus` is invalid: a whole number is expected, not string \"two\""
         );
     }
 

@@ -84,14 +84,13 @@ pub(super) fn numbered(name: &str, first: u32, count: u32) -> Result<Range<u32>>
     if !name.contains(NUMBER) {
         return Err(Fault::NoNumber { name: name.into() }.into());
     }
-    let last = first.checked_add(count);
-    match last.filter(|_| (1..=SERIES_MAX).contains(&count)) {
-        Some(last) => Ok(first..last),
-        None => {
-            let most = SERIES_MAX;
-            Err(Fault::Series { count, most }.into())
-        }
+    if !(1..=SERIES_MAX).contains(&count) {
+        let most = SERIES_MAX;
+        return Err(Fault::Series { count, most }.into());
     }
+    let last = first.checked_add(count);
+    let last = last.ok_or(Fault::LastNumber { first, count })?;
+    Ok(first..last)
 }
 
 impl Guest {
@@ -266,5 +265,8 @@ mod tests {
             };
             assert!(series.guests().is_err(), "{name} {count}");
         }
+        series.first = u32::MAX;
+        let error = series.guests().err().unwrap();
+        assert_eq!(error.field.as_deref(), Some("first"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ impl Node {
     pub fn identity(&self) -> Result<Files> {
         let missing = || {
             Error::refused(
-                "this node has no certificate to show the other one: start it with `--listen`, `--cert`, `--key` and `--ca`",
+                "this node has no certificate to show the other one: start it with `--listen`, `--tls-cert`, `--tls-key` and `--tls-client-ca`",
             )
         };
         self.identity.clone().ok_or_else(missing)

@@ -241,6 +241,15 @@ fn signals() -> std::io::Result<UnixStream> {
     Ok(read)
 }
 
+/// Says why a guest has got the process wall that could have had the other one.
+fn warn_of_wall() {
+    let template = vmm::Template::new(vmm::IMAGE);
+    let wall = template.and_then(|template| template.wall(vmm::Isolation::Vm));
+    if let Err(reason) = wall {
+        eprintln!("warning: {reason}; `--isolation auto` takes the process wall");
+    }
+}
+
 /// Runs a guest to its end.
 pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     let config = node::files::read(&args.file, abi::boot::CONFIG_MAX)
@@ -296,6 +305,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         lanes: args.lanes,
     })?;
     voice.running(&instance);
+    if matches!(args.isolation, IsolationArg::Auto) && instance.wall() == Wall::Process {
+        warn_of_wall();
+    }
     let ended = attend(&mut instance, &claim, &signals, &voice)?;
     let success = match ended {
         Ended::Exit(exit) => {

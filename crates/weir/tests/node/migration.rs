@@ -236,7 +236,8 @@ fn a_guest_that_cannot_move_goes_on() {
     create(b);
     a.refuses(
         &format!("migrate nat {there}"),
-        "already a guest named ‘nat’",
+        // Which is not this one.
+        "the other node refused: there is already a guest named ‘nat’",
     );
     b.ok("destroy nat");
     a.ok("stop nat");
@@ -312,7 +313,7 @@ fn nothing_else_is_done_with_a_guest_that_leaves() {
         "stop nat",
         "restart nat",
         "set nat --restart never",
-        "set nat --variable A=1",
+        "set nat --variable INSIDE=inside",
     ] {
         assert!(refused(command), "{command}");
     }

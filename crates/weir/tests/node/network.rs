@@ -189,6 +189,7 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
     forged.ca = node.ca.clone();
     let error = client(&forged).node().unwrap_err();
     assert_eq!(error.kind, Kind::Unavailable, "{error}");
+    assert_contains(&error.error, "refused this client's certificate");
     let mut unknown = chief_files.clone();
     unknown.ca = other.sign("x", &[]).ca;
     let error = client(&unknown).node().unwrap_err();
@@ -232,7 +233,7 @@ fn wrong_certificates_and_settings_are_told_in_a_sentence() {
     for (rest, part) in [
         (
             files(&cert, &key, &ca, &bad),
-            "bad.toml: line 2: unknown variant `root`",
+            "bad.toml: line 2: ‘root’ is none of `read-only`, `operator`, `admin`",
         ),
         (files(&cert, &key, &ca, &none), "none: No such file"),
         (files(&none, &key, &ca, &good), "none: "),
