@@ -64,11 +64,12 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     host.ok(&format!("vnic create -l lan --host {first}"));
     disk.fill();
 
-    // Wires with long descriptions, until one does not fit: that one is not made at all.
-    let wire = |n: usize| {
+    // Wires with long descriptions, until one does not fit: that one is not made at all. Then with shorter ones, so that
+    // little fits.
+    let wire = |n: usize, words: usize| {
         let text = format!(
             "wire = 'w{n}'\ndescription = '{}'\n[stub.@w{n}]\n[vnic.@v{n}]\nlink = '@w{n}'\nhost = true\n",
-            "long ".repeat(20_000)
+            "long ".repeat(words)
         );
         host.file(&format!("w{n}.toml"), &text)
     };
@@ -78,15 +79,17 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
         (!output.status.success()).then_some(said)
     };
     let mut made = 0;
-    let said = loop {
-        match refused(&format!("wire apply {}", wire(made))) {
-            Some(said) => break said,
-            None => made += 1,
-        }
-        assert!(made < 100, "the disk has room");
-    };
-    assert!(said.contains("No space left"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    for words in [20_000, 2_000, 200, 20] {
+        let said = loop {
+            match refused(&format!("wire apply {}", wire(made, words))) {
+                Some(said) => break said,
+                None => made += 1,
+            }
+            assert!(made < 200, "the disk has room");
+        };
+        assert!(said.contains("No space left"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
     let interface = |n: usize| {
         let name = format!("{}v{n}", host.prefix);
         std::path::Path::new("/sys/class/net").join(name).exists()
@@ -135,7 +138,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     // With room again everything goes on, in the same node.
     disk.make_room();
     host.ok("vnic create -l lan late0");
-    let again = host.ok(&format!("wire apply {}", wire(made)));
+    let again = host.ok(&format!("wire apply {}", wire(made, 20)));
     assert_contains(&again, &format!("+ stub ‘{}w{made}’", host.prefix));
     assert!(interface(made));
     host.ok(&format!("wire delete w{made}"));
