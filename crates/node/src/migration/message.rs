@@ -182,7 +182,10 @@ mod tests {
             a.tell(Tag::Refused, &Error::refused("no")).await.unwrap();
             a.send(Tag::Done, &[]).await.unwrap();
             assert_eq!(b.expect(Tag::Records).await.unwrap(), [7; 1000]);
-            assert_eq!(b.next().await.unwrap_err().error, "no");
+            assert_eq!(
+                b.next().await.unwrap_err().error,
+                "the other node refused: no"
+            );
             assert!(b.expect(Tag::Ready).await.is_err());
         });
         assert_eq!(
