@@ -266,6 +266,43 @@ fn a_transaction_is_all_or_nothing() {
 }
 
 #[test]
+fn a_transaction_sees_the_nodes_as_they_were_when_it_began() {
+    let mut rig = Rig::new();
+    let host = rig.host;
+    for node in ["/d/x\0old", "/d/y\0old", "/e/f/g\0old"] {
+        rig.ok(host, Kind::Write, node);
+    }
+    let before = rig.start(host);
+    for value in ["new", "newer"] {
+        rig.ok(host, Kind::Write, &format!("/d/x\0{value}"));
+    }
+    rig.ok(host, Kind::Rm, "/d/y\0");
+    rig.ok(host, Kind::Write, "/d/z\0new");
+    rig.ok(host, Kind::Rm, "/e\0");
+    let after = rig.start(host);
+    rig.ok(host, Kind::Rm, "/d\0");
+    let mut sees = |transaction, kind, path| rig.ask_in(transaction, host, kind, path);
+    for node in ["/d/x\0", "/d/y\0", "/e/f/g\0"] {
+        assert_eq!(sees(before, Kind::Read, node), Ok("old".into()), "{node}");
+    }
+    assert_eq!(sees(before, Kind::Directory, "/d\0"), Ok("x\0y\0".into()));
+    assert_eq!(sees(before, Kind::Read, "/d/z\0"), Err(Errno::ENOENT));
+    assert_eq!(sees(after, Kind::Read, "/d/x\0"), Ok("newer".into()));
+    assert_eq!(sees(after, Kind::Directory, "/d\0"), Ok("x\0z\0".into()));
+    assert_eq!(sees(after, Kind::Read, "/e/f\0"), Err(Errno::ENOENT));
+    // What it removes is gone with all below, also if it makes the node again.
+    assert_eq!(sees(before, Kind::Rm, "/e\0"), Ok("OK\0".into()));
+    assert_eq!(sees(before, Kind::Read, "/e/f/g\0"), Err(Errno::ENOENT));
+    assert_eq!(sees(before, Kind::Mkdir, "/e/h\0"), Ok("OK\0".into()));
+    assert_eq!(sees(before, Kind::Read, "/e/f/g\0"), Err(Errno::ENOENT));
+    assert_eq!(sees(before, Kind::Directory, "/e\0"), Ok("h\0".into()));
+    for transaction in [before, after] {
+        assert_eq!(rig.end(host, transaction), Err(Errno::EAGAIN));
+    }
+    assert_eq!(rig.ask_in(0, host, Kind::Read, "/e\0"), Err(Errno::ENOENT));
+}
+
+#[test]
 fn what_others_change_makes_a_transaction_fail() {
     for (inside, outside, fails) in [
         ((Kind::Read, "/d/x\0"), (Kind::Write, "/d/x\0new"), true),
