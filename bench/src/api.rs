@@ -45,16 +45,17 @@ impl Api {
                 length = value.trim().parse().ok();
             }
         }
+        let code = status.split(' ').nth(1).unwrap_or_default();
+        if code == "204" {
+            // Nothing follows.
+            return Ok(Value::Null);
+        }
         let answer = match length {
             Some(length) => self.bytes(length),
             None => self.chunks(),
         };
         let answer = answer.map_err(told)?;
-        if status
-            .split(' ')
-            .nth(1)
-            .is_none_or(|code| !code.starts_with('2'))
-        {
+        if !code.starts_with('2') {
             return Err(format!(
                 "{method} {path}: {status}: {}",
                 String::from_utf8_lossy(&answer)

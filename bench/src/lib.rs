@@ -15,6 +15,7 @@ use serde::Serialize;
 pub mod api;
 pub mod firewall;
 pub mod memory;
+pub mod node;
 mod plot;
 pub mod program;
 pub mod routes;

@@ -4,12 +4,12 @@
 //! answers ARP requests and pings; each wall is measured. Requests go over one connection of the node's API, so a
 //! figure is that of the request until its answer: of a restored guest and a clone, until it runs. Runs as root.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Instant;
 
 use bench::api::Api;
 use bench::memory::available;
+use bench::node::Node;
 use bench::program::rounds;
 use bench::{machine, median, results, save};
 use serde::Serialize;
@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 
 /// Clones of a template in one request.
 const CLONES: usize = 200;
-/// How long a node may take to start.
-const START: Duration = Duration::from_secs(20);
 const CONFIG: &str = "FromDevice(lan) -> kind :: Classifier(12/0806 20/0001, 12/0800, -);
     send :: Queue(64) -> ToDevice(lan);
     kind[0] -> ARPResponder(10.77.1.1 lan) -> send;
@@ -51,51 +49,6 @@ struct Figure {
     memory: f64,
 }
 
-struct Node {
-    child: Child,
-    folder: PathBuf,
-}
-
-impl Node {
-    fn start() -> Result<Node, String> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
-        let folder = std::env::temp_dir().join(format!("bench-copies-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let child = Command::new(weir)
-            .arg("node")
-            .env("WEIR_RUN", &folder)
-            .env("WEIR_STATE", &folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let child = child.map_err(|error| format!("weir: {error}"))?;
-        let node = Node { child, folder };
-        let start = Instant::now();
-        while Api::connect(&node.socket()).is_err() {
-            if start.elapsed() > START {
-                return Err("the node did not start".into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(node)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.join("node.sock")
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Ok(mut api) = Api::connect(&self.socket()) {
-            let _ = api.ask("DELETE", "/v1/node", Some(&json!({"confirm": true})));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// Milliseconds of a request.
 fn timed(api: &mut Api, method: &str, path: &str, body: &Value) -> Result<f64, String> {
     let start = Instant::now();
@@ -109,7 +62,7 @@ fn timed(api: &mut Api, method: &str, path: &str, body: &Value) -> Result<f64, S
 }
 
 fn measure(wall: &'static str, rounds: usize) -> Result<Figure, String> {
-    let node = Node::start()?;
+    let node = Node::start("copies")?;
     let mut api = Api::connect(&node.socket())?;
     api.ask("POST", "/v1/stubs", Some(&json!({"name": "lan"})))?;
     let guest = json!({

@@ -5,11 +5,12 @@
 //! the store is measured alone. Both run at the same time, each with its own socket, and are
 //! measured alternately, `ROUNDS` times (7). Each store holds `DOMAINS` (1, 100, 10000) domains of
 //! 17 nodes. A client sends its requests in bursts of 16, but those of a transaction as they depend
-//! on each other. Client and servers run on processor 0: between two processors that sleep and wake
+//! on each other: two round trips for four requests. In the last row it has 8 transactions under way
+//! at a time. Client and servers run on processor 0: between two processors that sleep and wake
 //! each other, most of the time is the kernel's.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -24,6 +25,10 @@ use store::wire::{Header, Kind, append};
 const NODES: usize = 17;
 /// Requests that a client sends at once.
 const BURST: usize = 16;
+/// Transactions under way at a time in the last row.
+const TOGETHER: usize = 8;
+/// Bytes that a client reads at a time, so that its own system calls are few.
+const BUFFER: usize = 64 << 10;
 /// Requests of a row in a round.
 const REQUESTS: usize = 40_000;
 /// How long a server may take to open its socket.
@@ -74,7 +79,7 @@ impl Server {
         let stream = UnixStream::connect(&self.socket);
         let stream = stream.map_err(|error| format!("{}: {error}", self.name))?;
         Ok(Client {
-            stream,
+            stream: BufReader::with_capacity(BUFFER, stream),
             sent: Vec::new(),
             waiting: 0,
             transaction: 0,
@@ -102,7 +107,7 @@ impl Drop for Server {
 }
 
 struct Client {
-    stream: UnixStream,
+    stream: BufReader<UnixStream>,
     sent: Vec<u8>,
     waiting: usize,
     transaction: u32,
@@ -119,14 +124,33 @@ impl Client {
         self.waiting += 1;
         match self.waiting < BURST {
             true => Ok(()),
-            false => self.finish().map(drop),
+            false => self.finish(),
         }
     }
 
-    /// Sends what waits and takes the replies; returns the last one, and how many events came.
-    fn finish(&mut self) -> Result<Vec<u8>, String> {
+    /// Begins so many transactions; their numbers.
+    fn begin(&mut self, count: usize) -> Result<Vec<u32>, String> {
+        let mut numbers = Vec::with_capacity(count);
+        for _ in 0..count {
+            self.ask(Kind::TransactionStart, b"\0")?;
+        }
+        self.finish_each(|reply| {
+            let number = String::from_utf8_lossy(reply);
+            numbers.push(number.trim_end_matches('\0').parse());
+        })?;
+        let numbers = numbers.into_iter().collect::<Result<_, _>>();
+        numbers.map_err(|_| "no transaction".to_string())
+    }
+
+    /// Sends what waits and takes the replies.
+    fn finish(&mut self) -> Result<(), String> {
+        self.finish_each(|_| ())
+    }
+
+    /// As [`finish`](Self::finish); `each` is told of each reply.
+    fn finish_each(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), String> {
         let told = |error: std::io::Error| format!("the socket: {error}");
-        self.stream.write_all(&self.sent).map_err(told)?;
+        self.stream.get_mut().write_all(&self.sent).map_err(told)?;
         self.sent.clear();
         let mut payload = Vec::new();
         while self.waiting > 0 {
@@ -140,14 +164,21 @@ impl Client {
             }
             if header.kind != Kind::WatchEvent as u32 {
                 self.waiting -= 1;
+                each(&payload);
             }
         }
-        Ok(payload)
+        Ok(())
     }
 }
 
 /// What is measured.
-const ROWS: [&str; 4] = ["read", "write", "write, watched", "transaction"];
+const ROWS: [&str; 5] = [
+    "read",
+    "write",
+    "write, watched",
+    "transaction",
+    "transactions",
+];
 
 /// A node of a domain, spread over all of them.
 fn path(n: usize, domains: usize) -> String {
@@ -163,23 +194,27 @@ fn fill(server: &Server, domains: usize) -> Result<(), String> {
             client.ask(Kind::Write, payload.as_bytes())?;
         }
     }
-    client.finish().map(drop)
+    client.finish()
 }
 
 /// Runs a row; returns its number of requests.
 fn run(server: &Server, row: &str, domains: usize) -> Result<usize, String> {
     let mut client = server.client()?;
-    if row == "transaction" {
-        for n in 0..REQUESTS / 4 {
-            client.ask(Kind::TransactionStart, b"\0")?;
-            let number = client.finish()?;
-            let number = String::from_utf8_lossy(&number);
-            let number = number.trim_end_matches('\0').parse();
-            client.transaction = number.map_err(|_| "no transaction".to_string())?;
-            let path = path(n, domains);
-            client.ask(Kind::Read, path.as_bytes())?;
-            client.ask(Kind::Write, format!("{path}{n}").as_bytes())?;
-            client.ask(Kind::TransactionEnd, b"T\0")?;
+    if let Some(together) = match row {
+        "transaction" => Some(1),
+        "transactions" => Some(TOGETHER),
+        _ => None,
+    } {
+        for first in (0..REQUESTS / 4).step_by(together) {
+            let numbers = client.begin(together)?;
+            // All at once: none depends on another's replies, nor on its nodes.
+            for (n, number) in (first..).zip(numbers) {
+                client.transaction = number;
+                let path = path(n, domains);
+                client.ask(Kind::Read, path.as_bytes())?;
+                client.ask(Kind::Write, format!("{path}{n}").as_bytes())?;
+                client.ask(Kind::TransactionEnd, b"T\0")?;
+            }
             client.finish()?;
             client.transaction = 0;
         }

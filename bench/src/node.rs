@@ -1,0 +1,61 @@
+//! A node of its own for a benchmark.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::api::Api;
+
+/// How long a node may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// A node, with all that it made removed when it is dropped.
+pub struct Node {
+    child: Child,
+    /// Its folder, for its sockets and its state.
+    pub folder: PathBuf,
+}
+
+impl Node {
+    /// Starts the node of the program `WEIR` for the benchmark of this name.
+    pub fn start(name: &str) -> Result<Node, String> {
+        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
+        let folder = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let child = Command::new(weir)
+            .arg("node")
+            .env("WEIR_RUN", &folder)
+            .env("WEIR_STATE", &folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let child = child.map_err(|error| format!("weir: {error}"))?;
+        let node = Node { child, folder };
+        let start = Instant::now();
+        while Api::connect(&node.socket()).is_err() {
+            if start.elapsed() > START {
+                return Err("the node did not start".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(node)
+    }
+
+    /// Where its API is.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("node.sock")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Ok(mut api) = Api::connect(&self.socket()) {
+            let _ = api.ask("DELETE", "/v1/node", Some(&json!({"confirm": true})));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
