@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::bells::Bell;
 use super::guests::RunningGuest;
 use super::process::{await_end, boot, find, has_ended, listen, poll, reap, told_end};
-use super::{CONTROL_STORE, CONTROL_STORE_TOLD, Host, Router, TIMEOUT};
+use super::{CONTROL_STORE, CONTROL_STORE_ROOM, CONTROL_STORE_TOLD, Host, Router, TIMEOUT};
 use crate::control_store::message::{
     BYTES_MAX, CONFIG_MAX, Change, Introduction, MESSAGE_FILES, Request, Told, VERSION, parts,
 };
@@ -75,12 +75,16 @@ enum Pending {
 
 /// Most connections that wait with their files.
 const FILES_MAX: usize = 64;
+/// Most guests whose files are got from their processes at a time: other work goes on in between.
+const REACHED_MAX: usize = 128;
 
 /// A store that runs.
 pub(super) struct StoreProcess {
     run: StoreRun,
     pidfd: OwnedFd,
     socket: OwnedFd,
+    /// The same connection, to be told when there is room in it for what is pending.
+    room: OwnedFd,
     /// What it was not told yet.
     pending: VecDeque<Pending>,
     /// The parts of the configuration of its next request.
@@ -89,15 +93,18 @@ pub(super) struct StoreProcess {
 }
 
 impl StoreProcess {
-    /// Tells it what it was not told, as far as it takes that now. `find` finds a guest that runs.
+    /// Tells it what it was not told, as far as it takes that now, and as far as that takes no long time. When it has
+    /// room for more, that is an event. `find` finds a guest that runs.
     fn tell<'g>(&mut self, find: impl Fn(u64) -> Option<&'g RunningGuest>) {
-        loop {
+        let mut reached = 0;
+        while reached < REACHED_MAX {
             let told = match self.pending.front_mut() {
                 None => return,
                 Some(Pending::Change(_)) => self.tell_changes(),
                 Some(Pending::Connect(id, files)) => {
                     let guest = find(*id);
                     if files.is_none() {
+                        reached += 1;
                         *files = guest.and_then(files_of);
                     }
                     match guest.zip(files.as_ref()) {
@@ -327,10 +334,15 @@ impl Host {
         let pidfd = rustix::io::fcntl_dupfd_cloexec(pidfd, 0).map_err(failed)?;
         self.watch(pidfd.as_fd(), CONTROL_STORE)?;
         self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
+        let room = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
+        let number = epoll::EventData::new_u64(CONTROL_STORE_ROOM);
+        let never = epoll::EventFlags::ONESHOT;
+        epoll::add(&self.events, &room, number, never).map_err(failed)?;
         self.control_store = Some(StoreProcess {
             run,
             pidfd,
             socket,
+            room,
             pending: VecDeque::new(),
             text: String::new(),
             start: Instant::now(),
@@ -419,11 +431,18 @@ impl Host {
             control_store,
             guests,
             ending,
+            events,
             ..
         } = self;
         if let Some(store) = control_store {
             store.pending.extend(pending);
             store.tell(|id| guests.get(&id).or_else(|| ending.get(id)));
+            if !store.pending.is_empty() {
+                let number = epoll::EventData::new_u64(CONTROL_STORE_ROOM);
+                let flags = epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT;
+                // Should it fail, the rest is told within a second.
+                let _ = epoll::modify(events, &store.room, number, flags);
+            }
         }
     }
 

@@ -86,6 +86,8 @@ const GUESTS: u64 = 1;
 const CONTROL_STORE: u64 = 2;
 /// The number of what the control store tells.
 const CONTROL_STORE_TOLD: u64 = 3;
+/// The number of the connection to the control store, when there is room in it.
+const CONTROL_STORE_ROOM: u64 = 4;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +195,7 @@ impl Host {
 
     /// What ended. The switch is told until it is dealt with.
     pub fn take_events(&mut self) -> Vec<Ready> {
-        let mut found = Vec::with_capacity(4);
+        let mut found = Vec::with_capacity(5);
         let now = rustix::event::Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -204,6 +206,9 @@ impl Host {
             rustix::buffer::spare_capacity(&mut found),
             Some(&now),
         );
+        if found.iter().any(|it| it.data.u64() == CONTROL_STORE_ROOM) {
+            self.tell_pending();
+        }
         let mut ready: Vec<_> = found
             .iter()
             .filter_map(|event| match event.data.u64() {
