@@ -32,6 +32,8 @@ pub enum StoreAnswer {
     Written,
     /// A node that is watched may have changed.
     Changed,
+    /// Another connection has begun: perhaps with another store, or as another guest.
+    Reconnected,
     /// The store refuses a request, as its error has it: `ENOENT` for a node that is missing.
     Refused(String),
 }

@@ -100,14 +100,14 @@ pub(crate) fn check(file: &OwnedFd) -> Result<()> {
     Ok(())
 }
 
-/// Maps a control region's file, which is as long as it should be.
-pub(crate) fn map(file: &OwnedFd) -> Result<NonNull<u8>> {
+/// Maps so many bytes of a control region's file, which is as long as it should be.
+pub(crate) fn map(file: &OwnedFd, bytes: usize) -> Result<NonNull<u8>> {
     // SAFETY: a new mapping at an address of the kernel's choice.
     let memory = unsafe {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         mmap(
             std::ptr::null_mut(),
-            FILE_BYTES,
+            bytes,
             access,
             MapFlags::SHARED,
             file,
@@ -117,7 +117,7 @@ pub(crate) fn map(file: &OwnedFd) -> Result<NonNull<u8>> {
     .context("mapping the control region")?;
     // Other guests' processes must not inherit it.
     // SAFETY: changes this mapping's inheritance only.
-    unsafe { madvise(memory, FILE_BYTES, Advice::LinuxDontFork) }.context("keeping a mapping")?;
+    unsafe { madvise(memory, bytes, Advice::LinuxDontFork) }.context("keeping a mapping")?;
     Ok(NonNull::new(memory.cast()).expect("a mapping is not at 0"))
 }
 
@@ -178,7 +178,7 @@ impl Control {
     }
 
     fn map(file: OwnedFd, next: u32) -> Result<Self> {
-        let memory = map(&file)?;
+        let memory = map(&file, FILE_BYTES)?;
         // SAFETY: page aligned, mapped until drop, accessed through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };
         Ok(Self {

@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
 use abi::bytes::Corrupt;
-use abi::control::Region;
+use abi::control::{REGION_BYTES, Region};
 use abi::store::{RING_BYTES, StoreEnd};
 use rustix::mm::munmap;
 
-use crate::control::{FILE_BYTES, check, map, wake};
+use crate::control::{check, map, wake};
 use crate::error::Result;
 
 // SAFETY: the mapping belongs to this value alone.
@@ -27,7 +27,7 @@ impl StoreConnection {
     /// Begins a connection with the guest of this control region, and wakes the guest if it uses the store.
     pub fn begin(file: OwnedFd) -> Result<Self> {
         check(&file)?;
-        let memory = map(&file)?;
+        let memory = map(&file, REGION_BYTES)?;
         // SAFETY: page aligned, mapped until drop, accessed through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };
         let end = region.store().connect();
@@ -74,6 +74,6 @@ impl StoreConnection {
 impl Drop for StoreConnection {
     fn drop(&mut self) {
         // SAFETY: mapped in `begin`; the end, which points into it, is not used any more.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), FILE_BYTES) };
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), REGION_BYTES) };
     }
 }

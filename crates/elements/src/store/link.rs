@@ -103,6 +103,13 @@ impl StoreLink {
     fn serve(&mut self, carrier: &mut impl Carrier, router: &mut Router) -> Result<(), Broken> {
         if carrier.is_new() {
             self.begin();
+            let users = self.users.iter();
+            let users: Vec<_> = users
+                .map(|(handle, user)| (*handle, user.element))
+                .collect();
+            for (handle, element) in users {
+                router.tell_store(element, handle, &StoreAnswer::Reconnected);
+            }
         }
         self.take_mail();
         let mut written = self.send(carrier)?;

@@ -70,6 +70,11 @@ impl StoreUser for StoreRead {
         if self.store.as_ref().is_none_or(|own| own.number() != handle) {
             return;
         }
+        if *answer == StoreAnswer::Reconnected {
+            // What waits to be asked is asked again by itself.
+            let _ = self.read();
+            return;
+        }
         self.error = String::new();
         self.exists = false;
         self.value.clone_from(&self.default);

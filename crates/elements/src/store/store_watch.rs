@@ -101,6 +101,10 @@ impl StoreUser for StoreWatch {
         if self.store.as_ref().is_none_or(|own| own.number() != handle) {
             return;
         }
+        if *answer == StoreAnswer::Reconnected {
+            // The watch is registered again, which is an event.
+            return;
+        }
         if *answer == StoreAnswer::Changed {
             match self.reads {
                 true => self.changed = true,

@@ -120,6 +120,7 @@ impl StoreUser for StoreWrite {
                 self.error = String::new();
             }
             StoreAnswer::Refused(why) => self.error.clone_from(why),
+            StoreAnswer::Reconnected => self.last = None,
             _ => {}
         }
     }

@@ -208,6 +208,24 @@ fn another_store_is_watched_and_asked_as_the_last_one() {
         rig.assert_handlers(&[("s.rate", (100 + cut).to_string().as_str())]);
         assert_eq!(played.watches.len(), 1);
     }
+    // Another one that has none of the nodes is told what has not changed, and read.
+    rig.advance(SECOND);
+    talk(&mut link, &mut played, &mut rig);
+    let seen = played.nodes.remove("data/seen");
+    assert!(seen.is_some());
+    rig.advance(SECOND);
+    talk(&mut link, &mut played, &mut rig);
+    assert!(
+        !played.nodes.contains_key("data/seen"),
+        "it is not written again and again"
+    );
+    played.nodes.insert("name".into(), "other".into());
+    played.begin();
+    talk(&mut link, &mut played, &mut rig);
+    rig.advance(SECOND);
+    talk(&mut link, &mut played, &mut rig);
+    assert_eq!(played.nodes.get("data/seen"), seen.as_ref());
+    rig.assert_handlers(&[("own.value", "other")]);
 }
 
 #[test]
