@@ -1022,9 +1022,9 @@ export interface components {
             memory?: string | number | null;
             /**
              * @description Memory that its process may use, its private memory included; default: no limit.
-             * @example 16M
+             * @example 4M
              */
-            "memory-max"?: string | null;
+            "memory-max"?: string | number | null;
             /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
             pin?: number[];
             /** @description When it is restarted; default: `on-failure`. */
@@ -1093,9 +1093,9 @@ export interface components {
             memory?: string | number | null;
             /**
              * @description Memory that its process may use, its private memory included; default: no limit.
-             * @example 16M
+             * @example 4M
              */
-            "memory-max"?: string | null;
+            "memory-max"?: string | number | null;
             /** @description Its name. */
             name: string;
             /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
@@ -2471,9 +2471,9 @@ export interface operations {
                     memory?: string | number | null;
                     /**
                      * @description Memory that its process may use, its private memory included; default: no limit.
-                     * @example 16M
+                     * @example 4M
                      */
-                    "memory-max"?: string | null;
+                    "memory-max"?: string | number | null;
                     /** @description Its name. */
                     name?: string;
                     /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */

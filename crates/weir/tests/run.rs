@@ -516,7 +516,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--memory", "much"], "K, M or G"),
         (&["--link", "x"], "INTERFACE=LINK, where LINK is tap:NAME"),
         (&["--link", "a=tap:other"], "two links are named ‘a’"),
-        (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
+        (
+            &["--link", "x=dev:nosuch0"],
+            "no element uses interface 'x'",
+        ),
         (&["--name", "../x"], "is not a valid name for a guest"),
         (&["--isolation", "glass"], "isolation"),
         (&["--pin", "4000"], "there is no CPU 4000"),
@@ -529,6 +532,9 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         let said = try_config(BOTH_WAYS, more);
         assert!(said.contains(expected), "{more:?}\n{said}");
     }
+    let third = format!("{BOTH_WAYS} FromNetfront(x) -> Discard;");
+    let said = try_config(&third, &["--link", "x=dev:nosuch0"]);
+    assert!(said.contains("no interface ‘nosuch0’"), "{said}");
     assert!(
         bench
             .refusal(&["run", "no/such.click"])

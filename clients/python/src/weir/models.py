@@ -794,7 +794,7 @@ class Guest(Model):
     """The wall around it."""
     memory: str | int | None = None
     """Private memory, in bytes, or with K, M or G; default: 4 MiB."""
-    memory_max: str | None = None
+    memory_max: str | int | None = None
     """Memory that its process may use, its private memory included; default: no limit."""
     pin: list[int] | None = None
     """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
@@ -839,7 +839,7 @@ class GuestObject(Model):
     """The wall around it."""
     memory: str | int | None = None
     """Private memory, in bytes, or with K, M or G; default: 4 MiB."""
-    memory_max: str | None = None
+    memory_max: str | int | None = None
     """Memory that its process may use, its private memory included; default: no limit."""
     name: str
     """Its name."""

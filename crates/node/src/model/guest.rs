@@ -98,7 +98,7 @@ pub struct Guest {
     pub cpu_max: Option<f64>,
     /// Memory that its process may use, its private memory included; default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "16M")]
+    #[schema(schema_with = memory_max_schema, required = false)]
     pub memory_max: Option<Memory>,
     /// Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is
     /// unhealthy after so many failures in a row. One that may be restarted is restarted then.
@@ -222,13 +222,19 @@ pub struct Memory(pub u64);
 
 /// An amount of memory as the API describes it.
 fn memory_schema() -> Schema {
+    size_schema("Private memory, in bytes, or with K, M or G; default: 4 MiB.")
+}
+
+fn memory_max_schema() -> Schema {
+    size_schema("Memory that its process may use, its private memory included; default: no limit.")
+}
+
+fn size_schema(description: &str) -> Schema {
     let kinds = vec![Type::String, Type::Integer, Type::Null];
     let memory = ObjectBuilder::new()
         .schema_type(SchemaType::Array(kinds))
         .minimum(Some(0))
-        .description(Some(
-            "Private memory, in bytes, or with K, M or G; default: 4 MiB.",
-        ))
+        .description(Some(description))
         .examples([serde_json::json!("4M")]);
     memory.into()
 }

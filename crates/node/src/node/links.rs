@@ -201,14 +201,17 @@ impl Node {
             .into());
         }
         self.check_no_flows(name)?;
-        let change = self.store.change()?;
-        change.remove::<LinkRecord>(name)?;
-        self.drop_table(&change, name)?;
         // While there is a record of it: a node that is killed in between finds it by that.
         self.host.put_back(name);
-        if let Err(error) = change.commit() {
+        let removed = self.store.with_spare(|| -> Result<()> {
+            let change = self.store.change()?;
+            change.remove::<LinkRecord>(name)?;
+            self.drop_table(&change, name)?;
+            Ok(change.commit()?)
+        });
+        if let Err(error) = removed {
             self.bring_link(&link);
-            return Err(error.into());
+            return Err(error);
         }
         self.index.remove_entries_to(name);
         self.host.detach(name);

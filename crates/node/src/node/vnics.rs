@@ -181,10 +181,12 @@ impl Node {
             .into());
         }
         self.check_no_flows(name)?;
-        let change = self.store.change()?;
-        change.remove::<VnicRecord>(name)?;
-        self.drop_entries(&change, &vnic.link, name)?;
-        change.commit()?;
+        self.store.with_spare(|| -> Result<()> {
+            let change = self.store.change()?;
+            change.remove::<VnicRecord>(name)?;
+            self.drop_entries(&change, &vnic.link, name)?;
+            Ok(change.commit()?)
+        })?;
         self.index.remove_vnic(&vnic);
         self.host.detach(name);
         super::remove_socket(&vnic);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Handle;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::model::{Guest, Wire, WireChange};
 use crate::node::Node;
 use crate::node::resource::Resource;
@@ -40,9 +40,18 @@ impl Handle {
     pub(crate) async fn finish_wires(&self) -> Result<()> {
         let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
+            let mut unkept = Ok(());
             for step in steps {
-                // What is left shows as missing.
-                let _ = self.take_back(&name, step).await;
+                let taken_back = self.take_back(&name, step).await;
+                // What cannot be brought back shows as missing. What cannot be kept is tried again.
+                unkept = unkept.and(taken_back.or_else(|error| match error.kind {
+                    Kind::Failed => Err(error),
+                    _ => Ok(()),
+                }));
+            }
+            if unkept.is_err() {
+                finished = finished.and(unkept);
+                continue;
             }
             let wanted = name.clone();
             let _ = self.run(move |node| node.mend_routes(&wanted)).await;
@@ -88,12 +97,11 @@ impl Handle {
         let done = failed.is_none();
         let wanted = name.clone();
         let ended = self.run(move |node| node.end_wire(&wanted, done)).await;
-        if done && ended.is_err() {
-            // It cannot be kept, so it is not to be; where that cannot be kept either, the
-            // next change of a wire takes it back.
-            let _ = self.finish_wires().await;
+        let mut outcome = outcome(&again, &left);
+        if done && ended.is_err() && self.finish_wires().await.is_err() {
+            // It cannot be kept, so it is not to be, and that cannot be kept either.
+            outcome = "what was made is removed by the next change of a wire".into();
         }
-        let outcome = outcome(&again, &left);
         match (failed, ended) {
             (Some((error, part)), _) => {
                 Err(error.within(|why| format!("wire ‘{name}’, {part}: {why}; {outcome}")))

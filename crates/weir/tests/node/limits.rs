@@ -29,7 +29,9 @@ impl Disk {
 
     /// Takes all room that is left.
     fn fill(&self) {
-        let mut file = File::create(self.0.join("ballast")).unwrap();
+        let path = self.0.join("ballast");
+        let file = File::options().create(true).append(true).open(path);
+        let mut file = file.unwrap();
         let mut piece = 64 << 10;
         while piece > 0 {
             match file.write_all(&vec![1; piece]) {
@@ -80,6 +82,8 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     };
     let mut made = 0;
     for words in [20_000, 2_000, 200, 20] {
+        // What is taken back has the room that was kept for that, and leaves the rest of it.
+        disk.fill();
         let said = loop {
             match refused(&format!("wire apply {}", wire(made, words))) {
                 Some(said) => break said,
@@ -124,6 +128,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
         }
     }
     // An interface has the MTU that is kept, not the one that could not be.
+    disk.fill();
     let mut kept = 0;
     for mtu in 1300..1340 {
         let set = refused(&format!("vnic set-prop -p mtu={mtu} {first}"));
