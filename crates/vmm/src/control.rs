@@ -218,12 +218,7 @@ impl Control {
         format!("/proc/self/fd/{}", self.file().as_raw_fd())
     }
 
-    /// Closes the file; the mapping stays. For a process with many guests, once this one is started.
-    pub fn close_file(&mut self) {
-        self.file = None;
-    }
-
-    /// The file, which is closed here; the mapping stays.
+    /// The file; the mapping stays. For a process with many guests, which does not keep it once this one is started.
     pub fn take_file(&mut self) -> Option<OwnedFd> {
         self.file.take()
     }

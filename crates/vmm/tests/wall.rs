@@ -827,7 +827,7 @@ fn ends_are_told(isolation: Isolation) -> Outcome {
         let watch = ends.watch(&control)?;
         let mut guest = template.spawn(&spec)?;
         guest.close_pidfd();
-        control.close_file();
+        drop(control.take_file());
         check(descriptors() == before, "a guest takes a descriptor")?;
         if deed == "nothing" {
             until(|| Ok(control.state() == Some(State::Running)))?;

@@ -17,7 +17,7 @@ const QUOTA_MIN: u64 = 1_000;
 pub(super) struct Cgroups {
     /// The node's, beneath the root of the hierarchy.
     name: String,
-    /// Those that could not be removed yet.
+    /// Cgroups of ended guests, not removed yet.
     left: Vec<PathBuf>,
 }
 

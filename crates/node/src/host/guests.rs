@@ -163,7 +163,11 @@ impl Host {
                 Some(self.cgroups.enter(launch.id, pid, &launch.limits)?)
             }
         };
-        self.attach_guest(&launch, &file, &forked.doorbell)?;
+        let attached = self.attach_guest(&launch, &file, &forked.doorbell);
+        if attached.is_err() {
+            self.leave_cgroup(cgroup);
+            return attached;
+        }
         let start = Instant::now();
         let data = DataFile {
             file: file.as_fd(),

@@ -17,12 +17,12 @@ pub const KEPT: usize = 256;
 /// Most that are kept of one guest: one that crashes again and again leaves the others' reports alone.
 pub const KEPT_OF_ONE: usize = 8;
 
-/// The reports that are kept, and those that are to be.
+/// The kept reports, and new ones to be kept.
 #[derive(Default)]
 pub(super) struct Crashes {
     /// Number and guest of each that is kept, oldest first.
     kept: VecDeque<(u64, String)>,
-    /// Those that are not yet kept. Their numbers are given then.
+    /// Reports not yet kept. They get their numbers when they are.
     new: Vec<CrashReport>,
 }
 

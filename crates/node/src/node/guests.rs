@@ -276,7 +276,7 @@ impl Node {
         self.store.get(name).ok().flatten()
     }
 
-    /// Keeps how guests ended and the reports of those that crashed, as far as that is not kept yet: all at once.
+    /// Keeps how guests ended and the reports of crashed ones, as far as that is not kept yet: all at once.
     pub(super) fn keep_ends(&mut self) {
         if self.guests.unkept.is_empty() && !self.crashes.are_new() {
             return;

@@ -155,7 +155,7 @@ impl Node {
         self.health.next()
     }
 
-    /// Begins the checks that are due, and takes the answers to those that were begun.
+    /// Begins the checks that are due, and takes the answers to earlier ones.
     pub fn check_health(&mut self) {
         self.take_checked();
         let now = Instant::now();
