@@ -339,7 +339,9 @@ impl Router {
             self.engine.end_round();
         }
         let scheduler = &mut self.engine.scheduler;
-        if scheduler.tasks.is_idle() && !received {
+        if self.engine.threads.is_blocked() {
+            Status::Idle(None)
+        } else if scheduler.tasks.is_idle() && !received {
             Status::Idle(scheduler.timers.next())
         } else {
             Status::Busy

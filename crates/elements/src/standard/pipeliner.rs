@@ -5,7 +5,8 @@ use crate::prelude::*;
 ///
 /// The elements behind it run on that thread too. Packets from other threads wait for it in rings,
 /// one for each path that leads from a thread to the element. If a ring is full, sources that heed
-/// notifiers stop; packets of other sources are dropped, and count in the router's `thread_drops`.
+/// notifiers stop. Packets of other sources are dropped, and count in the router's `thread_drops`; with
+/// BLOCKING, the thread that sends them waits instead, unless threads would wait for each other.
 ///
 /// # Example
 /// ```click
@@ -25,7 +26,7 @@ pub struct Pipeliner {
     /// Accepted and ignored.
     #[arg(positional)]
     burst: i32,
-    /// Accepted and ignored.
+    /// Whether a thread that sends packets waits while its ring is full.
     #[arg(positional)]
     blocking: bool,
     /// Whether packets pass. Otherwise they are dropped.
@@ -63,6 +64,9 @@ impl Element for Pipeliner {
     fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
         if cx.downstream_signal(0, None).is_busy() {
             cx.signal(Notice::Full, true);
+        }
+        if self.blocking {
+            cx.block_senders();
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{Cx, Engine};
 use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::{Devices, Runtime};
-use crate::scheduler::signal::Notice;
+use crate::scheduler::signal::{Notice, Signal};
 use crate::scheduler::task::{NO_THREAD, TaskId};
 use crate::settings::Settings;
 use crate::threads::Partition;
@@ -174,6 +174,7 @@ impl Engine {
             .collect();
         self.reconnect();
         let graph = Arc::clone(&self.graph);
+        let blocking = self.blocking();
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for connection in graph.connections().filter(|connection| connection.push) {
             let (from, port) = connection.from;
@@ -197,7 +198,9 @@ impl Engine {
                 let key = former.range((edge, *same.start())..=(edge, *same.end()));
                 let key = key.map(|(key, _)| *key).next();
                 let old = key.and_then(|key| former.remove(&key));
-                let is_empty = old.as_ref().is_none_or(|(_, receiver)| receiver.is_empty());
+                let is_empty = old
+                    .as_ref()
+                    .is_none_or(|(sender, receiver)| receiver.is_empty() && !sender.is_blocked());
                 if thread == to && is_empty {
                     continue;
                 }
@@ -221,13 +224,36 @@ impl Engine {
                 let elsewhere = |id: &_| assignment[owner(*id).index()] != Assigned::to(thread);
                 sender.signals = found.into_iter().filter(elsewhere).collect();
                 receiver.signal = signal;
+                sender.blocking = blocking[connection.to.0.index()];
+                if sender.blocking {
+                    receiver.signal = Signal::busy();
+                }
                 senders.push(Some(sender));
                 receivers.push(Some(receiver));
             }
         }
+        unblock_circles(&mut senders);
         let drops = former.values().map(|(sender, _)| sender.drops);
         self.threads.former_drops += drops.sum::<u64>();
         self.install(assignment.into(), passing.into(), senders, receivers);
+    }
+
+    /// Whether senders wait for each element: for those that ask for it, and those before them on a
+    /// path that pushes.
+    fn blocking(&self) -> Vec<bool> {
+        let mut blocking = alloc::vec![false; self.graph.elements.len()];
+        let mut pending = self.threads.blocking.clone();
+        while let Some(id) = pending.pop() {
+            if core::mem::replace(&mut blocking[id.index()], true) {
+                continue;
+            }
+            let info = self.graph.info(id);
+            let pushed = (0..info.inputs.len()).filter(|port| info.inputs[*port]);
+            pending.extend(
+                pushed.flat_map(|port| self.graph.upstream(id, port).map(|(from, _)| from)),
+            );
+        }
+        blocking
     }
 
     /// Takes out the rings that there are.
@@ -292,5 +318,19 @@ impl Engine {
                 self.walk.edges[sender.edge].target = Target::ring(number);
             }
         }
+    }
+}
+
+/// Lets rings in a circle of threads that would wait for each other drop packets instead.
+fn unblock_circles(senders: &mut [Option<RingSender>]) {
+    let blocking = senders.iter().flatten().filter(|sender| sender.blocking);
+    let waits: Vec<_> = blocking.map(|sender| (sender.from, sender.to)).collect();
+    for sender in senders.iter_mut().flatten() {
+        let mut reached = ThreadSet::of(sender.to);
+        while waits
+            .iter()
+            .any(|(from, to)| reached.has(*from) && reached.add(ThreadSet::of(*to)))
+        {}
+        sender.blocking &= !reached.has(sender.from);
     }
 }

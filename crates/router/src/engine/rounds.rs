@@ -1,4 +1,5 @@
-//! A thread's rounds: bursts from other threads, and to them.
+//! A thread's rounds: bursts from other threads, and to them. A thread that waits for room in a ring
+//! does nothing in a round but send what waits.
 
 use super::Engine;
 use crate::prelude::*;
@@ -46,9 +47,9 @@ impl Engine {
         let Some(own) = &mut self.threads.partition else {
             return true;
         };
-        let asked = own.fall_asleep();
+        let (asked, blocked) = (own.fall_asleep(), own.blocked);
         let rings = own.receivers.len();
-        !asked && (0..rings).all(|ring| self.room_behind(ring) == 0)
+        !asked && (blocked || (0..rings).all(|ring| self.room_behind(ring) == 0))
     }
 }
 
@@ -63,7 +64,9 @@ impl Engine {
     /// quiesced here.
     pub fn drain_rings(&mut self) {
         for _ in 0..=self.rings() {
-            if !self.receive_bursts() {
+            let received = self.receive_bursts();
+            self.flush();
+            if !received {
                 break;
             }
         }
@@ -74,6 +77,9 @@ impl Engine {
         let mut received = false;
         for ring in 0..self.rings() {
             for _ in 0..BURSTS {
+                if self.threads.is_blocked() && !self.threads.is_quiesced() {
+                    break;
+                }
                 let base = self.walk.height();
                 if !self.receive_burst(ring) {
                     break;
@@ -152,8 +158,10 @@ impl Engine {
         };
         let before = sender.drops;
         let filled = sender.send(batch);
+        let blocked = sender.is_blocked();
         let first_drop = before == 0 && sender.drops > 0;
         let (edge, inside) = (sender.edge, sender.from == sender.to);
+        own.blocked |= blocked && !whole;
         if filled && !whole {
             self.set_ring_signals(ring);
         }
@@ -161,10 +169,18 @@ impl Engine {
             // A ring between elements that now run on one thread is used up: for each packet that
             // enters, one leaves, as long as there is room.
             self.receive_burst(ring);
+            self.flush();
         }
         if first_drop {
             let text = self.overflow(edge);
             self.chatter(&text);
+        }
+    }
+
+    /// Sends packets that wait for room in a ring.
+    fn flush(&mut self) {
+        if let Some(own) = &mut self.threads.partition {
+            own.flush();
         }
     }
 
@@ -194,6 +210,7 @@ impl Engine {
 
     /// Lets the sources go on that stopped at rings which have drained.
     fn release_sources(&mut self) {
+        self.flush();
         for ring in 0..self.rings() {
             let own = self.threads.partition.as_mut();
             let sender = own.and_then(|own| own.sender(ring));

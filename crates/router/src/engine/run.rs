@@ -175,11 +175,11 @@ impl Engine {
                 Some(false) if self.scheduler.tasks.len() > 1 => {}
                 _ => break,
             }
-            if self.driver.run_count <= 0 {
+            if self.driver.run_count <= 0 || self.threads.is_blocked() {
                 break;
             }
         }
-        if self.driver.run_count > 0 {
+        if self.driver.run_count > 0 && !self.threads.is_blocked() {
             self.run_timers();
         }
     }
@@ -236,6 +236,9 @@ impl Engine {
         }
         let now: Steady = self.runtime.embedding.steady();
         for _ in 0..TIMERS {
+            if self.threads.is_blocked() {
+                break;
+            }
             match self.scheduler.timers.expired(now) {
                 Some(timer) => self.run_timer(timer),
                 None => break,

@@ -29,6 +29,8 @@ pub(crate) struct Threads<E> {
     pub affinity: Vec<Option<i32>>,
     /// Elements that refer to each other by their arguments.
     pub bound: Vec<(ElementId, ElementId)>,
+    /// Elements for which threads that send to them, or to those before them, wait while a ring is full.
+    pub blocking: Vec<ElementId>,
     /// Devices, and the elements that opened them.
     pub openers: Vec<(DeviceId, ElementId)>,
     /// Packets that were dropped by rings which no longer exist.
@@ -44,6 +46,7 @@ impl<E> Threads<E> {
             count,
             affinity: alloc::vec![None; elements],
             bound: Vec::new(),
+            blocking: Vec::new(),
             openers: Vec::new(),
             former_drops: 0,
             partition: None,
@@ -114,6 +117,12 @@ impl<E> Threads<E> {
         }
     }
 
+    /// Whether this thread waits for room in a ring.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.partition.as_ref().is_some_and(|own| own.blocked)
+    }
+
     /// Stops all threads, if there are several.
     pub fn end(&self) {
         if let Some(own) = &self.partition {
@@ -147,6 +156,9 @@ pub(crate) struct Partition<E> {
     /// The thread that the packets at hand are on: another than this one if they are delivered while
     /// the router is quiesced here.
     pub current: u16,
+    /// Packets wait for room in a ring to a blocking element: until they are sent, the thread does
+    /// nothing else.
+    pub blocked: bool,
     asleep: bool,
 }
 
@@ -166,6 +178,7 @@ impl<E> Partition<E> {
             listened: false,
             origin: me,
             current: me,
+            blocked: false,
             asleep: false,
         }
     }
@@ -209,6 +222,18 @@ impl<E> Partition<E> {
         };
         let value = |signal: &SignalId| (*signal, !is_full(signal));
         signals.iter().map(value).collect()
+    }
+
+    /// Sends packets that wait for room, as far as there is room now. While the router is quiesced
+    /// here, those of all threads; whether others wait is each thread's to find out.
+    pub fn flush(&mut self) {
+        let mut blocked = false;
+        for sender in self.senders.iter_mut().flatten() {
+            blocked |= sender.flush();
+        }
+        if !self.whole {
+            self.blocked = blocked;
+        }
     }
 
     /// Wakes the threads that packets were sent to since the last call.

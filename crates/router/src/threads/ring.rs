@@ -4,9 +4,13 @@
 //! consumer. While it is nearly full, the sources that found a notifier behind it see that as a full
 //! queue; and the consumer leaves packets in it while the queue behind it is full. So a source that
 //! stops at a full queue loses nothing. Packets of other sources that find no room are dropped and
-//! counted (the router's `thread_drops` handler). The receiving thread is woken at the end of a round,
-//! and only if it sleeps.
+//! counted (the router's `thread_drops` handler), unless they are on their way to a blocking element:
+//! then the sending thread keeps them, and does nothing else until the ring has taken them. Packets
+//! leave such a ring even if a queue behind it is full, and a ring in a circle of
+//! threads does not block, so that no thread waits for itself. The receiving thread is woken at the end
+//! of a round, and only if it sleeps.
 
+use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -20,6 +24,9 @@ use crate::walk::numbers::EdgeId;
 const SLOTS: (usize, usize) = (512, 1 << 16);
 /// Free slots below which a ring counts as full.
 const NEARLY_FULL: usize = 128;
+/// Most packets that wait for room in a ring: the thread stops at the first, but what it is doing
+/// then may send more.
+const BACKLOG: usize = 1 << 16;
 /// Most bursts that are taken from a ring in one round.
 pub(crate) const BURSTS: usize = 4;
 
@@ -35,6 +42,10 @@ pub(crate) struct RingSender {
     /// Packets that found no room.
     pub drops: u64,
     pub full: bool,
+    /// Whether packets wait for room, up to [`BACKLOG`].
+    pub blocking: bool,
+    /// Packets that wait.
+    backlog: VecDeque<Packet>,
     /// Packets were sent that the other thread may not have noticed.
     sent: bool,
     ring: Producer<Packet>,
@@ -73,6 +84,8 @@ pub(crate) fn ring(
         signals: Vec::new(),
         drops: 0,
         full: false,
+        blocking: false,
+        backlog: VecDeque::new(),
         sent: false,
         ring: producer,
         waits: Arc::clone(&waits),
@@ -90,10 +103,11 @@ pub(crate) fn ring(
 }
 
 impl RingSender {
-    /// Sends packets, in order, as far as there is room; the others stay in the batch and count as
-    /// dropped. Returns whether the ring has become full.
+    /// Sends packets, in order, as far as there is room; the others wait, or stay in the batch and
+    /// count as dropped. Returns whether the ring has become full.
     pub fn send(&mut self, batch: &mut Batch) -> bool {
-        let n = batch.len().min(self.ring.slots());
+        let room = if self.flush() { 0 } else { self.ring.slots() };
+        let n = batch.len().min(room);
         if let Ok(chunk) = self.ring.write_chunk_uninit(n)
             && n > 0
         {
@@ -102,12 +116,32 @@ impl RingSender {
             chunk.fill_from_iter(burst.drain());
             self.sent = true;
         }
+        if self.blocking && !batch.is_empty() && self.backlog.len() < BACKLOG {
+            self.backlog.extend(batch.drain());
+        }
         self.drops += batch.len() as u64;
         let full = self.ring.slots() < NEARLY_FULL;
         if full {
             self.waits.store(true, Ordering::Relaxed);
         }
         full && !core::mem::replace(&mut self.full, true)
+    }
+
+    /// Sends packets that wait, as far as there is room; returns whether others still wait.
+    pub fn flush(&mut self) -> bool {
+        let n = self.backlog.len().min(self.ring.slots());
+        if let Ok(chunk) = self.ring.write_chunk_uninit(n)
+            && n > 0
+        {
+            chunk.fill_from_iter(self.backlog.drain(..n));
+            self.sent = true;
+        }
+        !self.backlog.is_empty()
+    }
+
+    /// Whether packets wait for room.
+    pub fn is_blocked(&self) -> bool {
+        !self.backlog.is_empty()
     }
 
     /// Whether the ring was full and has drained since.

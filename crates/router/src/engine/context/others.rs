@@ -183,6 +183,13 @@ impl Cx<'_> {
         self.engine.threads.bound.push((self.id, id));
     }
 
+    /// Lets threads that send by a ring to this element, or to one before it, wait while the ring is
+    /// full. To be called from
+    /// [`configured`](crate::Element::configured).
+    pub fn block_senders(&mut self) {
+        self.engine.threads.blocking.push(self.id);
+    }
+
     /// Measures the time that tasks take, if the router runs on several threads.
     pub fn measure_tasks(&mut self) {
         self.engine.scheduler.measured = self.engine.threads.count > 1;
