@@ -253,6 +253,31 @@ proptest! {
 }
 
 #[test]
+fn a_move_back_to_a_checked_header_says_nothing_of_what_was_written_meanwhile() {
+    let path = [
+        "CheckIPHeader",
+        "StoreData(12, \\<0a0b0c0d0e0f>)",
+        "Strip(3)",
+        "Unstrip(3)",
+        "GetIPAddress(16)",
+    ];
+    let packets = [Sent {
+        framed: false,
+        payload: 0,
+        change: 0,
+        cut: None,
+        marked: None,
+        kind: 0,
+        fix: false,
+        headroom: None,
+    }];
+    assert_eq!(
+        run(&path, "", &packets),
+        run(&path, "Paint(0) -> ", &packets)
+    );
+}
+
+#[test]
 fn outputs_that_part_behind_what_they_do_alike_are_counted_apart() {
     let mut rig = Rig::new(
         "i :: Inject -> Queue -> Unqueue(64) -> CheckIPHeader -> f :: IPClassifier(udp port 1, udp port 2, -);

@@ -90,11 +90,16 @@ impl Fused {
             self.needs = self.needs.and(asks);
             return true;
         }
-        let Some(next) = element.edit.and_then(|next| self.edit.then(&next)) else {
+        let Some((own, next)) = element
+            .edit
+            .and_then(|own| Some((own, self.edit.then(&own)?)))
+        else {
             return false;
         };
         let preserved = element.preserves;
-        let found = next.learns().without(self.edit.learns());
+        // A move back to a header that was checked before says nothing of what was written meanwhile.
+        let learned = next.learns().without(self.edit.learns());
+        let found = learned.among(own.learns());
         let may_learn = Facts::ALL.if_so(found != Facts::NONE);
         (self.edit, self.edits) = (next, self.edits + 1);
         self.preserves = self.preserves.among(preserved);
