@@ -544,14 +544,15 @@ fn a_pipeliner_and_what_is_behind_it_are_on_its_thread() {
 
 #[test]
 fn threads_wait_for_a_blocking_pipeliner() {
-    let config = "a :: RatedSource(RATE 1000000, LIMIT 20000) -> p :: Pipeliner(BLOCKING true)
+    // A burst of `b` is more than a ring holds.
+    let config = "a :: RatedSource(RATE 1000000, LIMIT 40000) -> p :: Pipeliner(BLOCKING true)
              -> q :: Pipeliner(BLOCKING true) -> c :: Counter -> Discard;
-         b :: RatedSource(RATE 1000000, LIMIT 20000) -> p;
+         b :: InfiniteSource(LIMIT 40000, BURST 20000) -> p;
          StaticThreadSched(a 1, b 2, p 3, q 0);";
     let mut crew = Crew::new(config, 4);
     // Handlers of all threads stop the world while threads wait.
-    crew.run(|r| says(r, "a", "count", "20000") && says(r, "b", "count", "20000"));
-    crew.run(|r| says(r, "c", "count", "40000"));
+    crew.run(|r| says(r, "a", "count", "40000") && says(r, "b", "count", "40000"));
+    crew.run(|r| says(r, "c", "count", "80000"));
     crew.end();
     assert_eq!(crew.read("thread_drops"), "0");
 }

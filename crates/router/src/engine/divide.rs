@@ -70,7 +70,11 @@ impl Engine {
     /// Makes the router, which is quiesced here, one for good.
     pub fn unite(&mut self) {
         self.drain_rings();
-        self.threads.former_drops = self.threads.drops();
+        let own = self.threads.partition.as_ref();
+        let left = own.map_or(0, |own| {
+            own.receivers.iter().flatten().map(RingReceiver::len).sum()
+        });
+        self.threads.former_drops = self.threads.drops() + left;
         self.threads.partition = None;
         self.reconnect();
     }
@@ -181,6 +185,7 @@ impl Engine {
             let Some(edge) = self.walk.edges.output(from, port) else {
                 continue;
             };
+            let blocks = blocking[connection.to.0.index()];
             let leaves = |thread: &u16| constraints.leaves_by(&passing, connection.from, *thread);
             let sending = match assignment[from.index()].thread() {
                 Some(thread) => thread..thread + 1,
@@ -198,9 +203,7 @@ impl Engine {
                 let key = former.range((edge, *same.start())..=(edge, *same.end()));
                 let key = key.map(|(key, _)| *key).next();
                 let old = key.and_then(|key| former.remove(&key));
-                let is_empty = old
-                    .as_ref()
-                    .is_none_or(|(sender, receiver)| receiver.is_empty() && !sender.is_blocked());
+                let is_empty = old.as_ref().is_none_or(|(_, receiver)| receiver.len() == 0);
                 if thread == to && is_empty {
                     continue;
                 }
@@ -210,7 +213,8 @@ impl Engine {
                 let behind = self.walk.add_behind_ring(behind);
                 let ends = old.unwrap_or_else(|| {
                     let room = self.room(connection.to.0);
-                    ring((edge, behind), (thread, to), connection.to.0, room)
+                    let ends = ((edge, behind), (thread, to));
+                    ring(ends.0, ends.1, connection.to.0, room, blocks)
                 });
                 let (mut sender, mut receiver) = ends;
                 (sender.from, sender.to) = (thread, to);
@@ -224,16 +228,18 @@ impl Engine {
                 let elsewhere = |id: &_| assignment[owner(*id).index()] != Assigned::to(thread);
                 sender.signals = found.into_iter().filter(elsewhere).collect();
                 receiver.signal = signal;
-                sender.blocking = blocking[connection.to.0.index()];
-                if sender.blocking {
-                    receiver.signal = Signal::busy();
-                }
+                sender.blocking = blocks;
                 senders.push(Some(sender));
                 receivers.push(Some(receiver));
             }
         }
         unblock_circles(&mut senders);
-        let drops = former.values().map(|(sender, _)| sender.drops);
+        let rings = senders.iter().flatten().zip(receivers.iter_mut().flatten());
+        for (_, receiver) in rings.filter(|(sender, _)| sender.blocking) {
+            receiver.signal = Signal::busy();
+        }
+        let drops = former.values();
+        let drops = drops.map(|(sender, receiver)| sender.drops + receiver.len());
         self.threads.former_drops += drops.sum::<u64>();
         self.install(assignment.into(), passing.into(), senders, receivers);
     }

@@ -1,5 +1,4 @@
-//! A thread's rounds: bursts from other threads, and to them. A thread that waits for room in a ring
-//! does nothing in a round but send what waits.
+//! A thread's rounds: bursts from other threads, and to them.
 
 use super::Engine;
 use crate::prelude::*;
@@ -47,9 +46,9 @@ impl Engine {
         let Some(own) = &mut self.threads.partition else {
             return true;
         };
-        let (asked, blocked) = (own.fall_asleep(), own.blocked);
+        let asked = own.fall_asleep();
         let rings = own.receivers.len();
-        !asked && (blocked || (0..rings).all(|ring| self.room_behind(ring) == 0))
+        !asked && (0..rings).all(|ring| self.room_behind(ring) == 0)
     }
 }
 
@@ -64,9 +63,7 @@ impl Engine {
     /// quiesced here.
     pub fn drain_rings(&mut self) {
         for _ in 0..=self.rings() {
-            let received = self.receive_bursts();
-            self.flush();
-            if !received {
+            if !self.receive_bursts() {
                 break;
             }
         }
@@ -77,9 +74,6 @@ impl Engine {
         let mut received = false;
         for ring in 0..self.rings() {
             for _ in 0..BURSTS {
-                if self.threads.is_blocked() && !self.threads.is_quiesced() {
-                    break;
-                }
                 let base = self.walk.height();
                 if !self.receive_burst(ring) {
                     break;
@@ -124,13 +118,18 @@ impl Engine {
         (!batch.is_empty()).then_some(receiver.edge)
     }
 
-    /// Packets that can be taken from a ring without finding a full queue; 0 if there are none.
+    /// Packets that can be taken from a ring without finding a full queue; 0 if there are none, or
+    /// the thread waits for room itself.
     fn room_behind(&self, ring: usize) -> usize {
-        let own = self.threads.partition.as_ref();
-        let receiver = own.and_then(|own| own.receiver(ring));
-        let Some(receiver) = receiver.filter(|receiver| !receiver.is_empty()) else {
+        let Some(own) = &self.threads.partition else {
             return 0;
         };
+        let Some(receiver) = own.receiver(ring) else {
+            return 0;
+        };
+        if receiver.len() == 0 || own.waits(receiver.to) {
+            return 0;
+        }
         if receiver.signal.always {
             return usize::MAX;
         }
@@ -158,10 +157,9 @@ impl Engine {
         };
         let before = sender.drops;
         let filled = sender.send(batch);
-        let blocked = sender.is_blocked();
         let first_drop = before == 0 && sender.drops > 0;
         let (edge, inside) = (sender.edge, sender.from == sender.to);
-        own.blocked |= blocked && !whole;
+        own.blocked |= sender.is_blocked() && !whole;
         if filled && !whole {
             self.set_ring_signals(ring);
         }
@@ -169,18 +167,10 @@ impl Engine {
             // A ring between elements that now run on one thread is used up: for each packet that
             // enters, one leaves, as long as there is room.
             self.receive_burst(ring);
-            self.flush();
         }
         if first_drop {
             let text = self.overflow(edge);
             self.chatter(&text);
-        }
-    }
-
-    /// Sends packets that wait for room in a ring.
-    fn flush(&mut self) {
-        if let Some(own) = &mut self.threads.partition {
-            own.flush();
         }
     }
 
@@ -210,13 +200,15 @@ impl Engine {
 
     /// Lets the sources go on that stopped at rings which have drained.
     fn release_sources(&mut self) {
-        self.flush();
         for ring in 0..self.rings() {
             let own = self.threads.partition.as_mut();
             let sender = own.and_then(|own| own.sender(ring));
             if sender.is_some_and(RingSender::take_drained) {
                 self.set_ring_signals(ring);
             }
+        }
+        if let Some(own) = &mut self.threads.partition {
+            own.update_blocked();
         }
     }
 }

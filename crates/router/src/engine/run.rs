@@ -167,6 +167,9 @@ impl Engine {
     pub fn run(&mut self, most: usize) {
         self.scheduler.check_devices(&mut self.runtime.devices);
         for run in 0..most {
+            if self.threads.is_blocked() {
+                break;
+            }
             if run.is_multiple_of(RECENT) {
                 self.scheduler.forget_recent();
             }
@@ -175,11 +178,11 @@ impl Engine {
                 Some(false) if self.scheduler.tasks.len() > 1 => {}
                 _ => break,
             }
-            if self.driver.run_count <= 0 || self.threads.is_blocked() {
+            if self.driver.run_count <= 0 {
                 break;
             }
         }
-        if self.driver.run_count > 0 && !self.threads.is_blocked() {
+        if self.driver.run_count > 0 {
             self.run_timers();
         }
     }
@@ -211,7 +214,13 @@ impl Engine {
             }
             self.run_stack(base);
             match ran {
-                Some(Ran::More) => worked = true,
+                Some(Ran::More) => {
+                    worked = true;
+                    if self.threads.is_blocked() {
+                        self.scheduler.tasks.schedule(task);
+                        break;
+                    }
+                }
                 Some(Ran::Worked) => {
                     worked = true;
                     break;

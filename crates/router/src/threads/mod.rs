@@ -156,8 +156,7 @@ pub(crate) struct Partition<E> {
     /// The thread that the packets at hand are on: another than this one if they are delivered while
     /// the router is quiesced here.
     pub current: u16,
-    /// Packets wait for room in a ring to a blocking element: until they are sent, the thread does
-    /// nothing else.
+    /// The thread does nothing, since a ring to a blocking element is full.
     pub blocked: bool,
     asleep: bool,
 }
@@ -224,16 +223,23 @@ impl<E> Partition<E> {
         signals.iter().map(value).collect()
     }
 
-    /// Sends packets that wait for room, as far as there is room now. While the router is quiesced
-    /// here, those of all threads; whether others wait is each thread's to find out.
-    pub fn flush(&mut self) {
-        let mut blocked = false;
-        for sender in self.senders.iter_mut().flatten() {
-            blocked |= sender.flush();
+    /// Whether a thread waits for room: this one, or while the router is quiesced here any of them.
+    pub fn waits(&self, thread: u16) -> bool {
+        if self.whole {
+            self.is_blocked(thread)
+        } else {
+            self.blocked
         }
-        if !self.whole {
-            self.blocked = blocked;
-        }
+    }
+
+    /// Finds out whether this thread waits for room.
+    pub fn update_blocked(&mut self) {
+        self.blocked = self.is_blocked(self.me);
+    }
+
+    fn is_blocked(&self, thread: u16) -> bool {
+        let mut senders = self.senders.iter().flatten();
+        senders.any(|sender| sender.from == thread && sender.is_blocked())
     }
 
     /// Wakes the threads that packets were sent to since the last call.

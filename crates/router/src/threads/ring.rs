@@ -4,13 +4,12 @@
 //! consumer. While it is nearly full, the sources that found a notifier behind it see that as a full
 //! queue; and the consumer leaves packets in it while the queue behind it is full. So a source that
 //! stops at a full queue loses nothing. Packets of other sources that find no room are dropped and
-//! counted (the router's `thread_drops` handler), unless they are on their way to a blocking element:
-//! then the sending thread keeps them, and does nothing else until the ring has taken them. Packets
-//! leave such a ring even if a queue behind it is full, and a ring in a circle of
-//! threads does not block, so that no thread waits for itself. The receiving thread is woken at the end
-//! of a round, and only if it sleeps.
+//! counted (the router's `thread_drops` handler). A ring on the way to a blocking element counts as full
+//! earlier, and the sending thread does nothing while it is full: what the thread sends in the turn
+//! that fills the ring still finds room. Packets leave such a ring even if a queue behind it is full,
+//! and a ring in a circle of threads does not block, so that no thread waits for itself. The receiving
+//! thread is woken at the end of a round, and only if it sleeps.
 
-use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -22,11 +21,12 @@ use crate::walk::numbers::EdgeId;
 /// Capacity of a ring, in packets: that of the queue behind it, but at least the first and at most
 /// the second number.
 const SLOTS: (usize, usize) = (512, 1 << 16);
+/// Least capacity of a ring to a blocking element.
+const BLOCKING_SLOTS: usize = 8192;
 /// Free slots below which a ring counts as full.
 const NEARLY_FULL: usize = 128;
-/// Most packets that wait for room in a ring: the thread stops at the first, but what it is doing
-/// then may send more.
-const BACKLOG: usize = 1 << 16;
+/// The same for a ring that blocks: one turn of a task sends no more as a rule.
+const NEARLY_BLOCKED: usize = BLOCKING_SLOTS / 4;
 /// Most bursts that are taken from a ring in one round.
 pub(crate) const BURSTS: usize = 4;
 
@@ -42,10 +42,8 @@ pub(crate) struct RingSender {
     /// Packets that found no room.
     pub drops: u64,
     pub full: bool,
-    /// Whether packets wait for room, up to [`BACKLOG`].
+    /// Whether the thread waits while the ring is full.
     pub blocking: bool,
-    /// Packets that wait.
-    backlog: VecDeque<Packet>,
     /// Packets were sent that the other thread may not have noticed.
     sent: bool,
     ring: Producer<Packet>,
@@ -67,14 +65,16 @@ pub(crate) struct RingReceiver {
 }
 
 /// A ring from output edge `edge` to `behind`, from one thread to another, whose element `target` has
-/// room for `room` packets.
+/// room for `room` packets, and may be `blocking`.
 pub(crate) fn ring(
     (edge, behind): (EdgeId, EdgeId),
     (from, to): (u16, u16),
     target: ElementId,
     room: Option<usize>,
+    blocking: bool,
 ) -> (RingSender, RingReceiver) {
-    let slots = room.unwrap_or(SLOTS.0).clamp(SLOTS.0, SLOTS.1);
+    let least = if blocking { BLOCKING_SLOTS } else { SLOTS.0 };
+    let slots = room.unwrap_or(least).clamp(least, SLOTS.1);
     let (producer, consumer) = RingBuffer::new(slots);
     let waits = Arc::new(AtomicBool::new(false));
     let sender = RingSender {
@@ -84,8 +84,7 @@ pub(crate) fn ring(
         signals: Vec::new(),
         drops: 0,
         full: false,
-        blocking: false,
-        backlog: VecDeque::new(),
+        blocking,
         sent: false,
         ring: producer,
         waits: Arc::clone(&waits),
@@ -103,11 +102,10 @@ pub(crate) fn ring(
 }
 
 impl RingSender {
-    /// Sends packets, in order, as far as there is room; the others wait, or stay in the batch and
-    /// count as dropped. Returns whether the ring has become full.
+    /// Sends packets, in order, as far as there is room; the others stay in the batch and count as
+    /// dropped. Returns whether the ring has become full.
     pub fn send(&mut self, batch: &mut Batch) -> bool {
-        let room = if self.flush() { 0 } else { self.ring.slots() };
-        let n = batch.len().min(room);
+        let n = batch.len().min(self.ring.slots());
         if let Ok(chunk) = self.ring.write_chunk_uninit(n)
             && n > 0
         {
@@ -116,32 +114,22 @@ impl RingSender {
             chunk.fill_from_iter(burst.drain());
             self.sent = true;
         }
-        if self.blocking && !batch.is_empty() && self.backlog.len() < BACKLOG {
-            self.backlog.extend(batch.drain());
-        }
         self.drops += batch.len() as u64;
-        let full = self.ring.slots() < NEARLY_FULL;
+        let least = if self.blocking {
+            NEARLY_BLOCKED
+        } else {
+            NEARLY_FULL
+        };
+        let full = self.ring.slots() < least;
         if full {
             self.waits.store(true, Ordering::Relaxed);
         }
         full && !core::mem::replace(&mut self.full, true)
     }
 
-    /// Sends packets that wait, as far as there is room; returns whether others still wait.
-    pub fn flush(&mut self) -> bool {
-        let n = self.backlog.len().min(self.ring.slots());
-        if let Ok(chunk) = self.ring.write_chunk_uninit(n)
-            && n > 0
-        {
-            chunk.fill_from_iter(self.backlog.drain(..n));
-            self.sent = true;
-        }
-        !self.backlog.is_empty()
-    }
-
-    /// Whether packets wait for room.
+    /// Whether the thread waits for room.
     pub fn is_blocked(&self) -> bool {
-        !self.backlog.is_empty()
+        self.blocking && self.full && !self.has_drained()
     }
 
     /// Whether the ring was full and has drained since.
@@ -167,9 +155,9 @@ impl RingSender {
 }
 
 impl RingReceiver {
-    /// Whether no packet is in the ring.
-    pub fn is_empty(&self) -> bool {
-        self.ring.slots() == 0
+    /// Packets in the ring.
+    pub fn len(&self) -> u64 {
+        self.ring.slots() as u64
     }
 
     /// Fills `batch`, which is empty, with at most `most` packets. Returns whether the sending
