@@ -89,6 +89,28 @@ pub fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
 }
 
+/// What most benchmarks report.
+#[derive(Serialize)]
+struct Report<'a, F> {
+    benchmark: &'a str,
+    machine: String,
+    rounds: usize,
+    figures: &'a [F],
+}
+
+/// Writes the figures of benchmark `name`, of so many rounds, as `NAME.json` among the results, and
+/// prints where.
+pub fn report(name: &str, rounds: usize, figures: &[impl Serialize]) -> Result<(), String> {
+    let report = Report {
+        benchmark: name,
+        machine: machine(),
+        rounds,
+        figures,
+    };
+    println!("{}", save(name, &report)?.display());
+    Ok(())
+}
+
 /// Writes `NAME.json` among the results.
 pub fn save(name: &str, result: &impl Serialize) -> Result<PathBuf, String> {
     let folder = results();

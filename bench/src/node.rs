@@ -1,5 +1,6 @@
 //! A node of its own for a benchmark.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,11 +22,20 @@ pub struct Node {
 impl Node {
     /// Starts the node of the program `WEIR` for the benchmark of this name.
     pub fn start(name: &str) -> Result<Node, String> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
         let folder = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
+        Node::start_in(folder, &[])
+    }
+
+    /// Starts a node with its own folder and further options.
+    pub fn start_in(folder: PathBuf, options: &[(&str, OsString)]) -> Result<Node, String> {
+        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let child = Command::new(weir)
-            .arg("node")
+        let mut command = Command::new(weir);
+        command.arg("node");
+        for (option, value) in options {
+            command.arg(option).arg(value);
+        }
+        let child = command
             .env("WEIR_RUN", &folder)
             .env("WEIR_STATE", &folder)
             .stdout(Stdio::null())

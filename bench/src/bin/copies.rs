@@ -11,7 +11,7 @@ use bench::api::Api;
 use bench::memory::available;
 use bench::node::Node;
 use bench::program::rounds;
-use bench::{machine, median, results, save};
+use bench::{median, report};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,14 +23,6 @@ const CONFIG: &str = "FromDevice(lan) -> kind :: Classifier(12/0806 20/0001, 12/
     kind[1] -> Strip(14) -> CheckIPHeader -> IPFilter(allow icmp type echo, deny all)
         -> ICMPPingResponder -> Unstrip(14) -> EtherMirror -> send;
     kind[2] -> Discard;";
-
-#[derive(Serialize)]
-struct Report {
-    benchmark: &'static str,
-    machine: String,
-    rounds: usize,
-    figures: Vec<Figure>,
-}
 
 /// Milliseconds, medians, of one wall.
 #[derive(Serialize)]
@@ -142,19 +134,7 @@ fn run() -> Result<(), String> {
         );
         figures.push(figure);
     }
-    let benchmark = "copies";
-    let machine = machine();
-    save(
-        "copies",
-        &Report {
-            benchmark,
-            machine,
-            rounds,
-            figures,
-        },
-    )?;
-    println!("{}", results().join("copies.json").display());
-    Ok(())
+    report("copies", rounds, &figures)
 }
 
 fn main() -> ExitCode {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bench::api::Api;
 use bench::node::Node;
 use bench::program::rounds;
-use bench::{machine, median, results, save};
+use bench::{median, report};
 use serde::Serialize;
 use serde_json::json;
 use store::client::Client;
@@ -19,14 +19,6 @@ const GUEST: &str = "Idle -> Counter -> Discard;";
 const CONFIG: &str = "Idle -> c :: Counter -> Queue -> Discard;";
 /// Guests that are created in one request.
 const GROUP: usize = 100;
-
-#[derive(Serialize)]
-struct Report {
-    benchmark: &'static str,
-    machine: String,
-    rounds: usize,
-    figures: Vec<Figure>,
-}
 
 /// Milliseconds, medians and the slowest of the rounds.
 #[derive(Serialize)]
@@ -127,15 +119,7 @@ fn run() -> Result<(), String> {
         );
         all.push(figure);
     }
-    let report = Report {
-        benchmark: "install",
-        machine: machine(),
-        rounds,
-        figures: all,
-    };
-    save("install", &report)?;
-    println!("{}", results().join("install.json").display());
-    Ok(())
+    report("install", rounds, &all)
 }
 
 fn main() -> ExitCode {

@@ -6,18 +6,19 @@
 //! Runs as root.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bench::api::Api;
+use bench::node::Node;
 use bench::program::rounds;
-use bench::{machine, median, results, save};
+use bench::{median, report};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How long a node may take to start.
-const START: Duration = Duration::from_secs(20);
+/// How long a guest may take until it is ready.
+const READY: Duration = Duration::from_secs(20);
 /// How long a guest runs before it moves on.
 const RUN: Duration = Duration::from_millis(300);
 
@@ -80,14 +81,6 @@ macro_rules! flows {
 const FLOWS: &str = flows!("20000", "10.0.0.0/18");
 const MORE_FLOWS: &str = flows!("50000", "10.0.0.0/16");
 
-#[derive(Serialize)]
-struct Report {
-    benchmark: &'static str,
-    machine: String,
-    rounds: usize,
-    figures: Vec<Figure>,
-}
-
 /// Of one guest behind one wall.
 #[derive(Serialize)]
 struct Figure {
@@ -105,63 +98,32 @@ struct Figure {
     rounds: f64,
 }
 
-struct Node {
-    child: Child,
-    folder: PathBuf,
-    port: u16,
+/// A node that takes guests from others, and where it listens.
+struct Host {
+    node: Node,
+    address: String,
 }
 
-impl Node {
-    fn start(folder: &Path, name: &str, port: u16) -> Result<Node, String> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
-        let own = folder.join(name);
-        std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
-        let child = Command::new(weir)
-            .arg("node")
-            .args(["--listen", &format!("127.0.0.1:{port}")])
-            .arg("--tls-cert")
-            .arg(folder.join("cert.pem"))
-            .arg("--tls-key")
-            .arg(folder.join("key.pem"))
-            .arg("--tls-client-ca")
-            .arg(folder.join("ca.pem"))
-            .arg("--config")
-            .arg(folder.join("node.toml"))
-            .env("WEIR_RUN", &own)
-            .env("WEIR_STATE", &own)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let child = child.map_err(|error| format!("weir: {error}"))?;
-        let node = Node {
-            child,
-            folder: own,
-            port,
-        };
-        let start = Instant::now();
-        while node.api().is_err() {
-            if start.elapsed() > START {
-                return Err("the node did not start".into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        node.api()?
+impl Host {
+    fn start(folder: &Path, name: &str) -> Result<Host, String> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let path = |file: &str| folder.join(file).into_os_string();
+        let arguments = [
+            ("--listen", address.clone().into()),
+            ("--tls-cert", path("cert.pem")),
+            ("--tls-key", path("key.pem")),
+            ("--tls-client-ca", path("ca.pem")),
+            ("--config", path("node.toml")),
+        ];
+        let node = Node::start_in(folder.join(name), &arguments)?;
+        let host = Host { node, address };
+        host.api()?
             .ask("POST", "/v1/stubs", Some(&json!({"name": "lan"})))?;
-        Ok(node)
+        Ok(host)
     }
 
     fn api(&self) -> Result<Api, String> {
-        Api::connect(&self.folder.join("node.sock"))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Ok(mut api) = self.api() {
-            let _ = api.ask("DELETE", "/v1/node", Some(&json!({"confirm": true})));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Api::connect(&self.node.socket())
     }
 }
 
@@ -198,12 +160,12 @@ fn certify(folder: &Path) -> Result<(), String> {
 }
 
 fn measure(
-    nodes: &[Node; 2],
+    hosts: &[Host; 2],
     case: &Case,
     wall: &'static str,
     moves: usize,
 ) -> Result<Figure, String> {
-    let mut apis = [nodes[0].api()?, nodes[1].api()?];
+    let mut apis = [hosts[0].api()?, hosts[1].api()?];
     let guest = json!({
         "name": "one", "config": case.config, "interfaces": {"lan": "lan"}, "isolation": wall,
         "ring-slots": case.slots, "memory": case.memory,
@@ -218,7 +180,7 @@ fn measure(
             if value.is_ok_and(|value: u64| value >= least) {
                 break;
             }
-            if start.elapsed() > START {
+            if start.elapsed() > READY {
                 return Err(format!("{}: {handler} does not reach {least}", case.name));
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -228,7 +190,7 @@ fn measure(
     for number in 0..moves {
         std::thread::sleep(RUN);
         let (from, to) = (number % 2, 1 - number % 2);
-        let to = json!({"to": format!("127.0.0.1:{}", nodes[to].port)});
+        let to = json!({"to": hosts[to].address});
         went.push(apis[from].ask("POST", "/v1/guests/one/migrate", Some(&to))?);
     }
     let destroy = json!({"action": "destroy", "guests": ["one"]});
@@ -262,14 +224,11 @@ fn run() -> Result<(), String> {
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let folder = Folder(folder);
     certify(&folder.0)?;
-    let nodes = [
-        Node::start(&folder.0, "a", free_port()?)?,
-        Node::start(&folder.0, "b", free_port()?)?,
-    ];
+    let hosts = [Host::start(&folder.0, "a")?, Host::start(&folder.0, "b")?];
     let mut figures = Vec::new();
     for case in &CASES {
         for wall in ["vm", "process"] {
-            let figure = measure(&nodes, case, wall, moves)?;
+            let figure = measure(&hosts, case, wall, moves)?;
             println!(
                 "{}, {wall}: {:.2} ms without it (at most {:.2}), {:.1} ms in all, {:.0} KiB sent, {:.0} KiB of them last, {:.0} rounds",
                 figure.guest,
@@ -283,15 +242,7 @@ fn run() -> Result<(), String> {
             figures.push(figure);
         }
     }
-    let report = Report {
-        benchmark: "migrate",
-        machine: machine(),
-        rounds: moves,
-        figures,
-    };
-    save("migrate", &report)?;
-    println!("{}", results().join("migrate.json").display());
-    Ok(())
+    report("migrate", moves, &figures)
 }
 
 fn main() -> ExitCode {

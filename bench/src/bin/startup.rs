@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use bench::program::{Program, rounds};
 use bench::traffic::Random;
-use bench::{firewall, machine, median, results, routes, save};
+use bench::{firewall, median, report, routes};
 use serde::Serialize;
 
 const ROUTES: usize = 500_000;
@@ -114,14 +114,6 @@ struct Figure {
     most: f64,
 }
 
-#[derive(Serialize)]
-struct Report {
-    benchmark: &'static str,
-    machine: String,
-    rounds: usize,
-    figures: Vec<Figure>,
-}
-
 fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {
     let file = folder().join("config.click");
     let config = (row.config)() + " DriverManager(stop);";
@@ -149,12 +141,8 @@ fn folder() -> PathBuf {
 
 fn run() -> Result<(), String> {
     let programs = Program::all();
-    let mut report = Report {
-        benchmark: "startup",
-        machine: machine(),
-        rounds: rounds(7),
-        figures: Vec::new(),
-    };
+    let rounds = rounds(7);
+    let mut all = Vec::new();
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     for row in &ROWS {
         let programs = if row.peers {
@@ -165,19 +153,18 @@ fn run() -> Result<(), String> {
         if !wanted.is_empty() && !wanted.iter().any(|word| row.name.contains(word)) {
             continue;
         }
-        let figures = measure(row, programs, report.rounds)?;
+        let figures = measure(row, programs, rounds)?;
         let cells = figures.iter();
         let cells: Vec<String> = cells
             .map(|f| format!("{} {:.2} ({:.2})", f.program, f.seconds, f.least))
             .collect();
         println!("{:<36} {} s", row.name, cells.join("  "));
-        report.figures.extend(figures);
+        all.extend(figures);
     }
-    if wanted.is_empty() {
-        save("startup", &report)?;
-        println!("{}", results().join("startup.json").display());
+    match wanted.is_empty() {
+        true => report("startup", rounds, &all),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn main() -> ExitCode {
