@@ -47,6 +47,7 @@ pub mod ipsec;
 pub mod local;
 pub mod net;
 mod prelude;
+mod pulls;
 mod rates;
 pub mod rewriter;
 pub mod simple;

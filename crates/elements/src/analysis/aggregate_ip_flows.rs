@@ -400,9 +400,13 @@ impl Element for AggregateIPFlows {
         0
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(0, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         let mut pulled = cx.batch();
-        cx.pull(0, &mut pulled, most);
+        pulled.append(batch, packet::BATCH);
         self.alone = pulled.len() == 1;
         for packet in pulled.drain() {
             let mut packet = Some(packet);

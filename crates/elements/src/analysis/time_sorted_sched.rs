@@ -2,6 +2,7 @@ use alloc::collections::BinaryHeap;
 use core::cmp::Ordering;
 
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Most packets that are held for each input.
 const BUFFER_MAX: i32 = 1 << 16;
@@ -35,6 +36,11 @@ pub struct TimeSortedSched {
     /// The inputs that have room, in the order in which they are asked from the last to the first.
     ready: Vec<usize>,
     held: BinaryHeap<Held>,
+    gathered: Gathered,
+    /// Number of `ready` inputs that are still to be asked before the next packet leaves.
+    asking: usize,
+    /// Whether any input may have packets, as far as they were asked.
+    any_active: bool,
     arrived: u64,
     last: i64,
     /// Whether packets left in the order of their timestamps so far.
@@ -84,51 +90,49 @@ impl Ord for Held {
 }
 
 impl TimeSortedSched {
-    /// Fills up what is held; returns whether any input may have more.
-    fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut any_active = false;
-        let mut pulled = cx.batch();
-        for place in (0..self.ready.len()).rev() {
-            let Some(&port) = self.ready.get(place) else {
-                continue;
-            };
-            let input = &mut self.inputs[port];
-            if !cx.is_active(&input.signal) {
-                continue;
-            }
-            any_active = true;
-            while input.room > 0 {
-                let most = packet::BATCH.min(input.room as usize);
-                cx.pull(port, &mut pulled, most);
-                let got = pulled.len();
-                input.room -= got as u32;
-                for packet in pulled.drain() {
-                    self.arrived += 1;
-                    self.held.push(Held {
-                        packet,
-                        input: port,
-                        number: self.arrived,
-                    });
-                }
-                if got == 0 {
-                    break;
-                }
-            }
-            if input.room == 0 {
-                self.ready.swap_remove(place);
-            }
-        }
-        cx.done(pulled);
-        any_active
+    /// Begins to ask the inputs that have room.
+    fn begin_round(&mut self) {
+        (self.asking, self.any_active) = (self.ready.len(), false);
     }
 
+    /// Fills up what is held, and gathers what is due. `asked` says whether the input at hand gave
+    /// packets when it was asked last. Gives what came once there is nothing due, or no more is
+    /// wanted.
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, mut asked: Option<bool>) {
+        loop {
+            while let Some(place) = self.asking.checked_sub(1) {
+                let port = self.ready[place];
+                let input = &self.inputs[port];
+                if input.room == 0 {
+                    self.ready.swap_remove(place);
+                } else if asked.unwrap_or_else(|| cx.is_active(&input.signal)) {
+                    self.any_active = true;
+                    return cx.pull_through(port, packet::BATCH.min(input.room as usize));
+                }
+                asked = None;
+                self.asking = place;
+            }
+            // What is to happen at the end waits until what was pulled before is on its way.
+            let is_over = self.held.is_empty() && !self.any_active && !self.gathered.is_empty();
+            let next = if is_over { None } else { self.next(cx) };
+            let Some(packet) = next else {
+                return self.gathered.give(batch);
+            };
+            self.gathered.push(cx, packet);
+            if self.gathered.left() == 0 {
+                return self.gathered.give(batch);
+            }
+            self.begin_round();
+        }
+    }
+
+    /// The earliest packet that is held.
     fn next(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let any_active = self.fill(cx);
         if let Some(signal) = self.nonempty {
-            cx.set_signal(signal, any_active || !self.held.is_empty());
+            cx.set_signal(signal, self.any_active || !self.held.is_empty());
         }
         let Some(Held { packet, input, .. }) = self.held.pop() else {
-            if self.stop && !any_active {
+            if self.stop && !self.any_active {
                 cx.stop();
             }
             return None;
@@ -181,18 +185,29 @@ impl Element for TimeSortedSched {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        while batch.len() < most.min(packet::BATCH) {
-            // What is to happen at the end waits until what was pulled before is on its way.
-            if !batch.is_empty() && self.held.is_empty() && !self.fill(cx) {
-                return;
-            }
-            let Some(packet) = self.next(cx) else {
-                return;
-            };
-            if let Err(packet) = batch.push(packet) {
-                cx.kill(packet);
+        self.gathered.begin(most);
+        if self.gathered.left() > 0 {
+            self.begin_round();
+            self.go_on(cx, batch, None);
+        }
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let came = !batch.is_empty();
+        let place = self.asking.checked_sub(1);
+        let port = place.and_then(|place| self.ready.get(place)).copied();
+        if let Some(input) = port {
+            self.inputs[input].room -= batch.len() as u32;
+            for packet in batch.drain() {
+                self.arrived += 1;
+                self.held.push(Held {
+                    packet,
+                    input,
+                    number: self.arrived,
+                });
             }
         }
+        self.go_on(cx, batch, Some(came));
     }
 }
 

@@ -1,5 +1,5 @@
 use super::control_law::{INTERVAL, INTERVAL_MAX, Law, TARGET};
-use super::managed::{Managed, pull_unmarked};
+use super::managed::{Managed, Unmarked};
 use crate::prelude::*;
 
 /// Drops packets so that the delay in the queue before it falls to a target.
@@ -38,6 +38,7 @@ pub struct CoDel {
     #[flatten]
     queues: Managed,
     law: Law,
+    unmarked: Unmarked,
 }
 
 #[handlers]
@@ -96,17 +97,20 @@ impl Element for CoDel {
         self.queues.initialize(cx)
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut now = None;
-        pull_unmarked(cx, batch, most, |cx, pulled| {
-            if pulled.is_empty() {
-                return self.law.rest();
-            }
-            let now = *now.get_or_insert_with(|| cx.wall());
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        self.unmarked.pull(cx, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let found = batch.len();
+        if found == 0 {
+            self.law.rest();
+        } else {
+            let now = cx.wall();
             // Those behind a packet were still in the queue when it left.
-            let left = self.queues.length(cx) + pulled.len();
-            pulled.filter(
-                &mut (&mut *self, cx, left),
+            let left = self.queues.length(cx) + found;
+            batch.filter(
+                &mut (&mut *self, &mut *cx, left),
                 |(codel, _, left), packet| {
                     *left = left.saturating_sub(1);
                     codel.decide(now, packet, *left).then_some(())
@@ -116,7 +120,8 @@ impl Element for CoDel {
                     cx.kill(packet);
                 },
             );
-        });
+        }
+        self.unmarked.pulled(cx, batch, found);
     }
 }
 

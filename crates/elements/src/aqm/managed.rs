@@ -4,6 +4,7 @@ use core::fmt::Write;
 
 use super::average::Average;
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
 #[derive(Component)]
@@ -135,25 +136,31 @@ impl Observed {
     }
 }
 
-/// Pulls packets until `most` stand in `batch` that `mark` left of those it was given, or there are
-/// none: then it is given none.
-#[inline]
-pub(super) fn pull_unmarked(
-    cx: &mut Cx<'_>,
-    batch: &mut Batch,
-    most: usize,
-    mut mark: impl FnMut(&mut Cx<'_>, &mut Batch),
-) {
-    let mut wanted = most.min(batch.room());
-    while wanted > 0 {
-        let mut pulled = cx.batch();
-        cx.pull(0, &mut pulled, wanted);
-        let found = pulled.len();
-        mark(cx, &mut pulled);
-        wanted -= batch.append(&mut pulled, wanted);
-        cx.done(pulled);
-        if found == 0 {
-            break;
+/// Pulls of packets of which some are marked: others come in their place.
+#[derive(Default)]
+pub(super) struct Unmarked(Gathered);
+
+impl Unmarked {
+    /// Begins a pull of at most `most` packets.
+    #[inline]
+    pub fn pull(&mut self, cx: &mut Cx<'_>, most: usize) {
+        self.0.begin(most);
+        self.go_on(cx);
+    }
+
+    /// Takes what was left of `found` packets that were pulled. Asks for more, if there may be, or
+    /// gives what came.
+    #[inline]
+    pub fn pulled(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, found: usize) {
+        self.0.take(batch, packet::BATCH);
+        if found == 0 || self.0.left() == 0 {
+            self.0.give(batch);
+        } else {
+            self.go_on(cx);
         }
+    }
+
+    fn go_on(&self, cx: &mut Cx<'_>) {
+        cx.pull_through(0, self.0.left());
     }
 }

@@ -1,4 +1,4 @@
-use super::managed::{Observed, pull_unmarked};
+use super::managed::{Observed, Unmarked};
 use crate::prelude::*;
 
 /// Largest target length.
@@ -65,6 +65,7 @@ pub struct PI {
     probability: f64,
     #[flatten]
     seen: Observed,
+    unmarked: Unmarked,
     /// Length an interval ago.
     #[state]
     before: u32,
@@ -165,8 +166,14 @@ impl Element for PI {
         0
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        pull_unmarked(cx, batch, most, |cx, pulled| self.filter(cx, pulled));
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        self.unmarked.pull(cx, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let found = batch.len();
+        self.filter(cx, batch);
+        self.unmarked.pulled(cx, batch, found);
     }
 }
 

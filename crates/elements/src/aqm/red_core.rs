@@ -1,7 +1,7 @@
 //! Random early detection: what RED and AdaptiveRED share.
 
 use super::average::SCALE;
-use super::managed::{Observed, pull_unmarked};
+use super::managed::{Observed, Unmarked};
 use crate::prelude::*;
 
 /// Probability 1, in the fixed-point numbers that probabilities are.
@@ -100,6 +100,7 @@ pub(super) struct Red {
     stability: u32,
     #[flatten]
     pub seen: Observed,
+    unmarked: Unmarked,
     pub parameters: Parameters,
     lines: Lines,
     /// Packets since one was marked; -1: the average was low.
@@ -233,18 +234,23 @@ impl Element for Red {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        pull_unmarked(cx, batch, most, |cx, pulled| {
-            // Those behind a packet were still in the queue when it left.
-            let length = self.seen.queues.length(cx) + pulled.len();
-            pulled.filter(
-                &mut (&mut *self, cx, length),
-                |(red, cx, length), _| {
-                    *length = length.saturating_sub(1);
-                    red.marks(cx, *length).then_some(())
-                },
-                |(red, cx, _), packet, ()| red.seen.mark(cx, packet),
-            );
-        });
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        self.unmarked.pull(cx, most);
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let found = batch.len();
+        // Those behind a packet were still in the queue when it left.
+        let length = self.seen.queues.length(cx) + found;
+        batch.filter(
+            &mut (&mut *self, &mut *cx, length),
+            |(red, cx, length), _| {
+                *length = length.saturating_sub(1);
+                red.marks(cx, *length).then_some(())
+            },
+            |(red, cx, _), packet, ()| red.seen.mark(cx, packet),
+        );
+        self.unmarked.pulled(cx, batch, found);
     }
 }

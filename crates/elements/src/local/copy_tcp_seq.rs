@@ -70,8 +70,12 @@ impl Element for CopyTCPSeq {
     }
 
     #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(port, most);
+    }
+
+    #[inline]
+    fn pulled(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         self.pass(port, batch);
     }
 }

@@ -50,8 +50,12 @@ impl Element for RoundRobinUnqueue {
             };
         }
         let most = self.left.min(cx.limit() as u64);
-        let mut batch = cx.batch();
-        cx.pull(self.next, &mut batch, most as usize);
+        let Some(batch) = cx.pulled() else {
+            return Ran::Pull {
+                port: self.next as u16,
+                most: most as u16,
+            };
+        };
         let pulled = batch.len() as u64;
         self.packets += pulled;
         self.left -= pulled;

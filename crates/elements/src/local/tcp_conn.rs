@@ -165,11 +165,13 @@ impl Element for TCPConn {
         0
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if self.flow.is_none() || self.listens || !self.established {
-            return;
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        if self.flow.is_some() && !self.listens && self.established {
+            cx.pull_through(1, most);
         }
-        cx.pull(1, batch, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         batch.filter(
             &mut (self, cx),
             |(conn, _), packet| conn.address(packet).is_none().then_some(()),

@@ -34,6 +34,8 @@ pub struct Sender {
     held: Option<Box<Batch>>,
     /// Frames left of the burst under way.
     left: u32,
+    /// Frames that were asked for.
+    asked: usize,
 }
 
 #[handlers]
@@ -173,25 +175,27 @@ impl Element for Sender {
             return Ran::Nothing;
         };
         let task = *task;
-        let mut batch = match self.held.take() {
-            Some(batch) => batch,
-            None => cx.batch(),
-        };
         if self.left == 0 {
             self.left = self.burst;
         }
-        let mut most = batch.len();
-        if batch.is_empty() {
+        let (mut batch, most) = if let Some(batch) = cx.pulled() {
+            (batch, self.asked)
+        } else if let Some(batch) = self.held.take() {
+            let most = batch.len();
+            (batch, most)
+        } else {
             let room = cx.device_info(device).room();
             if room == 0 {
-                cx.done(batch);
                 self.left = 0;
                 cx.await_room(device, task);
                 return Ran::Nothing;
             }
-            most = room.min(self.left as usize).min(cx.limit());
-            cx.pull(0, &mut batch, most);
-        }
+            self.asked = room.min(self.left as usize).min(cx.limit());
+            return Ran::Pull {
+                port: 0,
+                most: self.asked as u16,
+            };
+        };
         let pulled = batch.len();
         self.transmit(cx, device, &mut batch);
         if !batch.is_empty() {

@@ -22,12 +22,12 @@ impl Puller {
         self.signal = cx.upstream_signal(0, Some(task));
     }
 
-    /// Pulls a batch. To be called from the task, and then [`pulled`](Self::pulled).
-    pub fn pull(&self, cx: &mut Cx<'_>) -> Box<Batch> {
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        cx.pull(0, &mut batch, most);
-        batch
+    /// Asks for a batch: the task's answer when it has none.
+    pub fn pull(&self, cx: &Cx<'_>) -> Ran {
+        Ran::Pull {
+            port: 0,
+            most: cx.limit() as u16,
+        }
     }
 
     /// Runs the task again if there may be more after `count` packets.

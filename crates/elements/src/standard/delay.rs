@@ -12,7 +12,7 @@ pub(super) struct Head {
     waiting: Option<Packet>,
 }
 
-/// The next packet of an input that delays packets.
+/// The packet at the head of the line, if there is one.
 pub(super) enum Next {
     /// There is none.
     None,
@@ -23,11 +23,9 @@ pub(super) enum Next {
 }
 
 impl Head {
-    /// The packet that waits, or else the next from input 0: it may leave a `delay` after its
-    /// timestamp, or if it has none, after now.
-    pub fn next(&mut self, cx: &mut Cx<'_>, now: i64, delay: Timestamp) -> Next {
-        let waiting = self.waiting.take();
-        let Some(packet) = waiting.or_else(|| pull(cx, now, delay)) else {
+    /// The packet that waits.
+    pub fn next(&mut self, now: i64) -> Next {
+        let Some(packet) = self.waiting.take() else {
             return Next::None;
         };
         let early = packet.timestamp().saturating_sub(now);
@@ -38,24 +36,24 @@ impl Head {
         Next::Early(early.unsigned_abs())
     }
 
+    /// Lets a packet wait: it may leave a `delay` after its timestamp, or if it has none, after now.
+    pub fn put(&mut self, mut packet: Packet, now: i64, delay: Timestamp) {
+        // As in Click, a time in the first second of 1970 is none: captures and summaries whose times
+        // start at 0 have such times.
+        let came = match packet.timestamp() {
+            0..SECOND => now,
+            came => came,
+        };
+        packet.set_timestamp(came.saturating_add(delay.0));
+        self.waiting = Some(packet);
+    }
+
     /// Drops the packet that waits.
     pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(packet) = self.waiting.take() {
             cx.kill(packet);
         }
     }
-}
-
-fn pull(cx: &mut Cx<'_>, now: i64, delay: Timestamp) -> Option<Packet> {
-    let mut packet = cx.pull_one(0)?;
-    // As in Click, a time in the first second of 1970 is none: captures and summaries whose times
-    // start at 0 have such times.
-    let came = match packet.timestamp() {
-        0..SECOND => now,
-        came => came,
-    };
-    packet.set_timestamp(came.saturating_add(delay.0));
-    Some(packet)
 }
 
 /// A delay as handlers show it.

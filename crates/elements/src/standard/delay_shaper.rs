@@ -1,5 +1,6 @@
 use super::delay::{Head, Next, interval};
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Delays packets that are pulled.
 ///
@@ -21,6 +22,9 @@ pub struct DelayShaper {
     #[arg(mandatory, read = interval, write, calm, error = "delay must be a timestamp")]
     delay: Timestamp,
     head: Head,
+    gathered: Gathered,
+    /// The time of the pull.
+    now: i64,
     timer: Option<TimerId>,
     signal: Option<SignalId>,
     upstream: Signal,
@@ -31,6 +35,34 @@ impl DelayShaper {
         if let Some(signal) = self.signal {
             cx.set_signal(signal, active);
         }
+    }
+
+    /// Gathers the packets that are due, and asks for the next one unless there is none. Gives what
+    /// came once no packet is due, or no more is wanted.
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, is_dry: bool) {
+        while self.gathered.left() > 0 {
+            match self.head.next(self.now) {
+                Next::Due(mut packet) => {
+                    packet.set_timestamp(self.now);
+                    self.gathered.push(cx, packet);
+                }
+                Next::Early(early) => {
+                    if let Some(timer) = self.timer {
+                        cx.schedule_after(timer, early);
+                    }
+                    self.set_active(cx, false);
+                    break;
+                }
+                Next::None if is_dry => {
+                    if self.gathered.is_empty() && !cx.is_active(&self.upstream) {
+                        self.set_active(cx, false);
+                    }
+                    break;
+                }
+                Next::None => return cx.pull_through(0, 1),
+            }
+        }
+        self.gathered.give(batch);
     }
 }
 
@@ -49,27 +81,18 @@ impl Element for DelayShaper {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let now = cx.wall();
-        while batch.len() < most && !batch.is_full() {
-            let mut packet = match self.head.next(cx, now, self.delay) {
-                Next::Due(packet) => packet,
-                Next::Early(early) => {
-                    if let Some(timer) = self.timer {
-                        cx.schedule_after(timer, early);
-                    }
-                    return self.set_active(cx, false);
-                }
-                Next::None => {
-                    if batch.is_empty() && !cx.is_active(&self.upstream) {
-                        self.set_active(cx, false);
-                    }
-                    return;
-                }
-            };
-            packet.set_timestamp(now);
-            // The batch is not full.
-            let _ = batch.push(packet);
+        self.gathered.begin(most);
+        self.now = cx.wall();
+        self.go_on(cx, batch, false);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let packet = batch.pop();
+        let is_dry = packet.is_none();
+        if let Some(packet) = packet {
+            self.head.put(packet, self.now, self.delay);
         }
+        self.go_on(cx, batch, is_dry);
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {

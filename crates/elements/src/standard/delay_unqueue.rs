@@ -21,6 +21,10 @@ pub struct DelayUnqueue {
     #[arg(mandatory, read = interval, write, error = "expected time in seconds")]
     delay: Timestamp,
     head: Head,
+    /// The packets that are due, while the next one is pulled.
+    due: Option<Box<Batch>>,
+    /// The time of the run.
+    now: i64,
     task: Option<TaskId>,
     timer: Option<TimerId>,
     signal: Signal,
@@ -36,10 +40,20 @@ impl Element for DelayUnqueue {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let now = cx.wall();
-        let mut batch = cx.batch();
+        let mut is_dry = false;
+        match cx.pulled() {
+            None => self.now = cx.wall(),
+            Some(mut pulled) => {
+                match pulled.pop() {
+                    Some(packet) => self.head.put(packet, self.now, self.delay),
+                    None => is_dry = true,
+                }
+                cx.done(pulled);
+            }
+        }
+        let mut batch = self.due.take().unwrap_or_else(|| cx.batch());
         let early = loop {
-            match self.head.next(cx, now, self.delay) {
+            match self.head.next(self.now) {
                 Next::Due(packet) => {
                     // The batch is not full: a batch of the limit's length was pushed.
                     let _ = batch.push(packet);
@@ -49,7 +63,11 @@ impl Element for DelayUnqueue {
                     }
                 }
                 Next::Early(early) => break Some(early),
-                Next::None => break None,
+                Next::None if is_dry => break None,
+                Next::None => {
+                    self.due = Some(batch);
+                    return Ran::Pull { port: 0, most: 1 };
+                }
             }
         };
         let worked = !batch.is_empty();

@@ -40,8 +40,12 @@ impl Element for DiscardNoFree {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, cx.limit());
+        let Some(mut batch) = cx.pulled() else {
+            return Ran::Pull {
+                port: 0,
+                most: cx.limit() as u16,
+            };
+        };
         let worked = !batch.is_empty();
         lose(&mut batch);
         cx.done(batch);

@@ -1,4 +1,5 @@
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Pulls from its inputs so that each gets an equal share of the bytes.
 ///
@@ -29,7 +30,11 @@ pub struct DRRSched {
     /// The input whose turn it is.
     next: usize,
     signal: Option<SignalId>,
-    pulled: Box<Batch>,
+    gathered: Gathered,
+    /// Inputs that had their turn since the last packet.
+    turns: usize,
+    /// Whether any of them has, or may have, packets.
+    any: bool,
 }
 
 #[derive(Default)]
@@ -42,31 +47,40 @@ struct Input {
 }
 
 impl DRRSched {
-    /// The next packet, if an input may send one within a round; else whether any input has, or may
-    /// have, packets.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Result<Packet, bool> {
-        let mut any = false;
-        for _ in 0..self.inputs.len() {
+    fn begin_round(&mut self) {
+        (self.turns, self.any) = (0, false);
+    }
+
+    /// Gives the inputs their turns, and asks the next one that may have a packet unless it was
+    /// `asked` already; gives what came once no input may send one within a round, or no more is
+    /// wanted.
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, mut asked: bool) {
+        while self.gathered.left() > 0 && self.turns < self.inputs.len() {
             let input = &mut self.inputs[self.next];
-            let active = input.head.is_some() || cx.is_active(&input.signal);
-            if active && input.head.is_none() {
-                cx.pull(self.next, &mut self.pulled, 1);
-                input.head = self.pulled.pop();
+            let ask = !asked && input.head.is_none() && cx.is_active(&input.signal);
+            self.any |= asked || ask || input.head.is_some();
+            if ask {
+                return cx.pull_through(self.next, 1);
             }
-            any |= active;
-            input.deficit = match &input.head {
-                None => 0,
-                Some(_) => input.deficit,
-            };
+            asked = false;
+            if input.head.is_none() {
+                input.deficit = 0;
+            }
             let enough = |head: &mut Packet| head.len() as u64 <= input.deficit;
             if let Some(head) = input.head.take_if(enough) {
                 input.deficit -= head.len() as u64;
-                return Ok(head);
+                self.gathered.push(cx, head);
+                self.begin_round();
+                continue;
             }
             self.next = (self.next + 1) % self.inputs.len();
             self.inputs[self.next].deficit += u64::from(self.quantum.unsigned_abs());
+            self.turns += 1;
         }
-        Err(any)
+        if let Some(signal) = self.signal {
+            cx.set_signal(signal, self.any || !self.gathered.is_empty());
+        }
+        self.gathered.give(batch);
     }
 }
 
@@ -94,20 +108,16 @@ impl Element for DRRSched {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut any = true;
-        while batch.len() < most && !batch.is_full() {
-            match self.next(cx) {
-                // The batch is not full.
-                Ok(packet) => drop(batch.push(packet)),
-                Err(may_come) => {
-                    any = may_come;
-                    break;
-                }
-            }
+        self.gathered.begin(most);
+        self.begin_round();
+        self.go_on(cx, batch, false);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        if let Some(input) = self.inputs.get_mut(self.next) {
+            input.head = batch.pop();
         }
-        if let Some(signal) = self.signal {
-            cx.set_signal(signal, any || !batch.is_empty());
-        }
+        self.go_on(cx, batch, true);
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {

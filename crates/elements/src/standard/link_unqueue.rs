@@ -43,6 +43,8 @@ pub struct LinkUnqueue {
     back_to_back: bool,
     /// The moment whose packets are being sent, while there are more than a batch of them.
     sending: Option<i64>,
+    /// The moment whose packets enter the link, and how many were on it before.
+    entering: (i64, usize),
     task: Option<TaskId>,
     timer: Option<TimerId>,
     signal: Signal,
@@ -66,25 +68,43 @@ impl LinkUnqueue {
         i64::try_from(time).unwrap_or(i64::MAX)
     }
 
-    /// Pulls packets while the link's beginning is free; returns whether there were any.
-    fn take_in(&mut self, cx: &mut Cx<'_>, now: i64) -> bool {
-        let before = self.packets.len();
-        let arrival = now.saturating_add(self.latency.0);
+    /// When a packet arrives whose first bit enters the link now.
+    fn arrival(&self, now: i64) -> i64 {
+        now.saturating_add(self.latency.0)
+    }
+
+    /// Whether the link's beginning is free, and there is room.
+    fn is_free(&self, now: i64) -> bool {
+        let arrival = self.arrival(now);
         let free = |last: &Packet| last.timestamp() <= arrival;
-        while self.packets.back().is_none_or(free) && self.packets.len() < self.limit {
-            let Some(mut packet) = cx.pull_one(0) else {
-                self.back_to_back = false;
-                break;
-            };
-            let start = match self.packets.back() {
-                Some(last) if self.back_to_back => last.timestamp(),
-                _ => arrival,
-            };
-            packet.set_timestamp(start.saturating_add(self.time(&packet)));
-            self.packets.push_back(packet);
-            self.back_to_back = true;
+        self.packets.back().is_none_or(free) && self.packets.len() < self.limit
+    }
+
+    /// Takes in the packet that was pulled, if one was; false if the next one is to be pulled.
+    fn take_in(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut is_dry = false;
+        match cx.pulled() {
+            None => self.entering = (cx.wall(), self.packets.len()),
+            Some(mut pulled) => {
+                match pulled.pop() {
+                    Some(packet) => self.enter(packet, self.entering.0),
+                    None => (self.back_to_back, is_dry) = (false, true),
+                }
+                cx.done(pulled);
+            }
         }
-        self.packets.len() > before
+        is_dry || !self.is_free(self.entering.0)
+    }
+
+    /// Lets a packet enter the link.
+    fn enter(&mut self, mut packet: Packet, now: i64) {
+        let start = match self.packets.back() {
+            Some(last) if self.back_to_back => last.timestamp(),
+            _ => self.arrival(now),
+        };
+        packet.set_timestamp(start.saturating_add(self.time(&packet)));
+        self.packets.push_back(packet);
+        self.back_to_back = true;
     }
 
     /// Sends the packets that have arrived by `now`, as many as a batch holds; returns how many.
@@ -181,8 +201,11 @@ impl Element for LinkUnqueue {
         let (now, mut worked) = match self.sending.take() {
             Some(now) => (now, true),
             None => {
-                let now = cx.wall();
-                (now, self.take_in(cx, now))
+                if !self.take_in(cx) {
+                    return Ran::Pull { port: 0, most: 1 };
+                }
+                let (now, before) = self.entering;
+                (now, self.packets.len() > before)
             }
         };
         let sent = self.send(cx, now);

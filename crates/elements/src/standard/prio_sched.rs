@@ -1,5 +1,6 @@
 use super::input_signals::{busy_signals, upstream_signals};
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Pulls from the first of its inputs that has a packet.
 ///
@@ -19,13 +20,31 @@ use crate::prelude::*;
 #[element(ports = "-/1", processing = "l", segments)]
 pub struct PrioSched {
     signals: Vec<Signal>,
-    pulled: Box<Batch>,
+    gathered: Gathered,
+    /// The input that is asked, or was.
+    next: usize,
 }
 
 impl PrioSched {
     /// Prepares to ask all inputs, whether they have something or not.
     pub(crate) fn ask_always(&mut self, cx: &Cx<'_>) {
         self.signals = busy_signals(cx);
+    }
+
+    /// Asks the next input that may have a packet; gives what came if there is none, or no more is
+    /// wanted.
+    #[inline]
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let left = self.gathered.left();
+        while left > 0
+            && let Some(signal) = self.signals.get(self.next)
+        {
+            if cx.is_active(signal) {
+                return cx.pull_through(self.next, left);
+            }
+            self.next += 1;
+        }
+        self.gathered.give(batch);
     }
 }
 
@@ -37,21 +56,16 @@ impl Element for PrioSched {
 
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let most = most.min(packet::BATCH);
-        for (i, signal) in self.signals.iter().enumerate() {
-            if !cx.is_active(signal) {
-                continue;
-            }
-            if batch.is_empty() {
-                cx.pull(i, batch, most);
-            } else {
-                cx.pull(i, &mut self.pulled, most - batch.len());
-                batch.append(&mut self.pulled, most);
-            }
-            if batch.len() >= most {
-                return;
-            }
-        }
+        self.gathered.begin(most);
+        self.next = 0;
+        self.go_on(cx, batch);
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        self.gathered.take(batch, packet::BATCH);
+        self.next += 1;
+        self.go_on(cx, batch);
     }
 }
 

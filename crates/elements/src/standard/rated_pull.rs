@@ -16,6 +16,9 @@ pub(super) struct RatedPull<const BYTES: bool> {
     active: bool,
     timer: Option<TimerId>,
     signal: Signal,
+    /// What came so far in this run, while more is pulled; and how many packets are asked for.
+    came: Option<Box<Batch>>,
+    asked: usize,
     runs: u64,
     pushes: u64,
     failed_pulls: u64,
@@ -35,27 +38,12 @@ impl<const BYTES: bool> RatedPull<BYTES> {
 }
 
 impl<const BYTES: bool> RatedPull<BYTES> {
-    /// Pulls what the bucket allows; returns whether it allowed anything.
-    fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> bool {
-        let mut any = false;
-        while batch.len() < cx.limit() && self.bucket.allows() {
-            any = true;
-            let most = self.bucket.packets().min((cx.limit() - batch.len()) as u64) as usize;
-            if !self.pull_some(cx, batch, most) {
-                break;
-            }
-        }
-        any
-    }
-
-    /// Pulls at most `most` packets; returns whether there were so many.
-    fn pull_some(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> bool {
-        let mut pulled = cx.batch();
-        cx.pull(0, &mut pulled, most);
+    /// Adds what was pulled to `batch`; returns whether there were as many packets as asked for.
+    fn take(&mut self, cx: &mut Cx<'_>, mut pulled: Box<Batch>, batch: &mut Batch) -> bool {
         for packet in pulled.iter() {
             self.bucket.take(packet);
         }
-        let all = batch.append(&mut pulled, most) == most;
+        let all = batch.append(&mut pulled, self.asked) == self.asked;
         cx.done(pulled);
         all
     }
@@ -79,16 +67,33 @@ impl<const BYTES: bool> Element for RatedPull<BYTES> {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        self.runs += 1;
-        if !self.active {
-            return Ran::Nothing;
+        let mut more = true;
+        let batch = match (cx.pulled(), self.came.take()) {
+            (Some(pulled), Some(mut batch)) => {
+                more = self.take(cx, pulled, &mut batch);
+                batch
+            }
+            _ => {
+                self.runs += 1;
+                if !self.active {
+                    return Ran::Nothing;
+                }
+                self.bucket.fill(cx.steady());
+                self.asked = 0;
+                cx.batch()
+            }
+        };
+        if more && batch.len() < cx.limit() && self.bucket.allows() {
+            self.asked = self.bucket.packets().min((cx.limit() - batch.len()) as u64) as usize;
+            self.came = Some(batch);
+            return Ran::Pull {
+                port: 0,
+                most: self.asked as u16,
+            };
         }
-        self.bucket.fill(cx.steady());
-        let mut batch = cx.batch();
-        let allowed = self.pull(cx, &mut batch);
         let pulled = batch.len();
         cx.push(0, batch);
-        if !allowed {
+        if self.asked == 0 {
             self.empty_runs += 1;
             if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready()) {
                 cx.schedule_at(timer, at);

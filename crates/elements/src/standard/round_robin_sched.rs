@@ -1,5 +1,6 @@
 use super::input_signals::{busy_signals, upstream_signals};
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Pulls from its inputs in turn.
 ///
@@ -21,7 +22,19 @@ use crate::prelude::*;
 pub struct RoundRobinSched {
     next: usize,
     signals: Vec<Signal>,
-    /// For each input what was pulled from it in this round.
+    gathered: Gathered,
+    round: Round,
+}
+
+/// A round of the inputs: each is asked for the same number of packets, which then are taken in turn.
+#[derive(Default)]
+struct Round {
+    /// Inputs that were asked, or need not be.
+    asked: usize,
+    /// Packets that are still wanted in this round, and from each input.
+    left: usize,
+    share: usize,
+    /// For each input what was pulled from it.
     pulled: Vec<Batch>,
 }
 
@@ -32,49 +45,64 @@ impl RoundRobinSched {
     }
 
     fn set_signals(&mut self, signals: Vec<Signal>) {
-        self.pulled = signals.iter().map(|_| Batch::new()).collect();
+        self.round.pulled = signals.iter().map(|_| Batch::new()).collect();
         self.signals = signals;
     }
 
-    /// The inputs in the order in which they are asked.
-    fn order(&self) -> impl Iterator<Item = usize> + use<> {
-        (self.next..self.signals.len()).chain(0..self.next)
-    }
-
-    fn pull_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        for i in self.order() {
-            if cx.is_active(&self.signals[i]) {
-                cx.pull(i, batch, 1);
-                if !batch.is_empty() {
-                    self.next = (i + 1) % self.signals.len();
-                    return;
-                }
-            }
+    /// The input that is asked as number `asked` of a round.
+    #[inline]
+    fn input(&self, asked: usize) -> usize {
+        let input = self.next + asked;
+        match input.checked_sub(self.signals.len()) {
+            Some(wrapped) => wrapped,
+            None => input,
         }
     }
 
-    /// Pulls `room` packets at most, as many from each input, and takes them in turn; returns
-    /// whether there were any.
-    fn pull_round(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, room: usize) -> bool {
-        let share = (room / self.signals.len()).max(1);
-        let mut left = room;
-        for i in self.order() {
-            if left > 0 && cx.is_active(&self.signals[i]) {
-                cx.pull(i, &mut self.pulled[i], share.min(left));
-                left -= self.pulled[i].len();
+    /// Begins a round for the packets that are still wanted.
+    #[inline]
+    fn begin_round(&mut self) {
+        let left = self.gathered.left();
+        let share = left.checked_div(self.signals.len()).unwrap_or(0).max(1);
+        (self.round.asked, self.round.left, self.round.share) = (0, left, share);
+    }
+
+    /// Takes what the inputs gave in turn; returns whether that is anything.
+    #[inline]
+    fn take_turns(&mut self) -> bool {
+        let mut untaken = self.gathered.left() - self.round.left;
+        let any = untaken > 0;
+        let mut asked = 0;
+        while untaken > 0 && asked < self.signals.len() {
+            let input = self.input(asked);
+            if self.gathered.take(&mut self.round.pulled[input], 1) > 0 {
+                untaken -= 1;
+                self.next = self.input(asked + 1);
+                asked = 0;
+            } else {
+                asked += 1;
             }
         }
-        let mut untaken = room - left;
-        while untaken > 0 {
-            for i in self.order() {
-                if batch.append(&mut self.pulled[i], 1) > 0 {
-                    untaken -= 1;
-                    self.next = (i + 1) % self.signals.len();
-                    break;
+        any
+    }
+
+    /// Asks the next input that may have a packet; gives what came once no input has more, or no
+    /// more is wanted.
+    #[inline]
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        loop {
+            while self.round.left > 0 && self.round.asked < self.signals.len() {
+                let input = self.input(self.round.asked);
+                if cx.is_active(&self.signals[input]) {
+                    return cx.pull_through(input, self.round.share.min(self.round.left));
                 }
+                self.round.asked += 1;
             }
+            if !self.take_turns() || self.gathered.left() == 0 {
+                return self.gathered.give(batch);
+            }
+            self.begin_round();
         }
-        left < room
     }
 }
 
@@ -86,11 +114,17 @@ impl Element for RoundRobinSched {
 
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if most == 1 || self.signals.is_empty() {
-            return self.pull_one(cx, batch);
-        }
-        let most = most.min(packet::BATCH);
-        while batch.len() < most && self.pull_round(cx, batch, most - batch.len()) {}
+        self.gathered.begin(most);
+        self.begin_round();
+        self.go_on(cx, batch);
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        let input = self.input(self.round.asked);
+        self.round.left -= self.round.pulled[input].append(batch, self.round.left);
+        self.round.asked += 1;
+        self.go_on(cx, batch);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::rate_bucket::Throughput;
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 use crate::rates::gaps::GapRate;
 
 /// A rate, and when its events are due. Events are packets, or bytes if `BYTES`.
@@ -12,6 +13,10 @@ pub(super) struct RateShape<const BYTES: bool> {
     #[arg(mandatory, read, write, config, then = set_rate)]
     rate: Throughput<BYTES>,
     gaps: GapRate,
+    gathered: Gathered,
+    /// Bytes that may still be pulled; those that were.
+    allowed: u64,
+    bytes: u64,
 }
 
 #[handlers]
@@ -35,20 +40,17 @@ impl<const BYTES: bool> RateShape<BYTES> {
         self.gaps.set_rate(self.rate.0, cx.steady());
     }
 
-    /// Pulls one packet after the other while less than `allowed` bytes were pulled.
-    fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize, allowed: u64) {
-        let mut bytes = 0;
-        while bytes < allowed && batch.len() < most {
-            let Some(packet) = cx.pull_one(0) else {
-                break;
-            };
-            bytes += packet.wire_len() as u64;
-            if let Err(packet) = batch.push(packet) {
-                cx.kill(packet);
-                break;
-            }
+    /// Asks for the next packet while less bytes were pulled than are allowed; then gives what came.
+    fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if self.bytes < self.allowed && self.gathered.left() > 0 {
+            return cx.pull_through(0, 1);
         }
-        self.gaps.count(bytes);
+        self.end(batch);
+    }
+
+    fn end(&mut self, batch: &mut Batch) {
+        self.gaps.count(core::mem::take(&mut self.bytes));
+        self.gathered.give(batch);
     }
 }
 
@@ -63,15 +65,30 @@ impl<const BYTES: bool> Element for RateShape<BYTES> {
         let allowed = self.gaps.allowed(cx.steady());
         if port == 1 {
             if allowed == 0 {
-                cx.pull(0, batch, most);
+                cx.pull_through(0, most);
             }
         } else if !BYTES {
             if allowed > 0 {
-                cx.pull(0, batch, (most as u64).min(allowed) as usize);
-                self.gaps.count(batch.len() as u64);
+                cx.pull_through(0, (most as u64).min(allowed) as usize);
             }
         } else {
-            self.pull_bytes(cx, batch, most, allowed);
+            self.gathered.begin(most);
+            self.allowed = allowed;
+            self.pull_bytes(cx, batch);
+        }
+    }
+
+    #[inline]
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        if port == 1 {
+        } else if !BYTES {
+            self.gaps.count(batch.len() as u64);
+        } else if let Some(packet) = batch.pop() {
+            self.bytes += packet.wire_len() as u64;
+            self.gathered.push(cx, packet);
+            self.pull_bytes(cx, batch);
+        } else {
+            self.end(batch);
         }
     }
 }

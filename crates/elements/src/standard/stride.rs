@@ -104,6 +104,7 @@ impl Stride {
 
     /// Charges the first `n` ports in the order for their turn.
     pub fn charge(&mut self, n: usize) {
+        let n = n.min(self.order.len());
         for i in 0..n {
             let port = self.order[i];
             self.clients[port].advance();

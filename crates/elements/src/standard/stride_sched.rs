@@ -1,6 +1,7 @@
 use super::input_signals::upstream_signals;
 use super::stride::Stride;
 use crate::prelude::*;
+use crate::pulls::gathered::Gathered;
 
 /// Pulls from its inputs in proportion to their tickets.
 ///
@@ -26,24 +27,27 @@ pub struct StrideSched {
     #[flatten]
     stride: Stride,
     signals: Vec<Signal>,
-    pulled: Box<Batch>,
+    gathered: Gathered,
+    /// Inputs that were asked for the next packet, or need not be.
+    asked: usize,
 }
 
 impl StrideSched {
-    /// Pulls the next packet into the empty batch of its own.
-    fn pull_one(&mut self, cx: &mut Cx<'_>) {
-        let mut asked = 0;
-        for port in &self.stride.order {
-            asked += 1;
-            let active = self.signals.get(*port).is_none_or(|s| cx.is_active(s));
-            if active {
-                cx.pull(*port, &mut self.pulled, 1);
-                if !self.pulled.is_empty() {
-                    break;
-                }
+    /// Asks the next input that may have a packet; gives what came if there is none.
+    fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        while let Some(port) = self.stride.order.get(self.asked) {
+            self.asked += 1;
+            if self.signals.get(*port).is_none_or(|s| cx.is_active(s)) {
+                return cx.pull_through(*port, 1);
             }
         }
-        self.stride.charge(asked);
+        self.charge();
+        self.gathered.give(batch);
+    }
+
+    /// Charges the inputs that were asked.
+    fn charge(&mut self) {
+        self.stride.charge(core::mem::take(&mut self.asked));
     }
 }
 
@@ -58,12 +62,20 @@ impl Element for StrideSched {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        for _ in 0..most {
-            self.pull_one(cx);
-            if batch.append(&mut self.pulled, 1) == 0 {
-                return;
+        self.gathered.begin(most);
+        if self.gathered.left() > 0 {
+            self.go_on(cx, batch);
+        }
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        if self.gathered.take(batch, 1) > 0 {
+            self.charge();
+            if self.gathered.left() == 0 {
+                return self.gathered.give(batch);
             }
         }
+        self.go_on(cx, batch);
     }
 }
 

@@ -17,6 +17,7 @@ pub struct TimedSink {
     #[arg(positional, default = HALF_A_SECOND, default_text = "0.5s", read = show_interval, write, calm,
         error = "bad interval", then = check_interval)]
     interval: Timestamp,
+    task: Option<TaskId>,
     timer: Option<TimerId>,
     /// When the next packet is due.
     due: Steady,
@@ -42,17 +43,26 @@ impl TimedSink {
 
 impl Element for TimedSink {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timer = Some(cx.timer());
+        (self.task, self.timer) = (Some(cx.task()), Some(cx.timer()));
         self.due = cx.steady();
         self.schedule(cx);
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if let Some(packet) = cx.pull_one(0) {
-            cx.kill(packet);
+        if let Some(task) = self.task {
+            cx.schedule(task);
         }
         self.schedule(cx);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let Some(batch) = cx.pulled() else {
+            return Ran::Pull { port: 0, most: 1 };
+        };
+        let worked = !batch.is_empty();
+        cx.done(batch);
+        Ran::worked(worked)
     }
 }
 

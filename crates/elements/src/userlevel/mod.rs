@@ -6,7 +6,6 @@ mod kernel;
 mod kernel_filter;
 mod listener;
 mod packet_socket;
-pub(crate) mod puller;
 pub(crate) mod sample;
 mod transport;
 

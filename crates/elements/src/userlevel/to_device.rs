@@ -111,18 +111,18 @@ impl ToDevice {
         }
     }
 
-    /// Pulls until `most` frames are held.
-    fn fill(&mut self, cx: &mut Cx<'_>, most: usize) {
+    /// Holds the frames that were pulled. Returns how many are to be pulled, so that `most` are held;
+    /// none if they were pulled just now.
+    fn fill(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let wanted = most.saturating_sub(self.held.len());
-        if wanted == 0 {
-            return;
-        }
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, wanted);
+        let Some(mut batch) = cx.pulled() else {
+            return wanted;
+        };
         // An attempt for each frame, and one that came back empty.
         self.pulls += (batch.len() + usize::from(batch.len() < wanted)) as u64;
         self.held.extend(batch.drain());
         cx.done(batch);
+        0
     }
 }
 
@@ -203,7 +203,13 @@ impl Element for ToDevice {
         if self.left == 0 {
             self.left = self.burst;
         }
-        self.fill(cx, (self.left as usize).min(cx.limit()));
+        let wanted = self.fill(cx, (self.left as usize).min(cx.limit()));
+        if wanted > 0 {
+            return Ran::Pull {
+                port: 0,
+                most: wanted as u16,
+            };
+        }
         let Some(socket) = self.socket.as_ref().filter(|_| !self.held.is_empty()) else {
             self.left = 0;
             if cx.is_active(&self.signal) {

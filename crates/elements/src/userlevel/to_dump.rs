@@ -2,9 +2,9 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use super::capture::{Record, file_header, record_header};
-use super::puller::Puller;
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
+use crate::pulls::puller::Puller;
 
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;
@@ -279,7 +279,9 @@ impl Element for ToDump {
         if self.file.is_none() {
             return Ran::Nothing;
         }
-        let batch = self.puller.pull(cx);
+        let Some(batch) = cx.pulled() else {
+            return self.puller.pull(cx);
+        };
         let pulled = batch.len();
         self.add_all(cx, &batch);
         cx.done(batch);

@@ -130,6 +130,8 @@ pub struct Outlet {
     task: Option<TaskId>,
     /// Input 0 is pull.
     pulls: bool,
+    /// Packets that were sent in this run.
+    sent: usize,
     signal: Signal,
 }
 
@@ -176,15 +178,17 @@ impl Outlet {
         cx: &mut Cx<'_>,
         mut send: impl FnMut(&mut Cx<'_>, &mut Packet) -> Sent,
     ) -> Ran {
-        let mut worked = false;
-        for _ in 0..cx.limit() {
-            let Some(mut packet) = self.held.take().or_else(|| cx.pull_one(0)) else {
-                if cx.is_active(&self.signal) {
-                    self.wake(cx);
-                }
-                return Ran::worked(worked);
-            };
-            worked = true;
+        let mut is_dry = false;
+        match cx.pulled() {
+            None => self.sent = 0,
+            Some(mut pulled) => {
+                self.held = pulled.pop();
+                is_dry = self.held.is_none();
+                cx.done(pulled);
+            }
+        }
+        if let Some(mut packet) = self.held.take() {
+            self.sent += 1;
             match send(cx, &mut packet) {
                 Sent::Done => cx.kill(packet),
                 Sent::Later => {
@@ -193,7 +197,12 @@ impl Outlet {
                 }
             }
         }
-        self.wake(cx);
-        Ran::Worked
+        if !is_dry && self.sent < cx.limit() {
+            return Ran::Pull { port: 0, most: 1 };
+        }
+        if !is_dry || cx.is_active(&self.signal) {
+            self.wake(cx);
+        }
+        Ran::worked(self.sent > 0)
     }
 }

@@ -244,8 +244,8 @@ impl Engine {
         self.install(assignment.into(), passing.into(), senders, receivers);
     }
 
-    /// Whether senders wait for each element: for those that ask for it, and those before them on a
-    /// path that pushes.
+    /// For each element, whether threads that send to it wait while the ring is full. Elements ask for
+    /// it; the elements before them on push paths then block, too.
     fn blocking(&self) -> Vec<bool> {
         let mut blocking = alloc::vec![false; self.graph.elements.len()];
         let mut pending = self.threads.blocking.clone();

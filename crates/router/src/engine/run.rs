@@ -129,32 +129,42 @@ impl Engine {
     }
 
     /// Continues a pull by an edge whose element left it to the router: goes up the path to the first
-    /// element that gives packets itself, and back with them. A path that leads in a circle gives
-    /// nothing.
+    /// element that gives packets itself, and back with them, and up again where an element asks for
+    /// more. A path that leads in a circle gives nothing.
     #[inline(never)]
     fn pull_through(&mut self, edge: InputEdgeId, through: PullThrough, batch: &mut Batch) {
         let base = self.walk.pulling.len();
         let mut next = Some((edge, through));
-        while let Some((edge, through)) = next.take() {
-            if self.walk.edges.set_pulling(edge, true) {
+        loop {
+            while let Some((edge, through)) = next.take() {
+                if self.walk.edges.set_pulling(edge, true) {
+                    break;
+                }
+                self.walk.pulling.push(edge);
+                let Some(edge) = self.walk.edges.input(through.element, through.input) else {
+                    break;
+                };
+                let most = through.most.min(BATCH);
+                match self.pull_by(edge, batch, most) {
+                    Some(through) => next = Some((edge, through)),
+                    None => self.walk.edges[edge].packets += batch.len() as u64,
+                }
+            }
+            if self.walk.pulling.len() == base {
                 break;
             }
-            self.walk.pulling.push(edge);
-            let Some(edge) = self.walk.edges.input(through.element, through.input) else {
+            let Some(edge) = self.walk.pulling.pop() else {
                 break;
             };
-            let most = through.most.min(BATCH);
-            match self.pull_by(edge, batch, most) {
-                Some(through) => next = Some((edge, through)),
-                None => self.walk.edges[edge].packets += batch.len() as u64,
-            }
-        }
-        while self.walk.pulling.len() > base
-            && let Some(edge) = self.walk.pulling.pop()
-        {
             self.walk.edges.set_pulling(edge, false);
             if let Some((from, port)) = self.walk.edges[edge].target.as_port() {
                 self.with(from, |element, cx| element.pulled(cx, port, batch));
+                let through = &mut self.walk.pull_through;
+                if let Some(again) = through.take_if(|through| through.element == from) {
+                    debug_assert!(batch.is_empty(), "an element keeps what it asks more to");
+                    next = Some((edge, again));
+                    continue;
+                }
             }
             self.walk.edges[edge].packets += batch.len() as u64;
         }
@@ -199,7 +209,7 @@ impl Engine {
         let began = self.scheduler.begin_turn(&*self.runtime.embedding);
         loop {
             let mut ran = self.with(id, |element, cx| element.run_task(cx, task));
-            if let Some(Ran::Pull { port, most }) = ran {
+            while let Some(Ran::Pull { port, most }) = ran {
                 let mut batch = self.walk.batch();
                 self.pull(id, port.into(), &mut batch, most.into());
                 // What was pushed on the packets' way goes first.

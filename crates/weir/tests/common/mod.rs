@@ -509,8 +509,9 @@ impl Stream {
         (sent, arrived)
     }
 
-    /// As [`end`](Self::end), of packets through a guest whose switch was killed: those that it had delivered and not yet
-    /// taken from the guest's ring, a batch at most, arrive again. Returns how many did, too.
+    /// As [`end`](Self::end), of packets through a guest whose switch was killed. The next switch delivers again what
+    /// the killed one had delivered but not yet taken from the guest's ring: a batch at most. Also returns how many
+    /// packets arrived twice.
     pub fn end_after_crash(self) -> (u32, u32, u32) {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use crate::aggregates::{AggregateListener, NotifierArgument};
 use crate::prelude::*;
 use crate::userlevel::os_error;
-use crate::userlevel::puller::Puller;
+use crate::pulls::puller::Puller;
 use flow::{Flow, Options};
 
 mod flow;
@@ -245,7 +245,9 @@ impl Element for ToIPFlowDumps {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        let batch = self.puller.pull(cx);
+        let Some(batch) = cx.pulled() else {
+            return self.puller.pull(cx);
+        };
         let pulled = batch.len();
         self.add_all(cx, &batch);
         cx.done(batch);

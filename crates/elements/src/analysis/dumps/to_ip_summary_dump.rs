@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use super::output::Output;
 use super::summary::{Selection, Writer};
 use crate::prelude::*;
-use crate::userlevel::puller::Puller;
+use crate::pulls::puller::Puller;
 
 /// Writes a line about each packet to a file: an IP summary dump.
 ///
@@ -200,7 +200,9 @@ impl Element for ToIPSummaryDump {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        let mut batch = self.puller.pull(cx);
+        let Some(mut batch) = cx.pulled() else {
+            return self.puller.pull(cx);
+        };
         let pulled = batch.len();
         self.add_all(cx, &mut batch);
         cx.push(0, batch);

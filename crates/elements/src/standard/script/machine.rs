@@ -131,8 +131,7 @@ impl ScriptMachine {
     #[cfg(not(feature = "host"))]
     pub fn signals_arrived(&mut self, _cx: &mut Cx<'_>) {}
 
-    fn pull_packets(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
+    fn packets_pulled(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.filter(
             &mut (self, cx),
             |(machine, cx), _| match machine.packet(cx, 0) {
@@ -498,8 +497,12 @@ impl Element for ScriptMachine {
         0
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.whole(|cx| self.pull_packets(cx, batch, most));
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(0, most);
+    }
+
+    fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        cx.whole(|cx| self.packets_pulled(cx, batch));
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {

@@ -543,3 +543,45 @@ fn an_exported_variable_hides_a_calculation() {
     assert_eq!(rig.read("s.count"), "7");
     rig.assert_handlers(&[("s.run", "7"), ("t.run", "2")]);
 }
+
+/// As with Click: what pulls packets through a script is not at work meanwhile.
+#[test]
+fn what_pulls_packets_through_a_script_can_be_read_by_it() {
+    for (puller, handler, value) in [
+        ("x :: Shaper(1000) -> u", "rate", "1000"),
+        ("x :: BandwidthShaper(1000) -> u", "rate", "8kbps"),
+        ("x :: RED(5, 50, 0.02) -> u", "min_thresh", "5"),
+        ("x :: PI(0.5, 0.02, 0.01, 20) -> u", "target", "20"),
+        ("x :: CoDel(7ms) -> u", "target", "0.007000"),
+        ("x :: PrioSched -> u", "class", "PrioSched"),
+        ("x :: RoundRobinSched -> u", "class", "RoundRobinSched"),
+        ("x :: StrideSched(5) -> u", "tickets0", "5"),
+        ("x :: DRRSched(500) -> u", "class", "DRRSched"),
+        ("x :: TimeSortedSched -> u", "well_ordered", "true"),
+        ("x :: DelayShaper(3ms) -> u", "delay", "3ms"),
+        ("x :: AggregateIPFlows -> u", "class", "AggregateIPFlows"),
+        ("x :: Script(TYPE PACKET, init v 4, return 0) -> u", "get v", "4"),
+        ("x :: RatedUnqueue(1000) -> Discard", "rate", "1000"),
+        ("x :: BandwidthRatedUnqueue(1000) -> Discard", "rate", "8kbps"),
+        ("x :: DelayUnqueue(3ms) -> Discard", "delay", "3ms"),
+        ("x :: LinkUnqueue(3ms, 1000) -> Discard", "latency", "3ms"),
+        ("x :: RoundRobinUnqueue -> Discard", "class", "RoundRobinUnqueue"),
+        ("x :: DiscardNoFree", "class", "DiscardNoFree"),
+        ("x :: TimedSink(3ms)", "interval", "3ms"),
+    ] {
+        let before = match puller.ends_with(" u") {
+            true => "u :: Unqueue -> Discard;",
+            false => "",
+        };
+        for batch in [1, 64] {
+            let config = format!(
+                "{before} InfiniteSource(LIMIT 2) -> Queue
+                 -> Script(TYPE PACKET, print $(x.{handler}), return 0) -> {puller};"
+            );
+            let mut rig = Rig::with_batch(&config, batch);
+            rig.advance(1000 * MS);
+            let line = format!("{value}\n");
+            assert_eq!(rig.printed(), [line.as_str(); 2], "{puller}");
+        }
+    }
+}

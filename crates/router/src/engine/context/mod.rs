@@ -155,6 +155,8 @@ impl Cx<'_> {
     /// batch is filled with at most `most` packets from input `port`, and given to
     /// [`pulled`](crate::Element::pulled). The last thing that a pull does.
     ///
+    /// `pulled` can ask for more in the same way, once it has taken all out of its batch.
+    ///
     /// Unlike with [`pull`](Self::pull), the element is not at work meanwhile: packets can be pulled
     /// from its other outputs, and elements on the packets' way can call its handlers.
     #[inline]
