@@ -47,4 +47,15 @@ mod tests {
         assert_eq!(rig.pull("p", 2).len(), 2);
         assert_eq!(rig.data("c"), [[1], [2]]);
     }
+
+    #[test]
+    fn copies_leave_before_the_packet_goes_on() {
+        let config = "i :: Inject -> Queue -> t :: PullTee -> Script(TYPE PACKET, print \"packet\", return 0)
+                -> Unqueue -> Discard;
+            t[1] -> Script(TYPE PACKET, print \"copy\", return 0) -> Discard;";
+        let mut rig = Rig::with_batch(config, 1);
+        rig.push_all("i", &[vec![1], vec![2]]);
+        rig.run();
+        assert_eq!(rig.printed(), ["copy\n", "packet\n", "copy\n", "packet\n"]);
+    }
 }

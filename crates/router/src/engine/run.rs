@@ -158,9 +158,15 @@ impl Engine {
             };
             self.walk.edges.set_pulling(edge, false);
             if let Some((from, port)) = self.walk.edges[edge].target.as_port() {
+                let height = self.walk.height();
                 self.with(from, |element, cx| element.pulled(cx, port, batch));
                 let through = &mut self.walk.pull_through;
-                if let Some(again) = through.take_if(|through| through.element == from) {
+                let again = through.take_if(|through| through.element == from);
+                // What an element pushes goes before what it pulled, unless the puller is at work.
+                if self.walk.height() > height && self.elements.is_idle() {
+                    self.run_stack(height);
+                }
+                if let Some(again) = again {
                     debug_assert!(batch.is_empty(), "an element keeps what it asks more to");
                     next = Some((edge, again));
                     continue;

@@ -7,6 +7,7 @@ use click::config;
 use super::format::sprintf;
 use super::words::{Words, parse};
 use crate::prelude::*;
+use router::args::Saturating;
 
 /// Names of the handlers that [`calculate`] answers.
 pub(super) const NAMES: &[&str] = &[
@@ -97,10 +98,16 @@ pub(super) fn calculate(
         "length" => text.len().to_string(),
         "unquote" => config::unquote_text(text),
         // Numbers go over the network in big-endian order.
-        "htons" | "ntohs" => (parse::<i32>(text.trim())? as u16).to_be().to_string(),
-        "htonl" | "ntohl" => (parse::<i32>(text.trim())? as u32).to_be().to_string(),
+        "htons" | "ntohs" => (saturated(text.trim())? as u16).to_be().to_string(),
+        "htonl" | "ntohl" => (saturated(text.trim())? as u32).to_be().to_string(),
         _ => return Err("no such calculation".to_string()),
     })
+}
+
+/// An integer; one out of range becomes the nearest in it.
+fn saturated(text: &str) -> Result<i32, String> {
+    let value = Context::blank().parse_with(Saturating, text);
+    value.map_err(|_| "syntax error".to_string())
 }
 
 fn arithmetic(name: &str, words: Words<'_>) -> Result<String, String> {

@@ -348,6 +348,8 @@ fn calculations() {
         ("htonl $(ntohl 6)", "6"),
         ("htons 1", "256"),
         ("htons $(ntohs 6)", "6"),
+        ("ntohs 9223372036854775807", "65535"),
+        ("htonl 18446744073709551615", "4294967167"),
         ("readable c.count add s.run", "true"),
         ("readable c.count c.nosuch", "false"),
         ("writable w.switch s.set stop", "true"),
