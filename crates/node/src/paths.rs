@@ -117,7 +117,7 @@ pub fn clear_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => fs::remove_file(path),
         Ok(_) => Err(io::Error::other(
-            "the file there is not a socket: move it away, or set WEIR_RUN to another folder",
+            "the file there is not a socket: move it away, or name another path",
         )),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -5,8 +5,8 @@ use hashbrown::HashMap;
 
 use crate::aggregates::{AggregateListener, NotifierArgument};
 use crate::prelude::*;
-use crate::userlevel::os_error;
 use crate::pulls::puller::Puller;
+use crate::userlevel::os_error;
 use flow::{Flow, Options};
 
 mod flow;

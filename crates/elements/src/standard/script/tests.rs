@@ -562,12 +562,24 @@ fn what_pulls_packets_through_a_script_can_be_read_by_it() {
         ("x :: TimeSortedSched -> u", "well_ordered", "true"),
         ("x :: DelayShaper(3ms) -> u", "delay", "3ms"),
         ("x :: AggregateIPFlows -> u", "class", "AggregateIPFlows"),
-        ("x :: Script(TYPE PACKET, init v 4, return 0) -> u", "get v", "4"),
+        (
+            "x :: Script(TYPE PACKET, init v 4, return 0) -> u",
+            "get v",
+            "4",
+        ),
         ("x :: RatedUnqueue(1000) -> Discard", "rate", "1000"),
-        ("x :: BandwidthRatedUnqueue(1000) -> Discard", "rate", "8kbps"),
+        (
+            "x :: BandwidthRatedUnqueue(1000) -> Discard",
+            "rate",
+            "8kbps",
+        ),
         ("x :: DelayUnqueue(3ms) -> Discard", "delay", "3ms"),
         ("x :: LinkUnqueue(3ms, 1000) -> Discard", "latency", "3ms"),
-        ("x :: RoundRobinUnqueue -> Discard", "class", "RoundRobinUnqueue"),
+        (
+            "x :: RoundRobinUnqueue -> Discard",
+            "class",
+            "RoundRobinUnqueue",
+        ),
         ("x :: DiscardNoFree", "class", "DiscardNoFree"),
         ("x :: TimedSink(3ms)", "interval", "3ms"),
     ] {
