@@ -561,6 +561,27 @@ fn threads_go_on_under_handlers_and_hotswaps_and_end_by_a_signal() {
     assert_eq!(router.end().0, Some(0));
 }
 
+/// Commands that come with the connection reach elements of other threads as later ones do.
+#[test]
+fn the_first_command_of_a_connection_reaches_all_threads() {
+    let socket = path("first");
+    let place = socket.to_str().expect("the path is text");
+    let config = "a :: InfiniteSource -> k :: Counter -> Discard; StaticThreadSched(a 1);";
+    let _router = Running::start(&["-j", "2", "-u", place, "-e", config]);
+    drop(Client::connect(&socket));
+    for _ in 0..50 {
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        let timeout = stream.set_read_timeout(Some(PATIENCE));
+        timeout.expect("a timeout can be set");
+        stream
+            .write_all(b"READ k.count\r\nQUIT\r\n")
+            .expect("it listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.contains("200 Read handler 'k.count' OK"), "{answer}");
+    }
+}
+
 #[test]
 fn a_command_called_click_keeps_clicks_order() {
     let link = path("bin").join("click");

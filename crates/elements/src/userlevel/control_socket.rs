@@ -305,10 +305,11 @@ impl ControlSocket {
 
 impl Descriptors for ControlSocket {
     fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
-        match &self.listener {
+        // A new connection may have sent a command already.
+        cx.whole(|cx| match &self.listener {
             Some(listener) if listener.fd() == fd => self.accept(cx),
-            _ => cx.whole(|cx| self.serve(cx, fd)),
-        }
+            _ => self.serve(cx, fd),
+        });
     }
 }
 
