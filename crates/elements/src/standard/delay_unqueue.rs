@@ -41,15 +41,10 @@ impl Element for DelayUnqueue {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let mut is_dry = false;
-        match cx.pulled() {
+        match cx.pulled_one() {
             None => self.now = cx.wall(),
-            Some(mut pulled) => {
-                match pulled.pop() {
-                    Some(packet) => self.head.put(packet, self.now, self.delay),
-                    None => is_dry = true,
-                }
-                cx.done(pulled);
-            }
+            Some(Some(packet)) => self.head.put(packet, self.now, self.delay),
+            Some(None) => is_dry = true,
         }
         let mut batch = self.due.take().unwrap_or_else(|| cx.batch());
         let early = loop {

@@ -1,4 +1,5 @@
 use crate::prelude::*;
+use crate::pulls::puller::Puller;
 
 /// Drops every packet without releasing its buffer.
 ///
@@ -13,10 +14,10 @@ use crate::prelude::*;
 /// # See also
 /// Discard
 #[derive(Element)]
-#[element(ports = "1/0", task(when = self.pull.is_some()))]
+#[element(ports = "1/0")]
 pub struct DiscardNoFree {
-    /// The task that pulls, if the input is pull, and the signal of packets upstream.
-    pull: Option<(TaskId, Signal)>,
+    #[flatten]
+    puller: Puller,
 }
 
 fn lose(batch: &mut Batch) {
@@ -25,11 +26,7 @@ fn lose(batch: &mut Batch) {
 
 impl Element for DiscardNoFree {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !cx.input_is_push(0) {
-            let task = cx.task();
-            cx.schedule(task);
-            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
-        }
+        self.puller.initialize(cx);
         Ok(())
     }
 
@@ -39,24 +36,14 @@ impl Element for DiscardNoFree {
         0
     }
 
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let Some(mut batch) = cx.pulled() else {
-            return Ran::Pull {
-                port: 0,
-                most: cx.limit() as u16,
-            };
+            return self.puller.pull(cx);
         };
-        let worked = !batch.is_empty();
+        let pulled = batch.len();
         lose(&mut batch);
         cx.done(batch);
-        let more = self
-            .pull
-            .as_ref()
-            .is_some_and(|(_, signal)| cx.is_active(signal));
-        if worked || more {
-            cx.schedule(task);
-        }
-        Ran::worked(worked)
+        self.puller.pulled(cx, pulled)
     }
 }
 

@@ -83,15 +83,10 @@ impl LinkUnqueue {
     /// Takes in the packet that was pulled, if one was; false if the next one is to be pulled.
     fn take_in(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut is_dry = false;
-        match cx.pulled() {
+        match cx.pulled_one() {
             None => self.entering = (cx.wall(), self.packets.len()),
-            Some(mut pulled) => {
-                match pulled.pop() {
-                    Some(packet) => self.enter(packet, self.entering.0),
-                    None => (self.back_to_back, is_dry) = (false, true),
-                }
-                cx.done(pulled);
-            }
+            Some(Some(packet)) => self.enter(packet, self.entering.0),
+            Some(None) => (self.back_to_back, is_dry) = (false, true),
         }
         is_dry || !self.is_free(self.entering.0)
     }

@@ -53,10 +53,7 @@ impl RoundRobinSched {
     #[inline]
     fn input(&self, asked: usize) -> usize {
         let input = self.next + asked;
-        match input.checked_sub(self.signals.len()) {
-            Some(wrapped) => wrapped,
-            None => input,
-        }
+        input.checked_sub(self.signals.len()).unwrap_or(input)
     }
 
     /// Begins a round for the packets that are still wanted.

@@ -14,9 +14,8 @@ pub(super) struct RateShape<const BYTES: bool> {
     rate: Throughput<BYTES>,
     gaps: GapRate,
     gathered: Gathered,
-    /// Bytes that may still be pulled; those that were.
+    /// Bytes that may still be pulled.
     allowed: u64,
-    bytes: u64,
 }
 
 #[handlers]
@@ -40,16 +39,11 @@ impl<const BYTES: bool> RateShape<BYTES> {
         self.gaps.set_rate(self.rate.0, cx.steady());
     }
 
-    /// Asks for the next packet while less bytes were pulled than are allowed; then gives what came.
+    /// Asks for the next packet while bytes are allowed; then gives what came.
     fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        if self.bytes < self.allowed && self.gathered.left() > 0 {
+        if self.allowed > 0 && self.gathered.left() > 0 {
             return cx.pull_through(0, 1);
         }
-        self.end(batch);
-    }
-
-    fn end(&mut self, batch: &mut Batch) {
-        self.gaps.count(core::mem::take(&mut self.bytes));
         self.gathered.give(batch);
     }
 }
@@ -81,14 +75,18 @@ impl<const BYTES: bool> Element for RateShape<BYTES> {
     #[inline]
     fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
         if port == 1 {
-        } else if !BYTES {
-            self.gaps.count(batch.len() as u64);
-        } else if let Some(packet) = batch.pop() {
-            self.bytes += packet.wire_len() as u64;
-            self.gathered.push(cx, packet);
-            self.pull_bytes(cx, batch);
-        } else {
-            self.end(batch);
+            return;
         }
+        if !BYTES {
+            return self.gaps.count(batch.len() as u64);
+        }
+        let Some(packet) = batch.pop() else {
+            return self.gathered.give(batch);
+        };
+        let bytes = packet.wire_len() as u64;
+        self.gaps.count(bytes);
+        self.allowed = self.allowed.saturating_sub(bytes);
+        self.gathered.push(cx, packet);
+        self.pull_bytes(cx, batch);
     }
 }

@@ -179,12 +179,11 @@ impl Outlet {
         mut send: impl FnMut(&mut Cx<'_>, &mut Packet) -> Sent,
     ) -> Ran {
         let mut is_dry = false;
-        match cx.pulled() {
+        match cx.pulled_one() {
             None => self.sent = 0,
-            Some(mut pulled) => {
-                self.held = pulled.pop();
-                is_dry = self.held.is_none();
-                cx.done(pulled);
+            Some(packet) => {
+                is_dry = packet.is_none();
+                self.held = packet;
             }
         }
         if let Some(mut packet) = self.held.take() {

@@ -213,8 +213,8 @@ impl Engine {
                 let behind = self.walk.add_behind_ring(behind);
                 let ends = old.unwrap_or_else(|| {
                     let room = self.room(connection.to.0);
-                    let ends = ((edge, behind), (thread, to));
-                    ring(ends.0, ends.1, connection.to.0, room, blocks)
+                    let (edges, threads) = ((edge, behind), (thread, to));
+                    ring(edges, threads, connection.to.0, room, blocks)
                 });
                 let (mut sender, mut receiver) = ends;
                 (sender.from, sender.to) = (thread, to);

@@ -151,6 +151,14 @@ impl Cx<'_> {
         self.engine.walk.pulled.take()
     }
 
+    /// As [`pulled`](Self::pulled), of a task that asked for one packet: `Some(None)` if there was none.
+    pub fn pulled_one(&mut self) -> Option<Option<Packet>> {
+        let mut batch = self.pulled()?;
+        let packet = batch.pop();
+        self.done(batch);
+        Some(packet)
+    }
+
     /// Leaves the rest of a pull to the router: once [`pull`](crate::Element::pull) has returned, its
     /// batch is filled with at most `most` packets from input `port`, and given to
     /// [`pulled`](crate::Element::pulled). The last thing that a pull does.
