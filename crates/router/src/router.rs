@@ -199,6 +199,7 @@ impl Router {
     pub fn unite(&mut self) {
         if self.engine.threads.partition.is_some() {
             self.engine.threads.end();
+            self.engine.await_others();
             self.engine.quiesce();
             self.engine.unite();
         }

@@ -168,10 +168,16 @@ impl EventLoop {
         &self.store
     }
 
-    /// Has [`turn`](Self::turn) tell when `descriptor` is readable, by a number below 2^62. It is
-    /// forgotten when it is closed.
+    /// Has [`wait`](Self::wait) tell when `descriptor` is readable, by a number below 2^62. It is
+    /// forgotten when it is closed; one that another process has as well is to be
+    /// [forgotten](Self::forget) before.
     pub fn watch(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         add(&self.events, descriptor, OWN | number)
+    }
+
+    /// Tells no more of what is [watched](Self::watch).
+    pub fn forget(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.events, descriptor)?)
     }
 
     /// As [`watch`](Self::watch), and also of when there is room to send again. It tells once: whatever

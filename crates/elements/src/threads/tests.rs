@@ -453,6 +453,41 @@ fn scripts_on_all_threads_read_each_other() {
 }
 
 #[test]
+fn threads_that_stop_the_world_for_every_packet_run_by_turns_and_end() {
+    let source = |n: u16| {
+        format!(
+            "a{n} :: InfiniteSource(BURST 1) -> Script(TYPE PACKET, end) -> c{n} :: Counter -> Discard;
+             StaticThreadSched(a{n} {n});"
+        )
+    };
+    for _ in 0..20 {
+        let mut crew = Crew::new(&[source(0), source(1)].concat(), 2);
+        crew.run(|router| {
+            let count = |router: &mut Router, counter| {
+                let counter = router.find(counter);
+                router.read(counter, "count", "").unwrap()
+            };
+            let counts = ["c0", "c1"].map(|counter| count(router, counter));
+            counts.iter().all(|n| n.parse::<u32>().unwrap() >= 300)
+        });
+        crew.end();
+    }
+    // One that does not is not kept from its work either.
+    let mut crew = Crew::new(
+        &[
+            source(1),
+            "TimedSource(0.001) -> t :: Counter -> Discard;".into(),
+        ]
+        .concat(),
+        2,
+    );
+    let start = Instant::now();
+    crew.run(|_| start.elapsed() > Duration::from_millis(50));
+    assert_ne!(crew.read("t.count"), "0");
+    crew.end();
+}
+
+#[test]
 fn what_finds_no_room_between_threads_is_counted() {
     // Nothing tells these sources to wait, and the thread in the middle is not run by anyone.
     let (start, lines) = (Instant::now(), Arc::default());

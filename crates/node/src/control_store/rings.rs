@@ -106,11 +106,16 @@ impl Rings {
         if let Some(id) = guest.client {
             serving.disconnect(id);
         }
-        if let Some(bell) = self.bells.get_mut(&guest.bell) {
-            bell.domains.retain(|other| *other != domain);
-            if bell.domains.is_empty() {
-                self.bells.remove(&guest.bell);
-            }
+        let Some(bell) = self.bells.get_mut(&guest.bell) else {
+            return;
+        };
+        bell.domains.retain(|other| *other != domain);
+        if bell.domains.is_empty()
+            && let Some(bell) = self.bells.remove(&guest.bell)
+        {
+            // The node has it open as well: closing it would leave it watched. One that is not watched
+            // is gone as it is to be.
+            let _ = serving.forget(bell.file.as_fd());
         }
     }
 
@@ -240,12 +245,16 @@ mod tests {
                     file: file.try_clone().unwrap().into(),
                     produced: 0,
                 };
-                let files = [file, rig.bell.try_clone().unwrap()];
-                rig.rings.connect(&mut rig.serving, domain, 7, files);
+                rig.connect(domain, file);
                 guest.begin();
                 rig.guests.push(guest);
             }
             rig
+        }
+
+        fn connect(&mut self, domain: u16, region: OwnedFd) {
+            let files = [region, self.bell.try_clone().unwrap()];
+            self.rings.connect(&mut self.serving, domain, 7, files);
         }
 
         /// A guest rings, and all is done that is to be.
@@ -294,6 +303,22 @@ mod tests {
         rig.rings.release(&mut rig.serving, 1);
         rig.rings.release(&mut rig.serving, 3);
         assert!(rig.rings.bells.is_empty() && rig.rings.guests.is_empty());
+    }
+
+    #[test]
+    fn a_bell_is_heard_again_after_all_its_guests_have_ended() {
+        let mut rig = Rig::new(1);
+        assert!(rig.is_answered(0));
+        rig.rings.release(&mut rig.serving, 1);
+        rustix::io::write(&rig.bell, &1u64.to_ne_bytes()).unwrap();
+        rig.serving.store().with(|_| ());
+        let mut own = Vec::new();
+        rig.serving.wait(&mut own).unwrap();
+        assert!(own.is_empty(), "a bell without guests keeps the loop busy");
+        let region = rig.guests[0].file.try_clone().unwrap();
+        rig.connect(1, region.into());
+        rig.guests[0].begin();
+        assert!(rig.is_answered(0));
     }
 
     proptest! {

@@ -25,8 +25,8 @@ impl Engine {
             return false;
         };
         let (group, me) = (Arc::clone(&own.group), own.me);
-        group.request();
-        while !group.try_stop() {
+        let ticket = group.request();
+        while !group.is_served(ticket) {
             self.park();
         }
         let mut others = group.collect(me);
@@ -123,6 +123,20 @@ impl Engine {
         let placeholder = self.placeholder();
         let engine = core::mem::replace(self, placeholder);
         *self = *group.park(me, Box::new(engine));
+    }
+
+    /// Waits until the other threads have left: each may stop the world until then.
+    pub fn await_others(&mut self) {
+        let Some(own) = self.threads.partition.as_ref().filter(|own| !own.whole) else {
+            return;
+        };
+        let (group, me) = (Arc::clone(&own.group), own.me);
+        while !group.is_left_to(me) {
+            match group.is_requested() {
+                true => self.park(),
+                false => group.pause(me),
+            }
+        }
     }
 
     /// Leaves this engine, if it is one of several, to the others for good: its thread ends, and so

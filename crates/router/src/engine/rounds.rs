@@ -14,10 +14,7 @@ impl Engine {
         let own = self.threads.partition.as_mut()?;
         let group = Arc::clone(&own.group);
         own.wake_up();
-        while group.is_requested() {
-            if group.has_ended() {
-                return None;
-            }
+        if !group.has_ended() && group.is_requested() {
             self.park();
         }
         if group.has_ended() {

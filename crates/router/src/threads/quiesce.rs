@@ -1,9 +1,11 @@
 //! Stop-the-world: one thread collects the engines of all others, works with the whole router, and
 //! gives them back.
 //!
-//! A thread that wants this *requests* it. The others notice within a round of tasks, *park*: they
-//! leave their engine in their slot and wait until it is back. A thread that requests the same at
-//! the same time parks until it is its turn.
+//! A thread that wants this *requests* it, and gets a ticket. The others notice within a round of
+//! tasks, *park*: they leave their engine in their slot and wait until it is back. A thread that
+//! requests the same at the same time parks until it is its turn: tickets are served in order, and a
+//! thread that was parked does a round of its own tasks before it parks for the next, so that a
+//! thread that stops the world for every packet leaves the others their time.
 //!
 //! The world is stopped for calls of handlers of another thread's elements, for writes of handlers,
 //! scripts, a control socket, a hotswap and the end, and for references between elements that no
@@ -68,10 +70,10 @@ impl<E> ThreadSlot<E> {
 
 /// The threads of a router.
 pub(crate) struct ThreadGroup<E> {
-    /// Threads that stop the world or wait to do so.
-    requests: AtomicUsize,
-    /// One of them does.
-    stopped: AtomicBool,
+    /// The ticket of the next request.
+    next: AtomicUsize,
+    /// The ticket whose thread stops the world, or will.
+    served: AtomicUsize,
     /// The router has ended.
     ended: AtomicBool,
     slots: Vec<ThreadSlot<E>>,
@@ -88,8 +90,8 @@ impl<E> ThreadGroup<E> {
             waker,
         });
         ThreadGroup {
-            requests: AtomicUsize::new(0),
-            stopped: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            served: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
             slots: slots.collect(),
         }
@@ -107,21 +109,20 @@ impl<E> ThreadGroup<E> {
 
 /// Stop-the-world.
 impl<E> ThreadGroup<E> {
-    /// Asks the other threads to park.
-    pub fn request(&self) {
-        self.requests.fetch_add(1, Ordering::SeqCst);
+    /// Asks the other threads to park. Returns the ticket.
+    pub fn request(&self) -> usize {
+        self.next.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Whether some thread asks the others to park.
     #[inline]
     pub fn is_requested(&self) -> bool {
-        self.requests.load(Ordering::Acquire) > 0
+        self.next.load(Ordering::Acquire) != self.served.load(Ordering::Acquire)
     }
 
-    /// Makes the calling thread, which has requested it, the one that stops the world; false if
-    /// another does.
-    pub fn try_stop(&self) -> bool {
-        !self.stopped.swap(true, Ordering::Acquire)
+    /// Whether the thread with a ticket is the one that stops the world.
+    pub fn is_served(&self, ticket: usize) -> bool {
+        self.served.load(Ordering::Acquire) == ticket
     }
 
     /// Collects the engines of all threads but `me`, which stops the world.
@@ -143,8 +144,7 @@ impl<E> ThreadGroup<E> {
 
     /// Gives the other threads their engines back. `thread` says which thread's an engine is.
     pub fn resume(&self, engines: Vec<Box<E>>, thread: impl Fn(&E) -> u16) {
-        self.requests.fetch_sub(1, Ordering::SeqCst);
-        self.stopped.store(false, Ordering::Release);
+        self.served.fetch_add(1, Ordering::SeqCst);
         for engine in engines {
             let thread = thread(&engine);
             *self.slot(thread).returned.lock() = Some(engine);
@@ -173,6 +173,18 @@ impl<E> ThreadGroup<E> {
         *slot.parked.lock() = Some(engine);
         slot.gone.store(true, Ordering::Release);
         self.end();
+    }
+
+    /// Whether all threads but `me` have left.
+    pub fn is_left_to(&self, me: u16) -> bool {
+        let others = self.slots.iter().enumerate();
+        let mut others = others.filter(|(i, _)| *i != usize::from(me));
+        others.all(|(_, slot)| slot.gone.load(Ordering::Acquire))
+    }
+
+    /// Waits a moment for the others.
+    pub fn pause(&self, me: u16) {
+        self.slot(me).waker.pause();
     }
 
     /// Stops every thread.
@@ -243,8 +255,8 @@ mod tests {
             move || {
                 let mut engine = Box::new((me, 0));
                 for _ in 0..ROUNDS {
-                    group.request();
-                    while !group.try_stop() {
+                    let ticket = group.request();
+                    while !group.is_served(ticket) {
                         engine = group.park(me, engine);
                     }
                     let mut others = group.collect(me);

@@ -131,6 +131,10 @@ fn several_cpus(isolation: Isolation) -> Outcome {
         i :: InfiniteSource -> z :: Counter -> Discard;
         StaticThreadSched(a 1, b 2, i 2);";
     let (template, mut run) = start(isolation, config, 3)?;
+    run.await_state(State::Running)?;
+    for handler in ["x.count", "y.count", "z.count"] {
+        until(|| Ok(number(&mut run.control, handler)? > 0))?;
+    }
     let snapshot = suspend(&mut run)?;
     let beats = run.control.heartbeat();
     std::thread::sleep(Duration::from_millis(700));
