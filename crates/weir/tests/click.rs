@@ -281,6 +281,26 @@ fn a_script_that_takes_a_signal_goes_on() {
 }
 
 #[test]
+fn a_script_that_gives_a_signal_up_ends_no_run_by_it() {
+    use rustix::process::Signal;
+    for threads in ["1", "2"] {
+        let socket = path(&format!("given-up-{threads}"));
+        let shown = socket.to_str().expect("text");
+        let router = "s :: Script(TYPE SIGNAL INT TERM, write i.limit 1, exit);
+            i :: InfiniteSource(LIMIT 0) -> c :: Counter -> Discard; StaticThreadSched(i 1);";
+        let mut running = Running::start(&["-j", threads, "-e", router, "-u", shown]);
+        let mut client = Client::connect(&socket);
+        running.signal(Signal::INT);
+        client.until("c.count", "1");
+        std::thread::sleep(Duration::from_millis(50));
+        client.until("i.limit", "1");
+        // The next one does what it does by default.
+        running.signal(Signal::TERM);
+        assert_eq!(running.end().0, None);
+    }
+}
+
+#[test]
 fn an_idle_router_uses_no_processor_time() {
     let socket = path("idle");
     let mut running = Running::start(&[

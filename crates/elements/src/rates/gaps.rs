@@ -11,9 +11,10 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct GapRate {
     rate: u64,
-    /// The second that is counted; `None` before the first event and after a reset.
-    second: Option<u64>,
-    /// Events of this second so far, less those that were missed before.
+    /// When it was asked last, in whose second events are counted; `None` before the first event and after a
+    /// reset.
+    asked: Option<Steady>,
+    /// Events of that second so far, less those that were missed before.
     count: i128,
 }
 
@@ -22,7 +23,7 @@ impl GapRate {
     pub fn set_rate(&mut self, rate: u64, now: Steady) {
         if self.rate != rate {
             self.rate = rate;
-            if self.second.is_some() {
+            if self.asked.is_some() {
                 self.count = self.due(now).0;
             }
         }
@@ -30,34 +31,41 @@ impl GapRate {
 
     /// Forgets what was missed: the next event is due within a gap.
     pub fn reset(&mut self) {
-        self.second = None;
+        self.asked = None;
     }
 
     /// Events due by now in this second of the clock, and the part of a gap since the last, in
     /// parts of 10⁹.
+    #[inline]
     fn due(&self, now: Steady) -> (i128, u64) {
-        let scaled = u128::from(now.0 % SECOND) * u128::from(self.rate);
+        let passed = now.0 % SECOND;
+        // A division of 128 bits takes longer than all else here.
+        if let Some(scaled) = passed.checked_mul(self.rate) {
+            return (i128::from(scaled / SECOND), scaled % SECOND);
+        }
+        let scaled = u128::from(passed) * u128::from(self.rate);
         let second = u128::from(SECOND);
         ((scaled / second) as i128, (scaled % second) as u64)
     }
 
-    /// Events, of weight 1, that may happen at `now`.
+    /// Events, of weight 1, that may happen at `now`. A time before the last is taken for that: another thread
+    /// may have looked at the clock later.
     #[inline]
     pub fn allowed(&mut self, now: Steady) -> u64 {
         if self.rate == 0 {
             return 0;
         }
+        let now = self.asked.map_or(now, |asked| asked.max(now));
         let (due, part) = self.due(now);
-        let second = now.0 / SECOND;
-        match self.second {
+        match self.asked {
             None => self.count = due + i128::from(part > SECOND / 2),
             // Only the last second's misses are caught up on.
-            Some(before) if second > before && self.count > 0 => {
+            Some(before) if now.0 / SECOND > before.0 / SECOND && self.count > 0 => {
                 self.count -= i128::from(self.rate);
             }
             Some(_) => {}
         }
-        self.second = Some(second);
+        self.asked = Some(now);
         u64::try_from(due + 1 - self.count).unwrap_or(0)
     }
 

@@ -56,7 +56,7 @@ impl<const BYTES: bool> Element for RateShape<BYTES> {
 
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        let allowed = self.gaps.allowed(cx.steady());
+        let allowed = self.gaps.allowed(cx.recent());
         if port == 1 {
             if allowed == 0 {
                 cx.pull_through(0, most);

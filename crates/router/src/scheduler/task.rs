@@ -52,6 +52,8 @@ const STRIDE_ONE: u32 = 1 << 16;
 struct Task {
     element: ElementId,
     tickets: u32,
+    /// What a run adds to the pass.
+    stride: u32,
     pass: u32,
     scheduled: bool,
     /// It is on another thread, or on none: it may be scheduled, but is not queued.
@@ -78,6 +80,11 @@ pub(crate) struct Tasks {
     runs: u32,
 }
 
+fn stride(tickets: u32) -> u32 {
+    // One of a configuration that was halted has no tickets any more.
+    STRIDE_ONE / tickets.max(1)
+}
+
 fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
@@ -87,6 +94,7 @@ impl Tasks {
         self.tasks.push(Task {
             element,
             tickets: TICKETS,
+            stride: stride(TICKETS),
             pass: 0,
             scheduled: false,
             away: thread == NO_THREAD,
@@ -122,12 +130,13 @@ impl Tasks {
     }
 
     pub fn set_tickets(&mut self, id: TaskId, tickets: u32) {
-        self.task_mut(id).tickets = tickets.clamp(1, TICKETS_MAX);
+        self.set_share(id, tickets.clamp(1, TICKETS_MAX));
     }
 
     /// Gives a task its first share: with none, it is never scheduled.
     pub fn set_share(&mut self, id: TaskId, tickets: u32) {
-        self.task_mut(id).tickets = tickets;
+        let task = self.task_mut(id);
+        (task.tickets, task.stride) = (tickets, stride(tickets));
     }
 
     pub fn is_idle(&self) -> bool {
@@ -163,13 +172,14 @@ impl Tasks {
     /// Puts a task behind all whose pass is not after its own.
     fn insert(&mut self, id: TaskId) {
         let pass = self.task(id).pass;
-        let behind = self
-            .queue
-            .iter()
-            .rposition(|&queued| !after(self.task(queued).pass, pass));
-        match behind {
-            Some(at) => self.queue.insert(at + 1, id),
-            None => self.queue.push_front(id),
+        let is_behind = |queued: TaskId| !after(self.task(queued).pass, pass);
+        match self.queue.back() {
+            Some(&last) if !is_behind(last) => {
+                let behind = self.queue.iter().rposition(|&queued| is_behind(queued));
+                self.queue.insert(behind.map_or(0, |at| at + 1), id);
+            }
+            // Most often it is the last, or the only one.
+            _ => self.queue.push_back(id),
         }
     }
 
@@ -189,8 +199,7 @@ impl Tasks {
             return;
         };
         let task = self.task_mut(id);
-        // One of a configuration that was halted meanwhile has no tickets any more.
-        let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets.max(1));
+        let mut pass = task.pass.wrapping_add(task.stride);
         let scheduled = task.scheduled && !task.away && task.tickets > 0;
         if !worked
             && let Some(&front) = self.queue.front()

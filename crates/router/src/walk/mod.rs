@@ -230,10 +230,14 @@ impl Walk {
     }
 
     /// Orders the batches that were emitted since the stack stood at `base` as they are taken off.
+    #[inline]
     pub fn seal(&mut self, base: usize) {
         let emitted = &mut self.stack[base..];
         for pending in emitted.iter() {
             self.open[pending.output.index()] = OpenBatch::NONE;
+        }
+        if emitted.len() < 2 {
+            return;
         }
         if self.limit > 1 {
             emitted.sort_by_key(|pending| pending.output);

@@ -35,10 +35,11 @@ pub(super) fn number(word: &str) -> Option<i32> {
     number.filter(|number| (1..32).contains(number))
 }
 
-/// How many scripts take each signal.
+/// How many scripts take each signal, or have taken it before they gave it up.
 static TAKEN: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
 
-/// Whether a script takes a signal: then it ends no run.
+/// Whether a script takes a signal: then it ends no run. One that a script has given up does what it does by
+/// default, and needs nobody else.
 pub fn is_taken(number: i32) -> bool {
     let taken = usize::try_from(number).ok().and_then(|i| TAKEN.get(i));
     taken.is_some_and(|taken| taken.load(Ordering::SeqCst) > 0)
@@ -97,23 +98,18 @@ impl Signals {
 
     /// Takes no more signals.
     pub fn give_up(&mut self, cx: &mut Cx<'_>) {
-        self.release();
+        self.given_up.store(true, Ordering::SeqCst);
         if let Some(pipe) = &self.pipe {
             cx.watch(pipe.as_raw_fd(), false, false);
-        }
-    }
-
-    fn release(&mut self) {
-        self.given_up.store(true, Ordering::SeqCst);
-        for number in self.numbers.drain(..) {
-            TAKEN[number as usize].fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.release();
+        for number in &self.numbers {
+            TAKEN[*number as usize].fetch_sub(1, Ordering::SeqCst);
+        }
         for hook in self.hooks.drain(..) {
             unregister(hook);
         }
