@@ -194,7 +194,7 @@ end
 (** Why the node did not do what was asked, as the API answers it. *)
 
 module Happened = struct
-  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `Renamed | `Installed | `Uninstalled | `Unhealthy | `Healthy | `Up | `Down | `Applied | `Lost | `Other of string ]
+  type t = [ `Created | `Changed | `Removed | `Started | `Running | `Ended | `Crashed | `Restarted | `Stopped | `Paused | `Resumed | `Saved | `Template | `Arrived | `Left | `In_doubt | `Renamed | `Installed | `Uninstalled | `Unhealthy | `Healthy | `Up | `Down | `Applied | `Lost | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Created -> `String "created"
@@ -212,6 +212,7 @@ module Happened = struct
     | `Template -> `String "template"
     | `Arrived -> `String "arrived"
     | `Left -> `String "left"
+    | `In_doubt -> `String "in-doubt"
     | `Renamed -> `String "renamed"
     | `Installed -> `String "installed"
     | `Uninstalled -> `String "uninstalled"
@@ -239,6 +240,7 @@ module Happened = struct
     | `String "template" -> Ok `Template
     | `String "arrived" -> Ok `Arrived
     | `String "left" -> Ok `Left
+    | `String "in-doubt" -> Ok `In_doubt
     | `String "renamed" -> Ok `Renamed
     | `String "installed" -> Ok `Installed
     | `String "uninstalled" -> Ok `Uninstalled

@@ -1259,7 +1259,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "renamed" | "installed" | "uninstalled" | "unhealthy" | "healthy" | "up" | "down" | "applied" | "lost";
+        Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "in-doubt" | "renamed" | "installed" | "uninstalled" | "unhealthy" | "healthy" | "up" | "down" | "applied" | "lost";
         /**
          * @description The wall around a guest.
          * @enum {string}

@@ -7,10 +7,12 @@ use click::{Diagnostics, FlatGraph, Location, Options};
 use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
-use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady, StoreBox};
+use router::{
+    Device, Embedding, HandlerFlags, Library, Router, Runtime, Settings, Side, Steady, StoreBox,
+};
 
 use crate::error::{Error, Result};
-use crate::model::Guest;
+use crate::model::{Guest, Health};
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
@@ -106,7 +108,7 @@ pub fn check(
     stand: &str,
 ) -> Diagnostics {
     let files = BTreeMap::from([(String::new(), file.to_string())]);
-    check_all(source, &files, interfaces, cpus, stand, Later::Nothing)
+    check_all(source, &files, interfaces, cpus, stand, Later::Nothing, &[])
 }
 
 /// What a guest may run later, and what it had before.
@@ -129,7 +131,7 @@ impl<'a> Later<'a> {
 
 /// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` are what they
 /// are called in messages, by their names. Variables that the configurations do not have are errors, and so are
-/// interfaces that nothing will use.
+/// interfaces that nothing will use, and checks of its health that read no handler.
 pub fn check_all(
     source: &[u8],
     files: &BTreeMap<String, String>,
@@ -137,6 +139,7 @@ pub fn check_all(
     cpus: usize,
     stand: &str,
     later: Later<'_>,
+    health: &[Health],
 ) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     let library = elements::guest_library();
@@ -180,9 +183,53 @@ pub fn check_all(
             interfaces: interfaces.to_vec(),
         };
         let text = String::from_utf8_lossy(source);
-        try_out(flat, &text, &library, dry, cpus, &mut diagnostics);
+        if let Some(mut router) = try_out(flat, &text, &library, dry, cpus, &mut diagnostics) {
+            for check in health {
+                if let Err(why) = check_handler(&mut router, check, &all) {
+                    diagnostics.error_here(why);
+                }
+            }
+            router.end();
+        }
     }
     diagnostics
+}
+
+/// Refuses a check of the guest's health that reads what is no handler. One of a configuration that may be installed
+/// later is left to be seen.
+fn check_handler(
+    router: &mut Router,
+    check: &Health,
+    all: &Configurations<'_>,
+) -> std::result::Result<(), String> {
+    let handler = check.handler.split(' ').next().unwrap_or_default();
+    let (element, name) = handler.rsplit_once('.').unwrap_or(("", handler));
+    let reads =
+        |flags: Option<HandlerFlags>| flags.is_some_and(|flags| flags.has(HandlerFlags::READ));
+    if element.is_empty() {
+        return match reads(router.handler(None, name)) {
+            true => Ok(()),
+            false => Err(format!(
+                "health check ‘{handler}’: a router has no read handler ‘{name}’"
+            )),
+        };
+    }
+    let Some(found) = router.find(element) else {
+        let other = element.split_once('/').map(|(other, _)| other);
+        let is_there = |other: &str| all.installed.iter().any(|(name, _)| *name == other);
+        return match other {
+            Some(other) if !is_there(other) => Ok(()),
+            _ => Err(format!(
+                "health check ‘{handler}’: there is no element ‘{element}’"
+            )),
+        };
+    };
+    match reads(router.handler(Some(found), name)) {
+        true => Ok(()),
+        false => Err(format!(
+            "health check ‘{handler}’: element ‘{element}’ has no read handler ‘{name}’"
+        )),
+    }
 }
 
 /// The graph of all configurations of a text.
@@ -362,15 +409,13 @@ fn try_out(
     dry: Dry,
     cpus: usize,
     diagnostics: &mut Diagnostics,
-) {
+) -> Option<Router> {
     let runtime = Runtime::new(Box::new(dry), Pool::heap(256));
     let settings = Settings {
         threads: cpus as u16,
         ..Settings::default()
     };
-    if let Ok(router) = Router::new(flat, text, library, runtime, settings, diagnostics) {
-        router.end();
-    }
+    Router::new(flat, text, library, runtime, settings, diagnostics).ok()
 }
 
 /// Checks `source`, called `file` in messages, as a switch would take it that is to send frames by
@@ -388,7 +433,8 @@ pub fn lookup(source: &str, file: &str) -> Result<Vec<String>> {
         let dry = Dry {
             interfaces: Vec::new(),
         };
-        try_out(flat, source, &library, dry, 1, &mut diagnostics);
+        let tried = try_out(flat, source, &library, dry, 1, &mut diagnostics);
+        tried.map(Router::end);
     }
     match diagnostics.errors() {
         0 => Ok(ports),
@@ -436,7 +482,7 @@ mod tests {
         // What is installed later may have it.
         let (files, interfaces) = (BTreeMap::new(), [("b".to_string(), [2; 6])]);
         let later = Later::Installs(None);
-        let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later);
+        let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later, &[]);
         assert_eq!((said.errors(), said.warnings()), (0, 1), "{said}");
     }
 

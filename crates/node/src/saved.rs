@@ -237,7 +237,9 @@ fn read_from(
         }
     }
     let sum = from.hash.clone().finalize();
-    if u32::from_le_bytes(array(from)?) != sum {
+    let is_whole = u32::from_le_bytes(array(from)?) == sum;
+    // Nothing follows.
+    if !is_whole || from.read(&mut [0])? > 0 {
         return Err(damaged());
     }
     Ok((header, copy.map_err(Wrong::Guest)?))
@@ -374,7 +376,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_or_shortened_file_is_refused(
+        fn a_changed_file_and_one_of_another_length_are_refused(
             parts in prop::collection::vec(part(), 0..5),
             at in any::<prop::sample::Index>(),
             change in 1..=255u8,
@@ -386,6 +388,8 @@ mod tests {
             changed[at] ^= change;
             prop_assert!(!matches!(read(&changed), Wrong::Guest(_)), "byte {at}");
             prop_assert!(matches!(read(&good[..at]), Wrong::Io(_)), "{at} bytes");
+            let longer = [&good[..], &[change]].concat();
+            prop_assert!(matches!(read(&longer), Wrong::Form(_)), "a byte behind its end");
         }
     }
 }

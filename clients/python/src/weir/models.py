@@ -310,6 +310,7 @@ class Happened(StrEnum):
     template = "template"
     arrived = "arrived"
     left = "left"
+    in_doubt = "in-doubt"
     renamed = "renamed"
     installed = "installed"
     uninstalled = "uninstalled"

@@ -27,8 +27,8 @@ use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::migration;
 use crate::model::{
-    Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, name_of,
-    patched,
+    Flow, Guest, GuestOutcome, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire,
+    name_of, patched,
 };
 use crate::node::for_each_resource;
 use crate::node::resource::{found, selected};
@@ -42,6 +42,33 @@ impl IntoResponse for Error {
         (status, Json(self.shortened())).into_response()
     }
 }
+
+/// A request that is being carried out. It keeps its turn until this is dropped.
+struct Asked {
+    /// Who asked for which change; none if it is none.
+    noting: Option<(Client, String)>,
+    _turns: [Turn; 2],
+}
+
+impl Asked {
+    /// Records what became of a change of many guests.
+    fn note_many(&self, guests: usize, refused: usize, first: Option<&Error>) {
+        let Some((client, what)) = &self.noting else {
+            return;
+        };
+        let refusal = first.map(|first| {
+            first.clone().within(|why| match guests {
+                1 => why.into(),
+                _ => format!("refused for {refused} of {guests} guests, first: {why}"),
+            })
+        });
+        client.note(what, refusal.as_ref().map_or(Ok(()), Err));
+    }
+}
+
+/// Of an answer at whose end it is recorded what became of the change.
+#[derive(Clone, Copy)]
+struct NotedLater;
 
 /// A path's parameters, if it has any.
 type PathNames = std::result::Result<Option<Path<Vec<String>>>, PathRejection>;
@@ -60,11 +87,11 @@ impl Api {
         work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
     ) {
         let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
-        self.answered(operation, move |handle, names, body, _, turn| {
+        self.answered(operation, move |handle, names, body, _, asked| {
             let work = work(handle, names, body);
             async move {
                 let answer = work.await?;
-                drop(turn);
+                drop(asked);
                 Ok(match status {
                     StatusCode::NO_CONTENT => status.into_response(),
                     _ => (status, Json(answer)).into_response(),
@@ -73,21 +100,19 @@ impl Api {
         });
     }
 
-    /// Adds an operation whose answer is a list that is sent as it grows.
-    fn on_each<B, T, S, F>(
+    /// Adds an operation on many guests, whose answer is a list that is sent as it grows.
+    fn on_each<B, S, F>(
         &mut self,
-        operation: Operation<B, Vec<T>>,
+        operation: Operation<B, Vec<GuestOutcome>>,
         work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
     ) where
         B: Payload,
-        Vec<T>: Payload,
-        T: serde::Serialize,
-        S: futures_util::Stream<Item = T> + Send + 'static,
+        S: futures_util::Stream<Item = GuestOutcome> + Send + 'static,
         F: Future<Output = Result<S>> + Send,
     {
-        self.answered(operation, move |handle, names, body, _, turn| {
+        self.answered(operation, move |handle, names, body, _, asked| {
             let work = work(handle, names, body);
-            async move { Ok(stream::list(work.await?, turn)) }
+            async move { Ok(stream::list(work.await?, asked)) }
         });
     }
 
@@ -107,7 +132,7 @@ impl Api {
         F: Future<Output = Result<Vec<T>>> + Send,
         G: Future<Output = Result<S>> + Send,
     {
-        self.answered(operation, move |handle, names, query, headers, turn| {
+        self.answered(operation, move |handle, names, query, headers, asked| {
             let (list, follow) = (list.clone(), follow.clone());
             async move {
                 let after = last_event(&headers)?;
@@ -116,7 +141,7 @@ impl Api {
                 }
                 let events = follow(handle, names, query, after).await?;
                 // Who follows keeps nobody else waiting.
-                drop(turn);
+                drop(asked);
                 Ok(stream::events(events))
             }
         });
@@ -126,11 +151,11 @@ impl Api {
     fn answered<B: Payload, T: Payload, F: Future<Output = Result<Response>> + Send>(
         &mut self,
         operation: Operation<B, T>,
-        work: impl Fn(Handle, Vec<String>, B, HeaderMap, [Turn; 2]) -> F + Clone + Send + Sync + 'static,
+        work: impl Fn(Handle, Vec<String>, B, HeaderMap, Asked) -> F + Clone + Send + Sync + 'static,
     ) {
         operation.describe(&mut self.description);
         let has_body = operation.has_body();
-        let (asked, longest) = (operation.method, operation.longest);
+        let (method, longest) = (operation.method, operation.longest);
         let (role, id) = (operation.role(), operation.id.clone());
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
@@ -152,14 +177,21 @@ impl Api {
                 };
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
-                let turn = client.turn(asked).await;
+                let turn = client.turn(method).await;
                 let handle = handle.of(client.who.to_string());
                 let subject = body.subject();
                 if role > Role::ReadOnly && !subject.is_empty() {
                     what = format!("{what} ‘{subject}’");
                 }
-                let done = work(handle, names, body, headers, [turn, room]).await;
-                if role > Role::ReadOnly {
+                let noting = (role > Role::ReadOnly).then(|| (client.clone(), what.clone()));
+                let asked = Asked {
+                    noting,
+                    _turns: [turn, room],
+                };
+                let mut done = work(handle, names, body, headers, asked).await;
+                let later = done.as_mut().ok();
+                let later = later.and_then(|done| done.extensions_mut().remove::<NotedLater>());
+                if role > Role::ReadOnly && later.is_none() {
                     client.note(&what, done.as_ref().map(drop));
                 }
                 done

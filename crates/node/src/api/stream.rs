@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -10,27 +11,59 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{Stream, StreamExt, once};
 use serde::Serialize;
 
-/// A list of JSON, each element of which is sent as soon as it is there. `turn` is kept until the last one is.
-pub fn list<T: Serialize>(
-    elements: impl Stream<Item = T> + Send + 'static,
-    turn: impl Send + 'static,
-) -> Response {
-    let mut first = true;
-    let elements = elements.map(move |element| {
-        let _turn = &turn;
-        let before = if std::mem::take(&mut first) {
-            ""
-        } else {
-            ",\n"
+use super::{Asked, NotedLater};
+use crate::error::Error;
+use crate::model::GuestOutcome;
+
+/// What became of guests, as a list of JSON: each element is sent as soon as it is there. The request is kept until the
+/// last one is, and recorded then, or when the client leaves.
+pub fn list(outcomes: impl Stream<Item = GuestOutcome> + Send + 'static, asked: Asked) -> Response {
+    let mut recorded = Recorded {
+        asked,
+        guests: 0,
+        refused: 0,
+        first: None,
+    };
+    let elements = outcomes.map(move |outcome| {
+        let before = match recorded.guests {
+            0 => "",
+            _ => ",\n",
         };
+        recorded.add(&outcome);
         // All that is sent has keys that are text, which is what could go wrong.
-        let json = serde_json::to_string(&element).unwrap_or_else(|_| "null".into());
+        let json = serde_json::to_string(&outcome).unwrap_or_else(|_| "null".into());
         Bytes::from(format!("{before}{json}"))
     });
     let part = |text: &'static str| once(async move { Bytes::from_static(text.as_bytes()) });
     let all = part("[").chain(elements).chain(part("]\n"));
     let body = Body::from_stream(all.map(Ok::<_, Infallible>));
-    ([(CONTENT_TYPE, "application/json")], body).into_response()
+    let kind = [(CONTENT_TYPE, "application/json")];
+    (Extension(NotedLater), kind, body).into_response()
+}
+
+/// A change of many guests, which is recorded when it is over.
+struct Recorded {
+    asked: Asked,
+    guests: usize,
+    refused: usize,
+    first: Option<Error>,
+}
+
+impl Recorded {
+    fn add(&mut self, outcome: &GuestOutcome) {
+        self.guests += 1;
+        if let Some(error) = &outcome.error {
+            self.refused += 1;
+            self.first.get_or_insert_with(|| error.clone());
+        }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        let first = self.first.as_ref();
+        self.asked.note_many(self.guests, self.refused, first);
+    }
 }
 
 /// How often a stream of events says that it is alive. A client that is gone is noticed then.

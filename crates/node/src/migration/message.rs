@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 /// Longest message, in bytes: the late frames of an interface, or what describes a guest.
 const LENGTH_MAX: usize = switch::late::BYTES_MAX + 4;
 /// How long the other node may be silent.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,8 @@ pub(super) fn unexpected() -> Error {
     Error::refused("the other node sent something unexpected: is it of the same version?")
 }
 
-fn silent() -> Error {
+/// The error of a node that says nothing for [`SILENCE`].
+pub(super) fn silent() -> Error {
     let sentence = format_args!("the other node was silent for {} s", SILENCE.as_secs());
     Error::new(Kind::Unavailable, sentence)
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
-use super::message::{Peer, Tag, parsed, there};
+use super::message::{Peer, SILENCE, Tag, parsed, silent, there};
 use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Error, Kind, Result};
@@ -29,6 +30,8 @@ const LINGER: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(1);
 /// How long the target is asked whether it keeps a guest, if its word got lost.
 const DOUBT: Duration = Duration::from_secs(5);
+/// How long the guest may stand still until it runs at the target.
+const STANDING: Duration = Duration::from_secs(5);
 /// The pause between two questions.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -46,7 +49,9 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let (arrival, departure) = begun.await?;
         let id = departure.guest;
         let moved = async {
-            let stream = upgrade(&target, "/v1/migration", PROTOCOL).await;
+            let stream = upgrade(&target, "/v1/migration", PROTOCOL);
+            let stream = timeout(SILENCE, stream).await;
+            let stream = stream.unwrap_or_else(|_| Err(silent()));
             let stream = stream.map_err(|error| match error.kind {
                 // This node is well: the one that was named is not there.
                 Kind::Unavailable => Error::refused(error),
@@ -130,17 +135,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
 
     /// Has the guest stand still, and go on there, or here.
     async fn move_over(&mut self) -> Result<Migrated> {
-        let moved = match self.start_there().await {
+        let start = timeout(STANDING, self.start_there()).await;
+        let mut doubt = None;
+        let moved = match start.unwrap_or_else(|_| Err(silent())) {
             Ok((migrated, id)) => match self.finish(id).await {
-                Err(error) if !has(&self.target, &self.name, id).await => Err(error),
-                // It may be that only the word of it got lost.
-                _ => Ok(migrated),
+                Err(error) => match has(&self.target, &self.name, id).await {
+                    // It may be that only the word of it got lost.
+                    Some(true) => Ok(migrated),
+                    Some(false) => Err(error),
+                    None => {
+                        doubt = Some(self.to.clone());
+                        Err(error)
+                    }
+                },
+                Ok(()) => Ok(migrated),
             },
             Err(error) => Err(error),
         };
         let name = self.name.clone();
         if let Err(error) = moved {
-            self.handle.run(move |node| node.stay(&name)).await?;
+            let stay = move |node: &mut Node| node.stay(&name, doubt.as_deref());
+            self.handle.run(stay).await?;
             return Err(error.within(|why| format!("guest ‘{}’ goes on here: {why}", self.name)));
         }
         let to = self.to.clone();
@@ -216,22 +231,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
     }
 }
 
-/// Whether a node keeps a guest, which has this number there. If it cannot be asked, it does not.
-async fn has(node: &Endpoint, guest: &str, id: u64) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < DOUBT {
-        match ask::<Object<Guest>>(node, &["guests", guest]).await {
-            Ok(there) if there.status.id != id => return false,
-            Ok(there) if there.status.state != GuestState::Arriving => return true,
-            Err(error) if error.kind == Kind::NotFound => return false,
-            Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
+/// Whether a node keeps a guest, which has this number there; none if it cannot be asked.
+async fn has(node: &Endpoint, guest: &str, id: u64) -> Option<bool> {
+    let asking = async {
+        loop {
+            match ask::<Object<Guest>>(node, &["guests", guest]).await {
+                Ok(there) if there.status.id != id => return false,
+                Ok(there) if there.status.state != GuestState::Arriving => return true,
+                Err(error) if error.kind == Kind::NotFound => return false,
+                Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
+            }
         }
-    }
-    tracing::error!(
-        guest,
-        "guest ‘{guest}’ goes on here, and the node at {node} cannot be asked whether it goes on there as well: look there"
-    );
-    false
+    };
+    timeout(DOUBT, asking).await.ok()
 }
 
 /// Finishes what an earlier node did not live to: of each guest that it was about to leave to another node, asks that
@@ -243,13 +255,14 @@ pub async fn finish_departures(handle: Handle) -> Result<()> {
         let gone = match target {
             Ok(target) => has(&target, &name, id).await,
             Err(error) => {
-                tracing::error!("guest ‘{name}’ goes on here, and may at {to} as well: {error}");
-                false
+                tracing::error!("the node at {to} cannot be asked for guest ‘{name}’: {error}");
+                None
             }
         };
         let done = handle.run(move |node| match gone {
-            true => node.end_departure(&name, &to),
-            false => node.stay(&name),
+            Some(true) => node.end_departure(&name, &to),
+            Some(false) => node.stay(&name, None),
+            None => node.stay(&name, Some(&to)),
         });
         done.await?;
     }

@@ -71,6 +71,8 @@ pub enum Happened {
     Arrived,
     /// A guest goes on at another node.
     Left,
+    /// A guest goes on here, and may go on at another node as well.
+    InDoubt,
     /// A guest has another name.
     Renamed,
     /// A guest runs another configuration beside the others.
@@ -110,6 +112,7 @@ impl Happened {
             Happened::Template => "is a template",
             Happened::Arrived => "arrived",
             Happened::Left => "left",
+            Happened::InDoubt => "may be at two nodes",
             Happened::Renamed => "was renamed",
             Happened::Installed => "has another configuration",
             Happened::Uninstalled => "has a configuration less",

@@ -99,7 +99,12 @@ fn parse(text: &str) -> Result<Health, String> {
         if value.is_empty() {
             return Err(format!("it has no value behind ‘{is}’"));
         }
-        expected = Some((*is, value.join(" ")));
+        let value = value.join(" ");
+        let orders = !matches!(is, Operator::Equal | Operator::Unequal);
+        if orders && value.parse::<f64>().is_err() {
+            return Err(format!("‘{is}’ compares numbers, and ‘{value}’ is none"));
+        }
+        expected = Some((*is, value));
     }
     let (mut every, mut failures) = (EVERY, FAILURES);
     while let Some(option) = words.next() {

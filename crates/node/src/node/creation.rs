@@ -303,7 +303,7 @@ impl Node {
         let files = spec.files();
         let config = config.as_bytes();
         let later = Later::Installs(had);
-        let diagnostics = check_all(config, &files, &named, cpus, STAND, later);
+        let diagnostics = check_all(config, &files, &named, cpus, STAND, later, &spec.health);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),

@@ -110,9 +110,15 @@ impl Node {
             .collect())
     }
 
-    /// Has a guest that stands still go on here.
-    pub fn stay(&mut self, name: &str) -> Result<()> {
+    /// Has a guest that stands still go on here. It may go on at the node `elsewhere` as well, which cannot be asked.
+    pub fn stay(&mut self, name: &str, elsewhere: Option<&str>) -> Result<()> {
         let mut guest = self.find_guest(name)?;
+        if let Some(to) = elsewhere {
+            let event = Event::of(Topic::Guest, name, Happened::InDoubt);
+            self.tell(event.note(format_args!(
+                "it goes on here, and the node at {to} cannot be asked whether it goes on there as well: destroy one of the two"
+            )));
+        }
         if guest.departure.take().is_some() {
             self.store.put(&guest)?;
         }

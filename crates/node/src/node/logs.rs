@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use glob::Pattern;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::Node;
 use crate::error::{Error, Kind, Result};
@@ -13,6 +14,8 @@ use crate::model::{LogLine, LogQuery, is_pattern, rfc3339};
 
 /// How often rings are looked at while somebody follows.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked whether what is followed is gone.
+const GONE: Duration = Duration::from_secs(1);
 /// Most followers at a time. Each one has a look at what is new ten times a second.
 pub(super) const FOLLOWERS_MAX: usize = 64;
 
@@ -22,6 +25,8 @@ pub struct Follower {
     patterns: Vec<Pattern>,
     /// Whether the guests are all that there are.
     all: bool,
+    /// Whether it ends with its guests: they have names, and some were there.
+    ends: bool,
     position: Position,
     grown: watch::Receiver<u64>,
 }
@@ -32,10 +37,12 @@ impl Follower {
         self.all || self.names.contains(name) || self.patterns.iter().any(matches)
     }
 
-    /// Waits until there may be lines to read; an error if the node ends.
+    /// Waits until there may be lines to read, or its guests may be gone; an error if the node ends.
     pub async fn wait(&mut self) -> Result<()> {
-        let grown = self.grown.changed().await;
-        grown.map_err(|_| Error::new(Kind::Unavailable, "the node is ending"))
+        match timeout(GONE, self.grown.changed()).await {
+            Ok(Err(_)) => Err(Error::new(Kind::Unavailable, "the node is ending")),
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -96,11 +103,14 @@ impl Node {
         }
         let lines = self.log(&names, query, after)?;
         let all = names.is_empty();
+        let ends = !names.iter().any(|name| is_pattern(name))
+            && names.iter().any(|name| self.find_guest(name).is_ok());
         let (patterns, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|name| is_pattern(name));
         let patterns = patterns.iter().map(|pattern| Pattern::new(pattern));
         let follower = Follower {
             all,
+            ends,
             names: names.into_iter().collect(),
             patterns: patterns.collect::<Result<_, _>>().map_err(Error::invalid)?,
             position: self.host.logs().position(),
@@ -120,6 +130,12 @@ impl Node {
         read.iter()
             .map(|(name, line)| log_line(name, line))
             .collect()
+    }
+
+    /// Whether all guests of a follower are gone.
+    pub fn are_gone(&self, follower: &Follower) -> bool {
+        let mut names = follower.names.iter();
+        follower.ends && names.all(|name| self.find_guest(name).is_err())
     }
 
     /// When rings are to be looked at next because somebody follows.

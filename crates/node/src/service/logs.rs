@@ -19,19 +19,27 @@ impl Handle {
         let begun = self.run(move |node| node.follow_log(names, &query, after));
         let (lines, follower) = begun.await?;
         let more = stream::unfold((self.clone(), follower), |(handle, follower)| async {
-            let (lines, follower) = handle.next_lines(follower).await.ok()?;
+            let (lines, follower) = handle.next_lines(follower).await.ok()??;
             Some((stream::iter(lines), (handle, follower)))
         });
         Ok(stream::iter(lines).chain(more.flatten()))
     }
 
-    async fn next_lines(&self, mut follower: Follower) -> Result<(Vec<LogLine>, Follower)> {
+    /// The next lines; none if there will be no more.
+    async fn next_lines(&self, mut follower: Follower) -> Result<Option<(Vec<LogLine>, Follower)>> {
         loop {
-            let read = self.run(move |node| Ok((node.read_log(&mut follower), follower)));
-            let lines;
-            (lines, follower) = read.await?;
+            let read = self.run(move |node| {
+                let lines = node.read_log(&mut follower);
+                let over = lines.is_empty() && node.are_gone(&follower);
+                Ok((lines, over, follower))
+            });
+            let (lines, over);
+            (lines, over, follower) = read.await?;
+            if over {
+                return Ok(None);
+            }
             if !lines.is_empty() {
-                return Ok((lines, follower));
+                return Ok(Some((lines, follower)));
             }
             follower.wait().await?;
         }

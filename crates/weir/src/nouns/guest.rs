@@ -335,8 +335,8 @@ pub fn set(args: &SetArgs) -> Result {
         "variables",
         (!variables.is_empty()).then(|| variables.into()),
     );
-    let links = args.links.iter();
-    let links = links.map(|link| (link.interface.clone(), Value::from(link.on.clone())));
+    let links = interfaces(&args.links)?.into_iter();
+    let links = links.map(|(interface, on)| (interface, Value::from(on)));
     let gone = args.unlink.iter().map(|name| (name.clone(), Value::Null));
     let interfaces: Map<_, _> = gone.chain(links).collect();
     put(
@@ -383,6 +383,19 @@ pub fn set(args: &SetArgs) -> Result {
     made(args.json, &changed)
 }
 
+/// What each interface is, as `--link` has it.
+fn interfaces(links: &[GuestLink]) -> Result<BTreeMap<String, String>> {
+    let mut interfaces = BTreeMap::new();
+    for GuestLink { interface, on } in links {
+        if interfaces.insert(interface.clone(), on.clone()).is_some() {
+            return Err(Error::invalid(format_args!(
+                "two links are named ‘{interface}’: give each interface one --link"
+            )));
+        }
+    }
+    Ok(interfaces)
+}
+
 /// Runs `weir create`.
 pub fn create(args: &CreateGuest) -> Result {
     let mut words = args.arguments.iter();
@@ -398,20 +411,12 @@ pub fn create(args: &CreateGuest) -> Result {
     let config = read_config(&path)?;
     let variables = words.map(|word| setting(word).map_err(Error::invalid));
     let variables = variables.collect::<Result<_>>()?;
-    let mut interfaces = BTreeMap::new();
-    for GuestLink { interface, on } in &args.links {
-        if interfaces.insert(interface.clone(), on.clone()).is_some() {
-            return Err(Error::invalid(format_args!(
-                "two links are named ‘{interface}’: give each interface one --link"
-            )));
-        }
-    }
     let new = Guest {
         config,
         file: Some(path),
         variables,
         configurations: BTreeMap::new(),
-        interfaces,
+        interfaces: interfaces(&args.links)?,
         isolation: args.isolation.into(),
         memory: Some(Memory(args.memory)),
         ring_slots: Some(args.ring_slots),

@@ -15,7 +15,7 @@ use super::{Result, client};
 pub struct ConsoleArgs {
     /// The guest
     pub guest: String,
-    /// Go on with what it prints, until interrupted
+    /// Go on with what it prints, until it is destroyed, or interrupted
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -35,7 +35,7 @@ pub struct LogsArgs {
     /// Names and patterns of guests, as in 'fw-*'
     #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
-    /// Go on with what they print, until interrupted
+    /// Go on with what they print, until interrupted, or until all are destroyed that were named
     #[arg(short, long)]
     pub follow: bool,
     /// Only lines that are not older: how long ago, as in 90s, 10m or 2h, or a time in UTC, as in

@@ -161,6 +161,11 @@ impl Remote {
     }
 }
 
+/// Whether a node of the network was named: what runs on this host is of no concern then.
+pub fn is_remote() -> bool {
+    REMOTE.get().is_some()
+}
+
 /// The node that the command line or the environment names.
 pub fn client() -> Client {
     let remote = REMOTE.get().cloned();

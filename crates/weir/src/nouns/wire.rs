@@ -226,6 +226,7 @@ fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
         guest.cpus(),
         "VNIC",
         later,
+        &guest.health,
     );
     if said.errors() == 0 {
         return Vec::new();

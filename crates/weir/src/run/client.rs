@@ -9,6 +9,7 @@ use node::model::{Guest, HandlerRead, HandlerWrite};
 
 use super::name::{self, NameError};
 use crate::host::print_on;
+use crate::nouns;
 use vmm::printable;
 
 /// How long a guest may take to answer.
@@ -110,15 +111,18 @@ pub enum Client {
 }
 
 impl Client {
-    /// Finds the guest called `name`.
+    /// Finds the guest called `name`: of this host, unless a node of the network was named.
     pub fn connect(name: &str) -> Result<Client, ClientError> {
-        let missing = match Connection::open(name) {
-            Err(ClientError::Name(missing @ NameError::NotRunning(..))) => missing,
-            other => return other.map(Client::Own),
-        };
-        let node = crate::nouns::client();
-        if !node.is_there() {
-            return Err(missing.into());
+        let node = nouns::client();
+        if !nouns::is_remote() {
+            match Connection::open(name) {
+                Err(ClientError::Name(missing @ NameError::NotRunning(..))) => {
+                    if !node.is_there() {
+                        return Err(missing.into());
+                    }
+                }
+                other => return other.map(Client::Own),
+            }
         }
         let found = node.show::<Guest>(name)?;
         Ok(Client::OfNode(node, found.name))

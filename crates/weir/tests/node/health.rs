@@ -72,6 +72,42 @@ fn a_guest_whose_checks_fail_is_unhealthy_and_then_healthy_again() {
 }
 
 #[test]
+fn a_check_that_can_never_pass_is_refused() {
+    let host = Host::new();
+    let config = host.config("counts.click", COUNTS);
+    let says = |arguments: &[&str], why: &str| {
+        let output = host.weir(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        assert_contains(&String::from_utf8_lossy(&output.stderr), why);
+    };
+    for (check, why) in [
+        ("c.count < abc", "‘<’ compares numbers, and ‘abc’ is none"),
+        ("d.count < 5", "there is no element 'd'"),
+        ("c.counts < 5", "element 'c' has no read handler 'counts'"),
+        ("c.reset", "element 'c' has no read handler 'reset'"),
+        ("lists", "a router has no read handler 'lists'"),
+    ] {
+        says(&["create", "g", &config, "--health", check], why);
+    }
+    host.shows("ls -p", "");
+    // One of a configuration that is installed later is left to be seen.
+    let create = [
+        "create",
+        "g",
+        &config,
+        "--health",
+        "probe/c.count > 0",
+        "--restart",
+        "never",
+    ];
+    assert!(host.weir(&create).status().unwrap().success());
+    says(
+        &["set", "g", "--health", "d.count < 5"],
+        "there is no element 'd'",
+    );
+}
+
+#[test]
 fn an_unhealthy_guest_is_restarted_and_its_report_says_why() {
     let mut host = Host::new();
     let config = host.config("counts.click", COUNTS);
@@ -81,7 +117,7 @@ fn an_unhealthy_guest_is_restarted_and_its_report_says_why() {
     };
     create("fw", "s.active every 100ms failures 2");
     create("deaf", "c.count >= 0 every 100ms failures 1");
-    create("wrong", "none.count > 0 every 100ms failures 1");
+    create("wrong", "later/c.count > 0 every 100ms failures 1");
     // The checks stay with the guests over the node's end.
     host.end("-KILL");
     host.start();
@@ -99,7 +135,7 @@ fn an_unhealthy_guest_is_restarted_and_its_report_says_why() {
     until("a handler that there is not passes", || {
         status(&host, "wrong").restarts > 0
     });
-    assert_contains(&host.ok("crash show wrong"), "none");
+    assert_contains(&host.ok("crash show wrong"), "later/c");
     host.ok("set wrong --no-health");
     // One that was paused by command has no reason to answer; one that hangs has.
     host.ok("pause deaf");

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::common::{Host, LIMIT, assert_contains, kill, until};
@@ -42,6 +42,14 @@ impl Following {
     #[track_caller]
     fn says(&self, expected: &str) {
         assert_eq!(self.next(), expected);
+    }
+
+    /// It ends, and says no more.
+    #[track_caller]
+    fn ends(mut self) {
+        let next = self.lines.recv_timeout(LIMIT);
+        assert_eq!(next, Err(RecvTimeoutError::Disconnected));
+        assert!(self.child.wait().unwrap().success());
     }
 }
 
@@ -145,6 +153,13 @@ fn followers_see_lines_as_they_come_and_guests_as_they_are_made() {
         (&line["guest"], &line["line"]),
         (&"fw-1".into(), &"said five".into())
     );
+    // Who follows guests by their names is done when they are gone.
+    host.ok(&format!("create gone {config}"));
+    let last = Following::start(&host, "console -f gone");
+    host.ok("write gone say.run last");
+    last.says("said last");
+    host.ok("destroy gone");
+    last.ends();
     // A client that is gone costs nothing: the node forgets it.
     drop(some);
     let answer = get(&host, "/v1/guests/fw-1/log?tail=1&run=true", "");

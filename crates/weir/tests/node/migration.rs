@@ -252,8 +252,15 @@ fn a_guest_that_cannot_move_goes_on() {
     lone.ok(&format!("create idle {idle}"));
     lone.refuses(&format!("migrate idle {there}"), "has no certificate");
     drop(lone);
+    // A node that says nothing is not waited for without end.
+    let silent = b.node.as_ref().unwrap().id();
+    kill("-STOP", silent);
+    a.refuses(&format!("migrate nat {there}"), "was silent for 5 s");
+    kill("-CONT", silent);
     a.shows("ls -p -o state nat", "running\n");
-    assert_eq!((b.view().guests, b.view().vnics), (0, 0));
+    until("something is left", || {
+        (b.view().guests, b.view().vnics) == (0, 0)
+    });
 
     // The other node is killed at some moment, comes back, and has not kept what was half here.
     for round in 0..12 {

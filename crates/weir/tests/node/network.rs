@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use node::client::Client;
@@ -64,9 +64,12 @@ fn from_afar(host: &Host, url: &str, files: &Files, arguments: &str) -> Output {
     let words: Vec<_> = arguments.split_whitespace().collect();
     let mut command = host.weir(&words);
     // Nothing of this host's node is to be found.
-    command
-        .env("WEIR_RUN", "/nonexistent")
-        .env("WEIR_NODE", url);
+    ask(command.env("WEIR_RUN", "/nonexistent"), url, files)
+}
+
+/// Has a command ask the node of the network.
+fn ask(command: &mut Command, url: &str, files: &Files) -> Output {
+    command.env("WEIR_NODE", url);
     let names = [("WEIR_CERT", &files.cert), ("WEIR_KEY", &files.key)];
     command.envs(names).env("WEIR_CA", &files.ca);
     command.output().unwrap()
@@ -159,6 +162,22 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
         "g1:running\ng2:running\ng3:running\n"
     );
     assert_eq!(said("read g2 c.count"), "0\n");
+    // A guest of this host is not asked instead.
+    let idle = host.config("idle.click", "Idle -> c :: Counter -> Discard;");
+    let mut here = host.weir(&["run", &idle, "--name", "here", "--isolation", "process"]);
+    let mut here = here.stdout(Stdio::null()).spawn().unwrap();
+    until("it does not run", || {
+        let read = host.weir(&["read", "here", "c.count"]).output().unwrap();
+        read.status.success()
+    });
+    let mut command = host.weir(&["read", "here", "c.count"]);
+    let asked = ask(&mut command, &url, &chief_files);
+    assert!(!asked.status.success());
+    assert_contains(&String::from_utf8_lossy(&asked.stderr), "‘here’");
+    let _ = here.kill();
+    let _ = here.wait();
+    let refused = from_afar(&host, &url, &chief_files, "restart n1 n2");
+    assert!(!refused.status.success());
     said("destroy g*");
     assert_eq!(said("ls -p"), "");
 
@@ -170,6 +189,7 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
         " watcher: create-stub /v1/stubs: ‘watcher’ has the role read-only",
         " stranger: create-stub /v1/stubs: ‘stranger’ has no role",
         " chief: create-guests /v1/guest-series ‘3 × g{}’: done",
+        " chief: act-on-guests /v1/guest-actions ‘restart n1, n2’: refused for 2 of 2 guests, first: ",
         " chief: act-on-guests /v1/guest-actions ‘destroy g*’: done",
         " root: delete-stub /v1/stubs/lan: done",
     ];

@@ -146,6 +146,21 @@ fn elements_go_on_with_another_store_another_node_and_in_copies() {
 }
 
 #[test]
+fn the_only_guest_is_heard_after_it_was_started_again() {
+    let host = Host::new();
+    let config = host.config("steered.click", STEERED);
+    host.ok(&format!("create alone {config}"));
+    steers(&host, "alone", 20);
+    for rate in [30, 40] {
+        host.ok("restart alone");
+        steers(&host, "alone", rate);
+    }
+    host.ok("destroy alone");
+    host.ok(&format!("create alone {config}"));
+    steers(&host, "alone", 50);
+}
+
+#[test]
 fn weir_click_uses_the_store_that_the_environment_names() {
     const CONFIG: &str = "
         got :: Script(TYPE PASSIVE, print \"got $1\");
