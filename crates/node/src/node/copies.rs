@@ -8,7 +8,7 @@ use abi::message::kind;
 use super::{Asked, Node};
 use crate::error::{Error, Fault, Result};
 use crate::host::Copy;
-use crate::model::{Event, Guest, GuestRecord, Happened, Run, Saved, Topic, VnicRecord};
+use crate::model::{Booted, Event, Guest, GuestRecord, Happened, Run, Saved, Topic, VnicRecord};
 use crate::saved::{self, Header};
 
 /// A guest that is to go on from a copy.
@@ -155,15 +155,33 @@ impl Node {
         let Some(guest) = self.store.get::<GuestRecord>(name)? else {
             return Ok(false);
         };
-        if self.host.runs(guest.id) || guest.interfaces != spec.interfaces {
+        if self.host.runs(guest.id) {
             return Err(Fault::GuestExists { name: name.into() }.into());
         }
+        if guest.interfaces != spec.interfaces {
+            return Err(Error::refused(format_args!(
+                "guest ‘{name}’ has other interfaces than when it was saved: give it those by `weir set {name} --link …`, or restore it by another name"
+            )));
+        }
+        let wanted = guest.spec.clone();
         self.store.put(&GuestRecord {
             spec: spec.clone(),
             booted: None,
             ..guest
         })?;
         self.start_from(name, Some(Arc::clone(copy)))?;
+        // What was changed since it was started holds from its next start on, as before.
+        let restored = self.find_guest(name)?;
+        let mut booted = Booted::of(&restored);
+        booted.config = (restored.text() != wanted.text()).then(|| restored.text());
+        let record = GuestRecord {
+            spec: wanted,
+            booted: Some(booted),
+            ..restored
+        };
+        if !record.pending().is_empty() {
+            self.store.put(&record)?;
+        }
         Ok(true)
     }
 }

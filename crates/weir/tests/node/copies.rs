@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use node::model::Guest;
+
 use crate::common::{BOTH_WAYS, Host, Stream, alive, path, pings, until};
 
 /// A guest that counts, stores packets, and answers ARP requests with its own address.
@@ -57,6 +59,24 @@ fn a_saved_guest_is_restored_as_if_nothing_had_happened() {
         assert!(number(&host, "one", "t.count") >= ticks);
         assert_eq!(host.ok("vnic show -p -o mac one.lan"), mac);
         host.refuses(&format!("restore {file}"), "already a guest named ‘one’");
+        // What is to hold from its next start on still does.
+        host.ok("set one --memory 9M");
+        host.ok(&format!("save one {file}"));
+        host.ok(&format!("restore {file}"));
+        goes_on(&host, "one");
+        let show = host.client().show::<Guest>("one").unwrap();
+        assert_eq!(show.status.pending, ["memory"]);
+        host.ok("stop one");
+        host.ok("stub create other");
+        host.ok("set one --link lan=other");
+        host.refuses(
+            &format!("restore {file}"),
+            "has other interfaces than when it was saved",
+        );
+        host.ok("destroy one");
+        host.ok(&format!("restore {file}"));
+        host.ok("stub delete other");
+        let mac = host.ok("vnic show -p -o mac one.lan");
         // It is a guest as any other: it is saved again, and made anew.
         host.ok(&format!("save one {file}"));
         host.ok("destroy one");
