@@ -204,17 +204,8 @@ fn check_handler(
 ) -> std::result::Result<(), String> {
     let handler = check.handler.split(' ').next().unwrap_or_default();
     let (element, name) = handler.rsplit_once('.').unwrap_or(("", handler));
-    let reads =
-        |flags: Option<HandlerFlags>| flags.is_some_and(|flags| flags.has(HandlerFlags::READ));
-    if element.is_empty() {
-        return match reads(router.handler(None, name)) {
-            true => Ok(()),
-            false => Err(format!(
-                "health check ‘{handler}’: a router has no read handler ‘{name}’"
-            )),
-        };
-    }
-    let Some(found) = router.find(element) else {
+    let found = router.find(element);
+    if !element.is_empty() && found.is_none() {
         let other = element.split_once('/').map(|(other, _)| other);
         let is_there = |other: &str| all.installed.iter().any(|(name, _)| *name == other);
         return match other {
@@ -223,13 +214,18 @@ fn check_handler(
                 "health check ‘{handler}’: there is no element ‘{element}’"
             )),
         };
-    };
-    match reads(router.handler(Some(found), name)) {
-        true => Ok(()),
-        false => Err(format!(
-            "health check ‘{handler}’: element ‘{element}’ has no read handler ‘{name}’"
-        )),
     }
+    let flags = router.handler(found, name);
+    if flags.is_some_and(|flags| flags.has(HandlerFlags::READ)) {
+        return Ok(());
+    }
+    let whose = match found {
+        Some(_) => format!("element ‘{element}’"),
+        None => "a router".into(),
+    };
+    Err(format!(
+        "health check ‘{handler}’: {whose} has no read handler ‘{name}’"
+    ))
 }
 
 /// The graph of all configurations of a text.

@@ -11,10 +11,10 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct GapRate {
     rate: u64,
-    /// When it was asked last, in whose second events are counted; `None` before the first event and after a
-    /// reset.
+    /// The time of the last question, in whose second events are counted; `None` before the first event and
+    /// after a reset.
     asked: Option<Steady>,
-    /// Events of that second so far, less those that were missed before.
+    /// The number of events in that second, minus those that were missed before it.
     count: i128,
 }
 

@@ -63,8 +63,7 @@ impl TokenBucket {
         let (level, full) = (self.level, self.full);
         self.assign(rate, capacity);
         if full > 0 {
-            let level = u128::from(level) * u128::from(self.full) / u128::from(full);
-            self.level = level.min(self.full.into()) as u64;
+            self.level = (u128::from(level) * u128::from(self.full) / u128::from(full)) as u64;
         }
     }
 

@@ -50,22 +50,6 @@ struct Asked {
     _turns: [Turn; 2],
 }
 
-impl Asked {
-    /// Records what became of a change of many guests.
-    fn note_many(&self, guests: usize, refused: usize, first: Option<&Error>) {
-        let Some((client, what)) = &self.noting else {
-            return;
-        };
-        let refusal = first.map(|first| {
-            first.clone().within(|why| match guests {
-                1 => why.into(),
-                _ => format!("refused for {refused} of {guests} guests, first: {why}"),
-            })
-        });
-        client.note(what, refusal.as_ref().map_or(Ok(()), Err));
-    }
-}
-
 /// Of an answer at whose end it is recorded what became of the change.
 #[derive(Clone, Copy)]
 struct NotedLater;
@@ -183,15 +167,15 @@ impl Api {
                 if role > Role::ReadOnly && !subject.is_empty() {
                     what = format!("{what} ‘{subject}’");
                 }
-                let noting = (role > Role::ReadOnly).then(|| (client.clone(), what.clone()));
+                let noting = (role > Role::ReadOnly).then_some((client, what));
                 let asked = Asked {
-                    noting,
+                    noting: noting.clone(),
                     _turns: [turn, room],
                 };
                 let mut done = work(handle, names, body, headers, asked).await;
                 let later = done.as_mut().ok();
                 let later = later.and_then(|done| done.extensions_mut().remove::<NotedLater>());
-                if role > Role::ReadOnly && later.is_none() {
+                if let (Some((client, what)), None) = (noting, later) {
                     client.note(&what, done.as_ref().map(drop));
                 }
                 done

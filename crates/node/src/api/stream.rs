@@ -61,8 +61,17 @@ impl Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        let first = self.first.as_ref();
-        self.asked.note_many(self.guests, self.refused, first);
+        let Some((client, what)) = &self.asked.noting else {
+            return;
+        };
+        let (guests, refused) = (self.guests, self.refused);
+        let refusal = self.first.take().map(|first| {
+            first.within(|why| match guests {
+                1 => why.into(),
+                _ => format!("refused for {refused} of {guests} guests, first: {why}"),
+            })
+        });
+        client.note(what, refusal.as_ref().map_or(Ok(()), Err));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What two nodes tell each other: a tag (u8), a length (u32, little-endian), and so many bytes.
 
+use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 /// Longest message, in bytes: the late frames of an interface, or what describes a guest.
 const LENGTH_MAX: usize = switch::late::BYTES_MAX + 4;
 /// How long the other node may be silent.
-pub(super) const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +77,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
-        let sent = timeout(SILENCE, send).await.map_err(|_| silent())?;
+        in_time(async { send.await.map_err(|error: io::Error| lost(&error)) }).await?;
         self.sent += (head.len() + bytes.len()) as u64;
-        sent.map_err(|error| lost(&error))
+        Ok(())
     }
 
     /// Sends a message of JSON.
@@ -89,9 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 
     /// The next message; a refusal is an error.
     pub(super) async fn next(&mut self) -> Result<(Tag, Vec<u8>)> {
-        timeout(SILENCE, self.receive())
-            .await
-            .map_err(|_| silent())?
+        in_time(self.receive()).await
     }
 
     async fn receive(&mut self) -> Result<(Tag, Vec<u8>)> {
@@ -142,8 +141,12 @@ pub(super) fn unexpected() -> Error {
     Error::refused("the other node sent something unexpected: is it of the same version?")
 }
 
-/// The error of a node that says nothing for [`SILENCE`].
-pub(super) fn silent() -> Error {
+/// Waits for what the other node does, for as long as it may be silent.
+pub(super) async fn in_time<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(SILENCE, work).await.map_err(|_| silent())?
+}
+
+fn silent() -> Error {
     let sentence = format_args!("the other node was silent for {} s", SILENCE.as_secs());
     Error::new(Kind::Unavailable, sentence)
 }

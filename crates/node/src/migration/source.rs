@@ -6,7 +6,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::message::{Peer, SILENCE, Tag, parsed, silent, there};
+use super::message::{Peer, Tag, in_time, parsed, there};
 use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Error, Kind, Result};
@@ -30,8 +30,6 @@ const LINGER: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(1);
 /// How long the target is asked whether it keeps a guest, if its word got lost.
 const DOUBT: Duration = Duration::from_secs(5);
-/// How long the guest may stand still until it runs at the target.
-const STANDING: Duration = Duration::from_secs(5);
 /// The pause between two questions.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -49,9 +47,7 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let (arrival, departure) = begun.await?;
         let id = departure.guest;
         let moved = async {
-            let stream = upgrade(&target, "/v1/migration", PROTOCOL);
-            let stream = timeout(SILENCE, stream).await;
-            let stream = stream.unwrap_or_else(|_| Err(silent()));
+            let stream = in_time(upgrade(&target, "/v1/migration", PROTOCOL)).await;
             let stream = stream.map_err(|error| match error.kind {
                 // This node is well: the one that was named is not there.
                 Kind::Unavailable => Error::refused(error),
@@ -135,9 +131,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
 
     /// Has the guest stand still, and go on there, or here.
     async fn move_over(&mut self) -> Result<Migrated> {
-        let start = timeout(STANDING, self.start_there()).await;
         let mut doubt = None;
-        let moved = match start.unwrap_or_else(|_| Err(silent())) {
+        let moved = match self.start_there().await {
             Ok((migrated, id)) => match self.finish(id).await {
                 Err(error) => match has(&self.target, &self.name, id).await {
                     // It may be that only the word of it got lost.
@@ -163,10 +158,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         ended.await.and(moved)
     }
 
-    /// Sends the last of the guest, which stands still then, and waits until it runs there; its number there.
+    /// Has the guest stand still, and waits until it runs there; its number there.
     async fn start_there(&mut self) -> Result<(Migrated, u64)> {
         let begun = Instant::now();
         self.handle.suspend(&self.name, Purpose::Departure).await?;
+        // All of it together: the guest does not wait for a target that is slow with each message.
+        in_time(self.hand_over(begun)).await
+    }
+
+    /// Sends the last of the guest, which stands still since a moment after `begun`, and waits until it runs there.
+    async fn hand_over(&mut self, begun: Instant) -> Result<(Migrated, u64)> {
         let standing = Instant::now();
         let mut drained = self.departure.is_drained();
         for look in 0.. {

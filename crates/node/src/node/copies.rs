@@ -174,8 +174,16 @@ impl Node {
         let restored = self.find_guest(name)?;
         let mut booted = Booted::of(&restored);
         booted.config = (restored.text() != wanted.text()).then(|| restored.text());
+        let spec = Guest {
+            // These hold at once, and are as they were saved.
+            restart: restored.restart,
+            health: restored.health.clone(),
+            cpu_max: restored.cpu_max,
+            memory_max: restored.memory_max,
+            ..wanted
+        };
         let record = GuestRecord {
-            spec: wanted,
+            spec,
             booted: Some(booted),
             ..restored
         };

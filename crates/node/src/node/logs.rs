@@ -103,10 +103,9 @@ impl Node {
         }
         let lines = self.log(&names, query, after)?;
         let all = names.is_empty();
-        let ends = !names.iter().any(|name| is_pattern(name))
-            && names.iter().any(|name| self.find_guest(name).is_ok());
         let (patterns, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|name| is_pattern(name));
+        let ends = patterns.is_empty() && names.iter().any(|name| self.find_guest(name).is_ok());
         let patterns = patterns.iter().map(|pattern| Pattern::new(pattern));
         let follower = Follower {
             all,
@@ -119,23 +118,20 @@ impl Node {
         Ok((lines, follower))
     }
 
-    /// The lines that are new to a follower; not all of them, if there are many.
-    pub fn read_log(&self, follower: &mut Follower) -> Vec<LogLine> {
+    /// The lines that are new to a follower; not all of them, if there are many. None if all its guests are gone.
+    pub fn read_log(&self, follower: &mut Follower) -> Option<Vec<LogLine>> {
         let mut position = std::mem::take(&mut follower.position);
         let read = self
             .host
             .logs()
             .read(&mut position, |_, name| follower.selects(name));
         follower.position = position;
-        read.iter()
-            .map(|(name, line)| log_line(name, line))
-            .collect()
-    }
-
-    /// Whether all guests of a follower are gone.
-    pub fn are_gone(&self, follower: &Follower) -> bool {
-        let mut names = follower.names.iter();
-        follower.ends && names.all(|name| self.find_guest(name).is_err())
+        let is_gone = |name: &String| self.find_guest(name).is_err();
+        if read.is_empty() && follower.ends && follower.names.iter().all(is_gone) {
+            return None;
+        }
+        let lines = read.iter().map(|(name, line)| log_line(name, line));
+        Some(lines.collect())
     }
 
     /// When rings are to be looked at next because somebody follows.

@@ -28,18 +28,13 @@ impl Handle {
     /// The next lines; none if there will be no more.
     async fn next_lines(&self, mut follower: Follower) -> Result<Option<(Vec<LogLine>, Follower)>> {
         loop {
-            let read = self.run(move |node| {
-                let lines = node.read_log(&mut follower);
-                let over = lines.is_empty() && node.are_gone(&follower);
-                Ok((lines, over, follower))
-            });
-            let (lines, over);
-            (lines, over, follower) = read.await?;
-            if over {
-                return Ok(None);
-            }
-            if !lines.is_empty() {
-                return Ok(Some((lines, follower)));
+            let read = self.run(move |node| Ok((node.read_log(&mut follower), follower)));
+            let lines;
+            (lines, follower) = read.await?;
+            match lines {
+                None => return Ok(None),
+                Some(lines) if !lines.is_empty() => return Ok(Some((lines, follower))),
+                Some(_) => {}
             }
             follower.wait().await?;
         }

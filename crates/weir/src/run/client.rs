@@ -116,11 +116,7 @@ impl Client {
         let node = nouns::client();
         if !nouns::is_remote() {
             match Connection::open(name) {
-                Err(ClientError::Name(missing @ NameError::NotRunning(..))) => {
-                    if !node.is_there() {
-                        return Err(missing.into());
-                    }
-                }
+                Err(ClientError::Name(NameError::NotRunning(..))) if node.is_there() => {}
                 other => return other.map(Client::Own),
             }
         }
