@@ -2,9 +2,10 @@
 //!
 //! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs; a peer
 //! without a name is skipped. Each program runs each configuration for about a second of CPU time,
-//! alternating, `ROUNDS` times (7); rates are packets over CPU time less the time of a run with one
-//! packet, medians. Words on the command line select rows by parts of their names; then no result is
-//! saved.
+//! alternating, `ROUNDS` times (7); rates are packets over CPU time less the time of a run with few
+//! packets, medians. That time is taken in every round as well, and its median counts. A ratio is the
+//! median of the rounds' ratios. Words on the command line select rows by parts of their names; then
+//! no result is saved.
 //!
 //! Packets are copies of one frame. In rows with flows they go round: they are read from a capture
 //! into a queue once, and return to it behind the elements. That needs only elements that all
@@ -256,12 +257,14 @@ struct Figure {
     mpps: f64,
     least: f64,
     most: f64,
+    /// Weir's rate over this program's, median of the rounds.
+    weir_over_it: f64,
 }
 
 #[derive(Serialize)]
 struct Ratio {
     configuration: String,
-    /// Weir's median over the better peer's.
+    /// Weir's rate over the better peer's, median of the rounds.
     over_better_peer: f64,
     better_peer: String,
 }
@@ -284,22 +287,32 @@ fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>
     let mut counts = Vec::new();
     for program in programs {
         let ready = seconds(program, row, FIRST)?;
-        counts.push((calibrate(program, row, ready)?, ready));
+        counts.push(calibrate(program, row, ready)?);
     }
-    let mut rates = vec![Vec::new(); programs.len()];
+    let mut readies = vec![Vec::new(); programs.len()];
+    let mut times = vec![Vec::new(); programs.len()];
     for _ in 0..rounds {
         for (p, program) in programs.iter().enumerate() {
-            let (packets, ready) = counts[p];
-            let seconds = seconds(program, row, FIRST + packets)? - ready;
-            rates[p].push(packets as f64 / seconds / 1e6);
+            readies[p].push(seconds(program, row, FIRST)?);
+            times[p].push(seconds(program, row, FIRST + counts[p])?);
         }
     }
-    let figure = |(program, rates): (&Program, &Vec<f64>)| Figure {
-        configuration: row.name.clone(),
-        program: program.name.clone(),
-        mpps: median(rates),
-        least: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        most: rates.iter().copied().fold(0.0, f64::max),
+    let rates = |p: usize| -> Vec<f64> {
+        let ready = median(&readies[p]);
+        let rate = |seconds: &f64| counts[p] as f64 / (seconds - ready) / 1e6;
+        times[p].iter().map(rate).collect()
+    };
+    let rates: Vec<_> = (0..programs.len()).map(rates).collect();
+    let figure = |(program, its): (&Program, &Vec<f64>)| {
+        let ratios: Vec<_> = rates[0].iter().zip(its).map(|(a, b)| a / b).collect();
+        Figure {
+            configuration: row.name.clone(),
+            program: program.name.clone(),
+            mpps: median(its),
+            least: its.iter().copied().fold(f64::INFINITY, f64::min),
+            most: its.iter().copied().fold(0.0, f64::max),
+            weir_over_it: median(&ratios),
+        }
     };
     Ok(programs.iter().zip(&rates).map(figure).collect())
 }
@@ -332,13 +345,13 @@ fn run() -> Result<(), String> {
         if let Some(best) = peers.max_by(|a, b| a.mpps.total_cmp(&b.mpps)) {
             report.ratios.push(Ratio {
                 configuration: row.name.clone(),
-                over_better_peer: figures[0].mpps / best.mpps,
+                over_better_peer: best.weir_over_it,
                 better_peer: best.program.clone(),
             });
         }
         let line: Vec<_> = figures
             .iter()
-            .map(|f| format!("{} {:.1}", f.program, f.mpps))
+            .map(|f| format!("{} {:.1} ({:.3})", f.program, f.mpps, f.weir_over_it))
             .collect();
         println!("{:<32} {} Mpps", row.name, line.join("  "));
         plotted.push((

@@ -108,11 +108,9 @@ impl ProcessWall {
     /// Ticks of the time stamp counter in a millisecond, measured once against the system's clock.
     pub(crate) fn tsc_khz(&self) -> u64 {
         *self.tsc_khz.get_or_init(|| {
-            // SAFETY: reads a counter.
-            let sample = || (Instant::now(), unsafe { _rdtsc() });
-            let (time, ticks) = sample();
+            let (time, ticks) = time_and_ticks();
             std::thread::sleep(Duration::from_millis(20));
-            let (later, more) = sample();
+            let (later, more) = time_and_ticks();
             let nanoseconds = (later - time).as_nanos().max(1);
             (u128::from(more - ticks) * 1_000_000 / nanoseconds) as u64
         })
@@ -346,4 +344,19 @@ fn kernel_pages() -> Result<Span> {
         ));
     }
     Ok(pages)
+}
+
+/// The system's clock and the time stamp counter at one moment: of some readings the one that took least, since a
+/// thread may lose its CPU between the two.
+fn time_and_ticks() -> (Instant, u64) {
+    // SAFETY: reads a counter.
+    let ticks = || unsafe { _rdtsc() };
+    let reading = |_| {
+        let before = ticks();
+        let time = Instant::now();
+        let after = ticks();
+        (after.wrapping_sub(before), (time, after))
+    };
+    let least = (0..10).map(reading).min_by_key(|(took, _)| *took);
+    least.expect("some readings").1
 }

@@ -3,7 +3,7 @@
 use abi::message::kind;
 
 use super::Node;
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 
 /// A request to a guest that is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,28 +59,32 @@ impl Node {
     /// Takes a guest's answer to a request, if it is there. When it is not to be expected any
     /// more, the request is forgotten.
     pub fn answer(&mut self, asked: Asked) -> Result<Option<vmm::Answer>> {
-        let guest = asked.guest;
-        loop {
-            match self.host.answer(guest) {
-                Ok(Some(answer)) => {
-                    let request = answer.request;
-                    // One that nobody waits for any more is dropped.
-                    if let Some(entry) = self.guests.asked.get_mut(&Asked { guest, request }) {
-                        *entry = Some(answer);
-                    }
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    self.forget(asked);
-                    return Err(error);
-                }
-            }
-        }
+        let heard = if self.host.runs(asked.guest) {
+            self.take_answers(asked.guest)
+        } else {
+            Err(Error::refused("the guest ended before it answered"))
+        };
         let answer = self.guests.asked.get_mut(&asked).and_then(Option::take);
-        if answer.is_some() {
+        if answer.is_some() || heard.is_err() {
             self.forget(asked);
         }
-        Ok(answer)
+        match answer {
+            None => heard.map(|()| None),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Takes what a guest has answered, for those that wait for it. Before its end is dealt with, it may have
+    /// answered what ended it.
+    pub(super) fn take_answers(&mut self, guest: u64) -> Result<()> {
+        while let Some(answer) = self.host.answer(guest)? {
+            let request = answer.request;
+            // One that nobody waits for any more is dropped.
+            if let Some(entry) = self.guests.asked.get_mut(&Asked { guest, request }) {
+                *entry = Some(answer);
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a request whose answer nobody waits for.

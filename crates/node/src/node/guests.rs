@@ -359,6 +359,8 @@ impl Node {
 
     /// Deals with the end of a guest's process; [`keep_ends`](Self::keep_ends) keeps how it ended.
     pub(super) fn guest_ended(&mut self, id: u64) {
+        // A guest that cannot be understood any more has given no answer.
+        let _ = self.take_answers(id);
         let Some((exit, printed)) = self.host.guest_ended(id) else {
             return;
         };
