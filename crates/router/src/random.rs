@@ -64,6 +64,15 @@ impl Random {
         (self.next_u64() >> 32) as u32
     }
 
+    /// So many random bits, 31 at most. If numbers repeat, the lowest of random(3)'s next, as Click's samples.
+    #[inline]
+    pub fn bits(&mut self, bits: u32) -> u32 {
+        match &mut self.repeated {
+            None => self.next_u32() >> (u32::BITS - bits),
+            Some(repeated) => repeated.next() & ((1 << bits) - 1),
+        }
+    }
+
     /// A number below `end` (0 if `end` is 0), each as likely as another to within 2⁻³².
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
@@ -223,6 +232,8 @@ mod tests {
             }
         }
         assert_eq!(Random::repeating(1).below(64_511), 54_202);
+        assert_eq!(Random::repeating(4).bits(28), 1_968_078_301 & 0x0fff_ffff);
+        assert!(Random::new(4).bits(3) < 8);
         assert_eq!(
             (Random::repeating(1).below(0), Random::new(1).below(0)),
             (0, 0)

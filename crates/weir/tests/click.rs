@@ -301,6 +301,21 @@ fn a_script_that_gives_a_signal_up_ends_no_run_by_it() {
 }
 
 #[test]
+fn a_signal_has_its_default_effect_while_its_script_waits() {
+    use rustix::process::Signal;
+    let socket = path("waiting");
+    let shown = socket.to_str().expect("text");
+    let router = "s :: Script(TYPE SIGNAL INT, write i.limit 1, wait 60s);
+        i :: InfiniteSource(LIMIT 0) -> c :: Counter -> Discard;";
+    let mut running = Running::start(&["-e", router, "-u", shown]);
+    let mut client = Client::connect(&socket);
+    running.signal(Signal::INT);
+    client.until("c.count", "1");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, None);
+}
+
+#[test]
 fn an_idle_router_uses_no_processor_time() {
     let socket = path("idle");
     let mut running = Running::start(&[

@@ -105,7 +105,7 @@ impl Element for RandomSample {
 
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !self.active || cx.random().next_u32() >> (u32::BITS - BITS) < self.probability {
+        if !self.active || cx.random().bits(BITS) < self.probability {
             return Verdict::Forward;
         }
         self.drops += packet.stands_for() as u64;
@@ -190,5 +190,15 @@ mod tests {
             ));
             assert!(errors.contains(message), "{errors}");
         }
+    }
+
+    /// As Click's after the same seed.
+    #[test]
+    fn a_seed_repeats_the_sample() {
+        let mut rig = Rig::new(
+            "RandomSeed(4); InfiniteSource(LIMIT 20) -> RandomSample(0.5) -> c :: Counter -> Discard;",
+        );
+        rig.advance(MS);
+        assert_eq!(rig.read("c.count"), "12");
     }
 }

@@ -63,6 +63,13 @@ mod tests {
         }
         assert_eq!(rig.read("d.count"), "0");
         assert_ne!(rig.read("e.count"), "0");
+        for (written, pinned) in [("99999999999", "32768"), ("0", "1"), ("-3", "1")] {
+            rig.write("e.tickets", written);
+            assert_eq!(rig.read("e.tickets"), pinned);
+            let warning = format!("  warning: tickets pinned at {pinned}");
+            assert_eq!(rig.printed().last(), Some(&warning));
+        }
+        assert!(rig.try_write("e.tickets", "many").is_err());
         Rig::refuses("ScheduleInfo(c);", "ELEMENTNAME PARAM");
     }
 }

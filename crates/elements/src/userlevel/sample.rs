@@ -26,7 +26,7 @@ impl Sample {
     /// Draws whether a packet is one of the sample.
     #[inline]
     pub fn draw(self, cx: &mut Cx<'_>) -> bool {
-        self == Sample::ALL || cx.random().next_u32() & (Sample::ALL.0 - 1) < self.0
+        self == Sample::ALL || cx.random().bits(BITS) < self.0
     }
 }
 

@@ -3,9 +3,10 @@
 use core::fmt::Write;
 
 use super::Engine;
+use crate::args::{Context, Saturating};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 use crate::prelude::*;
-use crate::scheduler::task::NO_THREAD;
+use crate::scheduler::task::{NO_THREAD, TICKETS_MAX};
 
 /// What the `version` handler says: the version of the language and library that this follows.
 pub const VERSION: &str = "2.1";
@@ -256,9 +257,18 @@ impl Engine {
                 _ => return Err("'scheduled' takes a boolean".into()),
             },
             "tickets" => {
-                let tickets = value.parse::<u32>().ok().filter(|t| *t >= 1);
-                let tickets = tickets.ok_or("'tickets' takes an integer of 1 or more")?;
-                self.scheduler.tasks.set_tickets(task, tickets);
+                let tickets: i64 = Context::blank()
+                    .parse_with(Saturating, value)
+                    .map_err(|_| "syntax error")?;
+                let pinned = tickets.clamp(1, TICKETS_MAX.into());
+                self.scheduler.tasks.set_tickets(task, pinned as u32);
+                if tickets != pinned {
+                    self.with(id, |_, cx| {
+                        let call = format!("‘{}.tickets {value}’", cx.name());
+                        cx.report(&format!("While calling {call}:"));
+                        cx.report(&format!("  warning: tickets pinned at {pinned}"));
+                    });
+                }
             }
             _ => {
                 let within = NO_THREAD..=i32::from(self.threads.count) - 1;

@@ -109,13 +109,13 @@ impl ScriptMachine {
         self.run(cx, 1, Cause::Plain, &mut errors);
     }
 
-    /// Runs the script once for all signals that arrived. If it says `exit`, or anything else that
-    /// ends it but `end`, it takes no more.
+    /// Runs the script once for all signals that arrived. Until it has ended, signals have their default effect.
     #[cfg(feature = "host")]
     pub fn signals_arrived(&mut self, cx: &mut Cx<'_>) {
         if !self.signals.take() {
             return;
         }
+        self.signals.leave(true);
         let mut errors = Errors::while_executing(cx);
         self.restart(cx);
         // As a write to the handler `run`.
@@ -123,13 +123,25 @@ impl ScriptMachine {
         let outer_writing = core::mem::replace(&mut self.writing, true);
         self.run(cx, 0, Cause::Plain, &mut errors);
         (self.handler, self.writing) = (outer, outer_writing);
-        if !matches!(self.ending(), None | Some(Ending::End)) {
-            self.signals.give_up(cx);
-        }
     }
 
     #[cfg(not(feature = "host"))]
     pub fn signals_arrived(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Takes signals again if the script has ended with `end`, and none any more if it has ended otherwise. One
+    /// that waits takes none.
+    #[cfg(feature = "host")]
+    fn settle_signals(&mut self, cx: &mut Cx<'_>) {
+        match self.ending() {
+            Some(Ending::End) => self.signals.leave(false),
+            Some(_) => self.signals.give_up(cx),
+            None if self.returned().is_some() => self.signals.give_up(cx),
+            None => {}
+        }
+    }
+
+    #[cfg(not(feature = "host"))]
+    fn settle_signals(&mut self, _cx: &mut Cx<'_>) {}
 
     fn packets_pulled(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.filter(
@@ -256,6 +268,9 @@ impl ScriptMachine {
             self.step(cx, steps, Cause::Plain, &mut jumps, errors);
         }
         self.running = outer;
+        if let ScriptType::Signal(_) = &self.script_type {
+            self.settle_signals(cx);
+        }
     }
 
     fn step(

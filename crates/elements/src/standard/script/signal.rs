@@ -53,8 +53,8 @@ pub(super) struct Signals {
     hooks: Vec<SigId>,
     /// The signals that the script takes.
     numbers: Vec<i32>,
-    /// The script no longer takes signals: they do what they do by default.
-    given_up: Arc<AtomicBool>,
+    /// The script takes no signals: they do what they do by default.
+    left: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -72,8 +72,7 @@ impl Signals {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         for number in numbers {
-            let given_up = Arc::clone(&self.given_up);
-            let default = flag::register_conditional_default(*number, given_up)?;
+            let default = flag::register_conditional_default(*number, Arc::clone(&self.left))?;
             let hook = pipe::register(*number, theirs.try_clone()?)?;
             self.hooks.extend([default, hook]);
             TAKEN[*number as usize].fetch_add(1, Ordering::SeqCst);
@@ -96,9 +95,14 @@ impl Signals {
         any
     }
 
+    /// Leaves signals to their default effect, or takes them again.
+    pub fn leave(&self, leave: bool) {
+        self.left.store(leave, Ordering::SeqCst);
+    }
+
     /// Takes no more signals.
     pub fn give_up(&mut self, cx: &mut Cx<'_>) {
-        self.given_up.store(true, Ordering::SeqCst);
+        self.leave(true);
         if let Some(pipe) = &self.pipe {
             cx.watch(pipe.as_raw_fd(), false, false);
         }
