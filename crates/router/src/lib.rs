@@ -62,7 +62,7 @@ pub use router::{Kept, Refused, Router, Status};
 pub use runtime::{DeviceId, Runtime};
 pub use scheduler::Watch;
 pub use scheduler::signal::{Notice, Signal, SignalId};
-pub use scheduler::task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
+pub use scheduler::task::{NO_THREAD, Pull, Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use scheduler::timer::TimerId;
 pub use settings::{Settings, THREADS_MAX};
 pub use store::{StoreAnswer, StoreBox, StoreHandle, StoreMail, StoreRequest};

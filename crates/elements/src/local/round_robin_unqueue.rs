@@ -51,10 +51,10 @@ impl Element for RoundRobinUnqueue {
         }
         let most = self.left.min(cx.limit() as u64);
         let Some(batch) = cx.pulled() else {
-            return Ran::Pull {
+            return Ran::Pull(Pull {
                 port: self.next as u16,
                 most: most as u16,
-            };
+            });
         };
         let pulled = batch.len() as u64;
         self.packets += pulled;

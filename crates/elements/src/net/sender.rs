@@ -191,10 +191,10 @@ impl Element for Sender {
                 return Ran::Nothing;
             }
             self.asked = room.min(self.left as usize).min(cx.limit());
-            return Ran::Pull {
+            return Ran::Pull(Pull {
                 port: 0,
                 most: self.asked as u16,
-            };
+            });
         };
         let pulled = batch.len();
         self.transmit(cx, device, &mut batch);

@@ -24,10 +24,10 @@ impl Puller {
 
     /// Asks for a batch: the task's answer when it has none.
     pub fn pull(&self, cx: &Cx<'_>) -> Ran {
-        Ran::Pull {
+        Ran::Pull(Pull {
             port: 0,
             most: cx.limit() as u16,
-        }
+        })
     }
 
     /// Runs the task again if there may be more after `count` packets.

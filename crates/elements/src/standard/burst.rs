@@ -9,6 +9,8 @@ pub struct Burst {
     left: u64,
     /// Packets asked for last.
     asked: u16,
+    /// Whether the burst that was asked for begins only now: until its packets come, its size may change.
+    begins: bool,
 }
 
 impl Burst {
@@ -17,13 +19,14 @@ impl Burst {
     #[inline]
     pub fn pull(&mut self, cx: &Cx<'_>, size: u64) -> Ran {
         self.left = match self.left {
-            0 => size,
+            left if left == 0 || self.begins => size,
             left => left.min(size),
         };
+        self.begins = false;
         self.asked = self.left.min(cx.limit() as u64) as u16;
         match self.asked {
             0 => Ran::Nothing,
-            most => Ran::Pull { port: 0, most },
+            most => Ran::Pull(Pull { port: 0, most }),
         }
     }
 
@@ -31,6 +34,7 @@ impl Burst {
     /// the burst is over.
     #[inline]
     pub fn came(&mut self, packets: usize) -> bool {
+        self.begins = false;
         let all = packets == usize::from(self.asked);
         self.left = match all {
             true => self.left.saturating_sub(packets as u64),
@@ -57,6 +61,32 @@ impl Burst {
             cx.schedule(task);
         }
         Ran::worked(packets > 0)
+    }
+
+    /// As [`goes_on`](Self::goes_on), if the next burst's `size` is known: it is asked for at once.
+    #[inline]
+    pub fn repeats(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packets: usize,
+        task: TaskId,
+        signal: &Signal,
+        size: u64,
+    ) -> Ran {
+        if packets != usize::from(self.asked) || u64::from(self.asked) != self.left {
+            return self.goes_on(cx, packets, task, signal);
+        }
+        self.left = 0;
+        match self.pull(cx, size) {
+            Ran::Pull(pull) => {
+                self.begins = true;
+                Ran::Again(pull)
+            }
+            _ => {
+                cx.schedule(task);
+                Ran::Worked
+            }
+        }
     }
 
     /// Whether a burst is under way.

@@ -61,7 +61,7 @@ impl Element for DelayUnqueue {
                 Next::None if is_dry => break None,
                 Next::None => {
                     self.due = Some(batch);
-                    return Ran::Pull { port: 0, most: 1 };
+                    return Ran::Pull(Pull { port: 0, most: 1 });
                 }
             }
         };

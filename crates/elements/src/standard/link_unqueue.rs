@@ -197,7 +197,7 @@ impl Element for LinkUnqueue {
             Some(now) => (now, true),
             None => {
                 if !self.take_in(cx) {
-                    return Ran::Pull { port: 0, most: 1 };
+                    return Ran::Pull(Pull { port: 0, most: 1 });
                 }
                 let (now, before) = self.entering;
                 (now, self.packets.len() > before)

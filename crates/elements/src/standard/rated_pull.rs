@@ -86,10 +86,10 @@ impl<const BYTES: bool> Element for RatedPull<BYTES> {
         if more && batch.len() < cx.limit() && self.bucket.allows() {
             self.asked = self.bucket.packets().min((cx.limit() - batch.len()) as u64) as usize;
             self.came = Some(batch);
-            return Ran::Pull {
+            return Ran::Pull(Pull {
                 port: 0,
                 most: self.asked as u16,
-            };
+            });
         }
         let pulled = batch.len();
         cx.push(0, batch);

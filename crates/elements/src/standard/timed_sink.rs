@@ -58,7 +58,7 @@ impl Element for TimedSink {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let Some(batch) = cx.pulled() else {
-            return Ran::Pull { port: 0, most: 1 };
+            return Ran::Pull(Pull { port: 0, most: 1 });
         };
         let worked = !batch.is_empty();
         cx.done(batch);

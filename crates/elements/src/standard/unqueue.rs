@@ -42,6 +42,14 @@ impl Unqueue {
         self.limit.left(self.count)
     }
 
+    /// Packets that the next burst may have.
+    fn size(&self) -> u64 {
+        match self.active {
+            true => most(&self.burst).min(self.allowed()),
+            false => 0,
+        }
+    }
+
     fn wake(&mut self, cx: &mut Cx<'_>) {
         if let (true, Some(task)) = (self.active && self.allowed() > 0, self.task) {
             cx.schedule(task);
@@ -81,13 +89,13 @@ impl Element for Unqueue {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let Some(batch) = cx.pulled() else {
-            let size = most(&self.burst).min(self.allowed());
-            return self.pulling.pull(cx, if self.active { size } else { 0 });
+            return self.pulling.pull(cx, self.size());
         };
         let pulled = batch.len();
         self.count += pulled as u64;
         cx.push(0, batch);
-        self.pulling.goes_on(cx, pulled, task, &self.signal)
+        let size = self.size();
+        (self.pulling).repeats(cx, pulled, task, &self.signal, size)
     }
 }
 
@@ -109,6 +117,29 @@ mod tests {
         rig.write("u.reset", "");
         rig.run();
         assert_eq!(rig.data("c"), [[3], [4]]);
+    }
+
+    #[test]
+    fn what_is_written_holds_for_the_next_burst() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> Queue -> u :: Unqueue(BURST 2)
+                -> s :: Script(TYPE PACKET, init n 0, set n $(add $n 1),
+                    goto off $(eq $n 7), goto end $(ne $n 4), write u.burst 3, goto end,
+                    label off, write u.active false, end) -> c :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            for n in 0..20 {
+                rig.push("i", &[n]);
+            }
+            let mut left = Vec::new();
+            for _ in 0..5 {
+                rig.step();
+                left.push(rig.data("c").len());
+            }
+            assert_eq!(left, [2, 2, 3, 0, 0], "{batch}");
+            rig.write("u.active", "true");
+            rig.step();
+            assert_eq!(rig.data("c").len(), 3);
+        }
     }
 
     #[test]

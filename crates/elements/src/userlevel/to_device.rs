@@ -205,10 +205,10 @@ impl Element for ToDevice {
         }
         let wanted = self.fill(cx, (self.left as usize).min(cx.limit()));
         if wanted > 0 {
-            return Ran::Pull {
+            return Ran::Pull(Pull {
                 port: 0,
                 most: wanted as u16,
-            };
+            });
         }
         let Some(socket) = self.socket.as_ref().filter(|_| !self.held.is_empty()) else {
             self.left = 0;

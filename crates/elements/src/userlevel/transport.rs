@@ -197,7 +197,7 @@ impl Outlet {
             }
         }
         if !is_dry && self.sent < cx.limit() {
-            return Ran::Pull { port: 0, most: 1 };
+            return Ran::Pull(Pull { port: 0, most: 1 });
         }
         if !is_dry || cx.is_active(&self.signal) {
             self.wake(cx);

@@ -5,7 +5,7 @@ use packet::BATCH;
 use super::{Cx, Engine};
 use crate::embedding::Steady;
 use crate::prelude::*;
-use crate::scheduler::task::Ran;
+use crate::scheduler::task::{Pull, Ran, TaskId};
 use crate::scheduler::timer::TimerId;
 use crate::walk::edges::InputEdgeId;
 use crate::walk::numbers::{EdgeId, Pushed};
@@ -213,39 +213,35 @@ impl Engine {
         let base = self.walk.height();
         let mut worked = false;
         let began = self.scheduler.begin_turn(&*self.runtime.embedding);
+        let mut ran = match self.scheduler.tasks.take_order(task) {
+            Some(pull) => Some(Ran::Pull(pull)),
+            None => self.with(id, |element, cx| element.run_task(cx, task)),
+        };
         loop {
-            let mut ran = self.with(id, |element, cx| element.run_task(cx, task));
-            while let Some(Ran::Pull { port, most }) = ran {
-                let mut batch = self.walk.batch();
-                self.pull(id, port.into(), &mut batch, most.into());
-                // What was pushed on the packets' way goes first.
-                if self.walk.height() > base {
-                    self.run_stack(base);
-                }
-                self.walk.pulled = Some(batch);
-                ran = self.with(id, |element, cx| element.run_task(cx, task));
-                if let Some(left) = self.walk.pulled.take() {
-                    self.put_back(left);
-                }
+            while let Some(Ran::Pull(pull)) = ran {
+                ran = self.pull_for(id, task, pull, base);
+            }
+            // Before what follows, which may change it.
+            if let Some(Ran::Again(pull)) = ran {
+                self.scheduler.tasks.order(task, pull);
             }
             self.run_stack(base);
             match ran {
-                Some(Ran::More) => {
-                    worked = true;
-                    if self.threads.is_blocked() {
-                        self.scheduler.tasks.schedule(task);
-                        break;
-                    }
-                }
-                Some(Ran::Worked) => {
+                Some(Ran::More) => worked = true,
+                Some(Ran::Worked | Ran::Again(_)) => {
                     worked = true;
                     break;
                 }
                 _ => break,
             }
+            if self.threads.is_blocked() {
+                self.scheduler.tasks.schedule(task);
+                break;
+            }
             if self.driver.run_count <= 0 {
                 break;
             }
+            ran = self.with(id, |element, cx| element.run_task(cx, task));
         }
         if let Some(began) = began {
             let taken = self.runtime.embedding.steady().since(began);
@@ -253,6 +249,23 @@ impl Engine {
         }
         self.scheduler.tasks.finish(worked);
         Some(worked)
+    }
+
+    /// Pulls for a task, and runs it with what came.
+    #[inline]
+    fn pull_for(&mut self, id: ElementId, task: TaskId, pull: Pull, base: usize) -> Option<Ran> {
+        let mut batch = self.walk.batch();
+        self.pull(id, pull.port.into(), &mut batch, pull.most.into());
+        // What was pushed on the packets' way goes first.
+        if self.walk.height() > base {
+            self.run_stack(base);
+        }
+        self.walk.pulled = Some(batch);
+        let ran = self.with(id, |element, cx| element.run_task(cx, task));
+        if let Some(left) = self.walk.pulled.take() {
+            self.put_back(left);
+        }
+        ran
     }
 
     fn run_timers(&mut self) {

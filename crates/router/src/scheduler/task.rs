@@ -22,17 +22,23 @@ pub enum Ran {
     /// It did something, and runs again as soon as the packets that it sent are delivered: its
     /// burst is not finished.
     More,
-    /// It wants at most `most` packets from input `port`. It runs again at once, and finds them by
-    /// [`Cx::pulled`](crate::Cx::pulled).
+    /// It wants packets. It runs again at once, and finds them by [`Cx::pulled`](crate::Cx::pulled).
     ///
     /// Unlike with [`Cx::pull`](crate::Cx::pull), the element is not at work meanwhile: what calls
     /// handlers on the packets' way can read and write its own.
-    Pull {
-        /// The input.
-        port: u16,
-        /// Most packets.
-        most: u16,
-    },
+    Pull(Pull),
+    /// It did something, and is scheduled again. Its next run begins with the packets that it asks for here, unless
+    /// a handler of it is written before: then it begins with nothing, as any run.
+    Again(Pull),
+}
+
+/// What a task asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// The input.
+    pub port: u16,
+    /// Most packets.
+    pub most: u16,
 }
 
 impl Ran {
@@ -62,6 +68,8 @@ struct Task {
     thread: i32,
     /// Nanoseconds that a run takes, on average; 0 if that is not measured.
     cost: u32,
+    /// What the next run begins with, if no handler was written since: see [`Tasks::changes`].
+    order: Option<(Pull, u32)>,
 }
 
 /// The thread of a task that is not to run.
@@ -78,6 +86,8 @@ pub(crate) struct Tasks {
     /// The task that runs: off the queue, even if it schedules itself.
     running: Option<TaskId>,
     runs: u32,
+    /// Times that an element was changed from outside.
+    changes: u32,
 }
 
 fn stride(tickets: u32) -> u32 {
@@ -100,6 +110,7 @@ impl Tasks {
             away: thread == NO_THREAD,
             thread,
             cost: 0,
+            order: None,
         });
         TaskId(self.tasks.len() as u32 - 1)
     }
@@ -147,6 +158,7 @@ impl Tasks {
         self.queue.len()
     }
 
+    #[inline]
     pub fn schedule(&mut self, id: TaskId) {
         if self.task(id).tickets == 0 {
             return;
@@ -170,6 +182,7 @@ impl Tasks {
     }
 
     /// Puts a task behind all whose pass is not after its own.
+    #[inline]
     fn insert(&mut self, id: TaskId) {
         let pass = self.task(id).pass;
         let is_behind = |queued: TaskId| !after(self.task(queued).pass, pass);
@@ -183,6 +196,26 @@ impl Tasks {
         }
     }
 
+    /// Schedules a task that runs, whose next run begins with a pull.
+    #[inline]
+    pub fn order(&mut self, id: TaskId, pull: Pull) {
+        self.schedule(id);
+        self.task_mut(id).order = Some((pull, self.changes));
+    }
+
+    /// What a run that starts now begins with.
+    #[inline]
+    pub fn take_order(&mut self, id: TaskId) -> Option<Pull> {
+        let (pull, changes) = self.task_mut(id).order.take()?;
+        (changes == self.changes).then_some(pull)
+    }
+
+    /// Has all tasks' next runs begin with nothing: an element was changed.
+    #[inline]
+    pub fn forget_orders(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
+    }
+
     /// Takes the next task off the queue, to be run until [`finish`](Self::finish). It counts as
     /// unscheduled unless it is scheduled meanwhile.
     pub fn start(&mut self) -> Option<TaskId> {
@@ -194,6 +227,7 @@ impl Tasks {
 
     /// Charges the task that ran for its run, and puts it back if it is scheduled. One that had
     /// nothing to do is not run next, if there is another.
+    #[inline]
     pub fn finish(&mut self, worked: bool) {
         let Some(id) = self.running.take() else {
             return;
@@ -263,6 +297,7 @@ impl Tasks {
         let tasks = tasks.map(|task| Task {
             away: true,
             scheduled: false,
+            order: None,
             ..*task
         });
         self.tasks.extend(tasks);

@@ -133,6 +133,7 @@ impl ScriptMachine {
     #[cfg(feature = "host")]
     fn settle_signals(&mut self, cx: &mut Cx<'_>) {
         match self.ending() {
+            _ if !matches!(self.script_type, ScriptType::Signal(_)) => {}
             Some(Ending::End) => self.signals.leave(false),
             Some(_) => self.signals.give_up(cx),
             None if self.returned().is_some() => self.signals.give_up(cx),
@@ -268,9 +269,7 @@ impl ScriptMachine {
             self.step(cx, steps, Cause::Plain, &mut jumps, errors);
         }
         self.running = outer;
-        if let ScriptType::Signal(_) = &self.script_type {
-            self.settle_signals(cx);
-        }
+        self.settle_signals(cx);
     }
 
     fn step(
