@@ -31,6 +31,9 @@ pub fn left_out(click: &Outcome, weir: &Outcome) -> Option<&'static str> {
     if says("bad condition '$") {
         return Some("a text of a script that expands to nothing, which Click leaves as it stands");
     }
+    if says("bad mem_used: have ") {
+        return Some("Click's own account of memory does not come out");
+    }
     if click.status == "137" || click.status == "killed" {
         return Some("Click does not end, or fails an assertion");
     }

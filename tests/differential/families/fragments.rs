@@ -10,7 +10,13 @@ use crate::random::Random;
 
 pub fn make(random: &mut Random, size: usize) -> Case {
     let mut case = Case::default();
-    let datagrams = random.list(1..=size.min(4), datagram);
+    let mut datagrams = random.list(1..=size.min(4), datagram);
+    // Two may have one number: Click mixes up headers of different lengths.
+    if let Some((first, others)) = datagrams.split_first_mut() {
+        for other in others {
+            other.options.clone_from(&first.options);
+        }
+    }
     let mut pieces = Vec::new();
     for (id, datagram) in datagrams.iter().enumerate() {
         pieces.extend(cut(random, datagram, id as u16));

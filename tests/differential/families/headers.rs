@@ -37,7 +37,7 @@ const MARKED: &str = "DecIPTTL|DecIPTTL(ACTIVE false)|DecIPTTL(MULTICAST false)|
     CheckUDPHeader|CheckICMPHeader|CheckTCPHeader(VERBOSE true)|CheckTCPHeader(DETAILS true)|\
     CheckUDPHeader(VERBOSE true)|CheckUDPHeader(DETAILS true)|CheckICMPHeader(DETAILS true)|\
     IPMirror|IPMirror(false)|ICMPPingResponder|GetIPAddress(16)|GetIPAddress(12)|GetIPAddress(#)|\
-    GetIPAddress(IP src)|StoreIPAddress(@, src)|StoreIPAddress(@, 16)|StoreIPAddress(12)|\
+    GetIPAddress(IP src)|StoreIPAddress(@, src)|StoreIPAddress(@, 16)|\
     SetIPDSCP(#)|SetIPDSCP(64)|SetIPECN(#)|SetIPECN(ce)|MarkIPCE|MarkIPCE(FORCE true)|\
     StripIPHeader|StripToNetworkHeader|UnstripIPHeader|TruncateIPPayload(#)|\
     IPGWOptions(10.0.0.1)|IPGWOptions(10.0.0.2, OTHERS 10.0.0.1)|FixIPSrc(@)|\

@@ -110,10 +110,12 @@ fn pattern(random: &mut Random, class: &str) -> String {
         }
         _ => {
             let ports = random.one("-|-|5000|1024-1024|1024-1026#|1024-1030#|1024-65535#|0-3#");
-            format!(
-                "{source} {ports} {destination} {}",
-                random.one("-|-|-|80|53")
-            )
+            // With such a port, Click gives identifiers of pings that are in use.
+            let port = match class {
+                "ICMPPingRewriter" => "-",
+                _ => random.one("-|-|-|80|53"),
+            };
+            format!("{source} {ports} {destination} {port}")
         }
     }
 }

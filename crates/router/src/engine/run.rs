@@ -102,8 +102,23 @@ impl Engine {
             return;
         };
         match self.pull_by(edge, batch, most.min(BATCH)) {
-            Some(through) => self.pull_through(edge, through, batch),
+            Some(through) => self.pull_beyond(edge, through, batch),
             None => self.walk.edges[edge].packets += batch.len() as u64,
+        }
+    }
+
+    /// Continues a pull by an edge whose element left it to the router. Most often the next element up gives
+    /// packets itself.
+    #[inline]
+    fn pull_beyond(&mut self, edge: InputEdgeId, through: PullThrough, batch: &mut Batch) {
+        if let Some(up) = self.walk.edges.input(through.element, through.input) {
+            if let Some(through) = self.pull_by(up, batch, through.most.min(BATCH)) {
+                return self.pull_through(Some(edge), up, through, batch);
+            }
+            self.walk.edges[up].packets += batch.len() as u64;
+        }
+        if let Some((edge, through)) = self.give_pulled(edge, batch) {
+            self.pull_through(None, edge, through, batch);
         }
     }
 
@@ -130,10 +145,21 @@ impl Engine {
 
     /// Continues a pull by an edge whose element left it to the router: goes up the path to the first
     /// element that gives packets itself, and back with them, and up again where an element asks for
-    /// more. A path that leads in a circle gives nothing.
+    /// more. A path that leads in a circle gives nothing. `outer`: the edge by which packets were being pulled
+    /// already.
     #[inline(never)]
-    fn pull_through(&mut self, edge: InputEdgeId, through: PullThrough, batch: &mut Batch) {
+    fn pull_through(
+        &mut self,
+        outer: Option<InputEdgeId>,
+        edge: InputEdgeId,
+        through: PullThrough,
+        batch: &mut Batch,
+    ) {
         let base = self.walk.pulling.len();
+        if let Some(outer) = outer {
+            self.walk.edges.set_pulling(outer, true);
+            self.walk.pulling.push(outer);
+        }
         let mut next = Some((edge, through));
         loop {
             while let Some((edge, through)) = next.take() {
@@ -157,23 +183,34 @@ impl Engine {
                 break;
             };
             self.walk.edges.set_pulling(edge, false);
-            if let Some((from, port)) = self.walk.edges[edge].target.as_port() {
-                let height = self.walk.height();
-                self.with(from, |element, cx| element.pulled(cx, port, batch));
-                let through = &mut self.walk.pull_through;
-                let again = through.take_if(|through| through.element == from);
-                // What an element pushes goes before what it pulled, unless the puller is at work.
-                if self.walk.height() > height && self.elements.is_idle() {
-                    self.run_stack(height);
-                }
-                if let Some(again) = again {
-                    debug_assert!(batch.is_empty(), "an element keeps what it asks more to");
-                    next = Some((edge, again));
-                    continue;
-                }
-            }
-            self.walk.edges[edge].packets += batch.len() as u64;
+            next = self.give_pulled(edge, batch);
         }
+    }
+
+    /// Gives packets that were pulled for it to the element that left a pull by an edge to the router; returns how
+    /// it goes on, if it asks for more.
+    #[inline]
+    fn give_pulled(
+        &mut self,
+        edge: InputEdgeId,
+        batch: &mut Batch,
+    ) -> Option<(InputEdgeId, PullThrough)> {
+        if let Some((from, port)) = self.walk.edges[edge].target.as_port() {
+            let height = self.walk.height();
+            self.with(from, |element, cx| element.pulled(cx, port, batch));
+            let through = &mut self.walk.pull_through;
+            let again = through.take_if(|through| through.element == from);
+            // What an element pushes goes before what it pulled, unless the puller is at work.
+            if self.walk.height() > height && self.elements.is_idle() {
+                self.run_stack(height);
+            }
+            if let Some(again) = again {
+                debug_assert!(batch.is_empty(), "an element keeps what it asks more to");
+                return Some((edge, again));
+            }
+        }
+        self.walk.edges[edge].packets += batch.len() as u64;
+        None
     }
 }
 
