@@ -301,6 +301,26 @@ fn a_script_that_gives_a_signal_up_ends_no_run_by_it() {
 }
 
 #[test]
+fn a_script_that_gave_a_signal_up_takes_it_again_once_it_has_run_to_its_end() {
+    use rustix::process::Signal;
+    let socket = path("taken-again");
+    let shown = socket.to_str().expect("text");
+    let router = "s :: Script(TYPE SIGNAL INT, write i.limit $(add $(i.limit) 1),
+            goto exit $(eq $(i.limit) 1), end);
+        i :: InfiniteSource(LIMIT 0) -> c :: Counter -> Discard;";
+    let mut running = Running::start(&["-e", router, "-u", shown]);
+    let mut client = Client::connect(&socket);
+    running.signal(Signal::INT);
+    client.until("c.count", "1");
+    assert!(client.write("s.run", "").starts_with("200"));
+    client.until("c.count", "2");
+    running.signal(Signal::INT);
+    client.until("c.count", "3");
+    running.signal(Signal::KILL);
+    running.end();
+}
+
+#[test]
 fn a_signal_has_its_default_effect_while_its_script_waits() {
     use rustix::process::Signal;
     let socket = path("waiting");

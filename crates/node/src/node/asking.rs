@@ -74,8 +74,8 @@ impl Node {
         }
     }
 
-    /// Takes what a guest has answered, for those that wait for it. Before its end is dealt with, it may have
-    /// answered what ended it.
+    /// Takes a guest's answers, for those that wait for them. A guest that a request ends answers that request
+    /// first.
     pub(super) fn take_answers(&mut self, guest: u64) -> Result<()> {
         while let Some(answer) = self.host.answer(guest)? {
             let request = answer.request;

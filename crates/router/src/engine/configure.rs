@@ -17,7 +17,6 @@ impl Engine {
         if !live.is_some_and(|element| element.can_live_reconfigure()) {
             return Err(HandlerError::Unknown);
         }
-        self.scheduler.tasks.forget_orders();
         let (messages, stored) = self.with_change(id, |engine| engine.configure(id, config));
         let errors: Vec<_> = messages
             .iter()

@@ -136,7 +136,6 @@ impl Engine {
         let Some(id) = element else {
             return self.write_global(name, value);
         };
-        self.scheduler.tasks.forget_orders();
         let base = self.walk.height();
         // Else an element is at work, and its caller runs the stack when it is back.
         let outermost = self.elements.is_idle();

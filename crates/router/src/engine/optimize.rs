@@ -27,9 +27,10 @@ impl Engine {
         self.optimizer.invalidate(&mut self.walk);
     }
 
-    /// Does something that may change what an element declares; if it does, takes all optimizations
-    /// back.
+    /// Does something that may change an element: tasks' next runs begin with nothing. If it changes what the
+    /// element declares, takes all optimizations back.
     pub fn with_change<R>(&mut self, id: ElementId, change: impl FnOnce(&mut Engine) -> R) -> R {
+        self.scheduler.tasks.forget_orders();
         let before = self.effects(id);
         let result = change(self);
         if before != self.effects(id) {

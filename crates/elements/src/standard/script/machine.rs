@@ -115,7 +115,7 @@ impl ScriptMachine {
         if !self.signals.take() {
             return;
         }
-        self.signals.leave(true);
+        self.signals.leave();
         let mut errors = Errors::while_executing(cx);
         self.restart(cx);
         // As a write to the handler `run`.
@@ -132,9 +132,11 @@ impl ScriptMachine {
     /// that waits takes none.
     #[cfg(feature = "host")]
     fn settle_signals(&mut self, cx: &mut Cx<'_>) {
+        if !matches!(self.script_type, ScriptType::Signal(_)) {
+            return;
+        }
         match self.ending() {
-            _ if !matches!(self.script_type, ScriptType::Signal(_)) => {}
-            Some(Ending::End) => self.signals.leave(false),
+            Some(Ending::End) => self.signals.take_again(cx),
             Some(_) => self.signals.give_up(cx),
             None if self.returned().is_some() => self.signals.give_up(cx),
             None => {}

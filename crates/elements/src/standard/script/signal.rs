@@ -95,14 +95,22 @@ impl Signals {
         any
     }
 
-    /// Leaves signals to their default effect, or takes them again.
-    pub fn leave(&self, leave: bool) {
-        self.left.store(leave, Ordering::SeqCst);
+    /// Leaves signals to their default effect.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes signals again, also after they were given up.
+    pub fn take_again(&self, cx: &mut Cx<'_>) {
+        if let Some(pipe) = &self.pipe {
+            cx.watch(pipe.as_raw_fd(), true, false);
+        }
+        self.left.store(false, Ordering::SeqCst);
     }
 
     /// Takes no more signals.
-    pub fn give_up(&mut self, cx: &mut Cx<'_>) {
-        self.leave(true);
+    pub fn give_up(&self, cx: &mut Cx<'_>) {
+        self.leave();
         if let Some(pipe) = &self.pipe {
             cx.watch(pipe.as_raw_fd(), false, false);
         }
