@@ -87,6 +87,8 @@ struct Words {
     answers: Cursors,
     cpus: [Cpu; CPUS_MAX],
     store: store::Words,
+    /// The guest's: the number of each configuration's first element, plus one; 0 for none.
+    starts: [AtomicU32; CONFIGURATIONS_MAX],
 }
 
 const _: () = {
@@ -96,10 +98,23 @@ const _: () = {
     assert!(offset_of!(Words, cpus) == 576);
     assert!(size_of::<Cpu>() == 64);
     assert!(offset_of!(Words, store) == 1088);
-    assert!(size_of::<Words>() == 1472);
+    assert!(offset_of!(Words, starts) == 1472);
+    assert!(size_of::<Words>() == 1728);
     assert!(MESSAGE_OFFSET + MESSAGE_MAX <= CONSOLE_OFFSET);
     assert!(REGION_BYTES == 36 * 1024);
 };
+
+/// Most configurations of a guest, with the main one.
+pub const CONFIGURATIONS_MAX: usize = 64;
+
+/// Where an element of a guest stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of its configuration: 0 for the main one.
+    pub configuration: usize,
+    /// Its index there.
+    pub element: usize,
+}
 
 /// A guest's state, as the guest reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +230,22 @@ impl<'a> Region<'a> {
         self.cpu(cpu).element.load(Ordering::Relaxed)
     }
 
+    /// Where the element stands that CPU `cpu` reports to run, as the guest says; `None` for none.
+    pub fn place(&self, cpu: usize) -> Option<Place> {
+        let number = self.element(cpu);
+        if number == NO_ELEMENT {
+            return None;
+        }
+        let starts = self.words.starts.iter().enumerate();
+        let starts = starts.map(|(at, start)| (start.load(Ordering::Relaxed), at));
+        let before = starts.filter(|(start, _)| (1..=number).contains(start));
+        let (start, configuration) = before.max_by_key(|(start, _)| *start).unwrap_or((1, 0));
+        Some(Place {
+            configuration,
+            element: (number - start) as usize,
+        })
+    }
+
     /// The word of [`element`](Self::element).
     pub fn element_word(&self, cpu: usize) -> &'a AtomicU32 {
         &self.cpu(cpu).element
@@ -268,10 +299,15 @@ impl<'a> Region<'a> {
         )
     }
 
-    /// Sets which configurations have stopped, and which could not be started: for the guest.
-    pub fn set_configurations(&self, halted: u64, failed: u64) {
+    /// Sets which configurations have stopped, which could not be started, and with which element each
+    /// begins, if it has any: for the guest.
+    pub fn set_configurations(&self, halted: u64, failed: u64, starts: &[Option<usize>]) {
         self.words.halted.store(halted, Ordering::Relaxed);
         self.words.failed.store(failed, Ordering::Relaxed);
+        for (at, word) in self.words.starts.iter().enumerate() {
+            let start = starts.get(at).copied().flatten();
+            word.store(start.map_or(0, |start| start as u32 + 1), Ordering::Relaxed);
+        }
     }
 
     /// The word that wakes CPU `cpu`.
@@ -369,8 +405,16 @@ mod tests {
         assert_eq!(region.state(), Some(State::Failed));
         assert_eq!(region.message(&mut [0; MESSAGE_MAX]), b"no memory left");
         assert_eq!(region.configurations(), (0, 0));
-        region.set_configurations(1 << 63, 2);
+        region.set_configurations(1 << 63, 2, &[Some(7), None, Some(0)]);
         assert_eq!(region.configurations(), (1 << 63, 2));
+        let place = |number: u32| {
+            region.element_word(1).store(number, Ordering::Relaxed);
+            let place = region.place(1);
+            place.map(|place| (place.configuration, place.element))
+        };
+        assert_eq!(place(NO_ELEMENT), None);
+        assert_eq!([place(1), place(7)], [Some((2, 0)), Some((2, 6))]);
+        assert_eq!([place(8), place(10)], [Some((0, 0)), Some((0, 2))]);
         region.beat(1);
         assert_eq!((region.heartbeat(0), region.heartbeat(1)), (0, 1));
     }

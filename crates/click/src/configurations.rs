@@ -8,6 +8,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::{FlatGraph, Location};
 
@@ -66,13 +67,13 @@ fn parse(text: &[u8]) -> Option<Configurations<'_>> {
     })
 }
 
-/// Where the elements of a configuration begin in a graph of several.
+/// Where the elements of a configuration stand in a graph of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The configuration's name; empty for the main one.
     pub name: String,
-    /// The index of its first element. They end where the next configuration's begin.
-    pub first: usize,
+    /// The indices of its elements.
+    pub elements: Range<usize>,
 }
 
 impl FlatGraph {
@@ -88,12 +89,12 @@ impl FlatGraph {
         if self.parts.is_empty() {
             self.parts.push(Part {
                 name: String::new(),
-                first: 0,
+                elements: 0..first,
             });
         }
         self.parts.push(Part {
             name: name.into(),
-            first,
+            elements: first..first + other.elements.len(),
         });
         let elements = other.elements.into_iter().map(|mut element| {
             element.name.insert_str(0, &prefix);
@@ -172,8 +173,8 @@ mod tests {
         assert_eq!(names, wanted);
         let edges: Vec<_> = all.connections.iter().map(|c| (c.from.0, c.to.0)).collect();
         assert_eq!(edges, [(0, 1), (2, 3), (4, 5)]);
-        let first: Vec<_> = all.parts.iter().map(|part| part.first).collect();
-        assert_eq!(first, [0, 2, 4]);
+        let parts: Vec<_> = all.parts.iter().map(|part| part.elements.clone()).collect();
+        assert_eq!(parts, [0..2, 2..4, 4..6]);
 
         let place = all.install("b", other).unwrap_err();
         assert_eq!(place.to_string(), "f:1");

@@ -1,6 +1,8 @@
 //! A bench to try elements on: a router in simulated time, with what it prints kept.
 
 #[cfg(test)]
+mod configurations;
+#[cfg(test)]
 mod fused_paths;
 pub mod ip6;
 
@@ -405,6 +407,33 @@ impl Rig {
         };
         let (old, library) = (&mut self.router, &self.library);
         Router::replace(old, flat, config, library, settings, &mut diagnostics)
+            .map_err(|_| diagnostics.to_string())
+    }
+
+    /// Puts a router of several configurations, the main one first, in the place of this one. Those that are
+    /// the same go on.
+    pub fn update(&mut self, configs: &[(&str, &str)]) -> Result<(), String> {
+        let mut diagnostics = Diagnostics::new();
+        let options = Options {
+            limits: self.limits,
+            ..Options::new(&self.library)
+        };
+        let mut parse = |(name, config): (&str, &str)| {
+            click::parse(config.as_bytes(), name, &options, &mut diagnostics)
+                .ok_or_else(|| diagnostics.to_string())
+        };
+        let (main, others) = configs.split_first().expect("there is a main one");
+        let mut flat = parse(*main)?;
+        for (name, config) in others {
+            let installed = flat.install(name, parse((name, config))?);
+            installed.map_err(|place| place.to_string())?;
+        }
+        let settings = Settings {
+            batch: self.batch,
+            ..Settings::default()
+        };
+        let (old, library) = (&mut self.router, &self.library);
+        Router::update(old, flat, main.1, library, settings, &mut diagnostics)
             .map_err(|_| diagnostics.to_string())
     }
 

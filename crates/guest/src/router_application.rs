@@ -7,14 +7,15 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;
 
+use abi::control::CONFIGURATIONS_MAX;
 use abi::message::{kind, status};
 use abi::region::Region;
-use click::Diagnostics;
+use click::{Diagnostics, FlatGraph};
 use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
-    Device, ElementId, Embedding, HandlerError, HandlerList, Library, Router, Runtime, Settings,
-    Side, Status, Steady, StoreBox,
+    Device, ElementId, Embedding, HandlerError, HandlerList, Kept, Library, Router, Runtime,
+    Settings, Side, Status, Steady, StoreBox,
 };
 
 use crate::configurations::Text;
@@ -115,6 +116,10 @@ impl Embedding for GuestEmbedding {
     }
 }
 
+/// How a router replaces another.
+type Replace =
+    fn(&mut Router, FlatGraph, &str, &Library, Settings, &mut Diagnostics) -> Result<(), Kept>;
+
 /// A router as an application.
 pub struct RouterApplication {
     platform: &'static Platform,
@@ -190,7 +195,7 @@ impl RouterApplication {
                     let flat = text.flat(&library, failed & !one, &mut diagnostics);
                     let runs = flat.is_some_and(|flat| {
                         let old = &mut router;
-                        Router::replace(old, flat, &source, &library, settings, &mut diagnostics)
+                        Router::update(old, flat, &source, &library, settings, &mut diagnostics)
                             .is_ok()
                     });
                     if runs {
@@ -275,7 +280,7 @@ impl RouterApplication {
     fn write(&mut self, contents: &str) -> Result<Answer, Answer> {
         let (element, name, value) = self.target(contents)?;
         if element.is_none() && name == "hotconfig" {
-            return self.hotswap(value);
+            return self.hotswap(value, Router::update);
         }
         match self.router.write(element, name, value) {
             Ok(()) => Ok(Answer::ok("")),
@@ -283,7 +288,8 @@ impl RouterApplication {
         }
     }
 
-    fn hotswap(&mut self, source: &str) -> Result<Answer, Answer> {
+    /// Replaces all configurations: by `Router::update` but those that stay the same, by `Router::replace` all.
+    fn hotswap(&mut self, source: &str, replace: Replace) -> Result<Answer, Answer> {
         let mut diagnostics = Diagnostics::new();
         let text = Text::of(source.as_bytes());
         // Those that could not be started, and are the same, are left out again.
@@ -295,16 +301,9 @@ impl RouterApplication {
             return Err(Answer::refused(status::FAILED, why));
         }
         let replaced = flat.is_some_and(|flat| {
-            let old = &mut self.router;
-            Router::replace(
-                old,
-                flat,
-                &text.source(),
-                &self.library,
-                self.settings,
-                &mut diagnostics,
-            )
-            .is_ok()
+            let (old, library) = (&mut self.router, &self.library);
+            let source = text.source();
+            replace(old, flat, &source, library, self.settings, &mut diagnostics).is_ok()
         });
         if !replaced {
             return Err(Answer::refused(status::FAILED, diagnostics.to_string()));
@@ -324,8 +323,17 @@ impl RouterApplication {
             let below = (1 << bit) - 1;
             halted = (halted & below) | (halted & !below) << 1;
         }
+        let mut parts = self.router.graph().parts.iter();
+        let mut start = |bit: usize| {
+            let part = (self.failed.0 >> bit & 1 == 0)
+                .then(|| parts.next())
+                .flatten();
+            let part = part.filter(|part| !part.elements.is_empty());
+            part.map(|part| part.elements.start)
+        };
+        let starts: [_; CONFIGURATIONS_MAX] = core::array::from_fn(&mut start);
         let control = self.platform.control();
-        control.set_configurations(halted, self.failed.0);
+        control.set_configurations(halted, self.failed.0, &starts);
     }
 }
 
@@ -404,7 +412,9 @@ impl Application for RouterApplication {
         let config = self.router.read(None, "config", "");
         let replaced = config.map_err(|_| Answer::refused(status::FAILED, ""));
         let whole = |config| format!("{}{config}", self.head);
-        if let Err(refusal) = replaced.map(whole).and_then(|config| self.hotswap(&config)) {
+        let swapped = replaced.map(whole);
+        let swapped = swapped.and_then(|config| self.hotswap(&config, Router::replace));
+        if let Err(refusal) = swapped {
             let why = String::from_utf8_lossy(&refusal.contents);
             let _ = writeln!(
                 self.platform.console(),
@@ -420,7 +430,7 @@ impl Application for RouterApplication {
             kind::WRITE => self.write(&contents),
             kind::LIST if contents.is_empty() => self.read("list"),
             kind::LIST => self.read(&format!("{contents}.handlers")),
-            kind::HOTSWAP => self.hotswap(&contents),
+            kind::HOTSWAP => self.hotswap(&contents, Router::update),
             other => Err(Answer::refused(
                 status::UNKNOWN,
                 format!("unknown kind of request: {other}"),

@@ -11,6 +11,8 @@ use router::{
     Device, Embedding, HandlerFlags, Library, Router, Runtime, Settings, Side, Steady, StoreBox,
 };
 
+use vmm::Place;
+
 use crate::error::{Error, Result};
 use crate::model::{Guest, Health};
 
@@ -290,11 +292,13 @@ fn elaborate(
 
 /// The element with index `element` of a guest's configurations, and the line in its own text where it stands: its
 /// elements are numbered in the order in which the guest has them.
-pub fn place(source: &[u8], element: u32) -> Option<String> {
+pub fn place(source: &[u8], place: Place) -> Option<String> {
     let library = elements::guest_library();
     let all = click::configurations::split(source);
     let flat = elaborate(&all, &BTreeMap::new(), &library, &mut Diagnostics::new())?;
-    let element = flat.elements.get(element as usize)?;
+    let part = flat.parts.get(place.configuration);
+    let elements = part.map_or(0..flat.elements.len(), |part| part.elements.clone());
+    let element = flat.elements.get(elements)?.get(place.element)?;
     let place = element.location.to_string();
     let line = place.trim_end_matches(':').rsplit(':').next();
     let line = line.unwrap_or_default();

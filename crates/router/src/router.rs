@@ -2,8 +2,10 @@
 
 use crate::args;
 use crate::embedding::Steady;
+use crate::engine::divide::Rings;
 use crate::engine::element::{ClassEntry, Descriptors, DynElement, Llrpcs, StoreUser};
 use crate::engine::graph::{ElementInfo, Graph, PushPorts};
+use crate::engine::keeping::Staying;
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
 use crate::engine::{Cx, Engine};
@@ -52,11 +54,9 @@ impl Router {
         settings: Settings,
         diagnostics: &mut Diagnostics,
     ) -> Result<Router, Refused> {
-        let mut router = Router::prepare(flat, source, library, runtime, settings, diagnostics)?;
-        if router.start(|_| true, diagnostics) {
-            return Ok(router);
-        }
-        Err(Refused(Box::new(router.end())))
+        let (router, _) =
+            Router::prepare(flat, source, library, runtime, settings, diagnostics, anew)?;
+        router.started(|_| true, |_| true, diagnostics)
     }
 
     /// Makes a router that is not to run, to see whether it can be made. All elements are
@@ -69,11 +69,8 @@ impl Router {
         diagnostics: &mut Diagnostics,
     ) -> Result<Router, Refused> {
         let settings = Settings::default();
-        let mut router = Router::prepare(flat, "", library, runtime, settings, diagnostics)?;
-        if router.start(initialize, diagnostics) {
-            return Ok(router);
-        }
-        Err(Refused(Box::new(router.end())))
+        let (router, _) = Router::prepare(flat, "", library, runtime, settings, diagnostics, anew)?;
+        router.started(|_| true, initialize, diagnostics)
     }
 
     /// Replaces `old` by the router that `flat` describes: elements of the same name and class take
@@ -86,15 +83,49 @@ impl Router {
         settings: Settings,
         diagnostics: &mut Diagnostics,
     ) -> Result<(), Kept> {
+        Router::replace_by(old, flat, source, library, settings, diagnostics, anew)
+    }
+
+    /// As [`replace`](Self::replace). Of several configurations, those that are the same in both go on as if
+    /// nothing happened.
+    pub fn update(
+        old: &mut Router,
+        flat: FlatGraph,
+        source: &str,
+        library: &Library,
+        settings: Settings,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<(), Kept> {
+        let former = Arc::clone(&old.engine.graph);
+        let place = |graph: Graph| graph.placed_over(&former);
+        Router::replace_by(old, flat, source, library, settings, diagnostics, place)
+    }
+
+    /// Replaces `old`; `place` gives the new graph a place for each element, and says which configurations stay.
+    fn replace_by(
+        old: &mut Router,
+        flat: FlatGraph,
+        source: &str,
+        library: &Library,
+        settings: Settings,
+        diagnostics: &mut Diagnostics,
+        place: impl FnOnce(Graph) -> (Graph, Vec<(usize, usize)>),
+    ) -> Result<(), Kept> {
         let stopped = old.engine.quiesce();
         let runtime = old.engine.runtime.take();
-        let kept = match Router::new(flat, source, library, runtime, settings, diagnostics) {
+        let made = Router::prepare(flat, source, library, runtime, settings, diagnostics, place);
+        let made = made.and_then(|(mut router, staying)| {
+            router.engine.reserve(&old.engine, &staying);
+            let router = router.started(|id| !staying.has(id), |_| true, diagnostics)?;
+            Ok((router, staying))
+        });
+        let kept = match made {
             Err(Refused(runtime)) => {
                 old.engine.runtime = *runtime;
                 Err(Kept)
             }
-            Ok(router) => {
-                old.give_way(router);
+            Ok((router, staying)) => {
+                old.give_way(router, &staying);
                 Ok(())
             }
         };
@@ -105,22 +136,24 @@ impl Router {
     }
 
     /// Lets `new` replace this router, on its threads.
-    fn give_way(&mut self, mut new: Router) {
+    fn give_way(&mut self, mut new: Router, staying: &Staying) {
         let own = self.engine.threads.partition.as_mut();
         let others = own.map(|own| {
             let others = core::mem::take(&mut own.others).into_iter();
             let runtimes = others.map(|mut other| other.take_runtime());
             (Arc::clone(&own.group), own.me, runtimes.collect())
         });
+        let rings = new.engine.take_staying_rings(&mut self.engine, staying);
         if others.is_some() {
             self.engine.unite();
         }
         new.take_state(self);
+        new.engine.take_staying(&mut self.engine, staying);
         new.engine.halt_as(&self.engine);
         core::mem::swap(self, &mut new);
         new.finish();
         if let Some((group, me, others)) = others {
-            self.engine.divide(group, me, others);
+            self.engine.divide(group, me, others, rings);
         }
     }
 
@@ -132,7 +165,7 @@ impl Router {
         let (a, b) = (&mut new.engine.runtime, &mut old.engine.runtime);
         core::mem::swap(&mut a.embedding, &mut b.embedding);
         core::mem::swap(&mut a.pool, &mut b.pool);
-        old.give_way(new);
+        old.give_way(new, &Staying::default());
         if stopped {
             old.engine.resume();
         }
@@ -174,7 +207,7 @@ impl Router {
             .map(|member| (member.waker, member.runtime))
             .unzip();
         let group = Arc::new(ThreadGroup::new([waker].into_iter().chain(wakers)));
-        self.engine.divide(group, 0, runtimes);
+        self.engine.divide(group, 0, runtimes, Rings::new());
         let own = self.engine.threads.partition.as_mut();
         let mut others = own.map_or(Vec::new(), |own| {
             own.whole = false;
@@ -212,7 +245,8 @@ impl Router {
         runtime: Runtime,
         settings: Settings,
         diagnostics: &mut Diagnostics,
-    ) -> Result<Router, Refused> {
+        place: impl FnOnce(Graph) -> (Graph, Vec<(usize, usize)>),
+    ) -> Result<(Router, Staying), Refused> {
         let Some(classes) = library.classes(&flat, diagnostics) else {
             return Err(Refused(Box::new(runtime)));
         };
@@ -220,26 +254,45 @@ impl Router {
             diagnostics.error_here("Router could not be initialized!");
             return Err(Refused(Box::new(runtime)));
         };
-        let elements = classes.iter().map(|class| class.make()).collect();
-        let graph = Arc::new(graph(flat, &classes, &resolved, source.into()));
+        let (graph, staying) = place(graph(flat, &classes, &resolved, source.into()));
+        let staying = Staying::new(&graph, staying);
+        let is_new = |at| !staying.has(ElementId::new(at));
+        let elements = graph.elements.iter().enumerate();
+        let elements = elements.map(|(at, info)| is_new(at).then(|| info.class.make()).flatten());
+        let elements = elements.collect();
+        let graph = Arc::new(graph);
         let mut engine = Engine::new(elements, graph, library.clone(), runtime, settings);
         engine.random = Random::new(engine.runtime.embedding.seed());
-        Ok(Router { engine })
+        Ok((Router { engine }, staying))
     }
 
-    /// Configures every element and initializes those of the classes chosen; returns whether all
-    /// went well.
+    /// Starts the router, or gives its runtime back.
+    fn started(
+        mut self,
+        is_new: impl Fn(ElementId) -> bool,
+        initialize: impl Fn(&ClassEntry) -> bool,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Router, Refused> {
+        if self.start(is_new, initialize, diagnostics) {
+            return Ok(self);
+        }
+        Err(Refused(Box::new(self.end())))
+    }
+
+    /// Configures the elements that are new, and initializes those of the classes chosen; returns
+    /// whether all went well.
     fn start(
         &mut self,
+        is_new: impl Fn(ElementId) -> bool,
         initialize: impl Fn(&ClassEntry) -> bool,
         diagnostics: &mut Diagnostics,
     ) -> bool {
         let engine = &mut self.engine;
-        let mut order: Vec<usize> = (0..engine.graph.elements.len()).collect();
-        order.sort_by_key(|i| engine.graph.elements[*i].class.phase);
+        let new = engine.graph.present().filter(|(id, _)| is_new(*id));
+        let mut order: Vec<ElementId> = new.map(|(id, _)| id).collect();
+        order.sort_by_key(|id| engine.graph.info(*id).class.phase);
         let mut ok = true;
-        for &i in &order {
-            let id = ElementId(i as u32);
+        for &id in &order {
             let graph = engine.graph.clone();
             let (messages, _) = engine.configure(id, &graph.info(id).config);
             if messages.is_empty() {
@@ -259,8 +312,7 @@ impl Router {
                 report.report(severity, &location, message.text);
             }
         }
-        for &i in order.iter().take_while(|_| ok) {
-            let id = ElementId(i as u32);
+        for &id in order.iter().take_while(|_| ok) {
             let graph = engine.graph.clone();
             if !initialize(graph.info(id).class) {
                 continue;
@@ -284,6 +336,7 @@ impl Router {
                 break;
             }
         }
+        engine.scheduler.settle();
         if !ok {
             diagnostics.error_here("Router could not be initialized!");
         }
@@ -292,14 +345,13 @@ impl Router {
 
     fn take_state(&mut self, old: &mut Router) {
         let graph = self.engine.graph.clone();
-        for (i, info) in graph.elements.iter().enumerate() {
+        for (id, info) in graph.present() {
             let old = &mut old.engine;
             let same = old.graph.find(&info.name);
             let same = same.filter(|id| old.graph.info(*id).class.name == info.class.name);
             if let Some(other) = same.and_then(|id| old.elements.get_mut(id)) {
-                self.engine.with(ElementId::new(i), |element, cx| {
-                    element.take_state(cx, other.as_mut())
-                });
+                self.engine
+                    .with(id, |element, cx| element.take_state(cx, other.as_mut()));
             }
         }
         // Pulling and polling start over: an element that slept looks once more.
@@ -494,6 +546,11 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.engine.leave();
     }
+}
+
+/// Places a graph as it is: nothing stays of another.
+fn anew(graph: Graph) -> (Graph, Vec<(usize, usize)>) {
+    (graph, Vec::new())
 }
 
 fn graph(

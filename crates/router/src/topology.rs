@@ -6,6 +6,9 @@
 pub struct ElementId(pub(crate) u32);
 
 impl ElementId {
+    /// No element: whose tasks, timers and signals there are no longer.
+    pub(crate) const NOBODY: ElementId = ElementId(u32::MAX);
+
     /// Its index among the router's elements.
     pub fn index(self) -> usize {
         self.0 as usize

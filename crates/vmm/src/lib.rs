@@ -44,6 +44,7 @@ mod tracking;
 mod watchdog;
 mod zygote;
 
+pub use abi::control::Place;
 pub use adopt::{Identity, Orphan};
 pub use control::{Answer, Control};
 pub use ends::{Ends, Watch};

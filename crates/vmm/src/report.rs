@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use abi::CPUS_MAX;
-use abi::control::{MESSAGE_MAX, NO_ELEMENT, Region, State};
+use abi::control::{MESSAGE_MAX, Place, Region, State};
 
 use crate::image::Image;
 use crate::layout::Layout;
@@ -214,8 +214,8 @@ pub struct Crash {
     pub symbol: Option<String>,
     /// The address it accessed.
     pub address: Option<u64>,
-    /// Index of the element that it reported to run.
-    pub element: Option<u32>,
+    /// The element that it reported to run.
+    pub element: Option<Place>,
     /// The CPU, if it has several.
     pub cpu: Option<u32>,
 }
@@ -226,8 +226,11 @@ impl fmt::Display for Crash {
         if let Some(symbol) = &self.symbol {
             write!(f, ", {symbol}")?;
         }
-        if let Some(element) = self.element {
-            write!(f, ", in element {element}")?;
+        if let Some(place) = self.element {
+            write!(f, ", in element {}", place.element)?;
+            if place.configuration > 0 {
+                write!(f, " of configuration {}", place.configuration)?;
+            }
         }
         if let Some(cpu) = self.cpu {
             write!(f, ", on vCPU {cpu}")?;
@@ -331,10 +334,7 @@ pub(crate) fn read(
         registers,
         address,
         cpu: (layout.cpus > 1).then_some(cpu),
-        element: match control.element(cpu as usize) {
-            NO_ELEMENT => None,
-            element => Some(element - 1),
-        },
+        element: control.place(cpu as usize),
     });
     if kind == kind::WATCHDOG {
         Exit::Stopped(crash)

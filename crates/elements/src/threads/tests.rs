@@ -268,6 +268,29 @@ impl Crew {
         Router::succeed(&mut self.router, next);
     }
 
+    /// Installs configurations beside the main one.
+    fn install(&mut self, main: &str, others: &[(&str, &str)]) {
+        let mut diagnostics = Diagnostics::new();
+        let mut library = crate::library();
+        library.add(CLASSES);
+        let options = Options::new(&library);
+        let mut parse = |config: &str| {
+            let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics);
+            flat.expect("the configuration can be read")
+        };
+        let mut flat = parse(main);
+        for (name, config) in others {
+            flat.install(name, parse(config)).unwrap();
+        }
+        let settings = Settings {
+            threads: self.count,
+            ..Settings::default()
+        };
+        let old = &mut self.router;
+        let done = Router::update(old, flat, main, &library, settings, &mut diagnostics);
+        assert!(done.is_ok(), "{diagnostics}");
+    }
+
     /// Stops all threads.
     fn end(&mut self) {
         self.router.unite();
@@ -484,6 +507,40 @@ fn threads_that_stop_the_world_for_every_packet_run_by_turns_and_end() {
     let start = Instant::now();
     crew.run(|_| start.elapsed() > Duration::from_millis(50));
     assert_ne!(crew.read("t.count"), "0");
+    crew.end();
+}
+
+#[test]
+fn configurations_go_on_while_others_come_and_go() {
+    let main = "a :: Numbers(200000) -> x :: Check -> q :: ThreadSafeQueue(1000)
+            -> u :: Unqueue -> y :: Check -> Discard;
+        b :: Numbers(200000) -> z :: Check -> Discard;
+        StaticThreadSched(a 0, u 1, b 1);";
+    let other = "c :: Numbers(5000) -> w :: Check -> Discard; StaticThreadSched(c 1);";
+    let mut crew = Crew::new(main, 2);
+    let installed = [("m", other), ("n", other)];
+    for round in 0..20 {
+        let start = Instant::now();
+        crew.run(|_| start.elapsed() > Duration::from_millis(2));
+        crew.install(main, &installed[..round % 3]);
+    }
+    crew.install(main, &installed);
+    crew.run(|r| {
+        let counts = [
+            ("y", "200000"),
+            ("z", "200000"),
+            ("m/w", "5000"),
+            ("n/w", "5000"),
+        ];
+        counts
+            .iter()
+            .all(|(check, count)| says(r, check, "count", count))
+    });
+    for check in ["x", "y", "z", "m/w", "n/w"] {
+        assert_eq!(crew.read(&format!("{check}.wrong")), "0", "{check}");
+    }
+    assert_eq!(crew.read("q.drops"), "0");
+    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
     crew.end();
 }
 

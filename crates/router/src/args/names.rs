@@ -61,6 +61,7 @@ pub enum Value {
 }
 
 /// Names of one kind in one scope.
+#[derive(Clone)]
 struct Table {
     kind: Kind,
     /// Empty, or a compound element's name with a slash after it.
@@ -105,6 +106,13 @@ impl NameDatabase {
     /// Has look-ups inside these scopes, each with a slash at its end, end there.
     pub fn set_roots(&mut self, roots: Vec<String>) {
         self.roots = roots;
+    }
+
+    /// Takes over what elements of another router defined in the scopes that are chosen.
+    pub(crate) fn take_defined(&mut self, other: &NameDatabase, chosen: impl Fn(&str) -> bool) {
+        let tables = other.tables.iter();
+        let chosen = tables.filter(|table| chosen(&table.scope));
+        self.tables.extend(chosen.cloned());
     }
 
     /// The scopes that a name is looked up in from `element`, innermost first.

@@ -18,14 +18,20 @@ use crate::threads::thread_set::ThreadSet;
 use crate::walk::edges::Edge;
 use crate::walk::numbers::{EdgeId, Target};
 
-/// Both ends of rings, by edge and sending thread.
-type Rings = BTreeMap<(EdgeId, u16), (RingSender, RingReceiver)>;
+/// Both ends of rings, by edge and sending thread, and the packets that passed.
+pub(crate) type Rings = BTreeMap<(EdgeId, u16), (RingSender, RingReceiver, u64)>;
 
 /// Dividing and uniting.
 impl Engine {
     /// Makes this engine, which has the whole router, that of thread `me` of several, quiesced here.
-    /// `others` are the runtimes of the other threads.
-    pub fn divide(&mut self, group: Arc<ThreadGroup<Engine>>, me: u16, others: Vec<Runtime>) {
+    /// `others` are the runtimes of the other threads, `rings` those that it had before.
+    pub fn divide(
+        &mut self,
+        group: Arc<ThreadGroup<Engine>>,
+        me: u16,
+        others: Vec<Runtime>,
+        rings: Rings,
+    ) {
         self.threads.count = group.threads();
         let numbers = (0..self.threads.count).filter(|number| *number != me);
         let mut own = Partition::new(Arc::clone(&group), me);
@@ -33,7 +39,7 @@ impl Engine {
         own.others = numbers.zip(others).map(other).collect();
         own.whole = true;
         self.threads.partition = Some(Box::new(own));
-        self.assign();
+        self.assign_with(rings);
     }
 
     /// The engine of another thread, with nothing of its own yet.
@@ -111,7 +117,7 @@ impl Engine {
             _ => 0,
         };
         let tasks = &self.scheduler.tasks;
-        let assigned = tasks.iter().filter(|t| tasks.thread(*t) != NO_THREAD);
+        let assigned = tasks.list().filter(|t| tasks.thread(*t) != NO_THREAD);
         let assigned = assigned.map(|t| (tasks.element(t), within(tasks.thread(t))));
         let openers = &self.threads.openers;
         let timers = self.scheduler.timers.list().map(|(_, element)| element);
@@ -146,7 +152,7 @@ impl Engine {
     /// Tells the user which tasks run on another thread than was asked for.
     fn report_overruled(&mut self, assignment: &[Assigned]) {
         let tasks = &self.scheduler.tasks;
-        for task in tasks.iter() {
+        for task in tasks.list() {
             let (id, asked) = (tasks.element(task), tasks.thread(task));
             let Some(thread) = assignment[id.index()].thread() else {
                 continue;
@@ -167,15 +173,16 @@ impl Engine {
     /// Assigns every element to a thread, and makes the rings that follow from it. The router is
     /// quiesced here.
     pub fn assign(&mut self) {
+        let rings = self.take_rings();
+        self.assign_with(rings);
+    }
+
+    /// As [`assign`](Self::assign), with the rings that there were.
+    fn assign_with(&mut self, mut former: Rings) {
         let constraints = self.constraints();
         let passing = constraints.passing();
         let assignment = constraints.assign(&passing);
         self.report_overruled(&assignment);
-        let mut former = self.take_rings();
-        let mut passed: BTreeMap<_, _> = former
-            .iter()
-            .map(|(key, (_, receiver))| (*key, self.walk.edges[receiver.edge].packets))
-            .collect();
         self.reconnect();
         let graph = Arc::clone(&self.graph);
         let blocking = self.blocking();
@@ -203,15 +210,17 @@ impl Engine {
                 let key = former.range((edge, *same.start())..=(edge, *same.end()));
                 let key = key.map(|(key, _)| *key).next();
                 let old = key.and_then(|key| former.remove(&key));
-                let is_empty = old.as_ref().is_none_or(|(_, receiver)| receiver.len() == 0);
+                let is_empty = (old.as_ref()).is_none_or(|(_, receiver, _)| receiver.len() == 0);
                 if thread == to && is_empty {
                     continue;
                 }
                 let mut behind = self.walk.edges[edge];
-                let old_from = old.as_ref().map_or(thread, |(sender, _)| sender.from);
-                behind.packets = passed.remove(&(edge, old_from)).unwrap_or(behind.packets);
+                behind.packets = old
+                    .as_ref()
+                    .map_or(behind.packets, |(_, _, passed)| *passed);
                 let behind = self.walk.add_behind_ring(behind);
-                let ends = old.unwrap_or_else(|| {
+                let ends = old.map(|(sender, receiver, _)| (sender, receiver));
+                let ends = ends.unwrap_or_else(|| {
                     let room = self.room(connection.to.0);
                     let (edges, threads) = ((edge, behind), (thread, to));
                     ring(edges, threads, connection.to.0, room, blocks)
@@ -239,7 +248,7 @@ impl Engine {
             receiver.signal = Signal::busy();
         }
         let drops = former.values();
-        let drops = drops.map(|(sender, receiver)| sender.drops + receiver.len());
+        let drops = drops.map(|(sender, receiver, _)| sender.drops + receiver.len());
         self.threads.former_drops += drops.sum::<u64>();
         self.install(assignment.into(), passing.into(), senders, receivers);
     }
@@ -269,8 +278,11 @@ impl Engine {
         };
         let senders = own.senders.drain(..).flatten();
         let both = senders.zip(own.receivers.drain(..).flatten());
-        both.map(|(sender, receiver)| ((sender.edge, sender.from), (sender, receiver)))
-            .collect()
+        let rings = both.map(|(sender, receiver)| {
+            let passed = self.walk.edges[receiver.edge].packets;
+            ((sender.edge, sender.from), (sender, receiver, passed))
+        });
+        rings.collect()
     }
 
     /// Gives this engine and all others the assignment, and this one the rings.

@@ -25,23 +25,35 @@ pub(crate) struct Driver {
     pub run_count: i32,
     /// By configuration.
     runs: Vec<Run>,
-    /// The first element of each configuration; none, if there is one alone.
-    first: Vec<usize>,
+    /// The first element of each configuration that has any, in order, and its number.
+    first: Vec<(usize, usize)>,
 }
 
 impl Driver {
-    /// The driver of a graph of these parts; none, if its configuration is one alone.
+    /// The driver of a graph of these parts.
     pub fn new(parts: &[Part]) -> Driver {
         let run = Run {
             count: 1,
             manager: None,
             halted: false,
         };
+        let elements = parts.iter().map(|part| &part.elements).enumerate();
+        let elements = elements.filter(|(_, elements)| !elements.is_empty());
+        let mut first: Vec<_> = elements.map(|(at, it)| (it.start, at)).collect();
+        first.sort_unstable();
         Driver {
             run_count: 1,
-            runs: alloc::vec![run; parts.len().max(1)],
-            first: parts.iter().map(|part| part.first).collect(),
+            runs: alloc::vec![run; parts.len()],
+            first,
         }
+    }
+
+    /// Has configurations go on as another driver's: the number of each here, and there.
+    pub fn go_on_as(&mut self, old: &Driver, same: &[(usize, usize)]) {
+        for (here, there) in same {
+            self.runs[*here] = old.runs[*there];
+        }
+        self.settle();
     }
 
     /// The driver of another thread of the same router.
@@ -58,8 +70,9 @@ impl Driver {
 
     /// The configuration of an element.
     fn part_of(&self, id: ElementId) -> usize {
-        let behind = self.first.partition_point(|first| *first <= id.index());
-        behind.saturating_sub(1)
+        let behind = (self.first).partition_point(|(first, _)| *first <= id.index());
+        let part = behind.checked_sub(1).and_then(|at| self.first.get(at));
+        part.map_or(0, |(_, part)| *part)
     }
 
     fn settle(&mut self) {
@@ -150,7 +163,7 @@ impl Engine {
         }
         let driver = &self.driver;
         let tasks = &mut self.scheduler.tasks;
-        for task in tasks.iter() {
+        for task in tasks.list() {
             if driver.is_halted(tasks.element(task)) {
                 tasks.unschedule(task);
                 tasks.set_share(task, 0);

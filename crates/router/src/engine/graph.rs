@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use core::any::Any;
 use core::hash::BuildHasher;
+use core::ops::Range;
 
 use click::configurations::Part;
 use click::{FlatElement, FlatGraph, Location, Requirement};
@@ -17,6 +18,9 @@ use crate::topology::Connection;
 
 /// For each port of one side of an element whether it is push.
 pub type PushPorts = SmallVec<[bool; 16]>;
+
+/// The class of a place without an element.
+static VACANT: ClassEntry = ClassEntry::refused("", "it is no element");
 
 /// What is known of an element beside its state.
 pub struct ElementInfo {
@@ -36,9 +40,25 @@ pub struct ElementInfo {
     pub outputs: PushPorts,
 }
 
+impl ElementInfo {
+    /// A place without an element.
+    fn vacant() -> ElementInfo {
+        ElementInfo {
+            name: String::new(),
+            class: &VACANT,
+            declared: Arc::from(""),
+            config: String::new(),
+            location: Location::unknown(),
+            inputs: PushPorts::new(),
+            outputs: PushPorts::new(),
+        }
+    }
+}
+
 /// The graph of a router. It does not change while the router lives, but for configurations.
 pub struct Graph {
-    /// The elements, in Click's order.
+    /// What is in the places of elements: for most graphs the elements in Click's order. A graph that took
+    /// configurations over from another may have places without one ([`Graph::present`]).
     pub elements: Vec<ElementInfo>,
     /// The configuration as it was read.
     pub source: String,
@@ -46,7 +66,7 @@ pub struct Graph {
     pub wiring: Vec<click::Connection>,
     /// What the configuration requires.
     pub requirements: Vec<Requirement>,
-    /// The configurations that it is made of; none if it is one alone.
+    /// The configurations that it is made of: the main one first.
     pub parts: Vec<Part>,
     /// The elements by their names.
     by_name: HashTable<u32>,
@@ -61,13 +81,20 @@ impl Graph {
         elements: Vec<ElementInfo>,
         wiring: Vec<click::Connection>,
         requirements: Vec<Requirement>,
-        parts: Vec<Part>,
+        mut parts: Vec<Part>,
         source: String,
     ) -> Graph {
+        if parts.is_empty() {
+            parts.push(Part {
+                name: String::new(),
+                elements: 0..elements.len(),
+            });
+        }
         let hasher = DefaultHashBuilder::default();
         let hash = |i: &u32| hasher.hash_one(elements[*i as usize].name.as_str());
         let mut by_name = HashTable::with_capacity(elements.len());
-        for i in 0..elements.len() as u32 {
+        for i in parts.iter().flat_map(|part| part.elements.clone()) {
+            let i = i as u32;
             by_name.insert_unique(hash(&i), i, hash);
         }
         let all = || (0..wiring.len() as u32).collect::<Vec<_>>();
@@ -97,45 +124,87 @@ impl Graph {
         &self.elements[id.index()]
     }
 
-    /// The flat graph, with the configurations that elements had at first.
-    pub fn flat(&self) -> FlatGraph {
-        let elements = self.elements.iter();
-        let flat = |info: &ElementInfo| FlatElement {
-            name: info.name.clone(),
-            class: Arc::clone(&info.declared),
-            config: info.config.clone(),
-            location: info.location.clone(),
-        };
-        FlatGraph {
-            elements: elements.map(flat).collect(),
-            connections: self.wiring.clone(),
-            requirements: self.requirements.clone(),
-            parts: self.parts.clone(),
-        }
+    /// The elements with their ids, configuration by configuration.
+    pub fn present(&self) -> impl Iterator<Item = (ElementId, &ElementInfo)> {
+        let places = self.parts.iter().flat_map(|part| part.elements.clone());
+        places.map(|place| (ElementId::new(place), &self.elements[place]))
     }
 
-    /// The elements of one of its configurations.
-    fn part(&self, at: usize) -> core::ops::Range<usize> {
-        let bound = |at: usize| self.parts.get(at).map(|part| part.first);
-        bound(at).unwrap_or(0)..bound(at + 1).unwrap_or(self.elements.len())
+    /// The flat graph; `config` says what configuration an element has.
+    pub fn flat(&self, config: impl Fn(ElementId) -> String) -> FlatGraph {
+        let flat = |(id, info): (ElementId, &ElementInfo)| FlatElement {
+            name: info.name.clone(),
+            class: Arc::clone(&info.declared),
+            config: config(id),
+            location: info.location.clone(),
+        };
+        let mut at = alloc::vec![0; self.elements.len()];
+        for (number, (id, _)) in self.present().enumerate() {
+            at[id.index()] = number;
+        }
+        FlatGraph {
+            elements: self.present().map(flat).collect(),
+            connections: moved(&self.wiring, |place| at[place]),
+            requirements: self.requirements.clone(),
+            parts: Vec::new(),
+        }
     }
 
     /// Whether one of its configurations is the same as one of another graph.
     pub(crate) fn same_part(&self, at: usize, other: &Graph, there: usize) -> bool {
-        let (own, others) = (self.part(at), other.part(there));
-        let elements = |graph: &Graph, range: core::ops::Range<usize>| -> Vec<_> {
-            let elements = graph.elements[range].iter();
+        let facts = |graph: &Graph, at: usize| -> Vec<_> {
+            let elements = graph.elements[graph.parts[at].elements.clone()].iter();
             let facts = elements.map(|e| (e.name.clone(), e.class.name, e.config.clone()));
             facts.collect()
         };
-        let wiring = |graph: &Graph, range: &core::ops::Range<usize>| -> Vec<_> {
+        let wiring = |graph: &Graph, at: usize| {
+            let range = graph.parts[at].elements.clone();
             let of_part = graph.wiring.iter().filter(|c| range.contains(&c.from.0));
-            let first = range.start;
-            let moved = of_part.map(|c| (c.from.0 - first, c.from.1, c.to.0 - first, c.to.1));
-            moved.collect()
+            let of_part: Vec<_> = of_part.cloned().collect();
+            moved(&of_part, |place| place - range.start)
         };
-        wiring(self, &own) == wiring(other, &others)
-            && elements(self, own) == elements(other, others)
+        wiring(self, at) == wiring(other, there) && facts(self, at) == facts(other, there)
+    }
+
+    /// Places the configurations that are the same in `old` where they stand there, and the others between and
+    /// behind them. Returns the former: the number of each here, and there. Configurations that are
+    /// one alone, here and there, are not the same.
+    pub(crate) fn placed_over(self, old: &Graph) -> (Graph, Vec<(usize, usize)>) {
+        if self.parts.len() == 1 && old.parts.len() == 1 {
+            return (self, Vec::new());
+        }
+        let same = |(here, part): (usize, &Part)| {
+            let there = old.parts.iter().position(|it| it.name == part.name)?;
+            self.same_part(here, old, there).then_some((here, there))
+        };
+        let kept: Vec<_> = self.parts.iter().enumerate().filter_map(same).collect();
+        let mut taken: Vec<Range<usize>> = Vec::new();
+        for (_, there) in &kept {
+            taken.push(old.parts[*there].elements.clone());
+        }
+        let mut parts = self.parts.clone();
+        let mut at = alloc::vec![0; self.elements.len()];
+        for (here, part) in parts.iter_mut().enumerate() {
+            let length = part.elements.len();
+            let stays = kept.iter().find(|(kept, _)| *kept == here);
+            let start = match stays {
+                Some((_, there)) => old.parts[*there].elements.start,
+                None => gap(&mut taken, length),
+            };
+            for (place, from) in (start..).zip(part.elements.clone()) {
+                at[from] = place;
+            }
+            part.elements = start..start + length;
+        }
+        let end = parts.iter().map(|part| part.elements.end).max();
+        let mut elements = Vec::new();
+        elements.resize_with(end.unwrap_or(0), ElementInfo::vacant);
+        for (place, info) in at.iter().zip(self.elements) {
+            elements[*place] = info;
+        }
+        let wiring = moved(&self.wiring, |place| at[place]);
+        let graph = Graph::new(elements, wiring, self.requirements, parts, self.source);
+        (graph, kept)
     }
 
     /// The connections, each with whether it is push.
@@ -238,6 +307,31 @@ impl Graph {
         }
         found
     }
+}
+
+/// Connections between elements at other places.
+fn moved(wiring: &[click::Connection], place: impl Fn(usize) -> usize) -> Vec<click::Connection> {
+    let connections = wiring.iter().cloned();
+    let moved = connections.map(|mut connection| {
+        connection.from.0 = place(connection.from.0);
+        connection.to.0 = place(connection.to.0);
+        connection
+    });
+    moved.collect()
+}
+
+/// Takes the first `length` places in a row that are free.
+fn gap(taken: &mut Vec<Range<usize>>, length: usize) -> usize {
+    taken.sort_by_key(|range| range.start);
+    let mut start = 0;
+    for range in taken.iter() {
+        if range.start >= start + length {
+            break;
+        }
+        start = start.max(range.end);
+    }
+    taken.push(start..start + length);
+    start
 }
 
 impl Elements for Graph {

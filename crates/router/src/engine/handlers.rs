@@ -180,15 +180,15 @@ impl Engine {
             "handlers" => text = handlers_text(self.handlers(None).iter()),
             "element_counts" => {
                 let counts = self.packet_counts();
-                let elements = self.graph.elements.iter().zip(counts);
-                for (info, packets) in elements {
+                for (id, info) in self.graph.present() {
+                    let packets = counts[id.index()];
                     let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
                 }
             }
             "list" => {
-                let _ = writeln!(text, "{}", self.graph.elements.len());
-                let elements = &self.graph.elements;
-                lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
+                let names = || self.graph.present().map(|(_, info)| info.name.as_str());
+                let _ = writeln!(text, "{}", names().count());
+                lines(&mut text, &mut names());
             }
             "classes" => lines(&mut text, &mut self.library.iter().map(|class| class.name)),
             "threads" => text = self.threads.count.to_string(),

@@ -8,12 +8,13 @@
 
 mod configure;
 mod context;
-mod divide;
+pub(crate) mod divide;
 mod driver;
 pub(crate) mod element;
 mod elements;
 pub(crate) mod graph;
 mod handlers;
+pub(crate) mod keeping;
 pub(crate) mod library;
 mod optimize;
 pub mod ports;

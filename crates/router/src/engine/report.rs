@@ -21,20 +21,14 @@ impl Engine {
     }
 
     pub fn flat_config(&self) -> String {
-        let mut flat = self.graph.flat();
-        for (element, id) in flat.elements.iter_mut().zip(self.elements.ids()) {
-            if let Some(config) = self.elements.config(id) {
-                element.config = config.to_string();
-            }
-        }
+        let flat = self.graph.flat(|id| self.config(id).to_string());
         flat.unparse()
     }
 
     /// The ports that start a transfer, or what passed through them, one a line.
     pub fn active_ports(&self, names: bool) -> String {
         let mut text = String::new();
-        for (i, info) in self.graph.elements.iter().enumerate() {
-            let id = ElementId::new(i);
+        for (id, info) in self.graph.present() {
             let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
             for (port, _) in inputs {
                 let edge = self.walk.edges.input(id, port);

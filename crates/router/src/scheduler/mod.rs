@@ -146,6 +146,28 @@ impl Scheduler {
     }
 }
 
+/// A router that replaces another, and goes on with some of its elements.
+impl Scheduler {
+    /// A scheduler in which the tasks, timers and signals of the elements that stay have the numbers that they have
+    /// here. They stand still until they are [transferred](Self::transfer).
+    pub fn reserve(&self, stays: impl Fn(ElementId) -> bool) -> Scheduler {
+        Scheduler {
+            tasks: self.tasks.reserve(&stays),
+            timers: self.timers.reserve(&stays),
+            signals: self.signals.reserve(&stays),
+            measured: self.measured,
+            ..Scheduler::default()
+        }
+    }
+
+    /// Uses no number of one that is gone again from now on.
+    pub fn settle(&mut self) {
+        self.tasks.settle();
+        self.timers.settle();
+        self.signals.settle();
+    }
+}
+
 /// Several threads: each scheduler knows all tasks, timers and signals by the same ids.
 impl Scheduler {
     /// Adds the tasks, timers and signals that only `other` knows, as another thread's.
@@ -157,7 +179,7 @@ impl Scheduler {
 
     /// Moves what belongs to the elements that `moves` selects to another thread's scheduler.
     pub fn transfer(&mut self, moves: impl Fn(ElementId) -> bool, to: &mut Scheduler) {
-        for task in self.tasks.iter() {
+        for task in self.tasks.list() {
             if moves(self.tasks.element(task)) {
                 self.tasks.transfer(task, &mut to.tasks);
             }
@@ -167,7 +189,7 @@ impl Scheduler {
                 self.timers.transfer(timer, &mut to.timers);
             }
         }
-        for signal in self.signals.iter() {
+        for signal in self.signals.list() {
             if moves(self.signals.owner(signal)) {
                 // The copy there may have had another value.
                 to.set_signal(signal, self.signals.is_active(signal));

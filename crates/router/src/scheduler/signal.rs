@@ -66,9 +66,36 @@ pub(crate) struct Signals {
     by_owner: BTreeMap<(ElementId, Notice), SignalId>,
     /// Elements that never give nor take a packet.
     idle: BTreeSet<ElementId>,
+    /// Numbers that are to be used again, the next at the end.
+    reused: Vec<SignalId>,
 }
 
 impl Signals {
+    /// As [`Tasks::reserve`](super::task::Tasks::reserve). What listens to a signal stays with it.
+    pub fn reserve(&self, stays: impl Fn(ElementId) -> bool) -> Signals {
+        let mut new = Signals {
+            idle: self.idle.iter().copied().filter(|id| stays(*id)).collect(),
+            ..Signals::default()
+        };
+        for (at, state) in self.states.iter().enumerate() {
+            let (id, mut state) = (SignalId(at as u32), state.clone());
+            if stays(state.owner) {
+                new.by_owner.insert((state.owner, state.notice), id);
+            } else {
+                state.owner = ElementId::NOBODY;
+                new.reused.push(id);
+            }
+            new.states.push(state);
+        }
+        new.reused.reverse();
+        new
+    }
+
+    /// As [`Tasks::settle`](super::task::Tasks::settle).
+    pub fn settle(&mut self) {
+        self.reused = Vec::new();
+    }
+
     /// The signal of an element for a notice; it is made, with this value, if there is none yet.
     /// Of one that `relays`, searches find the listeners behind the element too.
     pub fn add(
@@ -92,9 +119,13 @@ impl Signals {
     }
 
     fn insert(&mut self, state: SignalState) -> SignalId {
-        let id = SignalId(self.states.len() as u32);
+        let reused = self.reused.pop();
+        let id = reused.unwrap_or(SignalId(self.states.len() as u32));
         self.by_owner.insert((state.owner, state.notice), id);
-        self.states.push(state);
+        match reused {
+            Some(id) => self.states[id.0 as usize] = state,
+            None => self.states.push(state),
+        }
         id
     }
 
@@ -140,7 +171,8 @@ impl Signals {
                 &self.states[..id.0 as usize],
                 self.states[id.0 as usize].notice,
             );
-            let number = before.iter().filter(|s| s.notice == notice).count() as u32;
+            let there = before.iter().filter(|s| s.owner != ElementId::NOBODY);
+            let number = there.filter(|s| s.notice == notice).count() as u32;
             let name = match notice {
                 Notice::Empty => "empty",
                 Notice::Full => "full",
@@ -199,15 +231,20 @@ impl Signals {
         self.states[id.0 as usize].owner
     }
 
-    /// Every signal.
-    pub fn iter(&self) -> impl Iterator<Item = SignalId> + use<> {
-        (0..self.states.len() as u32).map(SignalId)
+    /// Every signal, in the order of numbers.
+    pub fn list(&self) -> alloc::vec::IntoIter<SignalId> {
+        let all = (0..self.states.len() as u32).map(SignalId);
+        let there = all.filter(|id| self.owner(*id) != ElementId::NOBODY);
+        there.collect::<Vec<_>>().into_iter()
     }
 
     /// Adds the signals that only `other` knows.
     pub fn add_missing(&mut self, other: &Signals) {
         for state in other.states.iter().skip(self.states.len()) {
-            self.insert(state.clone());
+            match state.owner {
+                ElementId::NOBODY => self.states.push(state.clone()),
+                _ => _ = self.insert(state.clone()),
+            }
         }
     }
 }

@@ -88,6 +88,10 @@ pub(crate) struct Tasks {
     runs: u32,
     /// Times that an element was changed from outside.
     changes: u32,
+    /// The pass of new tasks.
+    first_pass: u32,
+    /// Numbers that are to be used again, the next at the end.
+    reused: Vec<TaskId>,
 }
 
 fn stride(tickets: u32) -> u32 {
@@ -101,18 +105,54 @@ fn after(a: u32, b: u32) -> bool {
 
 impl Tasks {
     pub fn add(&mut self, element: ElementId, thread: i32) -> TaskId {
-        self.tasks.push(Task {
+        let task = Task {
             element,
             tickets: TICKETS,
             stride: stride(TICKETS),
-            pass: 0,
+            pass: self.first_pass,
             scheduled: false,
             away: thread == NO_THREAD,
             thread,
             cost: 0,
             order: None,
-        });
+        };
+        if let Some(id) = self.reused.pop() {
+            *self.task_mut(id) = task;
+            return id;
+        }
+        self.tasks.push(task);
         TaskId(self.tasks.len() as u32 - 1)
+    }
+
+    /// Tasks for a router that replaces this one: those of the elements that stay have their numbers, and are away
+    /// until they are [transferred](Self::transfer). The other numbers are to be used again, until
+    /// [`settle`](Self::settle).
+    pub fn reserve(&self, stays: impl Fn(ElementId) -> bool) -> Tasks {
+        let reserve = |task: &Task| Task {
+            element: match stays(task.element) {
+                true => task.element,
+                false => ElementId::NOBODY,
+            },
+            scheduled: false,
+            away: true,
+            order: None,
+            ..*task
+        };
+        let tasks: Vec<Task> = self.tasks.iter().map(reserve).collect();
+        let numbers = (0..tasks.len() as u32).rev();
+        let is_free = |at: &u32| tasks[*at as usize].element == ElementId::NOBODY;
+        let front = self.queue.front();
+        Tasks {
+            first_pass: front.map_or(0, |id| self.task(*id).pass),
+            reused: numbers.filter(is_free).map(TaskId).collect(),
+            tasks,
+            ..Tasks::default()
+        }
+    }
+
+    /// Uses no number again from now on: the router is complete, and may be divided among threads.
+    pub fn settle(&mut self) {
+        self.reused = Vec::new();
     }
 
     fn task(&self, id: TaskId) -> &Task {
@@ -247,9 +287,11 @@ impl Tasks {
         }
     }
 
-    /// Every task, in the order of creation.
-    pub fn iter(&self) -> impl Iterator<Item = TaskId> + use<> {
-        (0..self.tasks.len() as u32).map(TaskId)
+    /// Every task, in the order of numbers.
+    pub fn list(&self) -> alloc::vec::IntoIter<TaskId> {
+        let all = (0..self.tasks.len() as u32).map(TaskId);
+        let there = all.filter(|id| self.element(*id) != ElementId::NOBODY);
+        there.collect::<Vec<_>>().into_iter()
     }
 
     /// The thread that a task is assigned to.

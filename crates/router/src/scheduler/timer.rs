@@ -23,16 +23,51 @@ pub(crate) struct Timers {
     timers: Vec<Timer>,
     heap: BinaryHeap<Reverse<(Steady, u64, TimerId)>>,
     entries: u64,
+    /// Numbers that are to be used again, the next at the end.
+    reused: Vec<TimerId>,
+}
+
+impl Timer {
+    /// One that is not scheduled.
+    fn at_rest(element: ElementId) -> Timer {
+        Timer {
+            element,
+            expires: None,
+            entry: 0,
+        }
+    }
 }
 
 impl Timers {
     pub fn add(&mut self, element: ElementId) -> TimerId {
-        self.timers.push(Timer {
-            element,
-            expires: None,
-            entry: 0,
-        });
+        if let Some(id) = self.reused.pop() {
+            self.timers[id.0 as usize] = Timer::at_rest(element);
+            return id;
+        }
+        self.timers.push(Timer::at_rest(element));
         TimerId(self.timers.len() as u32 - 1)
+    }
+
+    /// As [`Tasks::reserve`](super::task::Tasks::reserve).
+    pub fn reserve(&self, stays: impl Fn(ElementId) -> bool) -> Timers {
+        let mut new = Timers::default();
+        for (at, timer) in self.timers.iter().enumerate() {
+            let element = match stays(timer.element) {
+                true => timer.element,
+                false => ElementId::NOBODY,
+            };
+            if element == ElementId::NOBODY {
+                new.reused.push(TimerId(at as u32));
+            }
+            new.timers.push(Timer::at_rest(element));
+        }
+        new.reused.reverse();
+        new
+    }
+
+    /// As [`Tasks::settle`](super::task::Tasks::settle).
+    pub fn settle(&mut self) {
+        self.reused = Vec::new();
     }
 
     pub fn element(&self, id: TimerId) -> ElementId {
@@ -84,9 +119,10 @@ impl Timers {
         Some(id)
     }
 
-    /// Every timer with its element, in the order of creation.
+    /// Every timer with its element, in the order of numbers.
     pub fn list(&self) -> alloc::vec::IntoIter<(TimerId, ElementId)> {
         let timers = self.timers.iter().enumerate();
+        let timers = timers.filter(|(_, timer)| timer.element != ElementId::NOBODY);
         let timers = timers.map(|(i, timer)| (TimerId(i as u32), timer.element));
         timers.collect::<Vec<_>>().into_iter()
     }
@@ -94,12 +130,8 @@ impl Timers {
     /// Adds the timers that only `other` knows, as timers of another thread.
     pub fn add_missing(&mut self, other: &Timers) {
         let timers = other.timers.iter().skip(self.timers.len());
-        let timers = timers.map(|timer| Timer {
-            element: timer.element,
-            expires: None,
-            entry: 0,
-        });
-        self.timers.extend(timers);
+        self.timers
+            .extend(timers.map(|timer| Timer::at_rest(timer.element)));
     }
 
     /// Moves a timer to the table of the thread that it is to run on.

@@ -191,6 +191,20 @@ impl Edges {
         }
     }
 
+    /// Takes the packet counts of an element's edges from another router with the same element.
+    pub fn take_counts_of(&mut self, id: ElementId, from: &Edges) {
+        let outputs = self.outputs_of(id).edges().zip(from.outputs_of(id).edges());
+        for (own, other) in outputs {
+            self[own].packets = from[other].packets;
+        }
+        for port in 0.. {
+            let Some((own, other)) = self.input(id, port).zip(from.input(id, port)) else {
+                break;
+            };
+            self[own].packets = from[other].packets;
+        }
+    }
+
     /// For each element and output edge, records the first edge of the same element with the same
     /// effect, as `same` says.
     pub fn group_outputs(&mut self, same: impl Fn(&Edge, &Edge) -> bool) {

@@ -87,6 +87,8 @@ pub(crate) struct Walk {
     pub prefetcher: Prefetcher,
     /// Most packets of a batch.
     pub limit: usize,
+    /// The elements that lowered it, and how far.
+    pub lowered: Vec<(ElementId, usize)>,
     pub pull_through: Option<PullThrough>,
     /// What was pulled for the task that runs.
     pub pulled: Option<Box<Batch>>,
@@ -106,10 +108,17 @@ impl Walk {
             trees: Vec::new(),
             prefetcher: Prefetcher::default(),
             limit: limit.clamp(1, BATCH),
+            lowered: Vec::new(),
             pull_through: None,
             pulled: None,
             pulling: Vec::with_capacity(16),
         }
+    }
+
+    /// Lowers the limit, as an element asks.
+    pub fn lower_limit(&mut self, id: ElementId, most: usize) {
+        self.limit = self.limit.min(most.max(1));
+        self.lowered.push((id, most));
     }
 
     /// An empty batch.

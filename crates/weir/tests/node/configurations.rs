@@ -48,7 +48,9 @@ fn configurations_run_side_by_side_and_one_that_is_wrong_leaves_the_others_alone
     ));
     pings(&a, "10.90.0.2");
     let stream = Stream::start(path(&a), path(&b), "10.90.0.2");
+    let before = number(&host, "g", "there.count");
     host.ok(&format!("install g other {other}"));
+    assert!(number(&host, "g", "there.count") >= before && before > 0);
     pings(&c, "10.91.0.2");
     drop(d);
     assert_eq!(states(&host, "g"), "main=running,other=running\n");

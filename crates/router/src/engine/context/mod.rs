@@ -83,8 +83,7 @@ impl Cx<'_> {
     /// Lowers the limit: for elements, to be called when they are initialized, whose sense depends
     /// on how many packets are under way at a time.
     pub fn limit_batches(&mut self, most: usize) {
-        let limit = &mut self.engine.walk.limit;
-        *limit = (*limit).min(most.max(1));
+        self.engine.walk.lower_limit(self.id, most);
     }
 }
 

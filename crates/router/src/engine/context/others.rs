@@ -199,7 +199,7 @@ impl Cx<'_> {
     /// average, in nanoseconds. All of them are there [as a whole](Cx::whole) only.
     pub fn scheduled_tasks(&self) -> Vec<(TaskId, u16, u32)> {
         let tasks = &self.engine.scheduler.tasks;
-        let scheduled = tasks.iter().filter(|task| tasks.scheduled(*task));
+        let scheduled = tasks.list().filter(|task| tasks.scheduled(*task));
         scheduled
             .map(|task| {
                 let thread = self.engine.threads.thread_of(tasks.element(task));
