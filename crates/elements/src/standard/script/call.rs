@@ -5,6 +5,7 @@ use click::config::{self, Style};
 use super::errors::Errors;
 use super::machine::ScriptMachine;
 use super::output::PrintOutput;
+use super::{DriverManager, Script};
 use crate::prelude::*;
 
 impl ScriptMachine {
@@ -78,7 +79,7 @@ impl ScriptMachine {
         let written = if call.element == Some(cx.id()) {
             self.write_handler(cx, &call.handler, &call.value)
         } else {
-            call.write(cx)
+            self.call_out(cx, |cx| call.write(cx))
         };
         self.status = match &written {
             Ok(()) => 0,
@@ -138,9 +139,24 @@ impl ScriptMachine {
         Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
     }
 
+    /// Calls another element's handler, while this one's can be called.
+    fn call_out<R>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        let machine = core::mem::take(self);
+        if machine.manages {
+            let mut own = DriverManager { machine };
+            let result = cx.call_out(&mut own, work);
+            *self = own.machine;
+            return result;
+        }
+        let mut own = Script { machine };
+        let result = cx.call_out(&mut own, work);
+        *self = own.machine;
+        result
+    }
+
     pub fn read_call(&mut self, cx: &mut Cx<'_>, call: &Call) -> Result<String, HandlerError> {
         if call.element != Some(cx.id()) {
-            return call.read(cx);
+            return self.call_out(cx, |cx| call.read(cx));
         }
         match self.read_handler(cx, &call.handler, &call.value) {
             // Handlers that every element has; the router answers them.

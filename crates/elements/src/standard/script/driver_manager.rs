@@ -27,7 +27,7 @@ use crate::prelude::*;
 #[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
 pub struct DriverManager {
     #[delegate(configured = complete)]
-    machine: ScriptMachine,
+    pub(super) machine: ScriptMachine,
 }
 
 impl DriverManager {

@@ -23,6 +23,7 @@ impl ScriptMachine {
         args: &Args<'_>,
         default: Option<ScriptType>,
     ) -> Result<(), Failed> {
+        self.manages = default == Some(ScriptType::Driver);
         let ports = cx.inputs() + cx.outputs() > 0;
         let said = ScriptType::parse(&self.type_text).map_err(|e| args.fail(e))?;
         self.script_type = match said.or(default) {

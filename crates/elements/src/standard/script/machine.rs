@@ -1,8 +1,8 @@
 //! What runs a script: its instructions, its variables, what it was called with.
 //!
-//! A script is called while it is at work when it writes its own handlers, or reads them in
-//! `$(...)`. Such calls are answered here and never go through the router, which cannot reach an
-//! element that is at work. They only change where the script goes on; the run under way does it.
+//! A script is called while it runs when it writes its own handlers, or reads them in `$(...)`, and when
+//! what it calls does so. The former calls are answered here, the latter by the element, which is in its
+//! slot meanwhile. Both only change where the script goes on; the run under way does it.
 
 use click::config;
 
@@ -48,6 +48,8 @@ pub(super) struct ScriptMachine {
     #[arg(rest, name = "INSTRUCTION", kind = "instruction, any number of them")]
     pub instructions: Vec<String>,
     pub script_type: ScriptType,
+    /// It is a DriverManager's.
+    pub manages: bool,
     pub program: ScriptProgram,
     #[cfg(feature = "host")]
     signals: Signals,

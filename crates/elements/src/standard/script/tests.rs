@@ -599,3 +599,28 @@ fn what_pulls_packets_through_a_script_can_be_read_by_it() {
         }
     }
 }
+
+#[test]
+fn what_a_script_calls_can_call_the_script() {
+    let mut rig = Rig::new(
+        "main :: Script(TYPE PASSIVE, export n 5, write h.run, return $(h.run));
+         h :: Script(TYPE PASSIVE, return $(main.n)$(main.class));
+         a :: Script(TYPE PASSIVE, print \"a $1\", goto e $(ge $1 5), write b.run $(add $1 1), label e);
+         b :: Script(TYPE PASSIVE, print \"b $1\", write a.run $(add $1 1));
+         w :: Script(TYPE PASSIVE, write s.run, wait 1000, print \"waited\");
+         s :: Script(TYPE PASSIVE, write w.step);
+         d :: DriverManager(export y 4, pause, print $(g.run), stop);
+         g :: Script(TYPE PASSIVE, return $(d.y)$(d.class));",
+    );
+    assert_eq!(rig.read("main.run"), "5Script");
+    rig.write("a.run", "1");
+    assert_eq!(
+        rig.printed(),
+        ["a 1", "b 2", "a 3", "b 4", "a 5"].map(|line| format!("{line}\n"))
+    );
+    rig.write("w.run", "");
+    assert_eq!(rig.printed(), ["waited\n"]);
+    rig.write(".stop", "");
+    rig.run();
+    assert_eq!(rig.printed(), ["4DriverManager\n"]);
+}
