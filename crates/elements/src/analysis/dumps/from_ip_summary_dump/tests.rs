@@ -256,3 +256,25 @@ fn checksums_count_on_the_end_of_a_source_route() {
     }
     assert!(rig.printed().is_empty());
 }
+
+#[test]
+fn the_options_of_the_last_field_of_options_hold() {
+    let mut rig = read("!data tcp_opt tcp_ntopt\nsackok wscale3\n", "");
+    let packet = &rig.collected("c")[0];
+    assert_eq!(packet.data()[40..], [4, 2, 0, 0]);
+}
+
+#[test]
+fn a_checksum_counts_addresses_behind_the_end_of_a_short_header() {
+    let mut rig = read("!data ip_hl ip_dst\n5 127.0.0.1\n", ", CHECKSUM true");
+    let packet = &rig.collected("c")[0];
+    assert_eq!(packet.data()[0], 0x42);
+    assert_eq!(packet.data()[36..38], [0x30, 0xe4]);
+}
+
+#[test]
+fn a_link_header_alone_is_followed_by_an_empty_header() {
+    let mut rig = read("!data eth_src\n0:1:2:3:4:5\n", "");
+    let packet = &rig.collected("c")[0];
+    assert_eq!((packet.len(), packet.network_offset()), (14, Some(14)));
+}

@@ -371,8 +371,15 @@ impl Build<'_> {
         if options.is_empty() || options.len() > OPTIONS_MAX {
             return;
         }
-        self.widen_tcp(at, (TCP_HEADER + options.len()).next_multiple_of(4));
+        let header = (TCP_HEADER + options.len()).next_multiple_of(4);
+        self.widen_tcp(at, header);
         self.set(at + TCP_HEADER, options);
+        // Longer options of another field end where these do.
+        let end = at + TCP_HEADER + options.len();
+        let cleared = (end + header - options.len()).min(self.bytes.len());
+        if let Some(rest) = self.bytes.get_mut(end..cleared) {
+            rest.fill(0);
+        }
     }
 
     pub fn set_udp_len(&mut self, length: u16) {
@@ -539,6 +546,8 @@ impl Build<'_> {
                 let address: [u8; 4] = address.try_into().unwrap_or_default();
                 packet.set_dst_ip(address.into());
             }
+        } else if self.has_link {
+            packet.set_network_header(ETHER_HEADER, 0);
         }
         packet.set_timestamp(self.timestamp);
         if self.first_timestamp != 0 {
@@ -585,7 +594,9 @@ impl Build<'_> {
             return;
         };
         let sum = checksum(ip);
-        let ip = Ipv4Packet::new_unchecked(ip);
+        // A header length below 20 shortens what is summed, but not the header.
+        let whole = self.bytes.get(network..).unwrap_or_default();
+        let ip = Ipv4Packet::new_unchecked(&whole[..whole.len().min(ip.len().max(IP_HEADER))]);
         let (from, to) = (ip.source(), ip.final_destination());
         self.set(network + 10, &sum.to_be_bytes());
         let fragment = u16::from_be_bytes([self.at(network + 6), self.at(network + 7)]);
