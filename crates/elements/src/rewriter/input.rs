@@ -49,9 +49,9 @@ impl Input {
     /// The input that the argument `text` of the element at work describes.
     pub fn parse(text: &str, cx: &Cx<'_>, context: &Context<'_>) -> Result<Input, String> {
         let (word, rest) = config::shift_space(text);
+        let word = config::word(word).ok_or("empty argument")?;
         let input = |action, outputs| Ok(Input { action, outputs });
-        match word {
-            "" => Err("empty argument".into()),
+        match word.as_str() {
             "pass" | "passthrough" | "nochange" => {
                 let output = match rest {
                     "" => Ok(0),

@@ -546,6 +546,8 @@ fn mistakes_are_named() {
             "input spec 0: bad source port",
         ),
         ("nonsense", "input spec 0: unknown specification"),
+        ("'a b' 0 1", "input spec 0: empty argument"),
+        ("'keep' 0", "input spec 0: bad forward port"),
         ("i", "input spec 0: element is not an IPMapper"),
         ("drop, MAPPING_CAPACITY i", "bad MAPPING_CAPACITY"),
         ("drop, MAPPING_CAPACITY rw", "bad MAPPING_CAPACITY"),

@@ -29,10 +29,9 @@ pub struct AnnotationInfo {
 
 const CHECK: &str = "CHECK_OVERLAP";
 
-/// Whether `name` can be defined: it is not known everywhere.
+/// Whether `name` can be defined: it is a word, and not known everywhere.
 fn is_free(name: &str) -> bool {
-    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    letters && Context::blank().parse::<Annotation>(name).is_err()
+    click::config::is_word(name) && Context::blank().parse::<Annotation>(name).is_err()
 }
 
 /// The annotation of an offset and an optional size.
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn names_stand_for_annotations() {
-        let config = "AnnotationInfo(# nothing, , MINE 30 1, SAME MINE, TWO 40 2);
+        let config = "AnnotationInfo(# nothing, , MINE 30 1, SAME.1 MINE, TWO 40 2);
             AnnotationInfo(CHECK_OVERLAP PAINT MINE TWO 31);
             elementclass Inner { AnnotationInfo(MINE 33); input -> Paint(2, MINE) -> output }
             i :: Inject -> Paint(1, MINE) -> Inner -> c :: Collect;";
@@ -119,7 +118,8 @@ mod tests {
     fn wrong_names_and_places_are_refused() {
         for (entry, message) in [
             ("PAINT 3", "bad NAME 'PAINT'"),
-            ("a.b 3", "bad NAME 'a.b'"),
+            ("'a' 3", "bad NAME ''a''"),
+            ("1.2.3", "bad entry for '1.2.3'"),
             ("A", "bad entry for 'A'"),
             ("A 48", "bad entry for 'A'"),
             ("A 47 2", "bad entry for 'A'"),

@@ -11,7 +11,7 @@
 
 use core::ops::BitOr;
 
-use super::{Args, Argument, Failed, Parser, Severity, prefixed};
+use super::{Args, Argument, Failed, Parser, prefixed};
 use crate::prelude::*;
 
 /// How a parameter may be given; combined with `|`.
@@ -286,8 +286,7 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
             return None;
         };
         if flags.has(Flags::DEPRECATED) {
-            let text = prefixed(keyword, "argument deprecated");
-            self.args.message(Severity::Warning, text);
+            self.args.warning_in(keyword, "argument deprecated");
         }
         let text = &self.args.conf[index];
         let text = if skip > 0 {

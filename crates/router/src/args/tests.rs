@@ -154,7 +154,7 @@ fn deprecated_arguments_draw_a_warning() {
     let messages = args.take_errors();
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].severity, Severity::Warning);
-    assert_eq!(messages[0].text, "OLD: argument deprecated");
+    assert_eq!(messages[0].to_string(), "OLD: warning: argument deprecated");
 }
 
 /// Parses `text` as everything there is.
