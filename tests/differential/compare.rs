@@ -16,9 +16,14 @@ pub fn left_out(click: &Outcome, weir: &Outcome) -> Option<&'static str> {
     if classes.any(|class| Path::new(PAGES).join(format!("{class}.md")).exists()) {
         return Some("a class that Click lacks");
     }
-    if [": at most ", "must be at most", "too large; max"]
-        .iter()
-        .any(|text| weir.error.contains(text))
+    if [
+        ": at most ",
+        "must be at most",
+        "and at most",
+        "too large; max",
+    ]
+    .iter()
+    .any(|text| weir.error.contains(text))
     {
         return Some("a bound of Weir");
     }
@@ -33,6 +38,9 @@ pub fn left_out(click: &Outcome, weir: &Outcome) -> Option<&'static str> {
     }
     if says("bad mem_used: have ") {
         return Some("Click's own account of memory does not come out");
+    }
+    if says(": bad chunk (") {
+        return Some("Click has overwritten its list of fragments");
     }
     if click.status == "137" || click.status == "killed" {
         return Some("Click does not end, or fails an assertion");
@@ -49,6 +57,11 @@ fn comparable(outcome: &Outcome) -> Outcome {
     error = error
         .replace("\\xe2\\x80\\x98", "'")
         .replace("\\xe2\\x80\\x99", "'");
+    // A byte 0 ends what Click quotes.
+    while let Some(at) = error.find("\\x00") {
+        let end = error[at..].find(['\'', '\n']).unwrap_or(4);
+        error.drain(at..at + end);
+    }
     // Weir hints at the name that was meant.
     while let Some(at) = error.find("; did you mean ") {
         let length = error[at..]

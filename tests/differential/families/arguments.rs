@@ -12,23 +12,27 @@ const OUTSIDE: [&str; 12] = [
 ];
 
 /// Classes whose arguments differ on purpose, by a part of their name.
-const DIFFERENT: [&str; 16] = [
-    "IPsec",             // Weir has more arguments
-    "StaticThreadSched", // Weir has other limits
-    "ScheduleInfo",      // Click goes on in spite of its error
-    "AverageCounter",    // Weir has more arguments
-    "QuitWatcher",       // Click takes an argument's keyword for an element
-    "COUNT_CALL",        // Click's message names the handler alone
-    "RandomBitErrors",   // Click's message lacks the argument's name
-    "BandwidthRated",    // of two wrong arguments, Click names both
-    "Burster",           // the same
-    "EtherVLANEncap",    // the same, the other way round
-    "Message",           // Click fails after a warning
-    "Meter",             // Click names another class
-    "RatedSplitter",     // Click's `config` is the rate alone
-    "Script",            // Click takes a number for an instruction
-    "Unqueue2",          // Click's warning lacks the word
-    "Suppressor",        // Click ignores arguments
+const DIFFERENT: [&str; 20] = [
+    "IPsec",              // Weir has more arguments
+    "StaticThreadSched",  // Weir has other limits
+    "ScheduleInfo",       // Click goes on in spite of its error
+    "AverageCounter",     // Weir has more arguments
+    "QuitWatcher",        // Click takes an argument's keyword for an element
+    "COUNT_CALL",         // Click's message names the handler alone
+    "RandomBitErrors",    // Click's message lacks the argument's name
+    "BandwidthRated",     // of two wrong arguments, Click names both
+    "Burster",            // the same
+    "VLANEncap",          // the same, the other way round
+    "Message",            // Click fails after a warning
+    "Meter",              // Click names another class
+    "RatedSplitter",      // Click's `config` is the rate alone
+    "Script",             // Click takes a number for an instruction
+    "DriverManager",      // the same
+    "IPRewriterPatterns", // Click takes a number for a pattern that is there
+    "SourceIPHashMapper", // Weir warns of a server that has no packets
+    "Unqueue2",           // Click's warning lacks the word
+    "ForceUDP",           // Click refuses its own default with a keyword
+    "Suppressor",         // Click ignores arguments
 ];
 
 /// Names of pages with their examples, in order.

@@ -124,10 +124,11 @@ fn primitive(random: &mut Random) -> String {
         6..9 => format!("{direction}{} port {compare}{port}", random.one("tcp|udp|tcp or udp||")),
         9 => format!("{direction}{} port {}", random.one("tcp|udp|"), random.one("80-90|domain|www|http|1024-|1000-5000|bogus")),
         10..12 => random.one("tcp|udp|icmp|ip|arp|tcp or udp|igmp|ip proto tcp|proto 4").to_string(),
-        // Above 255, Click compares with a number that no packet has; Weir refuses it.
+        // Above 255, Click's tree matches nothing at all; Weir refuses the number.
         12 => format!("ip proto {compare}{}", number.min(255)),
         13..16 => {
             let field = random.one("vers|hl|len|id|tos|dscp|ttl|sum|proto|csum|frag|ecn");
+            let number = if field == "proto" { number.min(255) } else { number };
             format!("ip {field} {compare}{number}")
         }
         16 => random.one("ip frag|ip unfrag|ip ce|ip ect|not ip unfrag|frag|unfrag").to_string(),

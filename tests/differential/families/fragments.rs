@@ -1,7 +1,8 @@
 //! IPReassembler and IPFragmenter.
 //!
 //! Which packets an IPReassembler gives up, and what their headers say, is left out: both differ on
-//! purpose.
+//! purpose. So are first fragments with options that come after others, whose options overwrite data
+//! in Click, and identifiers that IPFragmenter picks at random for packets that forbid fragments.
 
 use super::print_outputs;
 use crate::case::Case;
@@ -25,8 +26,15 @@ pub fn make(random: &mut Random, size: usize) -> Case {
         let (a, b) = (random.below(pieces.len()), random.below(pieces.len()));
         pieces.swap(a, b);
     }
+    if datagrams
+        .iter()
+        .any(|datagram| !datagram.options.is_empty())
+    {
+        pieces.sort_by_key(|piece| u16::from_be_bytes([piece[6], piece[7]]) & 0x1fff != 0);
+    }
     let mut pieces = pieces.into_iter();
-    let fragmenter = fragmenter(random);
+    let forbidden = datagrams.iter().any(|datagram| datagram.fragment != 0);
+    let fragmenter = fragmenter(random, forbidden);
     let element = match random.below(3) {
         0 => format!("f :: {fragmenter};"),
         1 => "f :: IPReassembler;".to_string(),
@@ -53,9 +61,12 @@ pub fn make(random: &mut Random, size: usize) -> Case {
     case
 }
 
-fn fragmenter(random: &mut Random) -> String {
+fn fragmenter(random: &mut Random, forbidden: bool) -> String {
     let mtu = *random.pick(&[28, 40, 44, 56, 68, 100, 7, 0]);
-    let rest = random.one("||, true|, HONOR_DF false|, HEADROOM 40|, VERBOSE true");
+    let rest = match forbidden {
+        true => random.one("||, true|, HEADROOM 40|, VERBOSE true"),
+        false => random.one("||, true|, HONOR_DF false|, HEADROOM 40|, VERBOSE true"),
+    };
     format!("IPFragmenter({mtu}{rest})")
 }
 

@@ -1,7 +1,7 @@
 //! Elements that read and write headers, one after the other.
 //!
 //! Some things are left out, since Click reads memory that it never wrote: UDPIPEncap without
-//! CHECKSUM, and the bytes that Resize and Unstrip uncover. AnonymizeIPAddr and the Force elements pick at
+//! CHECKSUM, and the bytes that Resize, Unstrip and StoreTimestamp uncover. AnonymizeIPAddr and the Force elements pick at
 //! random.
 
 use super::noise;
@@ -18,7 +18,7 @@ const ANY: &str = "Strip(#)|StoreData(#, \\<00ff>)|\
     EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, #, #)|\
     MarkIPHeader|MarkIPHeader(#)|MarkMACHeader|MarkMACHeader(#)|SetTimestamp(#.#)|\
     SetIPAddress(@)|SetPacketType(MULTICAST)|SetCRC32|Align(4, #)|Null|\
-    StoreTimestamp(#)|StoreTimestamp(#, TAIL true)|SetTimestampDelta(ZERO)|FirstTimestamp|\
+    StoreTimestamp(0)|StoreTimestamp(#, TAIL true)|SetTimestampDelta(ZERO)|FirstTimestamp|\
     EnsureEther(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2)|\
     Reframe|AdjustTimestamp(#.5)|NumberPacket(#)|CheckNumberPacket(#, 5)|AggregatePaint(#)";
 
@@ -86,6 +86,14 @@ pub fn make(random: &mut Random, size: usize) -> Case {
             // Click takes the length of what is left for that of the packet.
             continue;
         }
+        if stripped && element.starts_with("HostEtherFilter") {
+            // Click reads addresses behind the end of what is left.
+            continue;
+        }
+        if element.starts_with("EraseIPPayload") {
+            // Click reads the length of a TCP header that is cut short behind its end.
+            chain.push(random.one("CheckTCPHeader|CheckUDPHeader").to_string());
+        }
         marked |= element.contains("IPHeader") && !element.contains("Strip");
         let is_tagged = element.starts_with("VLANEncap");
         chain.push(element);
@@ -94,8 +102,11 @@ pub fn make(random: &mut Random, size: usize) -> Case {
             break;
         }
     }
-    // The time at which an error is made is the program's own.
-    let annotations = match chain.iter().any(|element| element.starts_with("ICMPError")) {
+    // The time at which an error or an answer is made is the program's own.
+    let is_made = |element: &String| {
+        element.starts_with("ICMPError") || element.starts_with("ICMPPingResponder")
+    };
+    let annotations = match chain.iter().any(is_made) {
         true => random.one("|, PRINTANNO true"),
         false => random.one("||, PRINTANNO true, TIMESTAMP true"),
     };

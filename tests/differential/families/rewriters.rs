@@ -23,11 +23,22 @@ pub fn make(random: &mut Random, size: usize) -> Case {
     let class = *random.pick(&classes);
     let inputs = random.within(1..=size.min(3));
     let mut specs = random.list(inputs..=inputs, |random| input(random, class));
+    if class == "ICMPPingRewriter" && inputs > 1 {
+        // Two patterns of one address, in Click, give the same identifiers.
+        for spec in &mut specs {
+            *spec = spec.replace("1024-65535#", "-");
+        }
+    }
     if random.chance(4) {
         specs[0] = noise(random);
     }
     let mut case = Case::default();
-    specs.extend(options(random, class));
+    let mut options = options(random, class);
+    if specs.iter().any(|spec| spec.contains('#')) {
+        // All mappings are of one time. Click evicts any of them, whose address is free then.
+        options.retain(|option| !option.contains("CAPACITY"));
+    }
+    specs.extend(options);
     case.config
         .push(format!("rw :: {class}({});", specs.join(", ")));
     let rules = match inputs {
@@ -109,11 +120,13 @@ fn pattern(random: &mut Random, class: &str) -> String {
             format!("{} {destination}", random.one("1.0.0.1|1.0.0.1-1.0.0.3#|-"))
         }
         _ => {
-            let ports = random.one("-|-|5000|1024-1024|1024-1026#|1024-1030#|1024-65535#|0-3#");
-            // With such a port, Click gives identifiers of pings that are in use.
-            let port = match class {
-                "ICMPPingRewriter" => "-",
-                _ => random.one("-|-|-|80|53"),
+            // Click gives identifiers of pings that are in use once a range is used up.
+            let (ports, port) = match class {
+                "ICMPPingRewriter" => (random.one("-|-|5000|1024-1024|1024-65535#"), "-"),
+                _ => (
+                    random.one("-|-|5000|1024-1024|1024-1026#|1024-1030#|1024-65535#|0-3#"),
+                    random.one("-|-|-|80|53"),
+                ),
             };
             format!("{source} {ports} {destination} {port}")
         }

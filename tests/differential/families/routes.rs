@@ -56,6 +56,15 @@ pub fn make(random: &mut Random, size: usize) -> Case {
             *line = line.replace("/0,", "/1,");
         }
     }
+    if class == "LinearIPLookup" {
+        // Click moves the route of 0.0.0.0/32 when one before it is removed.
+        for line in &mut case.config {
+            *line = line.replace(" 0.0.0.0", " 0.0.0.1");
+            if let Some(rest) = line.strip_prefix("0.0.0.0") {
+                *line = format!("0.0.0.1{rest}");
+            }
+        }
+    }
     if shown {
         case.handlers.push("r.table".into());
     }

@@ -1,7 +1,8 @@
 //! Programs of Script: variables, arithmetic, jumps, handlers.
 //!
 //! Left out are the list of an element's handlers, whose order differs, `nand`, which Click computes
-//! as `or`, and a text that expands to nothing, which Click leaves as it stands.
+//! as `or`, `append`, which Click renames at each step, integers that are not there (`idiv 1 0`), a text that expands to nothing, which Click leaves as it stands, and `$$`, the number of
+//! the process.
 
 use crate::case::Case;
 use crate::random::Random;
@@ -57,15 +58,13 @@ fn statement(random: &mut Random) -> String {
         16 => "print \"$?\"".into(),
         17 => format!("print \"[$({})]\"", function(random, 2)),
         18 => format!("printq -$({})", function(random, 2)),
-        19 => format!("wait {}", random.one("0|0.1|1s|1ms|x|-1|")),
+        19 => format!("wait {}", random.one("0|0.1|1s|100ms|x|-1|")),
         20 => format!(
             "{} {}",
             random.one("return|returnq|error|errorq|end|exit"),
             text(random, 1)
         ),
-        21 => random
-            .one("loop|pause 0|bogus|save c.count x|append x y|type")
-            .into(),
+        21 => random.one("loop|pause 0|bogus|save c.count x|type").into(),
         22 => "set x -$(p.run a b \"c d\")".into(),
         23 => format!(
             "print - $args $# $1 $2 ${{{}}}",
@@ -109,7 +108,10 @@ fn text(random: &mut Random, depth: usize) -> String {
         _ => random.one(">|<|!|=|+|(|)|[|]|;|:").to_string(),
     });
     // There is a sign in front, so that the text does not expand to nothing.
-    let text = words.join(random.one(" |  |"));
+    let mut text = words.join(random.one(" |  |"));
+    while text.contains("$$") {
+        text = text.replace("$$", "$");
+    }
     match text.contains('$') {
         true => format!("-{text}"),
         false => text,
@@ -132,9 +134,13 @@ fn function(random: &mut Random, depth: usize) -> String {
         arguments.join(" ")
     };
     match random.below(12) {
-        0..4 => format!(
+        0 => {
+            let numbers = random.list(0..=3, |random| random.one("1|2|3|7|100|-5|1.5|x"));
+            format!("idiv {}", numbers.join(" "))
+        }
+        1..4 => format!(
             "{} {}",
-            random.one("add|sub|mul|div|idiv|mod|rem|neg|abs|min|max|add|bogus"),
+            random.one("add|sub|mul|div|mod|rem|neg|abs|min|max|add|bogus"),
             arguments(random, 0..=3)
         ),
         4..6 => format!(
