@@ -40,6 +40,8 @@ pub struct LookupIP6Route {
     )]
     routes: Vec<String>,
     table: RouteTable,
+    /// Whether the table ever had a route: `table` has its heading from then on.
+    was_filled: bool,
 }
 
 /// What handlers say when there is no room.
@@ -76,10 +78,10 @@ impl LookupIP6Route {
     #[read(expensive)]
     fn table(&self) -> String {
         let mut text = String::new();
+        if self.was_filled {
+            text.push_str("# Active routes\n");
+        }
         for (prefix, Hop { gateway, port }) in self.table.iter() {
-            if text.is_empty() {
-                text.push_str("# Active routes\n");
-            }
             let _ = writeln!(text, "{prefix}\t{}\t{port}", unparse::ip6(gateway));
         }
         text
@@ -123,6 +125,7 @@ impl LookupIP6Route {
             .filter(|port| *port < cx.outputs());
         let port = port.ok_or("output port out of range")? as u32;
         let added = self.table.add(prefix, Hop { gateway, port });
+        self.was_filled |= added.is_ok();
         added.map_err(|Full| NO_ROOM.into())
     }
 
@@ -168,6 +171,7 @@ impl Element for LookupIP6Route {
         if needed > cx.outputs() {
             return Err(args.fail(format_args!("need {needed} or more output ports")));
         }
+        self.was_filled = !routes.is_empty();
         let added = self.table.add_all(routes);
         added.map_err(|Full| args.fail(NO_ROOM))
     }
@@ -248,6 +252,9 @@ mod tests {
         assert_eq!(route(&mut rig, &["::7"])[1], ["::7"]);
         rig.write("rt.ctrl", "add ::6/127 0");
         assert_eq!(route(&mut rig, &["::7"])[0], ["::7"]);
+        rig.write("rt.remove", "::6/127");
+        rig.write("rt.remove", "::/0");
+        assert_eq!(rig.read("rt.table"), "# Active routes\n");
         for (handler, value, error) in [
             ("add", "::/0 2", "output port out of range"),
             ("add", "::/0 -1", "output port out of range"),
