@@ -66,7 +66,7 @@ pub(super) fn calculate(
         "avg" => average(words)?,
         "count" | "popcount" | "gt_vec" => tally(name, words)?.to_string(),
         "mod" | "rem" => remainder(name, words)?,
-        "neg" | "abs" | "ceil" | "floor" | "round" => match (name, Number::parse(text.trim())) {
+        "neg" | "abs" | "ceil" | "floor" | "round" => match (name, Number::parse(text)) {
             (_, None) => return Err("expected one number".to_string()),
             ("ceil" | "floor" | "round", Some(Number::Integer(x))) => x.to_string(),
             ("ceil", Some(Number::Real(x))) => unparse::real(-floor(-x)),
@@ -78,7 +78,7 @@ pub(super) fn calculate(
             (_, Some(Number::Real(x))) => unparse::real(if x < 0.0 { -x } else { x }),
         },
         "eq" | "ne" | "gt" | "ge" | "lt" | "le" => truth(compare(name, words)?),
-        "not" => truth(!parse::<bool>(text.trim())?),
+        "not" => truth(!parse::<bool>(text)?),
         "sprintf" => sprintf(words)?,
         "first" => words.next().to_string(),
         "random" => random(cx, text)?.to_string(),

@@ -368,6 +368,7 @@ fn calculations() {
         ("mod 1.5 1", "expected two numbers"),
         ("mod 1 0", "division by zero"),
         ("neg x", "expected one number"),
+        ("neg 1 ", "expected one number"),
         ("not x", "syntax error"),
         ("random 0", "bad N"),
         ("random 5 2", "bad N"),
