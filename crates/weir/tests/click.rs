@@ -581,6 +581,14 @@ fn in_simulated_time_threads_are_assigned_and_events_keep_their_order() {
 }
 
 #[test]
+fn a_task_that_is_to_move_says_so_at_once() {
+    let config = "i :: InfiniteSource -> Discard;
+        Script(write i.home_thread 1, print $(i.home_thread), wait 0.1, print $(i.home_thread), stop);";
+    let output = run(&["-j", "2", "-e", config]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("1\n1\n", ""));
+}
+
+#[test]
 fn signals_that_come_right_before_the_end_run_their_script() {
     let config = "Script(TYPE SIGNAL USR1, print \"heard\", end);
         Script(set x $(kill USR1 $$), print \"sent\", stop);";

@@ -234,7 +234,7 @@ impl Engine {
             "tickets" => self.scheduler.tasks.tickets(task).to_string(),
             _ => match self.scheduler.tasks.thread(task) {
                 thread @ ..0 => thread.to_string(),
-                thread if self.threads.partition.is_none() => thread.to_string(),
+                thread if self.threads.is_assignment_due() => thread.to_string(),
                 _ => self.threads.thread_of(id).to_string(),
             },
         })

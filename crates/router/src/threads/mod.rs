@@ -117,6 +117,11 @@ impl<E> Threads<E> {
         }
     }
 
+    /// Whether the elements are still to be assigned: tasks' threads are wishes until then.
+    pub fn is_assignment_due(&self) -> bool {
+        self.partition.as_ref().is_none_or(|own| own.reassign)
+    }
+
     /// Whether this thread waits for room in a ring.
     #[inline]
     pub fn is_blocked(&self) -> bool {
