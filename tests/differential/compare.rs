@@ -39,6 +39,9 @@ pub fn left_out(click: &Outcome, weir: &Outcome) -> Option<&'static str> {
     if says("bad mem_used: have ") {
         return Some("Click's own account of memory does not come out");
     }
+    if says("empty term near ''") {
+        return Some("a pattern that ends in white space, behind which Click reads on");
+    }
     if says(": bad chunk (") {
         return Some("Click has overwritten its list of fragments");
     }

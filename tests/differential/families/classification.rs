@@ -141,7 +141,9 @@ fn primitive(random: &mut Random) -> String {
         21 => format!("icmp type {compare}{}", random.one("echo|echo-reply|unreachable|3|8|timeexceeded|256|bogus")),
         22..25 => {
             let head = random.one("ip|ip|transp|tcp|udp|icmp|ether|bogus");
-            let (offset, bytes) = (random.below(24), random.within(0..=5));
+            // Click reads on behind a packet that is shorter.
+            let within = if head == "ip" { 16 } else { 24 };
+            let (offset, bytes) = (random.below(within), random.within(0..=5));
             let mask = random.one("|| & 0xf0| & 0x00ff| & 3| & 1");
             let operator = random.one("=|==|!=|>|<|>=|<=");
             let length = [format!(":{bytes}"), String::new()];

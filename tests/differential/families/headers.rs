@@ -130,8 +130,11 @@ pub fn make(random: &mut Random, size: usize) -> Case {
     let handlers = "drops|drop_details|count|config|color|mtu|offset|length|class";
     if !chain.is_empty() && random.chance(30) {
         let at = random.below(chain.len());
-        case.handlers
-            .push(format!("e{at}.{}", random.one(handlers)));
+        let handler = random.one(handlers);
+        // Click's MarkIPCE counts no drops.
+        if handler != "drops" || !chain[at].starts_with("MarkIPCE") {
+            case.handlers.push(format!("e{at}.{handler}"));
+        }
     }
     case
 }
@@ -164,7 +167,8 @@ fn filled(random: &mut Random, texts: &str) -> String {
             c => element.push(c),
         }
     }
-    if random.chance(4) {
+    // Click's Reframe ignores what it does not know.
+    if random.chance(4) && element != "Reframe" {
         let class = element.split('(').next().unwrap_or("");
         return format!("{class}({})", noise(random));
     }

@@ -1,8 +1,9 @@
 //! Programs of Script: variables, arithmetic, jumps, handlers.
 //!
 //! Left out are the list of an element's handlers, whose order differs, `nand`, which Click computes
-//! as `or`, `append`, which Click renames at each step, integers that are not there (`idiv 1 0`), a text that expands to nothing, which Click leaves as it stands, and `$$`, the number of
-//! the process.
+//! as `or`, `save` and `append`, whose files Click renames at each run, integers that are not there
+//! (`idiv 1 0`), a text that expands to nothing, which Click leaves as it stands, and `$$`, the number
+//! of the process.
 
 use crate::case::Case;
 use crate::random::Random;
@@ -64,7 +65,7 @@ fn statement(random: &mut Random) -> String {
             random.one("return|returnq|error|errorq|end|exit"),
             text(random, 1)
         ),
-        21 => random.one("loop|pause 0|bogus|save c.count x|type").into(),
+        21 => random.one("loop|pause 0|bogus|type").into(),
         22 => "set x -$(p.run a b \"c d\")".into(),
         23 => format!(
             "print - $args $# $1 $2 ${{{}}}",
