@@ -307,7 +307,7 @@ fn divide_lengths(packet: &mut Packet, extra: u32) -> Division {
     let first = packet.anno_u64(FIRST_TIMESTAMP) as i64;
     let mut step = 0;
     if first != 0 {
-        step = end.saturating_sub(first) / i64::from(extra);
+        step = super::distance(first, end, extra);
         packet.set_timestamp(first);
     }
     Division { length, step, end }

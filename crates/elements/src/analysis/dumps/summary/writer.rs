@@ -119,7 +119,7 @@ impl Writer {
         let first = packet.anno_u64(FIRST_TIMESTAMP) as i64;
         let mut step = 0;
         if first != 0 {
-            step = end.saturating_sub(first) / i64::from(lines - 1);
+            step = super::super::distance(first, end, lines - 1);
             packet.set_timestamp(first);
         }
         packet.set_anno(EXTRA_PACKETS, 0);

@@ -255,3 +255,9 @@ fn the_thread_is_the_one_that_packets_come_from() {
     rig.push_with("i", &[1], |packet| packet.set_paint(3));
     assert_eq!(printed(&mut rig), ["0 3"]);
 }
+
+#[test]
+fn distances_in_time_are_rounded() {
+    assert_eq!(super::super::distance(18_861_924_000, 0, 65534), -287_819);
+    assert_eq!(super::super::distance(0, 5, 2), 3);
+}
