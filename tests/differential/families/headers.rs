@@ -82,8 +82,12 @@ pub fn make(random: &mut Random, size: usize) -> Case {
         let stripped = chain
             .iter()
             .any(|element: &String| element.contains("Strip"));
-        if stripped && element.starts_with("ICMPError") {
-            // Click takes the length of what is left for that of the packet.
+        let has_error = chain
+            .iter()
+            .any(|element: &String| element.starts_with("ICMPError"));
+        if (stripped || has_error) && element.starts_with("ICMPError") {
+            // Click takes the length of what is left for that of the packet, and numbers the errors
+            // of all elements in one row.
             continue;
         }
         if stripped && element.starts_with("HostEtherFilter") {
