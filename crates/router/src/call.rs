@@ -20,14 +20,14 @@ impl Call {
     /// The handler that `text` names, seen from the element at work, to be written. The element's
     /// own handlers need no element name. To be called when all elements are configured.
     pub fn to_write(cx: &Cx<'_>, text: &str) -> Result<Call, String> {
-        let call = Call::parse(cx, text, |name| cx.handler(None, name).is_none())?;
+        let call = Call::parse(cx, text, |name| cx.handler(Some(cx.id()), name).is_some())?;
         call.check(cx, HandlerFlags::WRITE)?;
         Ok(call)
     }
 
     /// As [`to_write`](Self::to_write), to be read.
     pub fn to_read(cx: &Cx<'_>, text: &str) -> Result<Call, String> {
-        let call = Call::parse(cx, text, |name| cx.handler(None, name).is_none())?;
+        let call = Call::parse(cx, text, |name| cx.handler(Some(cx.id()), name).is_some())?;
         call.check(cx, HandlerFlags::READ)?;
         Ok(call)
     }
@@ -56,10 +56,11 @@ impl Call {
         })
     }
 
-    /// Whether the handler exists and can be read or written, as `flag` says. An element that is at
+    /// Whether the handler exists and can be read or written, as `flag` says. Another element that is at
     /// work cannot be asked: its handlers are taken on trust.
     pub fn check(&self, cx: &Cx<'_>, flag: HandlerFlags) -> Result<(), String> {
-        if self.element.is_some_and(|id| cx.is_at_work(id)) {
+        let others = self.element.filter(|id| *id != cx.id());
+        if others.is_some_and(|id| cx.is_at_work(id)) {
             return Ok(());
         }
         let flags = cx.handler(self.element, &self.handler);

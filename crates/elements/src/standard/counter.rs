@@ -89,11 +89,9 @@ impl Counter {
         }
     }
 
-    fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let mut calls = self.calls.clone();
-        cx.call_out(self, |cx| calls.resolve(cx))?;
-        self.calls = calls;
-        Ok(())
+    fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), HandlerError> {
+        let resolved = self.calls.resolve(cx);
+        resolved.map_err(|error| HandlerError::failed(FailureKind::Failed, error))
     }
 }
 
@@ -109,7 +107,7 @@ impl Counter {
 
 impl Element for Counter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.resolve(cx).map_err(|error| cx.error(error))
+        self.calls.resolve(cx).map_err(|error| cx.error(error))
     }
 
     #[inline]
@@ -133,6 +131,27 @@ impl Llrpcs for Counter {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
+
+    #[test]
+    fn a_call_names_a_handler() {
+        for (call, error) in [
+            ("COUNT_CALL 3", "syntax error"),
+            ("BYTE_COUNT_CALL 3", "syntax error"),
+            ("COUNT_CALL 3 3", "no '3' write handler"),
+            ("COUNT_CALL 3 c.nope", "no 'c.nope' write handler"),
+        ] {
+            Rig::refuses(&format!("Idle -> c :: Counter({call}) -> Discard;"), error);
+        }
+        Rig::refuses(
+            "i :: InfiniteSource(LIMIT 6, END_CALL i.nope) -> Discard;",
+            "no 'i.nope' write handler",
+        );
+        let config = "Idle -> c :: Counter(COUNT_CALL 3 reset) -> Discard;
+            s :: Script(TYPE PASSIVE, write c.count_call 3, print $?, write c.count_call x, print $?);";
+        let mut rig = Rig::new(config);
+        assert!(rig.try_write("s.run", "").is_err());
+        assert_eq!(rig.printed(), ["-1\n", "-22\n"]);
+    }
 
     #[test]
     fn what_is_upstream_of_a_pull_reaches_it() {

@@ -71,6 +71,19 @@ mod tests {
     use crate::testing::*;
 
     #[test]
+    fn timers_that_expire_at_once_leave_others_their_turn() {
+        let config = "Idle -> TimedSink(0);
+            Script(print \"a\", wait 0.1, print \"b\"); RatedSource(RATE 100) -> c :: Counter -> Discard;";
+        let mut rig = Rig::new(config);
+        for _ in 0..200 {
+            rig.step();
+            rig.pause(MS);
+        }
+        assert_eq!(rig.printed(), ["a\n", "b\n"]);
+        assert!(rig.read("c.count").parse::<u32>().unwrap() > 15);
+    }
+
+    #[test]
     fn a_packet_goes_at_every_interval() {
         let config = "s :: InfiniteSource -> c :: Counter -> t :: TimedSink(10ms);";
         let mut rig = Rig::new(config);

@@ -105,13 +105,6 @@ impl TimedSource {
 }
 
 impl Element for TimedSource {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if self.interval.0 <= 0 {
-            return Err(args.fail("INTERVAL must be positive"));
-        }
-        Ok(())
-    }
-
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.timer = Some(cx.timer());
         if self.active {
@@ -188,12 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_to_be_positive() {
-        for interval in ["0", "-1s"] {
-            let errors = Rig::errors(&format!("TimedSource({interval}) -> Discard;"));
-            assert!(!errors.is_empty());
-        }
-        assert!(Rig::errors("TimedSource(0) -> Discard;").contains("INTERVAL must be positive"));
+    fn an_interval_is_not_negative() {
+        Rig::refuses("TimedSource(-1) -> Discard;", "INTERVAL: parse error");
+        let mut rig = Rig::new("TimedSource(0, LIMIT 3) -> c :: Counter -> Discard;");
+        rig.advance(MS);
+        assert_eq!(rig.read("c.count"), "3");
     }
 
     #[test]

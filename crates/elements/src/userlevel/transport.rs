@@ -124,10 +124,12 @@ pub enum Sent {
 
 /// Pulls packets and keeps the one that waits for room.
 #[derive(Component)]
-#[component(task(when = self.task.is_some()))]
+#[component(task(when = self.lists_task || self.task.is_some()))]
 pub struct Outlet {
     held: Option<Packet>,
     task: Option<TaskId>,
+    /// The element has a task's handlers even if it has none.
+    lists_task: bool,
     /// Input 0 is pull.
     pulls: bool,
     /// Packets that were sent in this run.
@@ -149,7 +151,7 @@ impl Outlet {
 
     /// As [`initialize`](Self::initialize), of an element that has the task's handlers in any case.
     pub fn initialize_with_task(&mut self, cx: &mut Cx<'_>) {
-        self.task = Some(cx.task());
+        self.lists_task = true;
         self.initialize(cx);
     }
 

@@ -49,7 +49,13 @@ impl Engine {
             .add("ports", CALM)
             .add("handlers", CALM)
             .add("passing_threads", CALM.with(HandlerFlags::PRIVATE));
-        if let Some(element) = self.elements.get(id) {
+        // One that is at work is not there to be asked: another of its class has the same handlers, unless
+        // they depend on arguments.
+        let made = match self.elements.get(id) {
+            None => self.graph.info(id).class.make(),
+            Some(_) => None,
+        };
+        if let Some(element) = self.elements.get(id).or(made.as_deref()) {
             if element.can_live_reconfigure() {
                 list.write("config");
             }
@@ -228,7 +234,12 @@ impl Engine {
     }
 
     fn read_task(&self, id: ElementId, name: &str) -> Result<String, HandlerError> {
-        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        let Some(task) = self.scheduler.tasks.of(id) else {
+            // Its input is not pull, for example.
+            let listed = self.handler(Some(id), name).ok_or(HandlerError::Unknown);
+            let none = if name == "scheduled" { "false" } else { "-1" };
+            return listed.map(|_| none.to_string());
+        };
         Ok(match name {
             "scheduled" => self.scheduler.tasks.scheduled(task).to_string(),
             "tickets" => self.scheduler.tasks.tickets(task).to_string(),

@@ -312,13 +312,24 @@ impl Engine {
         let now: Steady = self.runtime.embedding.steady();
         for _ in 0..TIMERS {
             if self.threads.is_blocked() {
-                break;
+                return;
             }
             match self.scheduler.timers.expired(now) {
                 Some(timer) => self.run_timer(timer),
-                None => break,
+                None => return,
             }
         }
+        // There are very many, or some expire again at once: then each of the others has its turn.
+        let mut expired = self.scheduler.timers.all_expired(now);
+        while !self.threads.is_blocked()
+            && self.driver.run_count > 0
+            && let Some(one) = expired.next()
+        {
+            if let Some(timer) = self.scheduler.timers.claim(&one) {
+                self.run_timer(timer);
+            }
+        }
+        self.scheduler.timers.put_back(expired);
     }
 
     fn run_timer(&mut self, timer: TimerId) {

@@ -10,6 +10,13 @@ use crate::prelude::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId(pub(crate) u32);
 
+/// A timer that has expired, and has not run yet.
+pub(crate) struct Expired {
+    at: Steady,
+    entry: u64,
+    timer: TimerId,
+}
+
 struct Timer {
     element: ElementId,
     expires: Option<Steady>,
@@ -117,6 +124,34 @@ impl Timers {
         let Reverse((_, _, id)) = self.heap.pop()?;
         self.unschedule(id);
         Some(id)
+    }
+
+    /// All timers that have expired at `now`. Each is still scheduled until it is [claimed](Self::claim).
+    pub fn all_expired(&mut self, now: Steady) -> alloc::vec::IntoIter<Expired> {
+        let mut expired = Vec::new();
+        while self.next().is_some_and(|next| next <= now) {
+            expired.extend(self.heap.pop().map(|Reverse((at, entry, timer))| Expired {
+                at,
+                entry,
+                timer,
+            }));
+        }
+        expired.into_iter()
+    }
+
+    /// The timer of one that has expired, unless it was scheduled anew or unscheduled since.
+    pub fn claim(&mut self, expired: &Expired) -> Option<TimerId> {
+        let is_same = self.timers[expired.timer.0 as usize].entry == expired.entry;
+        is_same.then(|| {
+            self.unschedule(expired.timer);
+            expired.timer
+        })
+    }
+
+    /// Gives back those that were not claimed.
+    pub fn put_back(&mut self, expired: impl Iterator<Item = Expired>) {
+        let entries = expired.map(|it| Reverse((it.at, it.entry, it.timer)));
+        self.heap.extend(entries);
     }
 
     /// Every timer with its element, in the order of numbers.

@@ -55,6 +55,8 @@ impl Calls {
 #[derive(Clone, Default)]
 struct CountCall {
     at: u64,
+    /// Whether there is one.
+    is_given: bool,
     text: String,
     call: Option<Call>,
     /// Whether the call was made.
@@ -69,6 +71,7 @@ impl Argument for CountCall {
         let at = context.parse(number);
         Ok(CountCall {
             at: at.map_err(|_| Invalid::because("type mismatch"))?,
+            is_given: true,
             text: call.to_string(),
             ..CountCall::default()
         })
@@ -77,7 +80,7 @@ impl Argument for CountCall {
 
 impl CountCall {
     fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
-        if !self.text.is_empty() {
+        if self.is_given {
             self.call = Some(Call::to_write(cx, &self.text)?);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! what it calls does so. The former calls are answered here, the latter by the element, which is in its
 //! slot meanwhile. Both only change where the script goes on; the run under way does it.
 
-use click::config;
+use click::config::{self, Style};
 
 use super::errors::Errors;
 use super::program::{Ending, ScriptOp, ScriptProgram, Target};
@@ -415,7 +415,12 @@ impl ScriptMachine {
         condition: &str,
         errors: &mut Errors,
     ) -> NextStep {
-        let condition = self.expand(cx, condition, false, errors);
+        let (expanded, ok) = self.expand_as(cx, condition, Style::Bare, errors);
+        if !ok {
+            errors.error(cx, &format!("bad condition ‘{condition}’"));
+            return NextStep::On;
+        }
+        let condition = expanded;
         if !condition.is_empty() {
             match cx.names().parse::<bool>(&condition) {
                 Ok(true) => {}

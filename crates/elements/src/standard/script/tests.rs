@@ -625,3 +625,13 @@ fn what_a_script_calls_can_call_the_script() {
     rig.run();
     assert_eq!(rig.printed(), ["4DriverManager\n"]);
 }
+
+#[test]
+fn a_condition_that_cannot_be_read_is_none() {
+    let mut rig = Rig::new(
+        "s :: Script(TYPE PASSIVE, goto x $(eq 1), print \"n\", label x, goto y $e, print \"m\", label y);",
+    );
+    let error = format!("{:?}", rig.try_write("s.run", ""));
+    assert!(error.contains("bad condition ‘$(eq 1)’"), "{error}");
+    assert_eq!(rig.printed(), ["n\n", "m\n"]);
+}
