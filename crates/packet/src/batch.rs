@@ -16,11 +16,12 @@ pub fn first(count: usize) -> u64 {
     u64::MAX.unbounded_shr(BATCH.saturating_sub(count) as u32)
 }
 
-/// Up to [`BATCH`] packets in order.
+/// Up to [`BATCH`] packets in order. They begin at a cache line: vectors of them cross none.
+#[repr(C, align(64))]
 pub struct Batch {
+    packets: [MaybeUninit<Packet>; BATCH],
     len: usize,
     facts: Facts,
-    packets: [MaybeUninit<Packet>; BATCH],
 }
 
 impl Default for Batch {

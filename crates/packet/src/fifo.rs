@@ -5,16 +5,26 @@ use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ptr::copy_nonoverlapping;
+use core::slice;
 
 use crate::{BATCH, Batch, Packet};
+
+/// Slots of a line.
+const LINE: usize = 8;
+
+/// The slots of a cache line: what is copied in whole batches crosses none.
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "it is used as slots")] [MaybeUninit<Packet>; LINE]);
+
+const _: () = assert!(size_of::<Line>() == 64);
 
 /// A FIFO of packets: a ring of slots into and out of which whole batches are copied. A `VecDeque`
 /// moves packets one by one, which takes three times as long
 /// (`cargo bench -p elements --bench router_path`, the line "queue").
 #[derive(Default)]
 pub struct Fifo {
-    /// A power of two, or none.
-    slots: Box<[MaybeUninit<Packet>]>,
+    /// A power of two of slots, or none.
+    lines: Box<[Line]>,
     /// The first packet's slot.
     head: usize,
     len: usize,
@@ -41,7 +51,19 @@ impl Fifo {
     /// Packets that fit without an allocation, stored ones included.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.slots.len()
+        self.lines.len() * LINE
+    }
+
+    #[inline]
+    fn slots(&self) -> &[MaybeUninit<Packet>] {
+        // SAFETY: lines are nothing but slots, and as many.
+        unsafe { slice::from_raw_parts(self.lines.as_ptr().cast(), self.capacity()) }
+    }
+
+    #[inline]
+    fn slots_mut(&mut self) -> &mut [MaybeUninit<Packet>] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.capacity()) }
     }
 
     /// Reserves capacity for `more` packets besides those stored.
@@ -50,35 +72,36 @@ impl Fifo {
         if wanted <= self.capacity() {
             return Ok(());
         }
-        let mut slots = Vec::new();
+        let mut lines: Vec<Line> = Vec::new();
         // An overflow fails as too large an allocation does.
-        let wanted = wanted.checked_next_power_of_two().unwrap_or(usize::MAX);
-        slots.try_reserve_exact(wanted)?;
+        let wanted = wanted.div_ceil(LINE).checked_next_power_of_two();
+        let wanted = wanted.unwrap_or(usize::MAX);
+        lines.try_reserve_exact(wanted)?;
         // SAFETY: they are reserved, and slots need no value.
-        unsafe { slots.set_len(wanted) };
+        unsafe { lines.set_len(wanted) };
         let (first, second) = self.halves(self.head, self.len);
         // SAFETY: both pieces are initialized and fit one behind the other; the old slots are
         // freed below without dropping their packets.
         unsafe {
-            let to = slots.as_mut_ptr();
-            copy_nonoverlapping(self.slots.as_ptr().add(self.head), to, first);
-            copy_nonoverlapping(self.slots.as_ptr(), to.add(first), second);
+            let to = lines.as_mut_ptr().cast();
+            copy_nonoverlapping(self.slots().as_ptr().add(self.head), to, first);
+            copy_nonoverlapping(self.slots().as_ptr(), to.add(first), second);
         }
-        (self.slots, self.head) = (slots.into_boxed_slice(), 0);
+        (self.lines, self.head) = (lines.into_boxed_slice(), 0);
         Ok(())
     }
 
     /// How many of `count` slots from `start` on lie before the end, and how many at the start.
     #[inline]
     fn halves(&self, start: usize, count: usize) -> (usize, usize) {
-        let first = count.min(self.slots.len() - start);
+        let first = count.min(self.capacity() - start);
         (first, count - first)
     }
 
     /// The slot `offset` behind the first packet.
     #[inline]
     fn slot(&self, offset: usize) -> usize {
-        self.head.wrapping_add(offset) & self.slots.len().wrapping_sub(1)
+        self.head.wrapping_add(offset) & self.capacity().wrapping_sub(1)
     }
 
     /// Moves packets from the front of `batch` to the end of the queue, as many as fit.
@@ -92,7 +115,7 @@ impl Fifo {
         let (first, second) = self.halves(start, count);
         // Free slots from `start` to the end of the ring.
         let room = (self.capacity() - self.len).min(self.capacity() - start);
-        let slots = self.slots.as_mut_ptr();
+        let slots = self.slots_mut().as_mut_ptr();
         batch.take_front(count, |packets| {
             // SAFETY: `packets` are `count`, which are ours from now on. The slots are free: from
             // `start`, `first` up to the end and `second` from the start are no more than are free.
@@ -113,7 +136,7 @@ impl Fifo {
             return 0;
         }
         let (first, second) = self.halves(self.head, count);
-        let (slots, head) = (self.slots.as_ptr(), self.head);
+        let (slots, head) = (self.slots().as_ptr(), self.head);
         let readable = (self.capacity() - head).min(batch.room());
         self.head = self.slot(count);
         self.len -= count;
@@ -133,8 +156,8 @@ impl Fifo {
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         let (first, second) = self.halves(self.head, self.len);
         let pieces = [
-            self.slots.get(self.head..self.head + first),
-            self.slots.get(..second),
+            self.slots().get(self.head..self.head + first),
+            self.slots().get(..second),
         ];
         let slots = pieces.into_iter().flatten().flatten();
         // SAFETY: the slots between head and end are initialized.
@@ -148,7 +171,7 @@ impl Fifo {
             return Err(packet);
         }
         let slot = self.slot(self.len);
-        self.slots[slot].write(packet);
+        self.slots_mut()[slot].write(packet);
         self.len += 1;
         Ok(())
     }
@@ -160,7 +183,8 @@ impl Fifo {
             return Err(packet);
         }
         self.head = self.slot(usize::MAX);
-        self.slots[self.head].write(packet);
+        let head = self.head;
+        self.slots_mut()[head].write(packet);
         self.len += 1;
         Ok(())
     }
@@ -172,7 +196,7 @@ impl Fifo {
         let slot = self.head;
         (self.head, self.len) = (self.slot(1), left);
         // SAFETY: the first packet's slot was initialized, and no longer counts.
-        Some(unsafe { self.slots[slot].assume_init_read() })
+        Some(unsafe { self.slots()[slot].assume_init_read() })
     }
 
     /// Removes the last packet.
@@ -180,7 +204,7 @@ impl Fifo {
     pub fn pop_back(&mut self) -> Option<Packet> {
         self.len = self.len.checked_sub(1)?;
         // SAFETY: as for the first.
-        Some(unsafe { self.slots[self.slot(self.len)].assume_init_read() })
+        Some(unsafe { self.slots()[self.slot(self.len)].assume_init_read() })
     }
 }
 
