@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
         let region = unsafe { Region::new(base) };
         let mut message = [0; MESSAGE_MAX];
         assert!(region.message(&mut message).len() <= MESSAGE_MAX);
-        let _ = (region.state(), region.element(0), region.heartbeat(0));
+        let _ = (region.state(), region.place(0), region.heartbeat(0));
         let mut console = region.console().consumer();
         if let Ok(length) = console.available() {
             assert!(length <= CONSOLE_BYTES);

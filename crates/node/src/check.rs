@@ -448,12 +448,19 @@ mod tests {
 
     #[test]
     fn an_element_is_named_with_its_line_in_its_own_configuration() {
+        let at = |configuration, element| Place {
+            configuration,
+            element,
+        };
         let config = "// first\ni :: Idle\n-> q :: Queue -> Idle;\n";
-        assert_eq!(place(config.as_bytes(), 1).unwrap(), "‘q :: Queue’, line 3");
-        assert!(place(config.as_bytes(), 99).is_none());
+        let queue = place(config.as_bytes(), at(0, 1)).unwrap();
+        assert_eq!(queue, "‘q :: Queue’, line 3");
+        assert!(place(config.as_bytes(), at(0, 99)).is_none());
         let all = click::configurations::join([("probe", "\nj :: Idle;\n".to_string())], config);
-        let probe = place(all.as_bytes(), 3).unwrap();
+        let probe = place(all.as_bytes(), at(1, 0)).unwrap();
         assert_eq!(probe, "‘probe/j :: Idle’, line 2");
+        assert_eq!(place(all.as_bytes(), at(0, 1)), Some(queue));
+        assert!(place(all.as_bytes(), at(1, 1)).is_none());
     }
 
     fn checked(source: &str, interfaces: &[&str]) -> Diagnostics {

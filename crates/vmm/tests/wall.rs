@@ -14,8 +14,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use vmm::{
-    Control, Ends, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, Template, Wall,
-    Watch,
+    Control, Ends, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, Place, Template,
+    Wall, Watch,
 };
 
 #[path = "wall/cpus.rs"]
@@ -24,6 +24,14 @@ mod cpus;
 mod snapshot;
 #[path = "wall/zygote.rs"]
 mod zygote;
+
+/// An element of the main configuration.
+fn element(element: usize) -> Option<Place> {
+    Some(Place {
+        configuration: 0,
+        element,
+    })
+}
 
 static HOSTILE: &[u8] = include_bytes!(env!("HOSTILE_IMAGE"));
 
@@ -431,7 +439,7 @@ fn mistakes_are_reported(isolation: Isolation) -> Outcome {
             crash.fault == fault && crash.reason.contains(part),
             format!("{deed}: {:?}: {crash}", crash.fault),
         )?;
-        check(crash.element == Some(6), format!("{deed}: {crash}"))?;
+        check(crash.element == element(6), format!("{deed}: {crash}"))?;
         if !deed.starts_with("jump") {
             let symbol = crash.symbol.clone().unwrap_or_default();
             check(

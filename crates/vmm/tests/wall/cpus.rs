@@ -77,7 +77,10 @@ fn crash_names_its_cpu(isolation: Isolation) -> Outcome {
             let crash = crash(isolation, &format!("{cpu}/{deed}"))?;
             let right = crash.fault == fault && crash.cpu == Some(cpu);
             check(right, format!("{deed}: {:?}: {crash}", crash.fault))?;
-            check(crash.element == Some(6 + cpu), format!("{deed}: {crash}"))?;
+            check(
+                crash.element == element(6 + cpu as usize),
+                format!("{deed}: {crash}"),
+            )?;
             let said = crash.to_string().contains(&format!("on vCPU {cpu}"));
             check(said, crash.to_string())?;
         }
@@ -107,7 +110,7 @@ fn crashes_at_once(isolation: Isolation) -> Outcome {
     for _ in 0..20 {
         let crash = crash(isolation, "all/null")?;
         let cpu = crash.cpu.unwrap_or(9);
-        let whole = crash.fault == Fault::Unmapped && crash.element == Some(6 + cpu);
+        let whole = crash.fault == Fault::Unmapped && crash.element == element(6 + cpu as usize);
         check(whole, format!("{crash}"))?;
     }
     Ok(())
