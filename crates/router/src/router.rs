@@ -352,6 +352,19 @@ impl Router {
             if let Some(other) = same.and_then(|id| old.elements.get_mut(id)) {
                 self.engine
                     .with(id, |element, cx| element.take_state(cx, other.as_mut()));
+                let reports = core::mem::take(&mut self.engine.reports);
+                if !reports.is_empty() {
+                    let mut text = heading("While hot-swapping state into", &graph, id);
+                    for (severity, line) in reports {
+                        let mark = if severity == Severity::Warning {
+                            "warning: "
+                        } else {
+                            ""
+                        };
+                        text += &alloc::format!("\n  {mark}{line}");
+                    }
+                    self.engine.with(id, |_, cx| cx.report(&text));
+                }
             }
         }
         // Pulling and polling start over: an element that slept looks once more.
@@ -588,6 +601,11 @@ fn report<'d>(
     graph: &Graph,
     id: ElementId,
 ) -> click::Within<'d> {
+    diagnostics.within(Context::heading(heading(what, graph, id)))
+}
+
+/// The first line of messages about an element.
+fn heading(what: &str, graph: &Graph, id: ElementId) -> String {
     let info = graph.info(id);
     // Only the heading names the place, as Click has it.
     let place = if info.location.is_known() {
@@ -595,6 +613,5 @@ fn report<'d>(
     } else {
         String::new()
     };
-    let heading = alloc::format!("{place}{what} ‘{} :: {}’:", info.name, info.class.name);
-    diagnostics.within(Context::heading(heading))
+    alloc::format!("{place}{what} ‘{} :: {}’:", info.name, info.class.name)
 }

@@ -83,6 +83,17 @@ mod tests {
     }
 
     #[test]
+    fn a_successor_tells_what_it_has_no_room_for() {
+        let mut rig = Rig::new("i :: Inject -> q :: Queue(10) -> p :: Puller;");
+        rig.push_all("i", &vec![vec![1]; 10]);
+        rig.swap("i :: Inject -> q :: Queue(5) -> p :: Puller;");
+        let expected = "config:1: While hot-swapping state into ‘q :: Queue’:\n  \
+            warning: some packets lost (old length 10, new capacity 5)";
+        assert_eq!(rig.printed(), [expected]);
+        assert_eq!(rig.read("q.length"), "5");
+    }
+
+    #[test]
     fn the_capacity_can_change_while_it_runs() {
         let mut rig = Rig::new("i :: Inject -> q :: Queue(3) -> p :: Puller;");
         rig.push_all("i", &[vec![1], vec![2], vec![3]]);

@@ -269,9 +269,9 @@ impl QueueStorage {
         }
         self.highwater = self.packets.len();
         if lost > 0 {
-            let (declaration, capacity) = (cx.declaration(), self.capacity);
-            cx.chatter(format_args!(
-                "{declaration}: some packets lost (old length {old_length}, new capacity {capacity})"
+            let capacity = self.capacity;
+            cx.warning(format_args!(
+                "some packets lost (old length {old_length}, new capacity {capacity})"
             ));
         }
         self.arrived(cx);
