@@ -494,7 +494,8 @@ impl Session {
             Err(step) => return step,
         };
         let (element, number) = name.split_once('#').unwrap_or((name, ""));
-        let Ok(number) = u32::from_str_radix(number, 16) else {
+        let digits = number.strip_prefix("0x").or(number.strip_prefix("0X"));
+        let Ok(number) = u32::from_str_radix(digits.unwrap_or(number), 16) else {
             return self.say(code::SYNTAX, format!("Syntax error in LLRPC name '{name}'"));
         };
         let Some((handler, _)) = self.find(target, &format!("{element}.name")) else {

@@ -145,6 +145,10 @@ fn errors_have_click_s_codes_and_words() {
             "LLRPC e#80044006",
             "522 LLRPC 'e#80044006' requires 4 bytes input data",
         ),
+        (
+            "LLRPC e#0x80044006",
+            "522 LLRPC 'e#0x80044006' requires 4 bytes input data",
+        ),
         ("LLRPC x#10", "510 No element named 'x'"),
         (
             "READ e.f",
