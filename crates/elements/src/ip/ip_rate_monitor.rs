@@ -150,24 +150,27 @@ impl IPRateMonitor {
     /// the address for this long.
     #[write(name = "anno_level")]
     fn keep_shallow(&mut self, cx: &Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        let wrong = |error| HandlerError::failed(FailureKind::Failed, error);
         let words = if value.contains(',') {
             click::config::split_args(value)
         } else {
             click::config::split_space(value)
         };
         let [address, level, seconds] = words.as_slice() else {
-            return Err("expecting 3 arguments".into());
+            return Err(wrong("expecting 3 arguments"));
         };
         let names = cx.names();
-        let address: Ipv4Addr = names.parse(address).map_err(|_| "not an IP address")?;
+        let address = names.parse(address);
+        let address: Ipv4Addr = address.map_err(|_| wrong("not an IP address"))?;
         let level = names.parse::<usize>(level).ok().filter(|level| *level < 4);
-        let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
+        let level = level
+            .ok_or_else(|| wrong("2nd argument specifies a level, between 0 and 3, to annotate"))?;
         let seconds = names
             .parse::<u32>(seconds)
             .ok()
             .filter(|seconds| *seconds > 0);
-        let seconds =
-            seconds.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
+        let seconds = seconds
+            .ok_or_else(|| wrong("3rd argument specifies when this rule expires, must be > 0"))?;
         let until = epoch(cx.steady()) + u64::from(seconds) * FREQUENCY;
         self.tree.keep_shallow(address, level, until);
         Ok(())

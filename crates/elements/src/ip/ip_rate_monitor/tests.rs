@@ -139,7 +139,8 @@ fn prefixes_can_be_kept_whole_for_a_time() {
             "3rd argument specifies when this rule expires, must be > 0",
         ),
     ] {
-        assert_eq!(rig.try_write("m.anno_level", value), Err(error.into()));
+        let error = HandlerError::failed(FailureKind::Failed, error);
+        assert_eq!(rig.try_write("m.anno_level", value), Err(error));
     }
 }
 
