@@ -26,6 +26,10 @@ pub struct HashSwitch {
     /// Number of bytes, 1 at least.
     #[arg(mandatory)]
     length: u32,
+    /// Number of outputs to choose from, if not all. Packets for an output that is not there are
+    /// dropped.
+    #[arg(default_text = "number of outputs")]
+    max: Option<u32>,
 }
 
 impl HashSwitch {
@@ -50,12 +54,15 @@ impl Element for HashSwitch {
         if self.length == 0 {
             return Err(args.fail("length must be > 0"));
         }
+        if self.max == Some(0) {
+            return Err(args.fail("MAX must be > 0"));
+        }
         Ok(())
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let outputs = cx.outputs() as u32;
+        let outputs = self.max.unwrap_or(cx.outputs() as u32);
         dispatch(cx, batch, |packet| self.output(packet, outputs))
     }
 }
@@ -92,6 +99,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn max_limits_the_outputs() {
+        for (max, expected) in [
+            (1, [4, 0, 0]),
+            (2, [2, 2, 0]),
+            (3, [2, 1, 1]),
+            (5, [1, 1, 1]),
+        ] {
+            let config = format!(
+                "i :: Inject -> h :: HashSwitch(0, 1, MAX {max});
+                 h[0] -> c0 :: Collect; h[1] -> c1 :: Collect; h[2] -> c2 :: Collect;"
+            );
+            for batch in [1, 64] {
+                let mut rig = Rig::with_batch(&config, batch);
+                rig.push_all("i", &[vec![0], vec![1], vec![2], vec![3]]);
+                let found = ["c0", "c1", "c2"].map(|name| rig.data(name).len());
+                assert_eq!(found, expected, "MAX {max}");
+            }
+        }
+        Rig::refuses(
+            "Idle -> HashSwitch(0, 1, MAX 0) -> Discard;",
+            "MAX must be > 0",
+        );
     }
 
     #[test]

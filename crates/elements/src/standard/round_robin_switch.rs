@@ -15,6 +15,10 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1-", processing = "h", segments)]
 pub struct RoundRobinSwitch {
+    /// Number of outputs that take turns: all if negative. Packets for an output that is not there
+    /// are dropped.
+    #[arg(positional, default = -1)]
+    max: i32,
     next: usize,
 }
 
@@ -22,7 +26,8 @@ impl Element for RoundRobinSwitch {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
         let port = self.next;
-        self.next = if port + 1 < cx.outputs() { port + 1 } else { 0 };
+        let outputs = usize::try_from(self.max).unwrap_or(cx.outputs());
+        self.next = if port + 1 < outputs { port + 1 } else { 0 };
         Verdict::To(port)
     }
 }
@@ -41,6 +46,25 @@ mod tests {
             rig.push("i", &[4]);
             assert_eq!(rig.data("a"), [[1], [3]]);
             assert_eq!(rig.data("b"), [[2], [4]]);
+        }
+    }
+
+    #[test]
+    fn max_limits_the_outputs_that_take_turns() {
+        for (max, a, b) in [(1, 6, 0), (2, 3, 3), (3, 2, 2), (-1, 3, 3), (0, 6, 0)] {
+            let config = format!(
+                "i :: Inject -> s :: RoundRobinSwitch({max});
+                 s[0] -> a :: Collect; s[1] -> b :: Collect;"
+            );
+            for batch in [1, 64] {
+                let mut rig = Rig::with_batch(&config, batch);
+                rig.push_all("i", &[vec![1], vec![2], vec![3], vec![4], vec![5], vec![6]]);
+                assert_eq!(
+                    (rig.data("a").len(), rig.data("b").len()),
+                    (a, b),
+                    "MAX {max}"
+                );
+            }
         }
     }
 }
