@@ -284,18 +284,35 @@ impl Recording {
     fn end_loop(&mut self, cx: &mut Cx<'_>, now: u64) {
         self.next = 0;
         self.rebase(cx);
-        if self.is_over(now) {
+        let (left, limit) = (self.stop, self.stop_time);
+        let elapsed = now.saturating_sub(self.began.unwrap_or(now)) / PER_SECOND;
+        if limit == 0 {
+            self.report(cx, format_args!("Replay loop ({left} loops left)"));
+        } else if self.is_over(now) {
+            let what = format_args!("Replay stopped after {elapsed} seconds ({left} loops left)");
+            self.report(cx, what);
             self.stop = 0;
+            return;
+        } else {
+            let what = format_args!("continue after {elapsed}/{limit} seconds ({left} loops left)");
+            self.report(cx, what);
         }
-        let left = self.stop;
-        self.report(cx, format_args!("Replay loop ({left} loops left)"));
         if self.stop > 0 {
             self.stop -= 1;
+            match (self.stop, limit) {
+                (0, 0) => self.report(cx, format_args!("stopped because there is 0 loops left")),
+                (0, _) => self.report(
+                    cx,
+                    format_args!(
+                        "stopped early after {elapsed}/{limit} seconds because there is 0 loops left"
+                    ),
+                ),
+                _ => {}
+            }
         }
     }
 
     fn end(&mut self, cx: &mut Cx<'_>) {
-        self.report(cx, format_args!("stopped"));
         self.active = false;
         self.began = None;
         cx.stop();

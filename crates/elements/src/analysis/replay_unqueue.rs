@@ -65,6 +65,34 @@ mod tests {
     }
 
     #[test]
+    fn loops_are_told_if_it_is_to() {
+        for (arguments, expected) in [
+            (
+                "STOP 2",
+                &[
+                    "r :: ReplayUnqueue: Replay loop (2 loops left)",
+                    "r :: ReplayUnqueue: Replay loop (1 loops left)",
+                    "r :: ReplayUnqueue: stopped because there is 0 loops left",
+                ][..],
+            ),
+            (
+                "STOP 1, STOP_TIME 9",
+                &[
+                    "r :: ReplayUnqueue: continue after 0/9 seconds (1 loops left)",
+                    "r :: ReplayUnqueue: stopped early after 0/9 seconds because there is 0 loops left",
+                ],
+            ),
+        ] {
+            let mut rig = rig(&format!("{arguments}, VERBOSE true"));
+            fill(&mut rig);
+            rig.run();
+            let told = rig.printed();
+            let told: Vec<_> = told.iter().filter(|line| line.contains("loop")).collect();
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
     fn the_driver_stops_at_the_end() {
         let mut rig = rig("STOP 1");
         fill(&mut rig);
