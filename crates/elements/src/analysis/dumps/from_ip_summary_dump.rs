@@ -1,4 +1,5 @@
 use std::io::Cursor;
+use std::sync::Arc;
 
 use super::replay::{Read, Replay};
 use super::source::{self, Opened};
@@ -37,7 +38,7 @@ const DATA_NAME: &str = "<data>";
 #[element(ports = "0/1", handlers)]
 pub struct FromIPSummaryDump {
     /// The file; `-` is the standard input.
-    #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown, calm)]
+    #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown)]
     filename: String,
     #[flatten]
     replay: Replay,
@@ -76,6 +77,10 @@ pub struct FromIPSummaryDump {
     /// The text to read, instead of a file.
     #[arg]
     data: String,
+    /// How often all packets are sent; without end if not positive.
+    #[arg(default = 1)]
+    times: i32,
+    input: Input,
     #[init(Reader::new("", Defaults::default()))]
     reader: Reader,
     /// The file's length in bytes, `-` if that is not known.
@@ -83,18 +88,56 @@ pub struct FromIPSummaryDump {
     filesize: Option<u64>,
 }
 
+/// The file, which is opened again for each of TIMES.
+#[derive(Default)]
+struct Input {
+    filename: String,
+    data: Arc<[u8]>,
+    may_be_missing: bool,
+    /// How often it is opened again; without end if negative.
+    left: i32,
+    /// A packet came since it was opened.
+    has_packets: bool,
+}
+
+impl Input {
+    fn open(&self) -> Result<Option<Opened>, String> {
+        if self.filename != DATA_NAME {
+            return source::open(&self.filename, self.may_be_missing);
+        }
+        Ok(Some(Opened {
+            size: Some(self.data.len() as u64),
+            source: Box::new(Cursor::new(self.data.clone())),
+        }))
+    }
+
+    /// Begins again at the end, if packets are to be sent once more; returns whether they are. A
+    /// file without packets is not read again.
+    fn reopen(&mut self, reader: &mut Reader) -> bool {
+        if self.left == 0 || !core::mem::take(&mut self.has_packets) {
+            return false;
+        }
+        self.left -= i32::from(self.left > 0);
+        let Ok(Some(Opened { source, .. })) = self.open() else {
+            return false;
+        };
+        let is_open = reader.open(source);
+        // They were told the first time.
+        reader.take_notes();
+        is_open
+    }
+}
+
 impl FromIPSummaryDump {
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let opened = if self.filename == DATA_NAME {
-            let data = core::mem::take(&mut self.data).into_bytes();
-            Some(Opened {
-                size: Some(data.len() as u64),
-                source: Box::new(Cursor::new(data)),
-            })
-        } else {
-            let opened = source::open(&self.filename, self.may_be_missing);
-            opened.map_err(|error| cx.error(error))?
+        self.input = Input {
+            filename: self.filename.clone(),
+            data: core::mem::take(&mut self.data).into_bytes().into(),
+            may_be_missing: self.may_be_missing,
+            left: self.times.saturating_sub(1).max(-1),
+            has_packets: false,
         };
+        let opened = self.input.open().map_err(|error| cx.error(error))?;
         let Some(Opened { source, size }) = opened else {
             return Ok(());
         };
@@ -115,7 +158,7 @@ impl FromIPSummaryDump {
 }
 
 /// Reads a packet, and says what there is to say of the file.
-fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
+fn read_packet(reader: &mut Reader, input: &mut Input, cx: &mut Cx<'_>) -> Read {
     if !reader.is_open() {
         return Read::End;
     }
@@ -127,8 +170,12 @@ fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
         cx.chatter(note.text);
     }
     let read = match next {
-        Next::Packet => return Read::Packet(packet),
+        Next::Packet => {
+            input.has_packets = true;
+            return Read::Packet(packet);
+        }
         Next::Nothing => Read::Nothing,
+        Next::End if input.reopen(reader) => Read::Nothing,
         Next::End => Read::End,
     };
     cx.kill(packet);
@@ -201,14 +248,15 @@ impl Element for FromIPSummaryDump {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let reader = &mut self.reader;
-        self.replay.run_task(cx, task, |cx| read_packet(reader, cx))
+        let (reader, input) = (&mut self.reader, &mut self.input);
+        self.replay
+            .run_task(cx, task, |cx| read_packet(reader, input, cx))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let reader = &mut self.reader;
+        let (reader, input) = (&mut self.reader, &mut self.input);
         self.replay
-            .pull(cx, batch, most, |cx| read_packet(reader, cx));
+            .pull(cx, batch, most, |cx| read_packet(reader, input, cx));
     }
 }
 

@@ -40,6 +40,31 @@ fn a_line_makes_a_packet() {
 }
 
 #[test]
+fn packets_are_sent_several_times() {
+    let lines = "!data src\n1.0.0.1\n!data dst\n2.0.0.2\n";
+    for (times, expected) in [("", 2), (", TIMES 1", 2), (", TIMES 3", 6)] {
+        let mut rig = read(lines, times);
+        let packets = rig.collected("c");
+        assert_eq!(packets.len(), expected, "{times}");
+        for pair in packets.chunks(2) {
+            assert_eq!(pair[0].data()[12..20], [1, 0, 0, 1, 0, 0, 0, 0]);
+            assert_eq!(pair[1].data()[12..20], [0, 0, 0, 0, 2, 0, 0, 2]);
+        }
+        assert_eq!(rig.printed(), Vec::<String>::new());
+    }
+    let data = click::config::quote(lines.as_bytes());
+    let config = format!(
+        "f :: FromIPSummaryDump(DATA {data}, TIMES 0) -> k :: Counter(COUNT_CALL 100 stop)
+            -> Discard;"
+    );
+    let mut rig = Rig::new(&config);
+    rig.run();
+    assert!(rig.read("k.count").parse::<u32>().unwrap() >= 100);
+    // Without packets, there is an end.
+    assert!(read("!data src\n", ", TIMES 0").collected("c").is_empty());
+}
+
+#[test]
 fn an_empty_payload_has_headers() {
     let mut rig = read("!data payload\n\"\"\n", "");
     assert_eq!(rig.collected("c")[0].len(), 40);

@@ -123,6 +123,7 @@ impl Reader {
     /// says so.
     pub fn open(&mut self, source: Box<dyn Source>) -> bool {
         let mut lines = Lines::new(source);
+        (self.line, self.binary) = (0, false);
         let first = match lines.peek() {
             Ok(Some(line)) => String::from_utf8_lossy(line).into_owned(),
             Ok(None) => {
