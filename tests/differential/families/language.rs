@@ -14,7 +14,7 @@ pub fn make(random: &mut Random, size: usize) -> Case {
     }
     if random.chance(40) {
         let mut value = argument(random);
-        if value.trim().is_empty() {
+        if value.trim().is_empty() || value.trim_start().starts_with(',') {
             // Click leaves a variable without a value as it stands.
             value = "7".into();
         }
