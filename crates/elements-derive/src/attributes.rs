@@ -85,8 +85,6 @@ pub struct ElementAttributes {
 /// `task(…)`.
 #[derive(Default)]
 pub struct Task {
-    /// Whether the task's `scheduled` can be written.
-    pub schedule: bool,
     /// The element has the task only then.
     pub when: Option<Expr>,
 }
@@ -96,13 +94,10 @@ impl Task {
         let mut task = Task::default();
         if meta.input.peek(syn::token::Paren) {
             meta.parse_nested_meta(|inner| {
-                if inner.path.is_ident("schedule") {
-                    task.schedule = true;
-                } else if inner.path.is_ident("when") {
-                    task.when = Some(value(&inner)?);
-                } else {
-                    return Err(inner.error("expected `schedule` or `when`"));
+                if !inner.path.is_ident("when") {
+                    return Err(inner.error("expected `when`"));
                 }
+                task.when = Some(value(&inner)?);
                 Ok(())
             })?;
         }
@@ -111,17 +106,16 @@ impl Task {
 
     /// What lists the task's handlers.
     pub fn listed(&self) -> TokenStream {
-        let schedule = self.schedule;
         match &self.when {
-            Some(condition) => quote!(if #condition { list.task(#schedule); }),
-            None => quote!(list.task(#schedule);),
+            Some(condition) => quote!(if #condition { list.task(); }),
+            None => quote!(list.task();),
         }
     }
 
     /// What adds them to the manual.
     pub fn documentation(&self) -> TokenStream {
-        let (schedule, (_, when)) = (self.schedule, guard(self.when.as_ref()));
-        quote!(page.task(#schedule, #when);)
+        let (_, when) = guard(self.when.as_ref());
+        quote!(page.task(#when);)
     }
 }
 

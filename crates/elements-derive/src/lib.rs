@@ -9,8 +9,8 @@
 //! - `name = "…"`: the class's name, if it is not the struct's.
 //! - `segments`: packets may stand for several TCP segments.
 //! - `live`: the `config` handler can be written while packets flow.
-//! - `task`, `task(schedule)`: the handlers of the element's first task; with `schedule`,
-//!   `scheduled` can be written; with `when = CONDITION`, the element has them only then.
+//! - `task`: the handlers of the element's first task; with `task(when = CONDITION)`, the element
+//!   has them only then.
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.

@@ -40,6 +40,11 @@ impl HandlerFlags {
         HandlerFlags(self.0 | other.0)
     }
 
+    /// These flags but those of `other`.
+    pub const fn without(self, other: HandlerFlags) -> HandlerFlags {
+        HandlerFlags(self.0 & !other.0)
+    }
+
     /// Whether all flags of `other` are set.
     pub const fn has(self, other: HandlerFlags) -> bool {
         self.0 & other.0 == other.0
@@ -85,16 +90,20 @@ pub struct HandlerSpec {
 #[derive(Debug, Default)]
 pub struct HandlerList {
     pub(crate) specs: Vec<HandlerSpec>,
-    pub(crate) task: bool,
-    pub(crate) task_schedule: bool,
 }
 
 impl HandlerList {
-    /// Adds a handler, or flags to the one of that name.
+    /// Adds a handler, or flags to the one of that name. If it is read in another way, its value
+    /// rarely changes only if the new flags say so.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>, flags: HandlerFlags) -> &mut Self {
         let name = name.into();
         match self.specs.iter_mut().find(|spec| spec.name == name) {
-            Some(spec) => spec.flags = spec.flags.with(flags),
+            Some(spec) => {
+                if flags.has(HandlerFlags::READ) {
+                    spec.flags = spec.flags.without(HandlerFlags::CALM);
+                }
+                spec.flags = spec.flags.with(flags);
+            }
             None => self.specs.push(HandlerSpec { name, flags }),
         }
         self
@@ -145,18 +154,9 @@ impl HandlerList {
     }
 
     /// The handlers of the element's first task: `scheduled`, `tickets`, `home_thread`. The engine
-    /// answers them. With `schedule`, `scheduled` can be written.
-    pub fn task(&mut self, schedule: bool) -> &mut Self {
-        self.task = true;
-        self.task_schedule = schedule;
-        self.add(
-            "scheduled",
-            if schedule {
-                HandlerFlags::READ.with(HandlerFlags::WRITE)
-            } else {
-                HandlerFlags::READ
-            },
-        );
+    /// answers them.
+    pub fn task(&mut self) -> &mut Self {
+        self.read("scheduled");
         self.read_write("tickets");
         self.read_write("home_thread")
     }

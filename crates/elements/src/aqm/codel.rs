@@ -51,7 +51,7 @@ impl CoDel {
     }
 
     /// The arguments as they are now.
-    #[read]
+    #[read(calm)]
     fn config(&self, cx: &mut Cx<'_>) -> String {
         let queues = self.queues.argument(cx);
         format!("{}s, {}s, {queues}", self.target, self.interval)

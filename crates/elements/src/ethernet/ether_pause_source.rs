@@ -85,7 +85,7 @@ impl EtherPauseSource {
 #[handlers]
 impl EtherPauseSource {
     /// Sets `count` to 0.
-    #[write(button)]
+    #[write]
     fn reset_counts(&mut self, cx: &mut Cx<'_>) {
         self.count = 0;
         self.wake(cx);

@@ -59,7 +59,7 @@ impl Base {
     }
 
     /// Ends all mappings.
-    #[write(button)]
+    #[write]
     fn clear(&mut self, cx: &mut Cx<'_>) {
         self.with_set(cx, |set, _| set.clear());
     }

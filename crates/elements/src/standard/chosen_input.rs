@@ -26,7 +26,7 @@ impl ChosenInput {
     }
 
     /// The argument INPUT.
-    #[read(calm)]
+    #[read]
     fn config(&self) -> i32 {
         self.switch()
     }

@@ -98,10 +98,16 @@ impl Counter {
 #[handlers]
 impl Counter {
     /// Sets the counts to 0.
-    #[write(button, also = "reset_counts")]
+    #[write(button)]
     fn reset(&mut self) {
         (self.count, self.bytes) = (0, 0);
         self.calls.reset();
+    }
+
+    /// As `reset`.
+    #[write(button, uncommon)]
+    fn reset_counts(&mut self) {
+        self.reset();
     }
 }
 
@@ -131,6 +137,16 @@ impl Llrpcs for Counter {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
+
+    #[test]
+    fn reset_counts_is_uncommon() {
+        let mut rig = Rig::new("i :: Inject -> c :: Counter -> Discard;");
+        assert_contains(&rig.read("c.handlers"), "reset_counts\twUb\nreset\twb\n");
+        rig.push("i", &[1, 2]);
+        rig.assert_handlers(&[("c.count", "1"), ("c.byte_count", "2")]);
+        rig.write("c.reset_counts", "");
+        rig.assert_handlers(&[("c.count", "0"), ("c.byte_count", "0")]);
+    }
 
     #[test]
     fn a_call_names_a_handler() {

@@ -14,7 +14,7 @@ use crate::prelude::*;
 /// Idle
 #[derive(Element)]
 #[element(ports = "1/0", processing = "a", segments, handlers,
-    task(schedule, when = self.pull.is_some()))]
+    task(when = self.pull.is_some()))]
 pub struct Discard {
     /// Whether it pulls.
     #[arg(default = true, read, write, checkbox, when = self.pull.is_some(),

@@ -53,7 +53,7 @@ fn shown(probability: u32) -> String {
 #[handlers]
 impl RandomSample {
     /// The arguments that stand for the present state.
-    #[read(calm)]
+    #[read]
     fn config(&self) -> String {
         format!("SAMPLE {}, ACTIVE {}", shown(self.probability), self.active)
     }

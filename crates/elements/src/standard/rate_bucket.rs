@@ -35,6 +35,7 @@ impl<const BYTES: bool> Shown for Throughput<BYTES> {
 
 /// A token bucket as arguments set it up. Tokens are packets, or bytes if `BYTES`.
 #[derive(Component)]
+#[component(handlers)]
 pub(super) struct RateBucket<const BYTES: bool> {
     /// Packets a second; or bytes a second, also with a unit as in `10Mbps`.
     #[arg(mandatory, read, write, config, then = set_rate)]
@@ -49,6 +50,15 @@ pub(super) struct RateBucket<const BYTES: bool> {
     pub started: bool,
     /// The task that a new rate schedules.
     pub task: Option<TaskId>,
+}
+
+#[handlers]
+impl<const BYTES: bool> RateBucket<BYTES> {
+    /// The arguments as they are now.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        cx.config(cx.id()).to_string()
+    }
 }
 
 impl<const BYTES: bool> RateBucket<BYTES> {

@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// A task that pulls what a token bucket allows, and pushes it on. Tokens are packets, or bytes if
 /// `BYTES`.
 #[derive(Component)]
-#[component(handlers, task(schedule))]
+#[component(handlers, task)]
 pub(super) struct RatedPull<const BYTES: bool> {
     #[flatten]
     pub bucket: RateBucket<BYTES>,

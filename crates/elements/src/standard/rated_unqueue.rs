@@ -45,6 +45,19 @@ mod tests {
         rig.read("c.count").parse().unwrap()
     }
 
+    #[test]
+    fn its_configuration_changes_and_its_schedule_is_its_own() {
+        let mut rig = Rig::new("Idle -> Queue -> u :: RatedUnqueue(10, BURST_SIZE 3) -> Discard;");
+        let handlers = rig.read("u.handlers");
+        assert_contains(&handlers, "config\trw\n");
+        assert_contains(&handlers, "scheduled\tr\n");
+        assert!(rig.try_write("u.scheduled", "false").is_err());
+        rig.write("u.rate", "20");
+        assert_eq!(rig.read("u.config"), "20, BURST_SIZE 3");
+        rig.write("u.config", "30");
+        rig.assert_handlers(&[("u.config", "30"), ("u.rate", "30")]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]

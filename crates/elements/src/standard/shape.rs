@@ -21,7 +21,7 @@ pub(super) struct RateShape<const BYTES: bool> {
 #[handlers]
 impl<const BYTES: bool> RateShape<BYTES> {
     /// The argument RATE.
-    #[read(calm)]
+    #[read]
     fn config(&self) -> alloc::string::String {
         self.rate.shown()
     }

@@ -43,7 +43,7 @@ fn after(a: u32, b: u32) -> bool {
 #[handlers]
 impl Stride {
     /// The ports' tickets.
-    #[read(calm)]
+    #[read]
     fn config(&self) -> String {
         let tickets = self.clients.iter().map(|client| client.tickets.to_string());
         tickets.collect::<Vec<_>>().join(", ")

@@ -41,7 +41,7 @@ impl Switch {
 #[handlers]
 impl Switch {
     /// The argument OUTPUT.
-    #[read(calm)]
+    #[read]
     fn config(&self) -> i32 {
         self.output
     }
@@ -93,6 +93,14 @@ mod tests {
     use crate::testing::*;
 
     const TWO: &str = "s[0] -> a :: Collect; s[1] -> b :: Collect;";
+
+    #[test]
+    fn its_configuration_is_not_calm() {
+        let mut rig = Rig::new("Idle -> s :: Switch -> Discard;");
+        assert_contains(&rig.read("s.handlers"), "config\trw\n");
+        let mut rig = Rig::new("Idle -> s :: Paint(1) -> Discard;");
+        assert_contains(&rig.read("s.handlers"), "config\trw.\n");
+    }
 
     #[test]
     fn the_output_can_be_switched() {

@@ -37,7 +37,7 @@ impl Interface for dyn RunOrder {
 /// # See also
 /// ScheduleInfo
 #[derive(Element)]
-#[element(ports = "0/0", handlers, task(schedule), provides(RunOrder))]
+#[element(ports = "0/0", handlers, task, provides(RunOrder))]
 pub struct SchedOrderTest {
     /// The number that it adds to the list.
     #[arg(mandatory)]

@@ -30,7 +30,7 @@ use times::Times;
 #[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
     /// The file; `-` is the standard input.
-    #[arg(mandatory, with = FilenameArg, kind = "file name", read = shown, calm)]
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read = shown)]
     filename: String,
     /// Whether packets leave at the intervals of their timestamps.
     #[arg(positional)]

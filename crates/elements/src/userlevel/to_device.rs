@@ -27,7 +27,7 @@ const BACKOFF_MAX: u64 = 256;
 #[element(
     ports = "1/0-2",
     processing = "l/h",
-    task(schedule),
+    task,
     handlers,
     provides(Descriptors, DeviceWriter)
 )]

@@ -28,7 +28,7 @@ const BUFFER: usize = 64 << 10;
 #[outputs("the packets, once written")]
 pub struct ToDump {
     /// The file, which is overwritten; `-` is the standard output.
-    #[arg(mandatory, with = FilenameArg, kind = "file name", read, calm)]
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read)]
     filename: String,
     /// Most bytes written of a packet; 0: all.
     #[arg(positional, default = 2000)]

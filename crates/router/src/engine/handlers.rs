@@ -158,7 +158,7 @@ impl Engine {
         }
         match name {
             "config" => self.reconfigure(id, value),
-            "scheduled" | "tickets" | "home_thread" => self.write_task(id, name, value),
+            "tickets" | "home_thread" => self.write_task(id, name, value),
             _ => Err(HandlerError::Unknown),
         }
     }
@@ -262,11 +262,6 @@ impl Engine {
         }
         let value = value.trim();
         match name {
-            "scheduled" => match value {
-                "true" | "1" | "yes" => self.scheduler.tasks.schedule(task),
-                "false" | "0" | "no" => self.scheduler.tasks.unschedule(task),
-                _ => return Err("'scheduled' takes a boolean".into()),
-            },
             "tickets" => {
                 let tickets: i64 = Context::blank()
                     .parse_with(Saturating, value)

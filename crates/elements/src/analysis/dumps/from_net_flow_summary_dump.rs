@@ -38,7 +38,7 @@ const UDP_HEADER: usize = 8;
 #[element(ports = "0/1", handlers)]
 pub struct FromNetFlowSummaryDump {
     /// The file; `-` is the standard input.
-    #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown, calm)]
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown)]
     filename: String,
     #[flatten]
     replay: Replay,

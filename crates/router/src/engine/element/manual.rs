@@ -80,11 +80,14 @@ impl Page {
     }
 
     /// Adds the handlers of the element's first task, which it has `when`.
-    pub fn task(&mut self, schedule: bool, when: Option<&'static str>) {
+    pub fn task(&mut self, when: Option<&'static str>) {
         let both = HandlerFlags::READ.with(HandlerFlags::WRITE);
-        let scheduled = if schedule { both } else { HandlerFlags::READ };
         for (name, flags, text) in [
-            ("scheduled", scheduled, "whether the task is scheduled."),
+            (
+                "scheduled",
+                HandlerFlags::READ,
+                "whether the task is scheduled.",
+            ),
             ("tickets", both, "the task's share, 1 to 32768."),
             ("home_thread", both, "the thread that runs the task."),
         ] {
