@@ -138,12 +138,15 @@ impl Worker {
 
     /// Sends the frames that leave a port's delay line by now.
     fn send_delay_line(&mut self, to: PortIndex, now: Nanos) {
-        loop {
+        for sent in 0.. {
             let port = self.table.shaping_mut(to);
             let Some(wire) = port.and_then(|port| port.wire.as_mut()) else {
                 return;
             };
-            wire.timed = false;
+            // What is sent may come round to the line, and set the next timer: that counts.
+            if sent == 0 {
+                wire.timed = false;
+            }
             let batch = &mut self.forwarding.batch;
             batch.clear();
             let line = wire.line.as_mut();
