@@ -143,7 +143,7 @@ impl Router {
             let runtimes = others.map(|mut other| other.take_runtime());
             (Arc::clone(&own.group), own.me, runtimes.collect())
         });
-        let rings = new.engine.take_staying_rings(&mut self.engine, staying);
+        let rings = new.engine.take_rings_of(&mut self.engine, staying);
         if others.is_some() {
             self.engine.unite();
         }

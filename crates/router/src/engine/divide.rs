@@ -226,8 +226,9 @@ impl Engine {
                     ring(edges, threads, connection.to.0, room, blocks)
                 });
                 let (mut sender, mut receiver) = ends;
-                (sender.from, sender.to) = (thread, to);
+                (sender.from, sender.to, sender.edge) = (thread, to, edge);
                 (receiver.from, receiver.to, receiver.edge) = (thread, to, behind);
+                receiver.target = connection.to.0;
                 let cx = Cx {
                     engine: self,
                     id: from,

@@ -81,31 +81,52 @@ impl Engine {
         self.names.take_defined(&old.names, known);
     }
 
-    /// Takes the handoff rings between elements that stay out of another engine, with what is in them, for
-    /// [`divide`](Self::divide). The other is divided, and is quiesced.
-    pub fn take_staying_rings(&self, old: &mut Engine, staying: &Staying) -> Rings {
+    /// Takes handoff rings out of another engine, for [`divide`](Self::divide): those of elements that stay,
+    /// and those with packets between elements that are connected in the same way here. The other is divided,
+    /// and is quiesced.
+    pub fn take_rings_of(&mut self, old: &mut Engine, staying: &Staying) -> Rings {
         let mut rings = Rings::new();
-        let edges = &old.walk.edges;
+        let (edges, graph) = (&old.walk.edges, &old.graph);
         let Some(own) = &mut old.threads.partition else {
             return rings;
         };
-        let both = own.senders.iter_mut().zip(&mut own.receivers);
-        for (sender, receiver) in both {
-            let Some(edge) = sender.as_ref().map(|sender| sender.edge) else {
+        for (sender_place, receiver_place) in own.senders.iter_mut().zip(&mut own.receivers) {
+            let (Some(sender), Some(receiver)) = (&mut *sender_place, &mut *receiver_place) else {
                 continue;
             };
-            let from = edges.source(edge);
+            let (from, to) = (edges.source(sender.edge), receiver.target);
             let mut outputs = edges.outputs_of(from).edges();
-            let port = outputs.position(|output| output == edge);
-            let edge = port.and_then(|port| self.walk.edges.output(from, port));
-            let Some(edge) = edge.filter(|_| staying.has(from)) else {
+            let Some(port) = outputs.position(|output| output == sender.edge) else {
                 continue;
             };
-            if let Some((mut sender, mut receiver)) = sender.take().zip(receiver.take()) {
-                let packets = edges[receiver.edge].packets;
-                (sender.edge, receiver.edge) = (edge, edge);
-                let key = (edge, sender.from);
-                rings.insert(key, (sender, receiver, packets));
+            let stays = staying.has(from);
+            let ends = match stays {
+                true => Some((from, to)),
+                false if receiver.len() == 0 => None,
+                false => {
+                    let named = |id| self.graph.find(&graph.info(id).name);
+                    named(from).zip(named(to))
+                }
+            };
+            let is_connected = |(from, to): &(ElementId, ElementId)| {
+                let mut ends = self.graph.downstream(*from, port);
+                ends.any(|(end, _)| end == *to)
+            };
+            let Some((from, _)) = ends.filter(is_connected) else {
+                continue;
+            };
+            let Some(edge) = self.walk.edges.output(from, port) else {
+                continue;
+            };
+            let mut packets = edges[receiver.edge].packets;
+            if !stays {
+                (packets, sender.drops) = (0, 0);
+                receiver.pass_again(sender, |packet| {
+                    self.with(from, |_, cx| cx.admit(packet)).flatten()
+                });
+            }
+            if let Some((sender, receiver)) = sender_place.take().zip(receiver_place.take()) {
+                rings.insert((edge, sender.from), (sender, receiver, packets));
             }
         }
         rings

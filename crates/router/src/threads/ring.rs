@@ -160,6 +160,19 @@ impl RingReceiver {
         self.ring.slots() as u64
     }
 
+    /// Lets all packets in the ring enter it again, as `admit` returns them, or drop out.
+    pub fn pass_again(
+        &mut self,
+        sender: &mut RingSender,
+        mut admit: impl FnMut(Packet) -> Option<Packet>,
+    ) {
+        for _ in 0..self.len() {
+            let packet = self.ring.pop().ok().and_then(&mut admit);
+            // Each takes the place that it had.
+            _ = packet.map(|packet| sender.ring.push(packet));
+        }
+    }
+
     /// Fills `batch`, which is empty, with at most `most` packets. Returns whether the sending
     /// thread, if it sleeps, is to be woken because there is room again.
     pub fn receive(&mut self, batch: &mut Batch, most: usize) -> bool {
