@@ -374,7 +374,8 @@ impl Build<'_> {
         let header = (TCP_HEADER + options.len()).next_multiple_of(4);
         self.widen_tcp(at, header);
         self.set(at + TCP_HEADER, options);
-        // Longer options of another field end where these do.
+        // Longer options of another field end where these do. As Click, this clears 20 bytes more than the
+        // padding, where there are any.
         let end = at + TCP_HEADER + options.len();
         let cleared = (end + header - options.len()).min(self.bytes.len());
         if let Some(rest) = self.bytes.get_mut(end..cleared) {
