@@ -66,6 +66,7 @@ pub(crate) struct Compound {
     pub(crate) ports: [u32; 2],
     /// The class to consider when this compound doesn't fit a use.
     pub(crate) next: Option<ClassId>,
+    /// Nodes by name; anonymous elements once the compound is complete.
     index: HashMap<String, usize>,
     /// Runs of taken numbers by name prefix, so that finding a free one does
     /// not try each taken one every time.
@@ -127,7 +128,10 @@ impl Compound {
         location: Location,
     ) -> usize {
         let node = self.nodes.len();
-        self.index.insert(name.clone(), node);
+        // Anonymous groups are called `;@N`, and are looked for once more where they end.
+        if !name.starts_with(';') || name.starts_with(";@") {
+            self.index.insert(name.clone(), node);
+        }
         self.nodes.push(Node {
             name,
             class,
@@ -142,6 +146,12 @@ impl Compound {
     pub(crate) fn anonymous_name(&self, class: &str) -> String {
         let pseudoelements = if self.depth > 0 { 2 } else { 0 };
         format!(";{class}@{}", self.nodes.len() - pseudoelements + 1)
+    }
+
+    /// Makes room for the final names of all nodes.
+    pub(crate) fn reserve_names(&mut self) {
+        let more = self.nodes.len().saturating_sub(self.index.len());
+        self.index.reserve(more);
     }
 
     /// Gives an anonymous element its final name: the one it has, or with the

@@ -384,6 +384,14 @@ impl Router {
         self.engine.runtime.take()
     }
 
+    /// As [`end`](Self::end) in a process that ends: memory that nothing else depends on is left to the system.
+    pub fn end_with_process(mut self) {
+        self.finish();
+        self.engine.elements.clear();
+        drop(self.engine.runtime.take());
+        core::mem::forget(self);
+    }
+
     /// Runs at most `tasks` tasks, then the timers that expired: in Click's order.
     pub fn run(&mut self, tasks: usize) -> Status {
         let mut received = false;

@@ -34,6 +34,7 @@ impl Elaborator<'_> {
         }
         let scope = Rc::new(scope);
         let mut pending: Vec<(usize, Rc<Scope>)> = Vec::new();
+        self.flat.reserve_names();
         for node in 0..self.flat.nodes.len() {
             pending.push((node, scope.clone()));
             while let Some((node, scope)) = pending.pop().filter(|_| !self.halted) {

@@ -52,6 +52,11 @@ impl ElementTable {
         }
     }
 
+    /// Drops all elements.
+    pub fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| *slot = None);
+    }
+
     /// All elements' ids.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = ElementId> + use<> {
         (0..self.slots.len()).map(ElementId::new)

@@ -383,7 +383,7 @@ fn execute(command: Invocation) -> u8 {
             }
         };
     }
-    router.end();
+    router.end_with_process();
     code
 }
 
