@@ -66,6 +66,8 @@ pub(super) struct RunningGuest {
     /// When it was started; none if it was taken over.
     start: Option<Instant>,
     boot: Option<Duration>,
+    /// Whether it was told that it runs.
+    told: bool,
     console: Console,
     pub(super) watch: Watch,
     /// Whether it let a request go without an answer.
@@ -232,6 +234,8 @@ impl Host {
             watch,
             start,
             boot: None,
+            // Of one that was taken over, an earlier node told.
+            told: start.is_none(),
             silent: false,
             resumed: None,
             cgroup,
@@ -429,6 +433,12 @@ impl Host {
                 running.silent = false;
             }
         }
+    }
+
+    /// Whether it is to be told that a guest has come to run: once for each start.
+    pub fn comes_to_run(&mut self, id: u64) -> bool {
+        let running = self.guests.get_mut(&id);
+        running.is_some_and(|running| !std::mem::replace(&mut running.told, true))
     }
 
     /// Whether a guest's process has not come to its main loop.
