@@ -268,6 +268,9 @@ faults! {
     /// A name of a link or VNIC that is taken.
     Taken { what: &'static str, name: String } Exists "name" =>
         "there is already {what} named ‘{name}’: choose another name";
+    /// A VNIC that a guest needs for an interface, whose name is taken.
+    ImplicitTaken { guest: String, interface: String, vnic: String, by: String } Exists "name" =>
+        "guest ‘{guest}’ needs a VNIC ‘{vnic}’ for its interface ‘{interface}’, and {by} has that name: give the guest another name";
     /// A link that is attached.
     Attached { name: String } Exists "name" =>
         "‘{name}’ is already attached: `weir link detach {name}` first to attach it in another way";
