@@ -368,8 +368,8 @@ impl Client {
         self.ask(operation.method.name(), &path, body)
     }
 
-    /// Asks for an operation whose answer is a list, which is read as it grows, until `told` says
-    /// not to go on.
+    /// Asks for an operation whose answer is a list, which is read as it grows. When `told` says not to go on, the
+    /// node begins nothing more, and `told` is given what was under way.
     fn each<B: Payload, T: DeserializeOwned>(
         &self,
         operation: &Operation<B, Vec<T>>,
@@ -570,7 +570,7 @@ async fn send_with(
             format_args!("the node at {node}: {error}"),
         )
     };
-    let stream = node.connect().await?;
+    let (stream, half) = node.connect().await?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     tokio::spawn(connection.with_upgrades());
@@ -585,7 +585,9 @@ async fn send_with(
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
     let response = sender.send_request(request).await;
-    response.map_err(|error| ended(node, &error))
+    let mut response = response.map_err(|error| ended(node, &error))?;
+    response.extensions_mut().insert(half);
+    Ok(response)
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

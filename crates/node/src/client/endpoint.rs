@@ -3,10 +3,12 @@
 use std::fmt;
 use std::fs::TryLockError;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::net::{Shutdown, shutdown};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -73,18 +75,22 @@ impl Endpoint {
     }
 
     /// A connection to the node.
-    pub(super) async fn connect(&self) -> Result<Box<dyn Connection>> {
+    pub(super) async fn connect(&self) -> Result<(Box<dyn Connection>, Half)> {
         match self {
-            Endpoint::Socket(path) => Ok(Box::new(connect(path).await.map_err(|error| {
-                let here = path.display();
-                if is_absent(&error) {
-                    unavailable(&format_args!(
-                        "no node runs at {here}: `weir node` starts one"
-                    ))
-                } else {
-                    unavailable(&format_args!("the node's socket {here}: {error}"))
-                }
-            })?)),
+            Endpoint::Socket(path) => {
+                let stream = connect(path).await.map_err(|error| {
+                    let here = path.display();
+                    if is_absent(&error) {
+                        unavailable(&format_args!(
+                            "no node runs at {here}: `weir node` starts one"
+                        ))
+                    } else {
+                        unavailable(&format_args!("the node's socket {here}: {error}"))
+                    }
+                })?;
+                let half = Half::of(&stream)?;
+                Ok((Box::new(stream), half))
+            }
             Endpoint::Remote {
                 host, port, tls, ..
             } => {
@@ -95,11 +101,31 @@ impl Endpoint {
                 let stream = stream.map_err(failed)?;
                 // What is said waits for no answer to what was said before.
                 stream.set_nodelay(true).map_err(failed)?;
+                let half = Half::of(&stream)?;
                 let connector = TlsConnector::from(Arc::clone(tls));
                 let stream = connector.connect(name, stream).await;
-                Ok(Box::new(stream.map_err(failed)?))
+                Ok((Box::new(stream.map_err(failed)?), half))
             }
         }
+    }
+}
+
+/// A connection's half that this client writes.
+#[derive(Clone, Debug)]
+pub struct Half(Arc<OwnedFd>);
+
+impl Half {
+    fn of(socket: &impl AsFd) -> Result<Half> {
+        let socket = socket.as_fd().try_clone_to_owned();
+        let socket = socket
+            .map_err(|error| Error::failed(format_args!("the connection to the node: {error}")))?;
+        Ok(Half(Arc::new(socket)))
+    }
+
+    /// Says that nothing more is wanted than what is under way.
+    pub fn close(&self) {
+        // One that has ended has no halves.
+        let _ = shutdown(&self.0, Shutdown::Write);
     }
 }
 

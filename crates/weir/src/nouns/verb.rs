@@ -58,7 +58,7 @@ pub fn rename(args: &RenameArgs) -> Result {
 }
 
 /// How far work on many guests has come: a bar on a terminal, and what went wrong. Ctrl-C ends the
-/// work after the guests that are under way.
+/// work after the guests that are under way, which are counted.
 pub struct Progress {
     bar: ProgressBar,
     interrupted: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ impl Progress {
         if interrupted {
             let done = self.outcomes.len() - failed.len();
             sentences.push(format!(
-                "interrupted after {done} guests; those under way are finished"
+                "interrupted after {done} guests; no other was begun"
             ));
         }
         match failed.first() {
