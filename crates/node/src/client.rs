@@ -32,6 +32,9 @@ pub(crate) use endpoint::Endpoint;
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Longest that a guest may take to another node: its memory goes over their network.
+const MIGRATION: Duration = Duration::from_secs(600);
+
 /// How long a node is waited for that starts: it first brings back what ran.
 const START: Duration = Duration::from_secs(10);
 /// The pause between two looks.
@@ -181,7 +184,8 @@ impl Client {
 
     /// Has a guest go on at another node.
     pub fn migrate(&self, name: &str, migrate: &Migrate) -> Result<Migrated> {
-        self.call(&operations::migrate_guest(), &[name], migrate)
+        let (path, body) = request(&operations::migrate_guest(), &[name], migrate)?;
+        self.ask_within(MIGRATION, "POST", &path, body)
     }
 
     /// Has a saved guest go on.
@@ -353,7 +357,7 @@ impl Client {
 
     /// All counters in Prometheus's text format.
     pub fn metrics(&self) -> Result<String> {
-        let (_, body) = self.exchange("GET", "/metrics", Vec::new())?;
+        let (_, body) = self.exchange(TIMEOUT, "GET", "/metrics", Vec::new())?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
@@ -402,7 +406,17 @@ impl Client {
     }
 
     fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {
-        let (status, body) = self.exchange(method, path, body)?;
+        self.ask_within(TIMEOUT, method, path, body)
+    }
+
+    fn ask_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T> {
+        let (status, body) = self.exchange(limit, method, path, body)?;
         if status.is_success() {
             // Nothing is written where there is nothing to say.
             let body: &[u8] = if body.is_empty() { b"null" } else { &body };
@@ -412,7 +426,13 @@ impl Client {
     }
 
     /// Sends a request and waits for the answer.
-    fn exchange(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
+    fn exchange(
+        &self,
+        limit: Duration,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes)> {
         let exchange = async {
             let response = send(&self.node, method, path, body).await?;
             let status = response.status();
@@ -421,8 +441,8 @@ impl Client {
             Ok((status, body.to_bytes()))
         };
         runtime()?
-            .block_on(async { tokio::time::timeout(TIMEOUT, exchange).await })
-            .map_err(|_| late())?
+            .block_on(async { tokio::time::timeout(limit, exchange).await })
+            .map_err(|_| late(&self.node, limit))?
     }
 }
 
@@ -462,10 +482,10 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .map_err(|error| Error::failed(format_args!("the event loop: {error}")))
 }
 
-fn late() -> Error {
+fn late(node: &Endpoint, limit: Duration) -> Error {
     let sentence = format_args!(
-        "the node did not answer within {} s: it is busy, or was stopped by a signal",
-        TIMEOUT.as_secs()
+        "the node at {node} did not answer within {} s: it is busy, or was stopped by a signal",
+        limit.as_secs()
     );
     Error::new(Kind::Unavailable, sentence)
 }

@@ -221,6 +221,9 @@ faults! {
     /// No link.
     NoLink { name: String } NotFound =>
         "no link ‘{name}’: `weir link show` lists links, `weir link attach` and `weir stub create` add one";
+    /// No link for an interface of a guest that comes from another node.
+    NoLinkThere { interface: String, link: String } NotFound =>
+        "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links, and `--link {interface}=LINK` names one";
     /// A link where a stub is asked for.
     NoStub { name: String } Invalid =>
         "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";

@@ -54,24 +54,23 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 impl Endpoint {
     /// A node by its URL, `https://HOST:PORT`.
     pub fn remote(url: &str, files: &Files) -> Result<Endpoint> {
-        let wrong = || {
+        let rest = url.strip_prefix("https://");
+        let (host, port) = rest.and_then(address).ok_or_else(|| {
             Error::invalid(format_args!(
                 "‘{url}’ is not a node: it is https://HOST:PORT"
             ))
-        };
-        let rest = url.strip_prefix("https://").ok_or_else(wrong)?;
-        let (host, port) = rest
-            .trim_end_matches('/')
-            .rsplit_once(':')
-            .ok_or_else(wrong)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        ServerName::try_from(host).map_err(|_| wrong())?;
+        })?;
         Ok(Endpoint::Remote {
             url: url.into(),
             host: host.into(),
-            port: port.parse().map_err(|_| wrong())?,
+            port,
             tls: tls::client(files)?,
         })
+    }
+
+    /// Whether this is `HOST:PORT`.
+    pub fn is_address(text: &str) -> bool {
+        address(text).is_some()
     }
 
     /// A connection to the node.
@@ -127,6 +126,14 @@ impl Half {
         // One that has ended has no halves.
         let _ = shutdown(&self.0, Shutdown::Write);
     }
+}
+
+/// The host and the port of `HOST:PORT`.
+fn address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.trim_end_matches('/').rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(host).ok()?;
+    Some((host, port.parse().ok()?))
 }
 
 fn unavailable(sentence: &dyn fmt::Display) -> Error {

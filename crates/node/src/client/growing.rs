@@ -39,7 +39,7 @@ pub fn ask(node: &Endpoint, method: &str, path: &str, body: Vec<u8>) -> Result<G
     };
     let (body, half) = runtime
         .block_on(async { tokio::time::timeout(TIMEOUT, begun).await })
-        .map_err(|_| late())??;
+        .map_err(|_| late(node, TIMEOUT))??;
     Ok(Growing {
         runtime,
         body,
@@ -56,7 +56,7 @@ impl Growing {
         let frame = self
             .runtime
             .block_on(async { tokio::time::timeout(TIMEOUT, frame).await })
-            .map_err(|_| late())?;
+            .map_err(|_| late(&self.node, TIMEOUT))?;
         match frame {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
