@@ -333,8 +333,8 @@ faults! {
     Variable { name: String } Invalid "variables" =>
         "‘{name}’ is not the name of a variable: use letters, digits and ‘_’";
     /// A name that no configuration can have.
-    Configuration { name: String } Invalid "configurations" =>
-        "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, and not ‘main’";
+    Configuration { name: String, most: usize } Invalid "configurations" =>
+        "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’, and not ‘main’; a number is that of a router of the control store, from 1 to {most}";
     /// A configuration without a text.
     EmptyConfiguration { name: String } Invalid "config" =>
         "configuration ‘{name}’ has no `config`: give its text, which a list leaves out";
