@@ -15,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_rustls::rustls;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
@@ -26,7 +25,7 @@ use crate::model::{
     WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
-use crate::tls::Files;
+use crate::tls::{self, Files};
 pub(crate) use endpoint::Endpoint;
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
@@ -497,29 +496,11 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
     })
 }
 
-/// Whether the node refused this client's certificate, which it says only after the connection stands.
-fn is_refused(error: &hyper::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        let inner = error.downcast_ref::<std::io::Error>();
-        let inner = inner.and_then(|error| error.get_ref());
-        let tls = inner.and_then(|error| error.downcast_ref::<rustls::Error>());
-        if matches!(tls, Some(rustls::Error::AlertReceived(_))) {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
 fn ended(node: &Endpoint, error: &hyper::Error) -> Error {
-    if is_refused(error) {
-        return Error::new(
-            Kind::Unavailable,
-            format_args!(
-                "the node at {node} refused this client's certificate: its authority has to be that of the node's `--tls-client-ca`, and it has to be valid now"
-            ),
-        );
+    // That the node refuses this client's certificate, it says only after the connection stands.
+    if let Some(error) = tls::cause(error) {
+        let why = tls::tls_sentence(tls::Side::Client, error);
+        return Error::new(Kind::Unavailable, format_args!("the node at {node}: {why}"));
     }
     Error::new(
         Kind::Unavailable,

@@ -105,7 +105,7 @@ pub async fn serve_tls(
             let stream = match handshake {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => {
-                    let why = error.to_string();
+                    let why = tls::sentence(tls::Side::Node, &error);
                     tracing::debug!(%address, why, "a client at {address} is refused: {why}");
                     return;
                 }

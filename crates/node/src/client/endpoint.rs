@@ -103,7 +103,11 @@ impl Endpoint {
                 let half = Half::of(&stream)?;
                 let connector = TlsConnector::from(Arc::clone(tls));
                 let stream = connector.connect(name, stream).await;
-                Ok((Box::new(stream.map_err(failed)?), half))
+                let stream = stream.map_err(|error| {
+                    let why = tls::sentence(tls::Side::Client, &error);
+                    unavailable(&format_args!("the node at {self}: {why}"))
+                })?;
+                Ok((Box::new(stream), half))
             }
         }
     }
