@@ -282,7 +282,7 @@ impl Client {
         self.call(&operations::show_crash(), &[meant], &())
     }
 
-    /// Removes a crash report by its number, or those of a guest.
+    /// Removes a crash report by its number, or those of guests by a name or a pattern.
     pub fn remove_crashes(&self, meant: &str) -> Result<()> {
         self.call(&operations::remove_crashes(), &[meant], &())
     }

@@ -33,6 +33,16 @@ fn a_guest_that_is_killed_by_a_signal_is_told_with_that_signal() {
             assert_contains(&host.ok(&format!("crash show {guest}")), &killed);
         }
     }
+    host.refuses("crash rm x*", "no crash report ‘x*’");
+    host.refuses("crash rm vm-[", "‘vm-[’ is not a pattern");
+    host.ok("crash rm vm-*");
+    assert!(
+        reports(&host, "")
+            .iter()
+            .all(|it| it.guest.starts_with("process-"))
+    );
+    host.ok("crash rm *");
+    host.shows("crash ls -p", "");
 }
 
 fn reports(host: &Host, arguments: &str) -> Vec<CrashReport> {

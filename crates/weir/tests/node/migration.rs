@@ -362,7 +362,20 @@ fn nothing_else_is_done_with_a_guest_that_leaves() {
     }
     pings(&net.client, SERVER);
     b.ok("rename nat tan");
-    b.ok("destroy tan");
+    // By a pattern, each by itself.
+    let back = format!("10.99.0.1:{PORT}");
+    b.refuses(&format!("migrate lb-* {back}"), "no guest matches ‘lb-*’");
+    let idle = b.config("idle.click", "Idle -> c :: Counter -> Discard;");
+    b.ok(&format!("create tab {idle}"));
+    b.ok(&format!("create tac {idle}"));
+    b.ok("pause tab");
+    b.refuses(&format!("migrate ta* {back}"), "guest ‘tab’ stands still");
+    b.shows("ls -p -o guest", "tab\n");
+    a.shows("ls -p -o guest", "tac\ntan\n");
+    b.ok("resume tab");
+    let went = b.json(&format!("migrate ta* {back}"));
+    assert_eq!(went.as_array().unwrap().len(), 1);
+    a.ok("destroy *");
 }
 
 #[test]
