@@ -31,8 +31,9 @@ pub(crate) use endpoint::Endpoint;
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest that a guest may take to another node: its memory goes over their network.
-const MIGRATION: Duration = Duration::from_secs(600);
+/// Longest that a migration or a change of a wire may take: a guest's memory goes over the network, and a wire may have
+/// thousands of guests.
+const LONG: Duration = Duration::from_secs(600);
 
 /// How long a node is waited for that starts: it first brings back what ran.
 const START: Duration = Duration::from_secs(10);
@@ -134,7 +135,8 @@ impl Client {
 
     /// Removes a resource.
     pub fn delete<S: Spec>(&self, name: &str) -> Result<()> {
-        self.call(&Object::<S>::delete_operation(), &[name], &())
+        // Of a wire, much goes with it.
+        self.call_within(LONG, &Object::<S>::delete_operation(), &[name], &())
     }
 
     /// Shows the node itself.
@@ -183,8 +185,7 @@ impl Client {
 
     /// Has a guest go on at another node.
     pub fn migrate(&self, name: &str, migrate: &Migrate) -> Result<Migrated> {
-        let (path, body) = request(&operations::migrate_guest(), &[name], migrate)?;
-        self.ask_within(MIGRATION, "POST", &path, body)
+        self.call_within(LONG, &operations::migrate_guest(), &[name], migrate)
     }
 
     /// Has a saved guest go on.
@@ -315,7 +316,7 @@ impl Client {
     /// Makes a wire what `wire` says; the steps that were taken.
     pub fn apply(&self, wire: &Wire) -> Result<WireChange> {
         let wire = Object::new(&wire.wire, wire.clone());
-        self.call(&operations::apply_wire(), &[&wire.name], &wire)
+        self.call_within(LONG, &operations::apply_wire(), &[&wire.name], &wire)
     }
 
     /// The steps that applying a wire would take.
@@ -367,8 +368,19 @@ impl Client {
         parameters: &[&str],
         body: &B,
     ) -> Result<T> {
+        self.call_within(TIMEOUT, operation, parameters, body)
+    }
+
+    /// As [`call`](Self::call), with a limit of its own.
+    fn call_within<B: Payload, T: Payload>(
+        &self,
+        limit: Duration,
+        operation: &Operation<B, T>,
+        parameters: &[&str],
+        body: &B,
+    ) -> Result<T> {
         let (path, body) = request(operation, parameters, body)?;
-        self.ask(operation.method.name(), &path, body)
+        self.ask_within(limit, operation.method.name(), &path, body)
     }
 
     /// Asks for an operation whose answer is a list, which is read as it grows. When `told` says not to go on, the
@@ -402,10 +414,6 @@ impl Client {
         let (path, body) = request(operation, parameters, query)?;
         let reader = growing::ask(&self.node, operation.method.name(), &path, body)?;
         growing::events(reader, told)
-    }
-
-    fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {
-        self.ask_within(TIMEOUT, method, path, body)
     }
 
     fn ask_within<T: DeserializeOwned>(
