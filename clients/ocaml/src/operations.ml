@@ -6,7 +6,7 @@ let list_crashes ?name node = Call.json node (Call.list Models.Crash_report.of_y
 (** Shows a crash report, by its number or as the last one of a guest. *)
 let show_crash node name = Call.json node Models.Crash_report.of_yojson "GET" [ "v1"; "crashes"; name ]
 
-(** Removes a crash report by its number, or those of a guest. *)
+(** Removes a crash report by its number, or those of guests by a name or a pattern. *)
 let remove_crashes node name = Call.unit node "DELETE" [ "v1"; "crashes"; name ]
 
 (** Lists what happened: the events that the node keeps. *)

@@ -29,7 +29,7 @@ export interface paths {
         get: operations["show-crash"];
         put?: never;
         post?: never;
-        /** Removes a crash report by its number, or those of a guest. */
+        /** Removes a crash report by its number, or those of guests by a name or a pattern. */
         delete: operations["remove-crashes"];
         options?: never;
         head?: never;

@@ -15,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_rustls::rustls;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
@@ -26,11 +25,15 @@ use crate::model::{
     WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
-use crate::tls::Files;
+use crate::tls::{self, Files};
 pub(crate) use endpoint::Endpoint;
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest that a migration or a change of a wire may take: a guest's memory goes over the network, and a wire may have
+/// thousands of guests.
+const LONG: Duration = Duration::from_secs(600);
 
 /// How long a node is waited for that starts: it first brings back what ran.
 const START: Duration = Duration::from_secs(10);
@@ -132,7 +135,8 @@ impl Client {
 
     /// Removes a resource.
     pub fn delete<S: Spec>(&self, name: &str) -> Result<()> {
-        self.call(&Object::<S>::delete_operation(), &[name], &())
+        // Of a wire, much goes with it.
+        self.call_within(LONG, &Object::<S>::delete_operation(), &[name], &())
     }
 
     /// Shows the node itself.
@@ -181,7 +185,7 @@ impl Client {
 
     /// Has a guest go on at another node.
     pub fn migrate(&self, name: &str, migrate: &Migrate) -> Result<Migrated> {
-        self.call(&operations::migrate_guest(), &[name], migrate)
+        self.call_within(LONG, &operations::migrate_guest(), &[name], migrate)
     }
 
     /// Has a saved guest go on.
@@ -279,7 +283,7 @@ impl Client {
         self.call(&operations::show_crash(), &[meant], &())
     }
 
-    /// Removes a crash report by its number, or those of a guest.
+    /// Removes a crash report by its number, or those of guests by a name or a pattern.
     pub fn remove_crashes(&self, meant: &str) -> Result<()> {
         self.call(&operations::remove_crashes(), &[meant], &())
     }
@@ -312,7 +316,7 @@ impl Client {
     /// Makes a wire what `wire` says; the steps that were taken.
     pub fn apply(&self, wire: &Wire) -> Result<WireChange> {
         let wire = Object::new(&wire.wire, wire.clone());
-        self.call(&operations::apply_wire(), &[&wire.name], &wire)
+        self.call_within(LONG, &operations::apply_wire(), &[&wire.name], &wire)
     }
 
     /// The steps that applying a wire would take.
@@ -353,7 +357,7 @@ impl Client {
 
     /// All counters in Prometheus's text format.
     pub fn metrics(&self) -> Result<String> {
-        let (_, body) = self.exchange("GET", "/metrics", Vec::new())?;
+        let (_, body) = self.exchange(TIMEOUT, "GET", "/metrics", Vec::new())?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
@@ -364,12 +368,23 @@ impl Client {
         parameters: &[&str],
         body: &B,
     ) -> Result<T> {
-        let (path, body) = request(operation, parameters, body)?;
-        self.ask(operation.method.name(), &path, body)
+        self.call_within(TIMEOUT, operation, parameters, body)
     }
 
-    /// Asks for an operation whose answer is a list, which is read as it grows, until `told` says
-    /// not to go on.
+    /// As [`call`](Self::call), with a limit of its own.
+    fn call_within<B: Payload, T: Payload>(
+        &self,
+        limit: Duration,
+        operation: &Operation<B, T>,
+        parameters: &[&str],
+        body: &B,
+    ) -> Result<T> {
+        let (path, body) = request(operation, parameters, body)?;
+        self.ask_within(limit, operation.method.name(), &path, body)
+    }
+
+    /// Asks for an operation whose answer is a list, which is read as it grows. When `told` says not to go on, the
+    /// node begins nothing more, and `told` is given what was under way.
     fn each<B: Payload, T: DeserializeOwned>(
         &self,
         operation: &Operation<B, Vec<T>>,
@@ -401,8 +416,14 @@ impl Client {
         growing::events(reader, told)
     }
 
-    fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {
-        let (status, body) = self.exchange(method, path, body)?;
+    fn ask_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T> {
+        let (status, body) = self.exchange(limit, method, path, body)?;
         if status.is_success() {
             // Nothing is written where there is nothing to say.
             let body: &[u8] = if body.is_empty() { b"null" } else { &body };
@@ -412,7 +433,13 @@ impl Client {
     }
 
     /// Sends a request and waits for the answer.
-    fn exchange(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
+    fn exchange(
+        &self,
+        limit: Duration,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes)> {
         let exchange = async {
             let response = send(&self.node, method, path, body).await?;
             let status = response.status();
@@ -421,8 +448,8 @@ impl Client {
             Ok((status, body.to_bytes()))
         };
         runtime()?
-            .block_on(async { tokio::time::timeout(TIMEOUT, exchange).await })
-            .map_err(|_| late())?
+            .block_on(async { tokio::time::timeout(limit, exchange).await })
+            .map_err(|_| late(&self.node, limit))?
     }
 }
 
@@ -462,10 +489,10 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .map_err(|error| Error::failed(format_args!("the event loop: {error}")))
 }
 
-fn late() -> Error {
+fn late(node: &Endpoint, limit: Duration) -> Error {
     let sentence = format_args!(
-        "the node did not answer within {} s: it is busy, or was stopped by a signal",
-        TIMEOUT.as_secs()
+        "the node at {node} did not answer within {} s: it is busy, or was stopped by a signal",
+        limit.as_secs()
     );
     Error::new(Kind::Unavailable, sentence)
 }
@@ -477,29 +504,11 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
     })
 }
 
-/// Whether the node refused this client's certificate, which it says only after the connection stands.
-fn is_refused(error: &hyper::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        let inner = error.downcast_ref::<std::io::Error>();
-        let inner = inner.and_then(|error| error.get_ref());
-        let tls = inner.and_then(|error| error.downcast_ref::<rustls::Error>());
-        if matches!(tls, Some(rustls::Error::AlertReceived(_))) {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
 fn ended(node: &Endpoint, error: &hyper::Error) -> Error {
-    if is_refused(error) {
-        return Error::new(
-            Kind::Unavailable,
-            format_args!(
-                "the node at {node} refused this client's certificate: its authority has to be that of the node's `--tls-client-ca`, and it has to be valid now"
-            ),
-        );
+    // That the node refuses this client's certificate, it says only after the connection stands.
+    if let Some(error) = tls::cause(error) {
+        let why = tls::tls_sentence(tls::Side::Client, error);
+        return Error::new(Kind::Unavailable, format_args!("the node at {node}: {why}"));
     }
     Error::new(
         Kind::Unavailable,
@@ -570,7 +579,7 @@ async fn send_with(
             format_args!("the node at {node}: {error}"),
         )
     };
-    let stream = node.connect().await?;
+    let (stream, half) = node.connect().await?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     tokio::spawn(connection.with_upgrades());
@@ -585,7 +594,9 @@ async fn send_with(
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
     let response = sender.send_request(request).await;
-    response.map_err(|error| ended(node, &error))
+    let mut response = response.map_err(|error| ended(node, &error))?;
+    response.extensions_mut().insert(half);
+    Ok(response)
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

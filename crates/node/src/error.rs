@@ -221,6 +221,9 @@ faults! {
     /// No link.
     NoLink { name: String } NotFound =>
         "no link ‘{name}’: `weir link show` lists links, `weir link attach` and `weir stub create` add one";
+    /// No link for an interface of a guest that comes from another node.
+    NoLinkThere { interface: String, link: String } NotFound =>
+        "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links, and `--link {interface}=LINK` names one";
     /// A link where a stub is asked for.
     NoStub { name: String } Invalid =>
         "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";
@@ -268,6 +271,9 @@ faults! {
     /// A name of a link or VNIC that is taken.
     Taken { what: &'static str, name: String } Exists "name" =>
         "there is already {what} named ‘{name}’: choose another name";
+    /// A VNIC that a guest needs for an interface, whose name is taken.
+    ImplicitTaken { guest: String, interface: String, vnic: String, by: String } Exists "name" =>
+        "guest ‘{guest}’ needs a VNIC ‘{vnic}’ for its interface ‘{interface}’, and {by} has that name: give the guest another name";
     /// A link that is attached.
     Attached { name: String } Exists "name" =>
         "‘{name}’ is already attached: `weir link detach {name}` first to attach it in another way";
@@ -327,8 +333,8 @@ faults! {
     Variable { name: String } Invalid "variables" =>
         "‘{name}’ is not the name of a variable: use letters, digits and ‘_’";
     /// A name that no configuration can have.
-    Configuration { name: String } Invalid "configurations" =>
-        "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, and not ‘main’";
+    Configuration { name: String, most: usize } Invalid "configurations" =>
+        "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’, and not ‘main’; a number is that of a router of the control store, from 1 to {most}";
     /// A configuration without a text.
     EmptyConfiguration { name: String } Invalid "config" =>
         "configuration ‘{name}’ has no `config`: give its text, which a list leaves out";

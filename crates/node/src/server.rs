@@ -74,13 +74,16 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
         let listener =
             bind(&socket, group).map_err(|e| failed(&socket.display().to_string(), e))?;
         let network = match &settings.listen {
-            Some((address, files)) => Some(Network {
-                listener: TcpListener::bind(address)
-                    .await
-                    .map_err(|e| failed(&address.to_string(), e))?,
-                tls: tls::server(files)?,
-                config: Arc::new(settings.config.clone()),
-            }),
+            Some((address, files)) => {
+                let at = |e| failed(&address.to_string(), e);
+                let listener = TcpListener::bind(address).await.map_err(at)?;
+                node.set_listens(listener.local_addr().map_err(at)?);
+                Some(Network {
+                    listener,
+                    tls: tls::server(files)?,
+                    config: Arc::new(settings.config.clone()),
+                })
+            }
             None => None,
         };
         ready(&node);

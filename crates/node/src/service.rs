@@ -106,7 +106,7 @@ impl Handle {
             pause(look).await;
         }
         self.run(move |node| {
-            node.give_up(asked);
+            node.give_up(asked, start);
             Ok(())
         })
         .await?;

@@ -54,8 +54,11 @@ pub(crate) struct ChildSetup<'a> {
 /// Exit status of a child that could not report its failure.
 const EXIT_UNREPORTED: i32 = 71;
 
-/// Signals that programs often handle. A handler of the parent would run into the jail.
-const HANDLED: [Signal; 8] = [
+/// Signals that programs often handle, and the standard library for stacks that overflow. A handler of the parent would
+/// run into the jail, and the process would end by the jail's signal instead.
+const HANDLED: [Signal; 10] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,

@@ -95,6 +95,17 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The kernel does not tell what a guest writes while it is copied.
+    #[error(
+        "what the guest writes while it is copied cannot be tracked: {what} failed: {source}: {}",
+        advice(source)
+    )]
+    Tracking {
+        /// What was tried, as a noun.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The guest wrote something impossible into its control channel.
     #[error("the control channel of the guest is broken: {0}")]
     Channel(#[from] abi::message::ChannelError),
@@ -123,6 +134,28 @@ pub enum Error {
 
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What helps where the writes of a guest cannot be tracked.
+fn advice(error: &io::Error) -> &'static str {
+    use nix::errno::Errno;
+    match Errno::from_raw(error.raw_os_error().unwrap_or_default()) {
+        Errno::EPERM | Errno::EACCES => {
+            "the node may not look into processes of guests: run it as root, or give it CAP_SYS_PTRACE"
+        }
+        Errno::ESRCH | Errno::ENOENT | Errno::EBADF => {
+            "the guest's process is ending: start the guest and try again"
+        }
+        Errno::EBUSY | Errno::EEXIST => {
+            "another program tracks its memory, as a debugger may: end that first"
+        }
+        Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE => {
+            "the host is out of memory or descriptors: free some and try again"
+        }
+        _ => {
+            "the kernel of this host does not do it, which Linux 6.7 and later do: `weir save` the guest and `weir restore` it there instead"
+        }
+    }
+}
 
 /// Names the system call that failed.
 pub(crate) trait Context<T> {

@@ -43,7 +43,8 @@ pub(crate) mod kind {
     /// KVM: an instruction that KVM can't execute, or another unexpected exit; `detail` is its number, or the error of
     /// KVM_RUN with [`REFUSED`](super::REFUSED).
     pub(crate) const UNEXPECTED: u32 = 4;
-    /// Process: a signal; `detail` is its number, `address` its address.
+    /// Process: a signal; `detail` is its number, `address` its address. One that was sent to the process is no fault of
+    /// the guest, and has [`SENT`](super::SENT).
     pub(crate) const SIGNAL: u32 = 5;
     /// The watchdog found no heartbeat.
     pub(crate) const WATCHDOG: u32 = 6;
@@ -57,6 +58,8 @@ pub(crate) mod kind {
 pub(crate) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
 /// In the detail of [`kind::UNEXPECTED`]: KVM_RUN failed, with the error in the low bits.
 pub(crate) const REFUSED: u32 = 1 << 16;
+/// In the detail of [`kind::SIGNAL`]: another process sent it.
+pub(crate) const SENT: u32 = 1 << 16;
 /// Longest sentence about a start that failed, in bytes.
 const TEXT_MAX: usize = 1024;
 
@@ -297,6 +300,9 @@ pub(crate) fn read(
         kind::NONE if control.state() == Some(State::Halted) => return Exit::Halted,
         // A process that exits by itself leaves a report.
         kind::NONE if !seen => return Exit::Killed(0),
+        kind::SIGNAL if raw.detail & SENT != 0 => {
+            return Exit::Killed((raw.detail & !SENT) as i32);
+        }
         kind::SETUP => {
             let length = (raw.text_length as usize).min(TEXT_MAX);
             // Behind the process wall, the guest can write the whole report.

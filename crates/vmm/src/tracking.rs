@@ -22,12 +22,11 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use crate::Guest;
 use crate::adopt::mapped_file;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::image::Access;
 use crate::snapshot::{SNAPSHOT_FILE, data_ranges, each_data};
 
 const READING: &str = "reading a guest's memory";
-const TRACKING: &str = "tracking what a guest writes";
 /// Pages whose entries are read at a time.
 const ENTRIES: u64 = 1 << 12;
 /// Most bytes of a piece.
@@ -148,14 +147,19 @@ impl Guest {
     /// The userfaultfd that its process made, if the kernel has that.
     fn userfault(&self) -> Result<Option<Userfault>> {
         let folder = format!("/proc/{}/fd", self.pid());
-        for entry in fs::read_dir(&folder).context(TRACKING)?.flatten() {
+        for entry in fs::read_dir(&folder)
+            .map_err(untracked("the list of its descriptors"))?
+            .flatten()
+        {
             let link = fs::read_link(entry.path());
             if link.is_ok_and(|link| link.as_os_str() == "anon_inode:[userfaultfd]")
                 && let Some(number) = entry.file_name().to_str().and_then(|it| it.parse().ok())
             {
                 let number: RawFd = number;
                 let file = pidfd_getfd(self.process.pidfd()?, number, PidfdGetfdFlags::empty());
-                return Ok(Some(Userfault(file.context(TRACKING)?)));
+                return Ok(Some(Userfault(
+                    file.map_err(untracked("pidfd_getfd of its userfaultfd"))?,
+                )));
             }
         }
         Ok(None)
@@ -293,6 +297,14 @@ fn add_pieces(to: &mut Vec<Piece>, range: &Range<u64>, from: From) {
     }
 }
 
+/// The error of what was tried, a noun, to track what a guest writes.
+fn untracked<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> Error {
+    move |error| Error::Tracking {
+        what,
+        source: error.into(),
+    }
+}
+
 /// A userfaultfd of a guest's process.
 struct Userfault(OwnedFd);
 
@@ -409,14 +421,16 @@ impl Userfault {
             ioctls: 0,
         };
         // SAFETY: the request's argument is of this form.
-        unsafe { order::<REGISTER, _>(self.0.as_fd(), &mut registered) }.context(TRACKING)?;
+        unsafe { order::<REGISTER, _>(self.0.as_fd(), &mut registered) }
+            .map_err(untracked("UFFDIO_REGISTER"))?;
         let mut protected = Protected {
             start,
             length,
             mode: 1 << 0,
         };
         // SAFETY: the request's argument is of this form.
-        unsafe { order::<PROTECT, _>(self.0.as_fd(), &mut protected) }.context(TRACKING)
+        unsafe { order::<PROTECT, _>(self.0.as_fd(), &mut protected) }
+            .map_err(untracked("UFFDIO_WRITEPROTECT"))
     }
 
     /// Ends that.
@@ -468,7 +482,7 @@ impl Userfault {
                 )
             };
             let Ok(count) = usize::try_from(count) else {
-                return Err(io::Error::last_os_error()).context(TRACKING);
+                return Err(untracked("PAGEMAP_SCAN")(io::Error::last_os_error()));
             };
             for found in found.iter().take(count) {
                 told(found.start..found.end);
@@ -479,5 +493,34 @@ impl Userfault {
             start = scan.walk_end;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_tracked_is_told_with_the_kernels_answer_and_a_remedy() {
+        let none = Userfault(File::open("/dev/null").unwrap().into());
+        let span = Span {
+            address: 0x1000,
+            length: 0x1000,
+        };
+        let error = none.protect(span).unwrap_err().to_string();
+        assert!(error.contains("UFFDIO_REGISTER failed: ") && error.contains("(os error 25)"));
+        assert!(
+            error.contains("Linux 6.7") && error.contains("`weir save`"),
+            "{error}"
+        );
+        let zero = File::open("/dev/zero").unwrap();
+        let error = none.written(zero.as_fd(), span, &mut drop).unwrap_err();
+        assert!(
+            error.to_string().contains("PAGEMAP_SCAN failed: "),
+            "{error}"
+        );
+        let error =
+            untracked("pidfd_getfd of its userfaultfd")(io::Error::from_raw_os_error(libc::EPERM));
+        assert!(error.to_string().ends_with("CAP_SYS_PTRACE"), "{error}");
     }
 }

@@ -91,6 +91,8 @@ pub struct Client {
     bodies: Arc<Semaphore>,
     state: Arc<State>,
     has_asked: Arc<AtomicBool>,
+    /// Whether it wants nothing more than what is under way.
+    has_enough: Arc<AtomicBool>,
 }
 
 /// Since when a connection waits for a whole request; none while one is answered.
@@ -116,6 +118,11 @@ pub struct Turn {
 }
 
 impl Client {
+    /// Whether it wants nothing more than what is under way: it has closed its half of the connection, or left.
+    pub fn has_enough(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_enough)
+    }
+
     /// Notes that a whole request has come, or that it was answered.
     pub fn set_busy(&self, busy: bool) {
         *locked(&self.state.0) = (!busy).then(Instant::now);
@@ -263,6 +270,7 @@ impl Clients {
             bodies: Arc::clone(&self.bodies[usize::from(who != Who::Root)]),
             state: Arc::clone(&state),
             has_asked: Arc::default(),
+            has_enough: Arc::default(),
             role,
             audit: Arc::clone(&self.audit),
             who: who.clone(),

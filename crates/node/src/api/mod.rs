@@ -163,6 +163,7 @@ impl Api {
                 let names = names.map(|Path(names)| names).unwrap_or_default();
                 let turn = client.turn(method).await;
                 let handle = handle.of(client.who.to_string());
+                let handle = handle.until(client.has_enough());
                 let subject = body.subject();
                 if role > Role::ReadOnly && !subject.is_empty() {
                     what = format!("{what} ‘{subject}’");

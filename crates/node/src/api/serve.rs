@@ -4,8 +4,10 @@
 //! earlier if another one wants its place ([`super::clients`]).
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,12 +17,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use super::clients::{Client, Clients, Who};
@@ -101,7 +105,7 @@ pub async fn serve_tls(
             let stream = match handshake {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => {
-                    let why = error.to_string();
+                    let why = tls::sentence(tls::Side::Node, &error);
                     tracing::debug!(%address, why, "a client at {address} is refused: {why}");
                     return;
                 }
@@ -121,14 +125,33 @@ pub async fn serve_tls(
     }
 }
 
+/// A client's socket, whatever is spoken over it.
+trait Socket {
+    /// The socket itself.
+    fn socket(&self) -> BorrowedFd<'_>;
+}
+
+impl Socket for UnixStream {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+impl Socket for TlsStream<TcpStream> {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.get_ref().0.as_fd()
+    }
+}
+
 /// Serves one client until one of both has enough.
 async fn connection<S>(stream: S, api: Router, client: Client)
 where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
 {
     let stream = Reader {
         stream,
         limit: None,
+        has_enough: client.has_enough(),
     };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (mut api, client) = (api.clone(), client.clone());
@@ -160,6 +183,8 @@ struct Reader<S> {
     stream: S,
     /// When it has to have read all that was written to it since it first kept the node waiting.
     limit: Option<Pin<Box<Sleep>>>,
+    /// Whether the client has closed its half of the connection, which nobody reads while its answer is written.
+    has_enough: Arc<AtomicBool>,
 }
 
 impl<S> Reader<S> {
@@ -196,7 +221,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Reader<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Reader<S> {
+impl<S: AsyncWrite + Socket + Unpin> AsyncWrite for Reader<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -222,6 +247,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Reader<S> {
     /// Called when all that is kept for the client was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.limit = None;
+        let mut end = [PollFd::from_borrowed_fd(
+            self.stream.socket(),
+            PollFlags::RDHUP,
+        )];
+        if poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            self.has_enough.store(true, Ordering::Relaxed);
+        }
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

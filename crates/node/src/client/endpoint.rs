@@ -3,10 +3,12 @@
 use std::fmt;
 use std::fs::TryLockError;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::net::{Shutdown, shutdown};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -52,39 +54,42 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 impl Endpoint {
     /// A node by its URL, `https://HOST:PORT`.
     pub fn remote(url: &str, files: &Files) -> Result<Endpoint> {
-        let wrong = || {
+        let rest = url.strip_prefix("https://");
+        let (host, port) = rest.and_then(address).ok_or_else(|| {
             Error::invalid(format_args!(
                 "‘{url}’ is not a node: it is https://HOST:PORT"
             ))
-        };
-        let rest = url.strip_prefix("https://").ok_or_else(wrong)?;
-        let (host, port) = rest
-            .trim_end_matches('/')
-            .rsplit_once(':')
-            .ok_or_else(wrong)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        ServerName::try_from(host).map_err(|_| wrong())?;
+        })?;
         Ok(Endpoint::Remote {
             url: url.into(),
             host: host.into(),
-            port: port.parse().map_err(|_| wrong())?,
+            port,
             tls: tls::client(files)?,
         })
     }
 
+    /// Whether this is `HOST:PORT`.
+    pub fn is_address(text: &str) -> bool {
+        address(text).is_some()
+    }
+
     /// A connection to the node.
-    pub(super) async fn connect(&self) -> Result<Box<dyn Connection>> {
+    pub(super) async fn connect(&self) -> Result<(Box<dyn Connection>, Half)> {
         match self {
-            Endpoint::Socket(path) => Ok(Box::new(connect(path).await.map_err(|error| {
-                let here = path.display();
-                if is_absent(&error) {
-                    unavailable(&format_args!(
-                        "no node runs at {here}: `weir node` starts one"
-                    ))
-                } else {
-                    unavailable(&format_args!("the node's socket {here}: {error}"))
-                }
-            })?)),
+            Endpoint::Socket(path) => {
+                let stream = connect(path).await.map_err(|error| {
+                    let here = path.display();
+                    if is_absent(&error) {
+                        unavailable(&format_args!(
+                            "no node runs at {here}: `weir node` starts one"
+                        ))
+                    } else {
+                        unavailable(&format_args!("the node's socket {here}: {error}"))
+                    }
+                })?;
+                let half = Half::of(&stream)?;
+                Ok((Box::new(stream), half))
+            }
             Endpoint::Remote {
                 host, port, tls, ..
             } => {
@@ -95,12 +100,44 @@ impl Endpoint {
                 let stream = stream.map_err(failed)?;
                 // What is said waits for no answer to what was said before.
                 stream.set_nodelay(true).map_err(failed)?;
+                let half = Half::of(&stream)?;
                 let connector = TlsConnector::from(Arc::clone(tls));
                 let stream = connector.connect(name, stream).await;
-                Ok(Box::new(stream.map_err(failed)?))
+                let stream = stream.map_err(|error| {
+                    let why = tls::sentence(tls::Side::Client, &error);
+                    unavailable(&format_args!("the node at {self}: {why}"))
+                })?;
+                Ok((Box::new(stream), half))
             }
         }
     }
+}
+
+/// A connection's half that this client writes.
+#[derive(Clone, Debug)]
+pub struct Half(Arc<OwnedFd>);
+
+impl Half {
+    fn of(socket: &impl AsFd) -> Result<Half> {
+        let socket = socket.as_fd().try_clone_to_owned();
+        let socket = socket
+            .map_err(|error| Error::failed(format_args!("the connection to the node: {error}")))?;
+        Ok(Half(Arc::new(socket)))
+    }
+
+    /// Says that nothing more is wanted than what is under way.
+    pub fn close(&self) {
+        // One that has ended has no halves.
+        let _ = shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+/// The host and the port of `HOST:PORT`.
+fn address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.trim_end_matches('/').rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(host).ok()?;
+    Some((host, port.parse().ok()?))
 }
 
 fn unavailable(sentence: &dyn fmt::Display) -> Error {

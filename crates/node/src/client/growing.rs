@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 
 use http_body_util::BodyExt;
 use hyper::body::{Buf, Bytes, Incoming};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use tokio::runtime::Runtime;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Half};
 use super::{TIMEOUT, confused, ended, late, refusal, runtime, send};
 use crate::error::Result;
 
@@ -19,6 +19,7 @@ pub struct Growing {
     body: Incoming,
     part: Bytes,
     node: Endpoint,
+    half: Option<Half>,
 }
 
 /// Sends a request and reads its answer's beginning.
@@ -27,22 +28,24 @@ pub fn ask(node: &Endpoint, method: &str, path: &str, body: Vec<u8>) -> Result<G
     let begun = async {
         let response = send(node, method, path, body).await?;
         let status = response.status();
+        let half = response.extensions().get::<Half>().cloned();
         let body = response.into_body();
         if status.is_success() {
-            return Ok(body);
+            return Ok((body, half));
         }
         let why = body.collect().await;
         let why = why.map_err(|error| ended(node, &error))?;
         Err(refusal(status, &why.to_bytes()))
     };
-    let body = runtime
+    let (body, half) = runtime
         .block_on(async { tokio::time::timeout(TIMEOUT, begun).await })
-        .map_err(|_| late())??;
+        .map_err(|_| late(node, TIMEOUT))??;
     Ok(Growing {
         runtime,
         body,
         part: Bytes::new(),
         node: node.clone(),
+        half,
     })
 }
 
@@ -53,7 +56,7 @@ impl Growing {
         let frame = self
             .runtime
             .block_on(async { tokio::time::timeout(TIMEOUT, frame).await })
-            .map_err(|_| late())?;
+            .map_err(|_| late(&self.node, TIMEOUT))?;
         match frame {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
@@ -76,17 +79,16 @@ impl Read for Growing {
     }
 }
 
-/// Reads a list of JSON, and gives `told` each element as soon as it is there, until that says not
-/// to go on.
+/// Reads a list of JSON, and gives `told` each element as soon as it is there. When that says not to go on, the node is
+/// told to begin nothing more; the list ends with what was under way.
 pub fn list<T: DeserializeOwned>(
     reader: Growing,
     told: impl FnMut(T) -> ControlFlow<()>,
 ) -> Result<()> {
+    let half = reader.half.clone();
     let mut reader = serde_json::Deserializer::from_reader(reader);
-    let mut stopped = false;
-    let list = List(told, &mut stopped, std::marker::PhantomData);
+    let list = List(told, half, std::marker::PhantomData);
     match reader.deserialize_seq(list) {
-        Err(_) if stopped => Ok(()),
         Err(error) if error.is_io() => {
             // What went wrong with the connection, in its own words.
             let error = io::Error::from(error);
@@ -129,9 +131,10 @@ pub fn events<T: DeserializeOwned>(
     }
 }
 
-struct List<'a, T, F>(F, &'a mut bool, std::marker::PhantomData<T>);
+/// Who is told, and what is closed when that has enough.
+struct List<T, F>(F, Option<Half>, std::marker::PhantomData<T>);
 
-impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> Visitor<'de> for List<'_, T, F> {
+impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> Visitor<'de> for List<T, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -140,9 +143,10 @@ impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> Visitor<'de> for 
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
         while let Some(element) = list.next_element()? {
-            if (self.0)(element).is_break() {
-                *self.1 = true;
-                return Err(A::Error::custom("it is not read further"));
+            if (self.0)(element).is_break()
+                && let Some(half) = self.1.take()
+            {
+                half.close();
             }
         }
         Ok(())

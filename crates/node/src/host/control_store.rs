@@ -30,6 +30,8 @@ use crate::model::Record;
 
 /// How long a store has to run so that another takes its place at once.
 const SETTLED: Duration = Duration::from_secs(1);
+/// The pause before a second try to connect to a store that dropped the connection; it doubles up to the other.
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(32)];
 /// Most requests of the store that are taken at once.
 const REQUESTS_MAX: usize = 64;
 
@@ -90,9 +92,37 @@ pub(super) struct StoreProcess {
     /// The parts of the configuration of its next request.
     text: String,
     start: Instant,
+    /// When it was last connected to.
+    connected: Instant,
+    /// When it is connected to again, if it dropped the connection.
+    lost: Option<Instant>,
+    /// The pause before that.
+    pause: Duration,
 }
 
 impl StoreProcess {
+    /// It dropped the connection: it is connected to again, at once if the last connection lasted.
+    fn lose(&mut self, events: &OwnedFd) {
+        let _ = epoll::delete(events, &self.socket);
+        if self.lost.is_none() {
+            let lasted = self.connected.elapsed() >= SETTLED;
+            self.retry(if lasted {
+                Duration::ZERO
+            } else {
+                self.next_pause()
+            });
+        }
+    }
+
+    fn next_pause(&self) -> Duration {
+        (self.pause * 2).clamp(PAUSES[0], PAUSES[1])
+    }
+
+    fn retry(&mut self, pause: Duration) {
+        self.pause = pause;
+        self.lost = Some(Instant::now() + pause);
+    }
+
     /// Tells it what it was not told, as far as it takes that now, and as far as that takes no long time. When it has
     /// room for more, that is an event. `find` finds a guest that runs.
     fn tell<'g>(&mut self, find: impl Fn(u64) -> Option<&'g RunningGuest>) {
@@ -166,9 +196,9 @@ impl StoreProcess {
                 Some(Ok(Told::Request(request))) => {
                     requests.push((request, std::mem::take(&mut self.text)));
                 }
-                // It has ended, which is told elsewhere, or says what it never says.
+                // It has ended, which is told elsewhere, has dropped the connection, or says what it never says.
                 _ => {
-                    let _ = epoll::delete(events, &self.socket);
+                    self.lose(events);
                     break;
                 }
             }
@@ -330,14 +360,9 @@ impl Host {
     fn connect_store(&mut self, run: StoreRun, pidfd: &OwnedFd) -> Result<()> {
         let failed =
             |error: Errno| Error::failed(format_args!("cannot reach the control store: {error}"));
-        let socket = self.reach_store().map_err(failed)?;
+        let [socket, room] = self.connection()?;
         let pidfd = rustix::io::fcntl_dupfd_cloexec(pidfd, 0).map_err(failed)?;
         self.watch(pidfd.as_fd(), CONTROL_STORE)?;
-        self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
-        let room = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
-        let number = epoll::EventData::new_u64(CONTROL_STORE_ROOM);
-        let never = epoll::EventFlags::ONESHOT;
-        epoll::add(&self.events, &room, number, never).map_err(failed)?;
         self.control_store = Some(StoreProcess {
             run,
             pidfd,
@@ -346,8 +371,53 @@ impl Host {
             pending: VecDeque::new(),
             text: String::new(),
             start: Instant::now(),
+            connected: Instant::now(),
+            lost: None,
+            pause: Duration::ZERO,
         });
         Ok(())
+    }
+
+    /// A connection to the store, and the same again: what the store says is an event, and so is room in it.
+    fn connection(&self) -> Result<[OwnedFd; 2]> {
+        let failed =
+            |error: Errno| Error::failed(format_args!("cannot reach the control store: {error}"));
+        let socket = self.reach_store().map_err(failed)?;
+        self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
+        let room = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
+        let number = epoll::EventData::new_u64(CONTROL_STORE_ROOM);
+        let never = epoll::EventFlags::ONESHOT;
+        epoll::add(&self.events, &room, number, never).map_err(failed)?;
+        Ok([socket, room])
+    }
+
+    /// Connects again to a store that runs and dropped the connection, if it is time to: whether that was possible, and
+    /// the pause before it. The store is told of all guests then.
+    pub fn reconnect_store(&mut self) -> Option<(Result<()>, Duration)> {
+        let store = self.control_store.as_ref()?;
+        let due = store.lost.is_some_and(|due| due <= Instant::now());
+        if !due || has_ended(&store.pidfd) {
+            return None;
+        }
+        let pause = store.pause;
+        let connection = self.connection();
+        let store = self.control_store.as_mut()?;
+        let connected = match connection {
+            Ok([socket, room]) => {
+                (store.socket, store.room) = (socket, room);
+                store.pending.clear();
+                store.text.clear();
+                store.connected = Instant::now();
+                store.lost = None;
+                self.introduce_all();
+                Ok(())
+            }
+            Err(error) => {
+                store.retry(store.next_pause());
+                Err(error)
+            }
+        };
+        Some((connected, pause))
     }
 
     /// Tells the store of all guests that run, and that there are no others.
@@ -434,7 +504,8 @@ impl Host {
             events,
             ..
         } = self;
-        if let Some(store) = control_store {
+        // One that is connected to again is told of all.
+        if let Some(store) = control_store.as_mut().filter(|store| store.lost.is_none()) {
             store.pending.extend(pending);
             store.tell(|id| guests.get(&id).or_else(|| ending.get(id)));
             if !store.pending.is_empty() {

@@ -23,6 +23,8 @@ use crate::control_store::message::Change;
 use crate::error::{Error, Result};
 use crate::model::Limits;
 
+/// How long the kernel may take to wake a process that goes on.
+const AWAKES: Duration = Duration::from_millis(200);
 /// Most lines of a guest's that are told with its end.
 const LAST_LINES: usize = 20;
 
@@ -64,10 +66,14 @@ pub(super) struct RunningGuest {
     /// When it was started; none if it was taken over.
     start: Option<Instant>,
     boot: Option<Duration>,
+    /// Whether it was told that it runs.
+    told: bool,
     console: Console,
     pub(super) watch: Watch,
     /// Whether it let a request go without an answer.
     silent: bool,
+    /// When it was last told to go on.
+    resumed: Option<Instant>,
     /// Its cgroup, if it has limits.
     pub(super) cgroup: Option<PathBuf>,
 }
@@ -228,7 +234,10 @@ impl Host {
             watch,
             start,
             boot: None,
+            // Of one that was taken over, an earlier node told.
+            told: start.is_none(),
             silent: false,
+            resumed: None,
             cgroup,
             launch,
         };
@@ -341,7 +350,29 @@ impl Host {
     /// can keep it from being done; what the guest has in memory and in its rings stays.
     pub fn set_paused(&mut self, id: u64, paused: bool) -> Result<()> {
         let signal = if paused { Signal::STOP } else { Signal::CONT };
-        Ok(self.running(id)?.guest.signal(signal)?)
+        let running = self.running(id)?;
+        running.guest.signal(signal)?;
+        if !paused {
+            // What it did not answer while it stood still is not held against it.
+            running.silent = false;
+            running.resumed = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Since when a guest could have answered what it was asked at a moment: the time before it was told to go on does
+    /// not count.
+    pub fn awake_since(&self, id: u64, asked: Instant) -> Instant {
+        let running = self.guests.get(&id);
+        let resumed = running.and_then(|running| running.resumed);
+        resumed.map_or(asked, |resumed| asked.max(resumed))
+    }
+
+    /// Whether a guest was told to go on just now: the kernel may not have woken all of its process.
+    pub fn awakes(&self, id: u64) -> bool {
+        let running = self.guests.get(&id);
+        let resumed = running.and_then(|running| running.resumed);
+        resumed.is_some_and(|resumed| resumed.elapsed() < AWAKES)
     }
 
     /// Has a guest's process use no more than this, if it runs.
@@ -402,6 +433,12 @@ impl Host {
                 running.silent = false;
             }
         }
+    }
+
+    /// Whether it is to be told that a guest has come to run: once for each start.
+    pub fn comes_to_run(&mut self, id: u64) -> bool {
+        let running = self.guests.get_mut(&id);
+        running.is_some_and(|running| !std::mem::replace(&mut running.told, true))
     }
 
     /// Whether a guest's process has not come to its main loop.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 /// Longest message, in bytes: the late frames of an interface, or what describes a guest.
 const LENGTH_MAX: usize = switch::late::BYTES_MAX + 4;
@@ -59,13 +59,19 @@ impl Tag {
 /// A connection to the other node.
 pub(super) struct Peer<S> {
     stream: S,
+    /// The other node, as errors name it.
+    node: String,
     /// Bytes sent so far.
     pub(super) sent: u64,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
-    pub(super) fn new(stream: S) -> Peer<S> {
-        Peer { stream, sent: 0 }
+    pub(super) fn new(node: impl Into<String>, stream: S) -> Peer<S> {
+        Peer {
+            stream,
+            node: node.into(),
+            sent: 0,
+        }
     }
 
     /// Sends a message.
@@ -77,7 +83,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
-        in_time(async { send.await.map_err(|error: io::Error| lost(&error)) }).await?;
+        let sent = timeout(SILENCE, send).await;
+        let sent = sent.map_err(|_| silent(&self.node))?;
+        sent.map_err(|error: io::Error| lost(&self.node, &error))?;
         self.sent += (head.len() + bytes.len()) as u64;
         Ok(())
     }
@@ -90,29 +98,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 
     /// The next message; a refusal is an error.
     pub(super) async fn next(&mut self) -> Result<(Tag, Vec<u8>)> {
-        in_time(self.receive()).await
+        let next = timeout(SILENCE, self.receive()).await;
+        next.map_err(|_| silent(&self.node))?
     }
 
     async fn receive(&mut self) -> Result<(Tag, Vec<u8>)> {
         let mut head = [0; 5];
         let read = self.stream.read_exact(&mut head).await;
-        read.map_err(|error| lost(&error))?;
+        read.map_err(|error| lost(&self.node, &error))?;
         let [tag, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
         let tag = Tag::ALL.into_iter().find(|known| *known as u8 == tag);
         let Some(tag) = tag.filter(|_| length <= LENGTH_MAX) else {
-            return Err(unexpected());
+            return Err(self.unexpected());
         };
         let mut bytes = Vec::new();
         // The length may be a lie: memory is taken as it comes.
         let mut stream = (&mut self.stream).take(length as u64);
         let read = stream.read_to_end(&mut bytes).await;
-        read.map_err(|error| lost(&error))?;
+        read.map_err(|error| lost(&self.node, &error))?;
         if bytes.len() < length {
-            return Err(lost(&"it ended within a message"));
+            return Err(lost(&self.node, &"it ended within a message"));
         }
         match tag {
-            Tag::Refused => Err(there(parsed(&bytes)?)),
+            Tag::Refused => Err(there(&self.node, parsed(&bytes)?)),
             _ => Ok((tag, bytes)),
         }
     }
@@ -121,14 +130,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     pub(super) async fn expect(&mut self, wanted: Tag) -> Result<Vec<u8>> {
         match self.next().await? {
             (tag, bytes) if tag == wanted => Ok(bytes),
-            _ => Err(unexpected()),
+            _ => Err(self.unexpected()),
         }
+    }
+
+    /// The other node sent what does not belong here.
+    pub(super) fn unexpected(&self) -> Error {
+        Error::refused(format_args!(
+            "{} sent something unexpected: is it of the same version?",
+            self.node
+        ))
+    }
+
+    /// The other node let the time of [`in_time`] pass.
+    pub(super) fn silent(&self) -> Error {
+        silent(&self.node)
     }
 }
 
 /// An error of the other node, which is not to be taken for one of this node.
-pub(super) fn there(error: Error) -> Error {
-    error.within(|why| format!("the other node refused: {why}"))
+pub(super) fn there(node: &str, error: Error) -> Error {
+    error.within(|why| format!("{node} refused: {why}"))
 }
 
 /// What a message of JSON says.
@@ -137,23 +159,23 @@ pub(super) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         .map_err(|error| Error::invalid(format_args!("a message of the other node: {error}")))
 }
 
-pub(super) fn unexpected() -> Error {
-    Error::refused("the other node sent something unexpected: is it of the same version?")
+/// Waits for what the other node does, for as long as it may be silent; none if it was.
+pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Option<T> {
+    timeout(SILENCE, work).await.ok()
 }
 
-/// Waits for what the other node does, for as long as it may be silent.
-pub(super) async fn in_time<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(SILENCE, work).await.map_err(|_| silent())?
+/// A node that says nothing, or that hears nothing.
+pub(super) fn silent(node: &str) -> Error {
+    Error::refused(format_args!(
+        "{node} was silent for {} s: look whether it runs (`weir node --status` there), and whether the network between the two nodes loses packets",
+        SILENCE.as_secs()
+    ))
 }
 
-fn silent() -> Error {
-    let sentence = format_args!("the other node was silent for {} s", SILENCE.as_secs());
-    Error::new(Kind::Unavailable, sentence)
-}
-
-fn lost(why: &dyn std::fmt::Display) -> Error {
-    let sentence = format_args!("the connection between the nodes broke: {why}");
-    Error::new(Kind::Unavailable, sentence)
+fn lost(node: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::refused(format_args!(
+        "the connection to {node} broke ({why}): look whether it runs (`weir node --status` there)"
+    ))
 }
 
 #[cfg(test)]
@@ -170,7 +192,7 @@ mod tests {
         runtime.unwrap().block_on(async {
             writing.write_all(bytes).await.unwrap();
             drop(writing);
-            Peer::new(reading).next().await
+            Peer::new("the node", reading).next().await
         })
     }
 
@@ -180,7 +202,7 @@ mod tests {
             .enable_time()
             .build();
         let (a, b) = tokio::io::duplex(1 << 20);
-        let (mut a, mut b) = (Peer::new(a), Peer::new(b));
+        let (mut a, mut b) = (Peer::new("the node at a", a), Peer::new("the node at b", b));
         runtime.unwrap().block_on(async {
             a.send(Tag::Records, &[7; 1000]).await.unwrap();
             a.tell(Tag::Refused, &Error::refused("no")).await.unwrap();
@@ -188,7 +210,7 @@ mod tests {
             assert_eq!(b.expect(Tag::Records).await.unwrap(), [7; 1000]);
             assert_eq!(
                 b.next().await.unwrap_err().error,
-                "the other node refused: no"
+                "the node at b refused: no"
             );
             assert!(b.expect(Tag::Ready).await.is_err());
         });

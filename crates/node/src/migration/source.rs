@@ -1,12 +1,14 @@
 //! The node that a guest leaves.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-use super::message::{Peer, Tag, in_time, parsed, there};
+use super::message::{Peer, Tag, in_time, parsed, silent, there};
 use super::target::PROTOCOL;
 use crate::client::{Endpoint, ask, upgrade};
 use crate::error::{Error, Kind, Result};
@@ -42,18 +44,27 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         let files = handle.run(|node| node.identity()).await?;
         let to = migrate.to.clone();
         let target = endpoint(&to, &files)?;
+        if let Some(own) = handle.run(|node| Ok(node.listens())).await?
+            && leads_to(&target, own).await
+        {
+            return Err(Error::invalid(format_args!(
+                "{to} is this node itself: name the node where guest ‘{name}’ is to go on, as HOST:PORT"
+            )));
+        }
         let begun = name.clone();
         let begun = handle.run(move |node| node.begin_departure(&begun, &migrate));
         let (arrival, departure) = begun.await?;
         let id = departure.guest;
         let moved = async {
+            let named = format!("the node at {to}");
             let stream = in_time(upgrade(&target, "/v1/migration", PROTOCOL)).await;
+            let stream = stream.ok_or_else(|| silent(&named))?;
             let stream = stream.map_err(|error| match error.kind {
                 // This node is well: the one that was named is not there.
                 Kind::Unavailable => Error::refused(error),
-                _ => there(error),
+                _ => there(&named, error),
             })?;
-            let mut peer = Peer::new(TokioIo::new(stream));
+            let mut peer = Peer::new(named, TokioIo::new(stream));
             peer.tell(Tag::Arrival, &arrival).await?;
             peer.expect(Tag::Ready).await?;
             let mut journey = Journey {
@@ -163,7 +174,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         let begun = Instant::now();
         self.handle.suspend(&self.name, Purpose::Departure).await?;
         // All of it together: the guest does not wait for a target that is slow with each message.
-        in_time(self.hand_over(begun)).await
+        let moved = in_time(self.hand_over(begun)).await;
+        moved.unwrap_or_else(|| Err(self.peer.silent()))
     }
 
     /// Sends the last of the guest, which stands still since a moment after `begun`, and waits until it runs there.
@@ -273,8 +285,32 @@ pub async fn finish_departures(handle: Handle) -> Result<()> {
 /// A node by its address, `HOST:PORT`.
 fn endpoint(to: &str, files: &Files) -> Result<Endpoint> {
     if to.starts_with("https://") {
-        Endpoint::remote(to, files)
-    } else {
-        Endpoint::remote(&format!("https://{to}"), files)
+        return Endpoint::remote(to, files);
     }
+    let endpoint = Endpoint::remote(&format!("https://{to}"), files);
+    endpoint.map_err(|error| match error.kind {
+        Kind::Invalid if !Endpoint::is_address(to) => Error::invalid(format_args!(
+            "‘{to}’ is not a node: it is HOST:PORT, where the node there listens (`weir node --listen`)"
+        )),
+        _ => error,
+    })
+}
+
+/// Whether a node of the network is the one of this host that listens at `own`.
+async fn leads_to(target: &Endpoint, own: SocketAddr) -> bool {
+    let Endpoint::Remote { host, port, .. } = target else {
+        return false;
+    };
+    if *port != own.port() {
+        return false;
+    }
+    // A name that nobody knows is told when it is connected to.
+    let found = timeout(DOUBT, lookup_host((host.as_str(), *port))).await;
+    let Ok(Ok(mut found)) = found else {
+        return false;
+    };
+    found.any(|to| {
+        // Only an address of this host can be bound to.
+        to.ip() == own.ip() || own.ip().is_unspecified() && UdpSocket::bind((to.ip(), 0)).is_ok()
+    })
 }

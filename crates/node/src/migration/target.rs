@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::message::{Peer, Tag, parsed, unexpected};
+use super::message::{Peer, Tag, parsed};
 use crate::error::{Error, Kind, Result};
 use crate::service::{Handle, pause};
 
@@ -15,7 +15,7 @@ pub async fn receive(
     from: &str,
     stream: impl AsyncRead + AsyncWrite + Unpin,
 ) -> Result<()> {
-    let mut peer = Peer::new(stream);
+    let mut peer = Peer::new(format!("the node of ‘{from}’"), stream);
     let received = arrive(&handle, from, &mut peer).await;
     if let Err(error) = &received {
         // It may be gone.
@@ -34,7 +34,9 @@ where
         peer.send(Tag::Ready, &[]).await?;
         loop {
             match peer.next().await? {
-                (Tag::Records, records) => copy.apply(&records).map_err(|_| unexpected())?,
+                (Tag::Records, records) => {
+                    copy.apply(&records).map_err(|_| peer.unexpected())?;
+                }
                 (Tag::Round, _) => peer.send(Tag::Ready, &[]).await?,
                 (Tag::Start, received) => {
                     if let Some(received) = parsed(&received)? {
@@ -42,7 +44,7 @@ where
                     }
                     break;
                 }
-                _ => return Err(unexpected()),
+                _ => return Err(peer.unexpected()),
             }
         }
         drop(copy);
@@ -51,14 +53,16 @@ where
         loop {
             match peer.next().await? {
                 (Tag::Frames, frames) => {
-                    let (interface, _) = frames.split_first_chunk::<4>().ok_or_else(unexpected)?;
+                    let (interface, _) = frames
+                        .split_first_chunk::<4>()
+                        .ok_or_else(|| peer.unexpected())?;
                     let interface = u32::from_le_bytes(*interface) as usize;
                     handle
                         .run(move |node| node.deliver_late(id, interface, &frames[4..]))
                         .await?;
                 }
                 (Tag::Finish, _) => break,
-                _ => return Err(unexpected()),
+                _ => return Err(peer.unexpected()),
             }
         }
         let from = from.to_string();

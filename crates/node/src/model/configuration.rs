@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Guest, check_name};
+use super::{Guest, check_name, name::shown};
 use crate::error::{Fault, Result};
 
 /// The name of a guest's own configuration among all that it runs.
@@ -41,6 +41,12 @@ impl Configuration {
     }
 }
 
+/// Whether a name that is a number is one of the control store's routers beside router 0, which is the guest itself.
+fn names_router(name: &str, most: usize) -> bool {
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    !is_number || !name.starts_with('0') && name.parse().is_ok_and(|number: usize| number <= most)
+}
+
 /// State of one of the configurations that a guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -62,8 +68,14 @@ impl Guest {
             return Err(Fault::Configurations { count, most });
         }
         for (name, configuration) in &self.configurations {
-            if name == MAIN || check_name("configuration", name).is_err() {
-                return Err(Fault::Configuration { name: name.clone() });
+            if name == MAIN
+                || check_name("configuration", name).is_err()
+                || !names_router(name, most)
+            {
+                return Err(Fault::Configuration {
+                    name: shown(name),
+                    most,
+                });
             }
             if configuration.config.trim().is_empty() {
                 return Err(Fault::EmptyConfiguration { name: name.clone() });
@@ -80,5 +92,35 @@ impl Guest {
         installed
             .chain([(String::new(), self.file_name())])
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_named_as_a_guest_or_as_a_router_of_the_store() {
+        let guest = |name: &str| Guest {
+            configurations: [(
+                name.to_string(),
+                Configuration {
+                    config: "Idle;".into(),
+                    ..Configuration::default()
+                },
+            )]
+            .into(),
+            ..Guest::default()
+        };
+        for right in ["probe", "probe-2", "1", "63", "1a"] {
+            assert!(guest(right).check_installed().is_ok(), "{right}");
+        }
+        for wrong in [
+            "0", "01", "64", "99", "0/99", "a/b", "main", "-x", ".x", "a b",
+        ] {
+            let error = guest(wrong).check_installed().unwrap_err().to_string();
+            assert!(error.contains("not starting with ‘.’ or ‘-’, and not ‘main’"));
+            assert!(error.contains("from 1 to 63"), "{error}");
+        }
     }
 }

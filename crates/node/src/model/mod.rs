@@ -41,10 +41,10 @@ pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
-pub(crate) use verb::select;
 pub use verb::{
     Action, GuestAction, GuestOutcome, GuestSeries, NUMBER, Rename, Selection, is_pattern,
 };
+pub(crate) use verb::{pattern, select};
 pub(crate) use vnic::takes_less;
 pub use vnic::{LOCATIONS, Location, Vnic, VnicRecord, VnicStatus, is_usable};
 pub use wire::{

@@ -35,7 +35,7 @@ fn check(what: &str, name: &str, longest: usize) -> Result<()> {
 }
 
 /// A name in a message: of one that is far too long, its beginning.
-fn shown(name: &str) -> String {
+pub(super) fn shown(name: &str) -> String {
     match name.char_indices().nth(NAME_MAX) {
         Some((end, _)) => format!("{}…", name[..end].escape_debug()),
         None => name.escape_debug().to_string(),

@@ -168,7 +168,8 @@ impl Selection {
     }
 }
 
-fn pattern(text: &str) -> Result<Pattern> {
+/// A text as a pattern of names.
+pub(crate) fn pattern(text: &str) -> Result<Pattern> {
     let wrong = |error: glob::PatternError| {
         let (pattern, why) = (text.into(), error.msg.to_string());
         Fault::Pattern { pattern, why }.into()

@@ -43,6 +43,13 @@ impl Node {
         guest.interfaces.clear();
         let mut copied = std::collections::BTreeMap::new();
         for (interface, port) in &ports {
+            if self.find_link(&port.link).is_err() {
+                return Err(Fault::NoLinkThere {
+                    interface: interface.clone(),
+                    link: port.link.clone(),
+                }
+                .into());
+            }
             self.address(&port.link, Some(port.mac))?;
             let on = port.vnic.as_ref().unwrap_or(&port.link);
             guest.interfaces.insert(interface.clone(), on.clone());

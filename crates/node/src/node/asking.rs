@@ -1,8 +1,10 @@
 //! Asking guests: requests, and the answers to them as they come.
 
+use std::time::Instant;
+
 use abi::message::kind;
 
-use super::Node;
+use super::{ANSWER, Node};
 use crate::error::{Error, Fault, Result};
 
 /// A request to a guest that is to be answered.
@@ -92,10 +94,15 @@ impl Node {
         self.guests.asked.remove(&asked);
     }
 
-    /// Forgets a request that got no answer in time.
-    pub fn give_up(&mut self, asked: Asked) {
+    /// Forgets a request, made at `since`, that got no answer in time. The time that a guest is paused does not count.
+    pub fn give_up(&mut self, asked: Asked, since: Instant) {
         self.forget(asked);
-        self.host.note_silence(asked.guest);
+        let id = asked.guest;
+        let guest = self.guest_with(id);
+        let stands_still = guest.is_some_and(|guest| guest.paused || guest.template);
+        if !stands_still && self.host.awake_since(id, since).elapsed() >= ANSWER {
+            self.host.note_silence(id);
+        }
     }
 
     /// Keeps the configuration that took the place of a guest's, for its next start.

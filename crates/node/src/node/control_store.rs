@@ -102,6 +102,25 @@ impl Node {
         }
     }
 
+    /// Connects again to a store that dropped the node's connection, when it is time to.
+    pub(super) fn reconnect_store(&mut self) {
+        let event = |event| Event::of(Topic::Store, "", event);
+        match self.host.reconnect_store() {
+            None => {}
+            Some((Ok(()), pause)) => {
+                let note = format_args!(
+                    "it dropped the node's connection: the node connected again after {} s, and introduced all guests",
+                    pause.as_secs()
+                );
+                self.tell(event(Happened::Up).note(note));
+            }
+            Some((Err(error), _)) => {
+                let note = "the node tries again, after pauses of up to 32 s";
+                self.tell(event(Happened::Down).because(&error.error).note(note));
+            }
+        }
+    }
+
     /// Notes which routers a guest has, and tells the store.
     pub(super) fn tell_routers(&mut self, guest: &GuestRecord) {
         if guest.booted.as_ref().is_none_or(|it| it.config.is_none()) {
@@ -111,7 +130,9 @@ impl Node {
 
     /// What the store asks for, with the configuration that is to be run.
     pub fn store_requests(&mut self) -> Vec<(Request, String)> {
-        self.host.store_requests()
+        let requests = self.host.store_requests();
+        self.reconnect_store();
+        requests
     }
 
     /// The guest that a request of the store is about, if it still runs in the same process.

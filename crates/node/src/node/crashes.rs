@@ -9,7 +9,10 @@ use vmm::{Exit, REGISTERS};
 use super::Node;
 use crate::check;
 use crate::error::{Fault, Result};
-use crate::model::{CrashRecord, CrashReport, CrashesQuery, GuestRecord, Run, Selection, rfc3339};
+use crate::model::{
+    CrashRecord, CrashReport, CrashesQuery, GuestRecord, Run, Selection, is_pattern, pattern,
+    rfc3339,
+};
 use crate::store::{Change, Store, StoreError};
 
 /// Most reports that are kept.
@@ -88,6 +91,17 @@ impl Crashes {
         }
         Ok(numbers)
     }
+
+    /// The numbers of the reports of all guests that a pattern matches.
+    fn matching(&self, text: &str) -> Result<Vec<u64>> {
+        let pattern = pattern(text)?;
+        let kept = self.kept.iter().filter(|(_, guest)| pattern.matches(guest));
+        let numbers: Vec<u64> = kept.map(|(number, _)| *number).collect();
+        if numbers.is_empty() {
+            return Err(Fault::NoCrash { name: text.into() }.into());
+        }
+        Ok(numbers)
+    }
 }
 
 /// The reports beyond the bounds, oldest first.
@@ -157,9 +171,12 @@ impl Node {
         Ok(record.ok_or_else(missing)?.report)
     }
 
-    /// Removes a crash report by its number, or all of a guest.
+    /// Removes a crash report by its number, or all of guests, by a name or a pattern.
     pub fn remove_crashes(&mut self, meant: &str) -> Result<()> {
-        let numbers = self.crashes.numbers(meant)?;
+        let numbers = match is_pattern(meant) {
+            true => self.crashes.matching(meant)?,
+            false => self.crashes.numbers(meant)?,
+        };
         self.store.with_spare(|| {
             let change = self.store.change()?;
             for number in &numbers {

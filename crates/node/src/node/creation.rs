@@ -12,7 +12,7 @@ use super::copies::{Origin, Wanted};
 use super::guests::started;
 use super::vnics::mtu;
 use crate::check::{Later, check_all};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Kind, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
     Event, Guest, GuestPort, GuestRecord, Happened, LOCATIONS, LinkRecord, Location, Memory,
@@ -369,7 +369,8 @@ impl Node {
         };
         let name = implicit_name(guest, interface);
         if gone.iter().all(|vnic| vnic.name != name) {
-            self.check_free(&name)?;
+            self.check_free(&name)
+                .map_err(|error| self.implicit_taken((guest, interface, &name), error))?;
         }
         port.properties.check(link.mtu, &cpus_here())?;
         Ok(VnicRecord {
@@ -385,6 +386,25 @@ impl Node {
             },
             implicit: true,
         })
+    }
+
+    /// Why a VNIC cannot be made for an interface of a guest: its name is taken, perhaps by that of a guest that was
+    /// renamed.
+    fn implicit_taken(&self, (guest, interface, vnic): (&str, &str, &str), why: Error) -> Error {
+        if why.kind != Kind::Exists {
+            return why;
+        }
+        let by = match self.index.guest_of(vnic) {
+            Some(guest) => format!("an interface of guest ‘{guest}’"),
+            None => "another link or VNIC".into(),
+        };
+        Fault::ImplicitTaken {
+            guest: guest.into(),
+            interface: interface.into(),
+            vnic: vnic.into(),
+            by,
+        }
+        .into()
     }
 
     /// What the host needs to know to run a guest.

@@ -1,5 +1,7 @@
 //! Guests that go on at other nodes.
 
+use std::net::SocketAddr;
+
 use super::Node;
 use crate::error::{Error, Fault, Result};
 use crate::host::Departure;
@@ -12,6 +14,16 @@ impl Node {
     /// Sets by which certificates other nodes are asked.
     pub fn set_identity(&mut self, files: Option<Files>) {
         self.identity = files;
+    }
+
+    /// Sets where clients of the network are served.
+    pub fn set_listens(&mut self, address: SocketAddr) {
+        self.listens = Some(address);
+    }
+
+    /// Where clients of the network are served, if they are.
+    pub fn listens(&self) -> Option<SocketAddr> {
+        self.listens
     }
 
     /// By which certificates other nodes are asked.

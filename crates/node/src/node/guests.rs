@@ -142,7 +142,7 @@ impl Node {
         status.uptime_s.get_or_insert(age);
         status.cpu_s = Some(usage.cpu.as_secs_f64());
         status.resident = Some(usage.resident);
-        if usage.stopped && !guest.paused {
+        if usage.stopped && !guest.paused && !self.host.awakes(guest.id) {
             status.state = GuestState::Silent;
             status.reason = Some(format!(
                 "its process was stopped by a signal: `weir resume {}` has it go on",

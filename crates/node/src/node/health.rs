@@ -212,12 +212,14 @@ impl Node {
                     let outcome = self.judged(id, at, &answer);
                     self.note_check(id, at, outcome);
                 }
-                Ok(None) if since.elapsed() < ANSWER => self.health.asked.push(pending),
+                Ok(None) if self.host.awake_since(id, since).elapsed() < ANSWER => {
+                    self.health.asked.push(pending);
+                }
                 Ok(None) => {
                     let name = self.index.guest_numbered(id).map(str::to_string);
                     let is_missed = name.is_some_and(|name| self.is_to_be_checked(id, &name));
                     if is_missed {
-                        self.give_up(asked);
+                        self.give_up(asked, since);
                         let why = format!("no answer within {} s", ANSWER.as_secs());
                         self.note_check(id, at, Err(why));
                     } else {

@@ -86,6 +86,8 @@ pub struct Node {
     looked: Instant,
     /// By which certificates other nodes are asked; none: not at all.
     identity: Option<Files>,
+    /// Where clients of the network are served.
+    listens: Option<std::net::SocketAddr>,
     /// Guests that run and that no record names.
     unknown: Vec<UnknownGuest>,
     /// Whether everything was removed, so that the node is to end.
@@ -128,6 +130,7 @@ impl Node {
             ticks: 0,
             looked: Instant::now(),
             identity: None,
+            listens: None,
             unknown: Vec::new(),
             over: false,
         };

@@ -135,6 +135,7 @@ impl Node {
         }
         self.host.hear_silent();
         self.host.tell_pending();
+        self.reconnect_store();
         for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
             let _ = self.heal(subject);

@@ -99,7 +99,7 @@ impl Node {
             _ => false,
         };
         if !failed {
-            if view.status.state == GuestState::Running {
+            if view.status.state == GuestState::Running && self.host.comes_to_run(starting.id) {
                 let event = Event::of(Topic::Guest, &starting.name, Happened::Running);
                 let boot = view.status.boot_ms;
                 self.tell(match boot {

@@ -93,7 +93,7 @@ operations! {
         CrashesQuery => Vec<CrashReport>, CrashesQuery::default() => vec![crash().listed()];
     /// Shows a crash report, by its number or as the last one of a guest.
     show_crash: Get "/v1/crashes/{name}" [NotFound], () => CrashReport, () => crash();
-    /// Removes a crash report by its number, or those of a guest.
+    /// Removes a crash report by its number, or those of guests by a name or a pattern.
     remove_crashes: Delete "/v1/crashes/{name}" [NotFound], () => (), () => ();
 
     /// Lists the Ethernet addresses that the switch of a link knows.

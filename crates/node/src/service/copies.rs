@@ -80,6 +80,7 @@ impl Handle {
                 GuestOutcome::of(called, created.await.map(Some))
             }
         };
+        let names = self.wanted(names);
         Ok(stream::iter(names).map(create).buffered(AT_ONCE))
     }
 

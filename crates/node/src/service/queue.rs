@@ -1,5 +1,8 @@
 //! The jobs that wait for the node, and whose turn it is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::node::{Node, Tell, TellGone, Wanted};
@@ -29,6 +32,8 @@ pub struct Handle {
     jobs: Sender<Job>,
     changes: Sender<(Actor, Change)>,
     actor: Actor,
+    /// Whether who asks wants nothing more than what is under way.
+    has_enough: Arc<AtomicBool>,
 }
 
 impl Handle {
@@ -48,6 +53,7 @@ impl Handle {
                 jobs,
                 changes,
                 actor,
+                has_enough: Arc::default(),
             },
             queue,
         )
@@ -59,6 +65,18 @@ impl Handle {
             actor: Some(who),
             ..self
         }
+    }
+
+    /// The handle of somebody who says by this when nothing more is wanted than what is under way.
+    pub fn until(self, has_enough: Arc<AtomicBool>) -> Handle {
+        Handle { has_enough, ..self }
+    }
+
+    /// Those of many that are to be done, until who asks has enough.
+    pub(super) fn wanted<I: IntoIterator>(&self, all: I) -> impl Iterator<Item = I::Item> + use<I> {
+        let has_enough = Arc::clone(&self.has_enough);
+        let all = all.into_iter();
+        all.take_while(move |_| !has_enough.load(Ordering::Relaxed))
     }
 
     /// `None` if the node is ending.

@@ -14,7 +14,8 @@ pub(super) const AT_ONCE: usize = 32;
 
 impl Handle {
     /// Does something with many guests. What became of each comes as soon as it is done, in the order
-    /// of the request; what is begun is finished, whether anybody waits for it or not.
+    /// of the request; what is begun is finished, whether anybody waits for it or not. If who asks has enough, nothing
+    /// more is begun.
     pub async fn act_on_guests(
         &self,
         asked: GuestAction,
@@ -33,6 +34,7 @@ impl Handle {
                 }
             }
         };
+        let selected = self.wanted(selected);
         Ok(stream::iter(selected).map(act).buffered(AT_ONCE))
     }
 
@@ -51,7 +53,8 @@ impl Handle {
                 GuestOutcome::of(called, created.and_then(|created| created.map(Some)))
             }
         };
-        Ok(stream::iter(series.guests()?).map(create).buffered(AT_ONCE))
+        let guests = self.wanted(series.guests()?);
+        Ok(stream::iter(guests).map(create).buffered(AT_ONCE))
     }
 
     async fn finish(self, name: String, action: Action) -> GuestOutcome {

@@ -7,7 +7,7 @@ use abi::boot::Span;
 use abi::control::HEARTBEAT_STRIDE;
 
 use super::SIGNAL_STACK_SHIFT;
-use crate::report::kind;
+use crate::report::{SENT, kind};
 use crate::watchdog;
 
 /// Pauses that a CPU makes for another's report to be written, some milliseconds.
@@ -108,6 +108,10 @@ global_asm!(
     ".globl weir_vault_fault",
     "weir_vault_fault:",
     "mov eax, {kind_signal}",
+    // Of a process that sent it, the code is not positive.
+    "cmp dword ptr [rsi + 8], 0",
+    "jg 40f",
+    "or edi, {sent}",
     "40:",
     "mov r10, rsp",
     "sub r10, [rip + 28b]",
@@ -182,6 +186,7 @@ global_asm!(
     exit_group = const libc::SYS_exit_group,
     rt_sigreturn = const libc::SYS_rt_sigreturn,
     kind_signal = const kind::SIGNAL,
+    sent = const SENT,
     kind_watchdog = const kind::WATCHDOG,
     ticks = const watchdog::TICKS,
     signal_stack_shift = const SIGNAL_STACK_SHIFT,

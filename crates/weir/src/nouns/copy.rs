@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use node::error::Error;
-use node::model::{Clones, Migrate, Restore, Save};
+use node::model::{Clones, Guest, Migrate, Migrated, Object, Restore, Save, is_pattern};
 
 use super::output::{made, print};
 use super::verb::{Progress, Waiting};
@@ -70,16 +70,18 @@ pub struct CloneArgs {
     pub json: bool,
 }
 
-/// Has a guest go on at another node, live, with its state and addresses
+/// Has guests go on at another node, live, with their state and addresses
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir migrate fw host2:6640
+  weir migrate 'fw-*' host2:6640
   weir migrate fw host2:6640 --link outside=eth3
 
 The other node listens there (`weir node --listen`), its certificate names the host, and this node's
-certificate has the role of an operator there. Both run the same build.")]
+certificate has the role of an operator there. Both run the same build. The guests of a pattern go one after
+the other; one that cannot go stays, and the others go.")]
 pub struct MigrateArgs {
-    /// The guest
+    /// The guest, or a pattern of guests, as in 'fw-*'
     pub guest: String,
     /// The other node
     #[arg(value_name = "HOST:PORT")]
@@ -87,7 +89,7 @@ pub struct MigrateArgs {
     /// A link of the other node for an interface; default: the one of the same name
     #[arg(long = "link", value_name = "INTERFACE=LINK", value_parser = pair)]
     pub links: Vec<(String, String)>,
-    /// Print how it went as JSON
+    /// Print how it went as JSON; of a pattern, a list
     #[arg(long)]
     pub json: bool,
 }
@@ -149,21 +151,53 @@ pub fn migrate(args: &MigrateArgs) -> Result {
         to: args.to.clone(),
         links: args.links.iter().cloned().collect(),
     };
-    let (guest, to) = (&args.guest, &args.to);
+    if !is_pattern(&args.guest) {
+        let migrated = migrate_one(&args.guest, args, &migrate)?;
+        return if args.json {
+            made(true, &migrated)
+        } else {
+            Ok(())
+        };
+    }
+    let guests = client().select::<Guest>(std::slice::from_ref(&args.guest))?;
+    let (mut migrated, mut failed) = (Vec::new(), Vec::new());
+    for Object { name, .. } in guests {
+        match migrate_one(&name, args, &migrate) {
+            Ok(one) => migrated.push(one),
+            Err(error) if error.error.contains(&format!("‘{name}’")) => failed.push(error),
+            Err(error) => failed.push(error.within(|why| format!("guest ‘{name}’: {why}"))),
+        }
+    }
+    if args.json {
+        made(true, &migrated)?;
+    }
+    let sentences: Vec<_> = failed.iter().map(|error| error.error.as_str()).collect();
+    match failed.first() {
+        None => Ok(()),
+        Some(first) => Err(Error {
+            error: sentences.join("\n"),
+            ..first.clone()
+        }),
+    }
+}
+
+/// Migrates one guest, and says how that went.
+fn migrate_one(guest: &str, args: &MigrateArgs, migrate: &Migrate) -> Result<Migrated> {
+    let to = &args.to;
     let waiting = Waiting::new(
         &format!("guest ‘{guest}’ migrates to {to}"),
         format!(
             "interrupted: the node goes on with the migration of guest ‘{guest}’; `weir ls {guest}` here and there shows where it is"
         ),
     );
-    let migrated = client().migrate(guest, &migrate);
+    let migrated = client().migrate(guest, migrate);
     drop(waiting);
     let migrated = migrated?;
-    if args.json {
-        return made(true, &migrated);
+    if !args.json {
+        print(&format!(
+            "guest ‘{guest}’ goes on at {to}: {:.1} ms without it, {} bytes sent in {:.1} ms\n",
+            migrated.blackout_ms, migrated.bytes, migrated.total_ms
+        ))?;
     }
-    print(&format!(
-        "guest ‘{guest}’ goes on at {to}: {:.1} ms without it, {} bytes sent in {:.1} ms\n",
-        migrated.blackout_ms, migrated.bytes, migrated.total_ms
-    ))
+    Ok(migrated)
 }

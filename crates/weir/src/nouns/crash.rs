@@ -42,9 +42,11 @@ pub enum CrashCommand {
         json: bool,
     },
     /// Removes crash reports
-    #[command(after_help = "Examples:\n  weir crash rm 17\n  weir crash rm fw nat")]
+    #[command(
+        after_help = "Examples:\n  weir crash rm 17\n  weir crash rm fw nat\n  weir crash rm 'fw-*'"
+    )]
     Rm {
-        /// Numbers of reports, and guests, whose reports are all removed
+        /// Numbers of reports, and names and patterns of guests, whose reports are all removed
         #[arg(required = true, value_name = "NUMBER|GUEST")]
         reports: Vec<String>,
     },

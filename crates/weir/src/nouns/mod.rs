@@ -66,7 +66,15 @@ pub enum NounCommand {
     #[command(after_help = "Examples:\n  weir resume fw\n  weir resume 'fw-*' nat")]
     Resume(verb::GuestsArgs),
     /// Ends guests and removes them, with the VNICs made for them
-    #[command(after_help = "Examples:\n  weir destroy fw\n  weir destroy 'fw-*' nat")]
+    #[command(
+        after_help = "It removes the guest's state, its configurations, what it printed, and the VNICs that were made for it
+(`--link INTERFACE=LINK`), with the flow table entries that lead to them. It keeps VNICs that were given to it
+(`--link INTERFACE=VNIC`), links, its crash reports, its events, and files that it was saved to.
+
+Examples:
+  weir destroy fw
+  weir destroy 'fw-*' nat"
+    )]
     Destroy(verb::GuestsArgs),
     Save(copy::SaveArgs),
     Restore(copy::RestoreArgs),

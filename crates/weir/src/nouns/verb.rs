@@ -12,7 +12,7 @@ use node::error::Error;
 use node::model::{Action, GuestAction, GuestOutcome, Rename, is_pattern};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 use super::{Result, client};
 
@@ -58,7 +58,7 @@ pub fn rename(args: &RenameArgs) -> Result {
 }
 
 /// How far work on many guests has come: a bar on a terminal, and what went wrong. Ctrl-C ends the
-/// work after the guests that are under way.
+/// work after the guests that are under way, which are counted.
 pub struct Progress {
     bar: ProgressBar,
     interrupted: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ impl Progress {
         if interrupted {
             let done = self.outcomes.len() - failed.len();
             sentences.push(format!(
-                "interrupted after {done} guests; those under way are finished"
+                "interrupted after {done} guests; no other was begun"
             ));
         }
         match failed.first() {
@@ -140,6 +140,7 @@ impl Progress {
 /// sentence, and the node goes on.
 pub struct Waiting {
     bar: ProgressBar,
+    signals: Option<Handle>,
 }
 
 impl Waiting {
@@ -153,7 +154,9 @@ impl Waiting {
         bar.set_message(what.to_string());
         bar.enable_steady_tick(Duration::from_millis(100));
         // Where signals cannot be caught, Ctrl-C ends this program without a word.
-        if let Ok(mut signals) = Signals::new([SIGINT]) {
+        let signals = Signals::new([SIGINT]).ok();
+        let handle = signals.as_ref().map(Signals::handle);
+        if let Some(mut signals) = signals {
             let shown = bar.clone();
             std::thread::spawn(move || {
                 if signals.forever().next().is_some() {
@@ -163,13 +166,20 @@ impl Waiting {
                 }
             });
         }
-        Waiting { bar }
+        Waiting {
+            bar,
+            signals: handle,
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+        // The next one has a sentence of its own.
+        if let Some(signals) = &self.signals {
+            signals.close();
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
 
 use node::model::Guest;
 
-use crate::common::{BOTH_WAYS, Host, Stream, alive, path, pings, until};
+use crate::common::{BOTH_WAYS, Host, Stream, alive, assert_contains, kill, path, pings, until};
 
 /// A guest that counts, stores packets, and answers ARP requests with its own address.
 const STATEFUL: &str = "FromNetfront(lan) -> in :: Counter -> Discard;
@@ -29,6 +31,77 @@ fn stateful(isolation: &str) -> Host {
     host.ok("write one i.active true");
     until("it does not work", || number(&host, "one", "q.length") == 5);
     host
+}
+
+/// As many as it says, and those: whatever is under way when Ctrl-C comes is told, too.
+#[test]
+fn clones_that_are_interrupted_are_counted() {
+    let host = Host::new();
+    let config = host.config("idle.click", "Idle -> c :: Counter -> Discard;");
+    host.ok(&format!("create one {config} --isolation process"));
+    for (round, pause) in [0, 30, 100, 200, 300].into_iter().enumerate() {
+        let name = format!("c{round}-{{}}");
+        let words = ["clone", "one", "--count", "500", "--name", &name];
+        let mut command = host.weir(&words);
+        let cloning = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let cloning = cloning.spawn().unwrap();
+        until("none is made", || {
+            host.ok("ls -p -o guest").contains(&format!("c{round}-"))
+        });
+        std::thread::sleep(Duration::from_millis(pause));
+        kill("-INT", cloning.id());
+        let output = cloning.wait_with_output().unwrap();
+        let there = || {
+            host.ok("ls -p -o guest")
+                .matches(&format!("c{round}-"))
+                .count()
+        };
+        let made = there();
+        assert!(made < 500 && !output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_contains(&said, &format!("interrupted after {made} guests"));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(there(), made);
+        host.ok(&format!("destroy c{round}-*"));
+    }
+}
+
+/// A renamed guest keeps its VNICs, whose names another one of its old name would need.
+#[test]
+fn a_guest_that_was_renamed_since_it_was_saved_is_restored_beside_it() {
+    let host = stateful("process");
+    let file = host.run().join("one.saved");
+    let file = file.to_str().unwrap();
+    host.ok(&format!("save one {file}"));
+    host.ok("rename one two");
+    host.refuses(
+        &format!("restore {file}"),
+        "guest ‘one’ needs a VNIC ‘one.lan’ for its interface ‘lan’, and an interface of guest ‘two’ has that name: give the guest another name",
+    );
+    host.ok(&format!("restore {file} --name three"));
+    goes_on(&host, "three");
+    host.shows("ls -p -o interfaces three", "lan=three.lan\n");
+    host.ok("destroy two");
+    host.ok(&format!("restore {file}"));
+    goes_on(&host, "one");
+    host.shows("ls -p -o interfaces one", "lan=one.lan\n");
+}
+
+/// Whoever waits for it.
+#[test]
+fn a_guest_that_is_restored_runs_once() {
+    let host = stateful("process");
+    let file = host.run().join("one.saved");
+    let file = file.to_str().unwrap();
+    host.ok(&format!("save one {file}"));
+    let before = host.ok("events one").matches(" runs").count();
+    host.ok(&format!("restore {file}"));
+    host.ok("start one");
+    let events = host.ok("events one");
+    assert_eq!(events.matches(" runs").count(), before + 1, "{events}");
+    host.ok(&format!("restore {file} --name two"));
+    let events = host.ok("events two");
+    assert_eq!(events.matches(" runs").count(), 1, "{events}");
 }
 
 fn goes_on(host: &Host, guest: &str) {

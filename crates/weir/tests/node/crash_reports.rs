@@ -11,6 +11,40 @@ s :: RandomSource(1800, BURST 2000000000, ACTIVE false)
   -> Discard;
 ";
 
+/// Behind each wall, by a signal of its own.
+#[test]
+fn a_guest_that_is_killed_by_a_signal_is_told_with_that_signal() {
+    let host = Host::new();
+    let config = host.config("idle.click", "Idle -> c :: Counter -> Discard;");
+    for wall in ["vm", "process"] {
+        for signal in ["SEGV", "BUS", "FPE", "ABRT", "SYS", "TERM", "KILL"] {
+            let guest = format!("{wall}-{signal}");
+            host.ok(&format!(
+                "create {guest} {config} --isolation {wall} --restart never"
+            ));
+            let pid = host.ok(&format!("ls -p -o pid {guest}"));
+            kill(&format!("-{signal}"), pid.trim().parse().unwrap());
+            until("it runs", || {
+                host.ok(&format!("ls {guest} -p -o state")) == "crashed\n"
+            });
+            let killed = format!("the guest's process was killed by SIG{signal}");
+            host.shows(&format!("ls {guest} -p -o reason"), &format!("{killed}\n"));
+            assert_contains(&host.ok(&format!("events {guest}")), &killed);
+            assert_contains(&host.ok(&format!("crash show {guest}")), &killed);
+        }
+    }
+    host.refuses("crash rm x*", "no crash report ‘x*’");
+    host.refuses("crash rm vm-[", "‘vm-[’ is not a pattern");
+    host.ok("crash rm vm-*");
+    assert!(
+        reports(&host, "")
+            .iter()
+            .all(|it| it.guest.starts_with("process-"))
+    );
+    host.ok("crash rm *");
+    host.shows("crash ls -p", "");
+}
+
 fn reports(host: &Host, arguments: &str) -> Vec<CrashReport> {
     serde_json::from_str(&host.ok(&format!("crash ls --json {arguments}"))).unwrap()
 }

@@ -26,7 +26,7 @@ struct Net {
     client: Namespace,
     server: Namespace,
     _folder: Folder,
-    _spaces: [Namespace; 3],
+    spaces: [Namespace; 3],
 }
 
 /// A folder that is removed.
@@ -105,7 +105,7 @@ impl Net {
             client,
             server,
             _folder: Folder(folder),
-            _spaces: [core, a, b],
+            spaces: [core, a, b],
         }
     }
 
@@ -227,17 +227,47 @@ fn a_guest_that_cannot_move_goes_on() {
     let there = format!("10.99.0.2:{PORT}");
     a.refuses("migrate none 10.99.0.2:6640", "no guest ‘none’");
     a.refuses("migrate nat 10.99.0.2:1", "10.99.0.2:1");
-    a.refuses("migrate nat nowhere", "is not a node");
+    a.refuses(
+        "migrate nat nowhere",
+        "‘nowhere’ is not a node: it is HOST:PORT",
+    );
+    a.refuses(
+        "migrate nat 127.0.0.1",
+        "‘127.0.0.1’ is not a node: it is HOST:PORT",
+    );
+    a.refuses("migrate nat 10.99.0.1:6640", "is this node itself");
+    // One that takes the connection and says nothing, and one to which packets vanish.
+    let space = &net.spaces[1];
+    let mute = within(path(space).as_ref(), || {
+        std::net::TcpListener::bind("10.99.0.1:7000").unwrap()
+    });
+    run(
+        space,
+        "neigh add 10.99.0.77 lladdr 02:00:00:00:00:77 dev m0 nud permanent",
+    );
+    for to in ["10.99.0.1:7000", "10.99.0.77:6640"] {
+        let said = a.refusal(&format!("migrate nat {to}"));
+        assert!(
+            said.contains(&format!(
+                "the node at {to} was silent for 5 s: look whether it runs"
+            )),
+            "{said}"
+        );
+    }
+    drop(mute);
     a.refuses(
         &format!("migrate nat {there} --link c=in0"),
         "has no interface ‘c’",
     );
-    a.refuses(&format!("migrate nat {there} --link inside=lan"), "lan");
+    a.refuses(
+        &format!("migrate nat {there} --link inside=eth9"),
+        "the node at 10.99.0.2:6640 refused: it has no link ‘eth9’ for interface ‘inside’",
+    );
     create(b);
     a.refuses(
         &format!("migrate nat {there}"),
         // Which is not this one.
-        "the other node refused: there is already a guest named ‘nat’",
+        "the node at 10.99.0.2:6640 refused: there is already a guest named ‘nat’",
     );
     b.ok("destroy nat");
     a.ok("stop nat");
@@ -332,7 +362,20 @@ fn nothing_else_is_done_with_a_guest_that_leaves() {
     }
     pings(&net.client, SERVER);
     b.ok("rename nat tan");
-    b.ok("destroy tan");
+    // By a pattern, each by itself.
+    let back = format!("10.99.0.1:{PORT}");
+    b.refuses(&format!("migrate lb-* {back}"), "no guest matches ‘lb-*’");
+    let idle = b.config("idle.click", "Idle -> c :: Counter -> Discard;");
+    b.ok(&format!("create tab {idle}"));
+    b.ok(&format!("create tac {idle}"));
+    b.ok("pause tab");
+    b.refuses(&format!("migrate ta* {back}"), "guest ‘tab’ stands still");
+    b.shows("ls -p -o guest", "tab\n");
+    a.shows("ls -p -o guest", "tac\ntan\n");
+    b.ok("resume tab");
+    let went = b.json(&format!("migrate ta* {back}"));
+    assert_eq!(went.as_array().unwrap().len(), 1);
+    a.ok("destroy *");
 }
 
 #[test]

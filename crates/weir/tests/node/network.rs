@@ -36,10 +36,16 @@ impl Authority {
 
     /// A certificate with a common name and alternative ones.
     pub fn sign(&self, common: &str, others: &[&str]) -> Files {
+        self.sign_until(common, others, 4000)
+    }
+
+    /// A certificate that is valid until the end of a year.
+    fn sign_until(&self, common: &str, others: &[&str], year: i32) -> Files {
         let key = KeyPair::generate().unwrap();
         let others: Vec<_> = others.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(others).unwrap();
         params.distinguished_name.push(DnType::CommonName, common);
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let file = |kind: &str, text: String| {
             let path = self.folder.join(format!("{common}.{kind}"));
@@ -237,6 +243,139 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
         crate::common::holds(host.view().pid).0 <= before + 2
     });
     drop(silent);
+}
+
+/// Whatever library speaks TLS, its own names stay inside.
+#[test]
+fn what_goes_wrong_with_tls_is_told_in_plain_words() {
+    let mut host = Host::new();
+    host.end("-TERM");
+    let authority = Authority::new(&host.folder.join("tls"));
+    let other = Authority::new(&host.folder.join("other"));
+    let config = host.config("node.toml", "[roles]\nchief = 'admin'\n");
+    let node = authority.sign("node", &["127.0.0.1"]);
+    let chief = authority.sign("chief", &[]);
+    let serve = |host: &mut Host, node: &Files, port: u16| {
+        host.options = vec![
+            "--log-level".into(),
+            "debug".into(),
+            "--listen".into(),
+            format!("127.0.0.1:{port}"),
+            "--tls-cert".into(),
+            node.cert.display().to_string(),
+            "--tls-key".into(),
+            node.key.display().to_string(),
+            "--tls-client-ca".into(),
+            authority.folder.join("ca.pem").display().to_string(),
+            "--config".into(),
+            config.clone(),
+        ];
+        host.start();
+    };
+    let port = free_port();
+    serve(&mut host, &node, port);
+    let fails = |host: &Host, at: &str, files: &Files, part: &str| {
+        let output = from_afar(host, &format!("https://{at}"), files, "ls");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.lines().count() == 1);
+        assert_contains(&said, at);
+        assert_contains(&said, part);
+        let library = ["Invalid", "Unknown", "Bad", "Required", "alert", "Error("];
+        assert!(!library.iter().any(|word| said.contains(word)), "{said}");
+    };
+    let logged = |host: &Host, part: &str| {
+        until("it is not in the log", || {
+            host.said.lock().unwrap().join("\n").contains(part)
+        });
+    };
+    let here = format!("127.0.0.1:{port}");
+    // The client's certificate.
+    let mut forged = other.sign("chief", &[]);
+    forged.ca.clone_from(&chief.ca);
+    fails(
+        &host,
+        &here,
+        &forged,
+        "it refused this client's certificate",
+    );
+    logged(
+        &host,
+        "its certificate is not signed by the authority given by `--tls-client-ca`",
+    );
+    let old = authority.sign_until("old", &[], 2020);
+    fails(
+        &host,
+        &here,
+        &old,
+        "it refused this client's certificate: it has expired",
+    );
+    logged(&host, "its certificate has expired");
+    // The node's.
+    let mut unknown = chief.clone();
+    unknown.ca = other.folder.join("ca.pem");
+    fails(
+        &host,
+        &here,
+        &unknown,
+        "its certificate is not signed by the authority given by `--ca`",
+    );
+    logged(&host, "it refused the certificate of this node");
+    let named = format!("localhost:{port}");
+    fails(
+        &host,
+        &named,
+        &chief,
+        "its certificate does not name the host that was asked",
+    );
+    // A client that speaks no TLS, and one without a certificate.
+    let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    plain.write_all(b"GET /v1/node HTTP/1.1\r\n\r\n").unwrap();
+    logged(&host, "it does not speak TLS");
+    let curl = format!("-sS --cacert {} https://{here}/v1/node", chief.ca.display());
+    let curl = Command::new("curl").args(curl.split(' ')).output().unwrap();
+    assert!(!curl.status.success());
+    logged(&host, "it showed no certificate");
+    // What listens speaks no TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 100]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    fails(
+        &host,
+        &http,
+        &chief,
+        "what listens there does not speak TLS",
+    );
+    // A node whose certificate has expired.
+    host.end("-TERM");
+    let expired = authority.sign_until("node", &["127.0.0.1"], 2020);
+    let port = free_port();
+    serve(&mut host, &expired, port);
+    fails(
+        &host,
+        &format!("127.0.0.1:{port}"),
+        &chief,
+        "its certificate has expired",
+    );
+    // Files that are damaged.
+    let broken = host.config("broken.pem", "-----BEGIN CERTIFICATE-----\nx\n");
+    let damaged = Files {
+        cert: broken.into(),
+        ..chief.clone()
+    };
+    let told = Client::remote("https://localhost:1", &damaged).unwrap_err();
+    assert_contains(&told.error, "the certificate in it is damaged");
+    let mixed = Files {
+        key: forged.key.clone(),
+        ..chief
+    };
+    let told = Client::remote("https://localhost:1", &mixed).unwrap_err();
+    assert_contains(&told.error, "is not that of the private key in");
 }
 
 #[test]

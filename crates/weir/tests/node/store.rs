@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use node::model::GuestStatus;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use store::client::Client;
 use store::wire::Kind;
 
@@ -210,6 +211,40 @@ fn a_store_that_is_killed_is_replaced_and_knows_all_guests() {
     host.ok("destroy *");
     until("guests are left", || domains(&host) == ["0"]);
     assert_eq!(prints(&host, "xenstore-list /vm"), "");
+}
+
+/// A store has one node: whoever else connects has it drop the node's connection.
+#[test]
+fn a_store_that_drops_the_nodes_connection_is_connected_to_again() {
+    let host = Host::new();
+    let config = host.config("idle.click", IDLE);
+    host.ok(&format!("create --count 5 --name g{{}} {config}"));
+    let pid = store_pid(&host);
+    let control = SocketAddrUnix::new(host.run().join("store.control")).unwrap();
+    let again = "the node connected again after";
+    for round in 1..=3 {
+        let other = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let other = other.unwrap();
+        connect(&other, &control).unwrap();
+        until("the node does not connect again", || {
+            let said = host.said.lock().unwrap();
+            said.iter().filter(|line| line.contains(again)).count() == round
+        });
+        drop(other);
+        host.ok(&format!("create late{round} {config}"));
+        host.ok(&format!("destroy g{round}"));
+        let late = status(&host, &format!("late{round}")).domain_id;
+        until("the store does not know of guests", || {
+            domains(&host).len() == 6 && domains(&host).contains(&late.to_string())
+        });
+    }
+    assert_eq!(store_pid(&host), pid);
+    assert!(host.ok("events").contains("the control store is up"));
 }
 
 #[test]

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Host, LIMIT, Stream, assert_contains, inside, ip, member, named, ping};
+use crate::common::{
+    Host, LIMIT, Stream, assert_contains, inside, ip, kill, member, named, ping, until,
+};
 
 /// The two subnets of the example, with names of the test's own.
 fn two_subnets(host: &Host) -> String {
@@ -199,6 +201,33 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
     assert_eq!(diff(), "");
     ip(&format!("-n {m} link set eth0 up"));
     mended(&route);
+}
+
+/// With the time that it takes so far, and one of a node that takes its time is waited for.
+#[test]
+fn a_terminal_shows_that_a_wire_is_being_applied() {
+    let host = Host::new();
+    let file = host.file("one.toml", "wire = 'one'\n[stub.@lan]\n");
+    let node = host.node.as_ref().unwrap().id();
+    kill("-STOP", node);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let shown = host.folder.join("shown");
+    let applying = Command::new("script")
+        .args(["-qefc", &format!("{weir} wire apply {file}")])
+        .arg(&shown)
+        .env("WEIR_RUN", host.run())
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut applying = applying.unwrap();
+    let seen = || String::from_utf8_lossy(&std::fs::read(&shown).unwrap_or_default()).into_owned();
+    until("nothing is shown", || {
+        seen().contains("wire ‘one’ is being applied, 1s")
+    });
+    kill("-CONT", node);
+    assert!(applying.wait().unwrap().success());
+    assert!(seen().contains("+ stub ‘"), "{}", seen());
 }
 
 #[test]

@@ -48,7 +48,7 @@ class AsyncOperations(ABC):
         return await self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
 
     async def remove_crashes(self, name: str) -> None:
-        """Removes a crash report by its number, or those of a guest."""
+        """Removes a crash report by its number, or those of guests by a name or a pattern."""
         return await self._do("DELETE", f"/v1/crashes/{segment(name)}")
 
     async def list_events(

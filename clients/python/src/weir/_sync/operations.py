@@ -44,7 +44,7 @@ class Operations(ABC):
         return self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
 
     def remove_crashes(self, name: str) -> None:
-        """Removes a crash report by its number, or those of a guest."""
+        """Removes a crash report by its number, or those of guests by a name or a pattern."""
         return self._do("DELETE", f"/v1/crashes/{segment(name)}")
 
     def list_events(
