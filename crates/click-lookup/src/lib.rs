@@ -342,12 +342,13 @@ impl Embedding for LookupEmbedding {
         if self.lines < LINES_MAX {
             self.lines += 1;
             // There is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "switch: {FILE}: {line}");
+            let line = format!("switch: {FILE}: {line}\n");
+            let _ = std::io::stderr().write_all(&click::text::encode(&line));
         }
     }
 
     fn print(&mut self, text: &[u8]) {
-        let text = String::from_utf8_lossy(text);
+        let text = click::text::decode(text);
         self.chatter(text.trim_end());
     }
 

@@ -1,6 +1,7 @@
 //! From text to lexemes, with Click's line counting.
 
 use crate::config::{is_word_byte, printable, unquote_text};
+use crate::text::byte_of;
 use crate::{Diagnostics, Location};
 use alloc::borrow::{Cow, ToOwned};
 use alloc::string::String;
@@ -315,7 +316,11 @@ impl Lexer {
                 };
             }
         }
-        self.at += 1;
+        let rest = self.source.get(self.at..).unwrap_or_default();
+        let escaped = rest.chars().next();
+        let escaped = escaped.and_then(|c| Some((byte_of(c)?, c.len_utf8())));
+        let (byte, length) = escaped.unwrap_or((byte, 1));
+        self.at += length;
         let kind = if byte == 0 {
             Kind::End
         } else {
@@ -405,6 +410,11 @@ mod tests {
                 "-", "\\177", "\\303", "\\251"
             ]
         );
+    }
+
+    #[test]
+    fn a_byte_that_is_not_utf8_is_one_symbol() {
+        assert_eq!(texts("a\u{efe9}b"), ["a", "\\351", "b"]);
     }
 
     #[test]

@@ -65,9 +65,8 @@ mod options;
 mod parser;
 mod scope;
 pub mod settings;
+pub mod text;
 mod unparse;
-
-use alloc::string::String;
 
 pub use diagnostics::{Context, Diagnostics, Entry, Quotes, Severity, Within};
 pub use graph::{Connection, FlatElement, FlatGraph, Requirement};
@@ -76,7 +75,7 @@ pub use options::{Environment, Library, Limits, Options};
 
 /// Reads a configuration.
 ///
-/// `source` is its text; bytes that aren't UTF-8 are replaced. `file` is its
+/// `source` is its text, which is [decoded](text::decode). `file` is its
 /// name in locations; Click's own for text without a file is `config`. What is
 /// wrong with it goes to `diagnostics`; `None` if any of that is an error.
 pub fn parse(
@@ -86,7 +85,7 @@ pub fn parse(
     diagnostics: &mut Diagnostics,
 ) -> Option<FlatGraph> {
     let before = diagnostics.errors();
-    let source = String::from_utf8_lossy(source);
+    let source = text::decode(source);
     let program = parser::parse(&source, file, options, diagnostics);
     let graph = elaborate::elaborate(program, options, diagnostics);
     (diagnostics.errors() == before).then_some(graph)

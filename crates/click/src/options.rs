@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 pub struct Library {
     /// The path it was found at. A path is read only once per configuration.
     pub path: String,
-    /// Its text; bytes that aren't UTF-8 are replaced.
+    /// Its text, which is [decoded](crate::text::decode).
     pub source: Vec<u8>,
 }
 

@@ -3,6 +3,7 @@
 //! Where only a text fits, as from a host to a guest, the first line has the settings: a comment to
 //! Click's language. Values are in hexadecimal, so that they may have any characters.
 
+use crate::text::{decode, encode};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,9 +16,9 @@ pub fn join<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>, config: 
     let mut line = String::new();
     for (name, value) in settings {
         line += &format!(" {name}=");
-        value
-            .bytes()
-            .for_each(|byte| line += &format!("{byte:02x}"));
+        for byte in &*encode(value) {
+            line += &format!("{byte:02x}");
+        }
     }
     if line.is_empty() {
         return config.into();
@@ -45,7 +46,7 @@ pub fn split(text: &[u8]) -> (Vec<(String, String)>, &[u8]) {
         let digits = value.as_bytes().chunks(2);
         let byte = |digits: &[u8]| u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok();
         let value = digits.map(byte).collect::<Option<Vec<_>>>()?;
-        Some((name.into(), String::from_utf8(value).ok()?))
+        Some((name.into(), decode(&value).into_owned()))
     };
     (words.filter_map(setting).collect(), config)
 }
@@ -65,9 +66,9 @@ mod tests {
     fn settings_cross_with_any_characters_and_change_nothing_else() {
         let config = "Idle -> Print($A);\n";
         assert_eq!(join([], config), config);
-        let text = join([("A", "1, (\"ä\n"), ("b_2", "")], config);
+        let text = join([("A", "1, (\"ä\n\u{efe9}"), ("b_2", "")], config);
         let (settings, rest) = split(text.as_bytes());
-        let expected = [("A", "1, (\"ä\n"), ("b_2", "")];
+        let expected = [("A", "1, (\"ä\n\u{efe9}"), ("b_2", "")];
         assert_eq!(
             settings,
             expected.map(|(name, value)| (name.into(), value.into()))
@@ -87,7 +88,7 @@ mod tests {
             let (settings, rest) = split(text.as_bytes());
             assert!(rest.is_empty(), "{text}");
             assert!(
-                settings.iter().all(|(_, value)| value.len() < 2),
+                settings.iter().all(|(_, value)| value.chars().count() < 2),
                 "{settings:?}"
             );
         }

@@ -1,6 +1,7 @@
 //! The text of a flat graph, as Click's `flatconfig` handler gives it.
 
 use crate::config::quote;
+use crate::text::encode;
 use crate::{Connection, FlatGraph};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -28,7 +29,7 @@ impl FlatGraph {
             out.write_str(if i == 0 { "require(" } else { ", " })?;
             out.write_str(&requirement.kind)?;
             if !requirement.value.is_empty() {
-                write!(out, " {}", quote(requirement.value.as_bytes()))?;
+                write!(out, " {}", quote(&encode(&requirement.value)))?;
             }
         }
         if !self.requirements.is_empty() {

@@ -457,9 +457,14 @@ fn elements_and_connections_know_their_places() {
 }
 
 #[test]
-fn invalid_utf8_is_replaced() {
+fn bytes_that_are_not_utf8_are_kept() {
     let options = click::Options::default();
     let mut diagnostics = click::Diagnostics::new();
     let graph = click::parse(b"a :: Idle(\xff);", "", &options, &mut diagnostics);
-    assert_eq!(graph.expect("no errors").elements[0].config, "\u{fffd}");
+    let graph = graph.expect("no errors");
+    assert_eq!(graph.elements[0].config, "\u{efff}");
+    assert_eq!(
+        &*click::text::encode(&graph.unparse()),
+        b"a :: Idle(\xff);\n\n"
+    );
 }

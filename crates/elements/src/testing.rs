@@ -10,6 +10,7 @@ use core::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use click::text::{decode, encode};
 use click::{Diagnostics, Limits, Options, Quotes};
 
 pub(crate) use crate::prelude::*;
@@ -58,7 +59,7 @@ impl Embedding for Simulation {
     }
 
     fn print(&mut self, text: &[u8]) {
-        let text = String::from_utf8_lossy(text).into_owned();
+        let text = decode(text).into_owned();
         self.lines.lock().unwrap().push(text);
     }
 
@@ -348,7 +349,7 @@ impl Rig {
             limits,
             ..Options::new(&library)
         };
-        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
+        let flat = click::parse(&encode(config), "config", &options, &mut diagnostics)
             .ok_or_else(|| diagnostics.to_string())?;
         let (now, lines) = (Arc::default(), Arc::default());
         let store = StoreBox::default();
@@ -399,7 +400,7 @@ impl Rig {
             limits: self.limits,
             ..Options::new(&self.library)
         };
-        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
+        let flat = click::parse(&encode(config), "config", &options, &mut diagnostics)
             .ok_or_else(|| diagnostics.to_string())?;
         let settings = Settings {
             batch: self.batch,
@@ -419,7 +420,7 @@ impl Rig {
             ..Options::new(&self.library)
         };
         let mut parse = |(name, config): (&str, &str)| {
-            click::parse(config.as_bytes(), name, &options, &mut diagnostics)
+            click::parse(&encode(config), name, &options, &mut diagnostics)
                 .ok_or_else(|| diagnostics.to_string())
         };
         let (main, others) = configs.split_first().expect("there is a main one");

@@ -31,12 +31,12 @@ impl<'t> Text<'t> {
 
     /// What is in front of the main configuration's own text.
     pub(crate) fn head(&self) -> String {
-        String::from_utf8_lossy(self.head).into_owned()
+        click::text::decode(self.head).into_owned()
     }
 
     /// The main configuration's own text.
     pub(crate) fn source(&self) -> Cow<'t, str> {
-        String::from_utf8_lossy(self.source)
+        click::text::decode(self.source)
     }
 
     /// The configurations beside the main one: a bit for each, from the second on.

@@ -47,7 +47,7 @@ impl Console {
 
 impl fmt::Write for &Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.write(text.as_bytes());
+        self.write(&click::text::encode(text));
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use core::sync::atomic::AtomicU32;
 use abi::control::CONFIGURATIONS_MAX;
 use abi::message::{kind, status};
 use abi::region::Region;
+use click::text::{decode, encode};
 use click::{Diagnostics, FlatGraph};
 use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
@@ -258,7 +259,7 @@ impl RouterApplication {
         verb: &str,
     ) -> Answer {
         match error {
-            HandlerError::Failed(failure) => Answer::refused(status::FAILED, failure.text),
+            HandlerError::Failed(failure) => Answer::refused(status::FAILED, encode(&failure.text)),
             HandlerError::Unknown => match self.router.handler(element, name) {
                 None => Answer::refused(status::NO_HANDLER, format!("no handler named ‘{name}’")),
                 Some(_) => Answer::refused(
@@ -272,7 +273,7 @@ impl RouterApplication {
     fn read(&mut self, contents: &str) -> Result<Answer, Answer> {
         let (element, name, parameter) = self.target(contents)?;
         match self.router.read(element, name, parameter) {
-            Ok(value) => Ok(Answer::ok(value)),
+            Ok(value) => Ok(Answer::ok(encode(&value))),
             Err(error) => Err(self.refusal(element, name, error, "read")),
         }
     }
@@ -291,7 +292,8 @@ impl RouterApplication {
     /// Replaces all configurations: by `Router::update` but those that stay the same, by `Router::replace` all.
     fn hotswap(&mut self, source: &str, replace: Replace) -> Result<Answer, Answer> {
         let mut diagnostics = Diagnostics::new();
-        let text = Text::of(source.as_bytes());
+        let source = encode(source);
+        let text = Text::of(&source);
         // Those that could not be started, and are the same, are left out again.
         let without = text.among(&self.failed.1);
         let flat = text.flat(&self.library, without, &mut diagnostics);
@@ -306,12 +308,15 @@ impl RouterApplication {
             replace(old, flat, &source, library, self.settings, &mut diagnostics).is_ok()
         });
         if !replaced {
-            return Err(Answer::refused(status::FAILED, diagnostics.to_string()));
+            return Err(Answer::refused(
+                status::FAILED,
+                encode(&diagnostics.to_string()),
+            ));
         }
         self.head = text.head();
         self.failed = (without, text.texts(without));
         self.report_configurations();
-        Ok(Answer::ok(diagnostics.to_string()))
+        Ok(Answer::ok(encode(&diagnostics.to_string())))
     }
 
     /// Tells the host which configurations do not run.
@@ -415,7 +420,7 @@ impl Application for RouterApplication {
         let swapped = replaced.map(whole);
         let swapped = swapped.and_then(|config| self.hotswap(&config, Router::replace));
         if let Err(refusal) = swapped {
-            let why = String::from_utf8_lossy(&refusal.contents);
+            let why = decode(&refusal.contents);
             let _ = writeln!(
                 self.platform.console(),
                 "the copy keeps its original's addresses: {why}"
@@ -424,7 +429,7 @@ impl Application for RouterApplication {
     }
 
     fn request(&mut self, request: Request) -> Answer {
-        let contents = String::from_utf8_lossy(&request.contents);
+        let contents = decode(&request.contents);
         let answer = match request.kind {
             kind::READ => self.read(&contents),
             kind::WRITE => self.write(&contents),

@@ -184,7 +184,7 @@ pub fn check_all(
         let dry = Dry {
             interfaces: interfaces.to_vec(),
         };
-        let text = String::from_utf8_lossy(source);
+        let text = click::text::decode(source);
         if let Some(mut router) = try_out(flat, &text, &library, dry, cpus, &mut diagnostics) {
             for check in health {
                 if let Err(why) = check_handler(&mut router, check, &all) {
@@ -336,7 +336,7 @@ fn say_unknown(
     diagnostics: &mut Diagnostics,
 ) {
     let (variables, source) = click::settings::split(text);
-    let source = String::from_utf8_lossy(source);
+    let source = click::text::decode(source);
     let is_used = |name: &str| {
         let mut after = source.match_indices('$').map(|(at, _)| &source[at + 1..]);
         after.any(|rest| {

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use click::text::encode;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, debug, info, warn};
 use tracing_subscriber::fmt::format::Writer;
@@ -79,7 +80,7 @@ pub fn event(event: &happened::Event) {
 /// Says something, in one write: others may write to the same file. That nobody listens any more is
 /// no reason to end.
 pub fn say(line: impl Display) {
-    let _ = std::io::stderr().write_all(format!("weir: {line}\n").as_bytes());
+    let _ = std::io::stderr().write_all(&encode(&format!("weir: {line}\n")));
 }
 
 /// Whether standard error is systemd's journal, which has times and levels of its own

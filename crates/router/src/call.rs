@@ -37,7 +37,7 @@ impl Call {
     pub fn parse(cx: &Cx<'_>, text: &str, own: impl Fn(&str) -> bool) -> Result<Call, String> {
         let (word, value) = click::config::shift_space(text);
         let name = click::config::string(word).unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).into_owned();
+        let name = click::text::decode(&name);
         let plain = |name: &str| own(name).then(|| cx.id());
         let (element, handler) = match name.split_once('.') {
             _ if name.is_empty() => return Err("syntax error".to_string()),
@@ -47,7 +47,7 @@ impl Call {
                 Some(id) => (Some(id), handler),
                 None => return Err(format!("no element named ‘{element}’")),
             },
-            None => (plain(&name), name.as_str()),
+            None => (plain(&name), &*name),
         };
         Ok(Call {
             element,

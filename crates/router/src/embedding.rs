@@ -55,7 +55,7 @@ pub trait Embedding: Send {
         }
         #[cfg(not(feature = "std"))]
         {
-            let text = alloc::string::String::from_utf8_lossy(text);
+            let text = click::text::decode(text);
             self.chatter(text.strip_suffix('\n').unwrap_or(&text));
         }
     }

@@ -1,7 +1,9 @@
 //! `weir click` as a user meets it: exit codes, output, signals, the control socket, hotswapping.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -193,6 +195,86 @@ fn exit_codes_are_click_s() {
     let option = run(&["--foo"]);
     assert_eq!(option.status.code(), Some(1));
     assert!(text(&option.stderr).starts_with("weir click: unrecognized option '--foo'\n"));
+}
+
+/// Runs with arguments of any bytes; returns what is on standard output and standard error.
+fn run_bytes(arguments: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
+    let arguments = arguments.iter().map(|bytes| OsStr::from_bytes(bytes));
+    let output = weir().args(arguments).output().expect("weir starts");
+    (output.stdout, output.stderr)
+}
+
+#[test]
+fn configurations_values_and_messages_are_bytes() {
+    let all: Vec<u8> = (0x80..=0xff).collect();
+    let script = [b"Script(print \"", &all[..], b"\", stop)"].concat();
+    assert_eq!(run_bytes(&[b"-e", &script]).0, [&all[..], b"\n"].concat());
+    for (script, expected) in [
+        (&b"print \"\\<e9>\\377\""[..], &b"\xe9\xff\n"[..]),
+        (b"print \"caf\xc3\xa9\"", b"caf\xc3\xa9\n"),
+        (
+            b"print \"\xef\xbf\xa9\xee\xbf\xa9\"",
+            b"\xef\xbf\xa9\xee\xbf\xa9\n",
+        ),
+        (b"print $V, print \"$V\"", b"\xe9\xff\n\xe9\xff\n"),
+        (b"print $(sprintf \"%3s|\\<ff>\" \xe9)", b"  \xe9|\xff\n"),
+        (b"print $(unquote \"\\<e9>\")", b"\xe9\n"),
+    ] {
+        let script = [b"Script(", script, b", stop)"].concat();
+        let (output, _) = run_bytes(&[b"-e", &script, b"V=\xe9\xff"]);
+        assert_eq!(output, expected, "{}", script.escape_ascii());
+    }
+
+    let source = b"s :: InfiniteSource(DATA \"\xff\\<00e9>\", LIMIT 1, STOP true)
+        -> Print(\"\\<ff>\xe9\", 4) -> Discard";
+    let (output, error) = run_bytes(&[b"-e", source, b"-h", b"s.data"]);
+    assert_eq!(output, b"\xff\0\xe9");
+    assert_eq!(error, b"\xff\xe9:    3 | ff00e9\n");
+    let (config, _) = run_bytes(&[b"-q", b"-e", source, b"-h", b"s.config"]);
+    assert_eq!(config, b"DATA \"\xff\\<00e9>\", LIMIT 1, STOP true\n");
+
+    let (_, error) = run_bytes(&[b"-e", b"a\xe9 :: Idle"]);
+    assert!(text(&error).contains("syntax error near '\\351'"));
+    let (_, error) = run_bytes(&[b"-e", b"Script(print $(foo\xe9.bar), stop)"]);
+    assert!(error.windows(6).any(|bytes| bytes == b"'foo\xe9'"));
+}
+
+#[test]
+fn file_names_are_bytes() {
+    let path = path("name").into_os_string().into_vec();
+    let name = [&path[..], b"-\xe9"].concat();
+    let script = [b"Script(print >", &name[..], b" \"\xff\", stop)"].concat();
+    run_bytes(&[b"-e", &script]);
+    let file = PathBuf::from(OsString::from_vec(name.clone()));
+    assert_eq!(std::fs::read(&file).expect("it was written"), b"\xff\n");
+    let script = [b"Script(print $(cat ", &name[..], b"), stop)"].concat();
+    assert_eq!(run_bytes(&[b"-e", &script]).0, b"\xff\n");
+    std::fs::write(&file, b"Script(print \"\xe9\", stop)").expect("it is there");
+    assert_eq!(run_bytes(&[&name]).0, b"\xe9\n");
+    std::fs::remove_file(&file).expect("it is there");
+    let (_, error) = run_bytes(&[&name]);
+    assert_eq!(
+        error,
+        [&name, &b": No such file or directory\n"[..]].concat()
+    );
+}
+
+#[test]
+fn a_control_socket_carries_bytes() {
+    let socket = path("bytes");
+    let place = socket.to_str().expect("the path is text");
+    let config = "s :: InfiniteSource(ACTIVE false) -> Discard;";
+    let _router = Running::start(&["-u", place, "-e", config]);
+    let mut client = Client::connect(&socket);
+    let stream = client.0.get_mut();
+    let commands = b"WRITEDATA s.data 3\r\n\xff\0\xe9READ s.data\r\n";
+    stream.write_all(commands).expect("the router listens");
+    assert_eq!(client.line(), "200 Write handler 's.data' OK");
+    assert_eq!(client.line(), "200 Read handler 's.data' OK");
+    assert_eq!(client.line(), "DATA 3");
+    let mut data = [0; 3];
+    client.0.read_exact(&mut data).expect("the data comes");
+    assert_eq!(&data, b"\xff\0\xe9");
 }
 
 #[test]

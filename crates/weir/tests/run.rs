@@ -1,6 +1,8 @@
 //! `weir run` on real traffic: namespaces, ping, kills and wrong input.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -168,6 +170,36 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[test]
+fn a_guest_s_values_and_lines_are_bytes() {
+    let bench = Bench::new();
+    let config = bench.folder.join("wire.click");
+    let text =
+        b"s :: InfiniteSource(LIMIT 0, DATA $V) -> Discard; Script(print \"\xe9\\<ff 9b>\");";
+    std::fs::write(&config, text).unwrap();
+    let mut child = bench
+        .weir(&["run", config.to_str().unwrap()])
+        .arg(OsStr::from_bytes(b"V=\xfe"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = Vec::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_until(b'\n', &mut line).unwrap();
+    // A byte that drives terminals is escaped.
+    assert_eq!(line, b"\xe9\xff\\x9b\n");
+    assert_eq!(bench.output(&["read", "wire", "s.data"]).stdout, b"\xfe\n");
+    for value in [&b"\xff\xe9"[..], b"a\n\xe9"] {
+        let mut write = bench.weir(&["write", "wire", "s.data"]);
+        let written = write.arg(OsStr::from_bytes(value)).status().unwrap();
+        assert!(written.success());
+        let read = bench.output(&["read", "wire", "s.data"]);
+        assert_eq!(read.stdout, [value, b"\n"].concat());
+    }
+    kill("-INT", child.id());
+    assert!(child.wait().unwrap().success());
 }
 
 /// Two hosts, each on a veth whose other end stands here.

@@ -2,6 +2,7 @@
 
 use super::quote;
 use super::scan::{at_comment, is_variable_byte, skip_comment_space, skip_while, slice};
+use crate::text::encode;
 use alloc::string::String;
 
 /// How a variable was written.
@@ -222,10 +223,10 @@ impl<L: Lookup> Expansion<'_, L> {
         self.copy_to(at);
         self.copied = found.end;
         if quoted {
-            let value = quote(value.as_bytes());
+            let value = quote(&encode(&value));
             self.output.push_str(&value[1..value.len() - 1]);
         } else if self.style == Style::Quoted {
-            self.output.push_str(&quote(value.as_bytes()));
+            self.output.push_str(&quote(&encode(&value)));
         } else {
             self.output.push_str(&value);
         }

@@ -2,6 +2,7 @@
 
 use super::scan::{at_angle, at_comment, line_end, skip_comment};
 use super::uncomment;
+use crate::text::{decode, encode};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 /// `\<hex digits>` is data, both inside double quotes and outside of quotes.
 pub fn unquote(text: &str) -> Vec<u8> {
     let text = uncomment(text);
-    let bytes = text.as_bytes();
+    let bytes = &*encode(&text);
     let mut result = Vec::with_capacity(bytes.len());
     let mut quote = None;
     let mut at = 0;
@@ -39,12 +40,9 @@ pub fn unquote(text: &str) -> Vec<u8> {
     result
 }
 
-/// [`unquote`] for where text is wanted; bytes that aren't UTF-8 are replaced.
+/// [`unquote`] for where text is wanted.
 pub fn unquote_text(text: &str) -> String {
-    match String::from_utf8(unquote(text)) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    }
+    decode(&unquote(text)).into_owned()
 }
 
 /// Expands the escape at `at`, which has at least one byte after its
@@ -190,6 +188,8 @@ mod tests {
         assert_eq!(unquote("\"a\\\r\nb\\\nc\""), b"abc");
         assert_eq!(unquote("\"\\"), b"\\");
         assert_eq!(unquote("\"\\é\""), "é".as_bytes());
+        assert_eq!(unquote("\"\u{efe9}\\\u{efff}\""), b"\xe9\xff");
+        assert_eq!(unquote_text("\\<e9>"), "\u{efe9}");
     }
 
     #[test]

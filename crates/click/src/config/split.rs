@@ -5,6 +5,7 @@ use super::scan::{
     slice,
 };
 use super::{is_word, unquote};
+use crate::text::decode;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -127,7 +128,7 @@ pub fn string(text: &str) -> Option<Vec<u8>> {
 
 /// Reads `text` as one possibly quoted [word](is_word).
 pub fn word(text: &str) -> Option<String> {
-    let word = String::from_utf8(string(text)?).ok()?;
+    let word = decode(&string(text)?).into_owned();
     is_word(&word).then_some(word)
 }
 

@@ -3,6 +3,7 @@
 use super::{Block, BlockKind, MAX_DEPTH, Parser};
 use crate::config::{is_variable_byte, shift_space, split_args, split_space, string, word};
 use crate::lexer::Lexer;
+use crate::text::{decode, encode};
 use crate::{Library, Location, Requirement};
 use alloc::string::String;
 
@@ -46,7 +47,7 @@ impl Parser<'_> {
             };
             let first = word(first).unwrap_or_default();
             let value = words.get(1).and_then(|text| string(text));
-            let value = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let value = value.map(|bytes| decode(&bytes).into_owned());
             match (&*first, words.len(), value) {
                 ("compact_config", 1, _) => self.add_requirement("compact_config", ""),
                 ("package", 2, Some(name)) => self.require_package(&name),
@@ -81,7 +82,7 @@ impl Parser<'_> {
         match environment.library(name, self.lexer.file()) {
             Ok(Some(library)) => self.read_library(&library),
             Ok(None) => {
-                let name = crate::config::printable(name.as_bytes());
+                let name = crate::config::printable(&encode(name));
                 self.error(format_args!("library ‘{name}’ not found in CLICKPATH/conf"));
             }
             Err(reason) => self.error(reason),
@@ -96,7 +97,7 @@ impl Parser<'_> {
         if self.depth >= MAX_DEPTH {
             return self.error("maximum library nesting depth exceeded");
         }
-        let source = String::from_utf8_lossy(&library.source);
+        let source = decode(&library.source);
         let outer = core::mem::replace(&mut self.lexer, Lexer::new(&source, &library.path));
         self.depth += 1;
         self.statements(Block::new(BlockKind::File));

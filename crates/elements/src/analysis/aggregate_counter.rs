@@ -230,7 +230,7 @@ impl AggregateCounter {
         }
         #[cfg(feature = "host")]
         {
-            let written = std::fs::write(&name, file);
+            let written = std::fs::write(router::args::path(&name), file);
             written
                 .map_err(|error| format!("{name}: {}", crate::userlevel::os_error(&error)).into())
         }

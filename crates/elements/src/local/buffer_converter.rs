@@ -41,7 +41,7 @@ impl BufferConverter {
     #[read]
     fn data(&self, cx: &mut Cx<'_>) -> String {
         while let Some(packet) = cx.pull_one(0) {
-            let text = payload(&packet).map(String::from_utf8_lossy);
+            let text = payload(&packet).map(click::text::decode);
             let text = text.unwrap_or_default().into_owned();
             cx.kill(packet);
             if !text.is_empty() {
@@ -62,7 +62,7 @@ impl BufferConverter {
             acknowledgment: 0,
             payload: 0,
         };
-        for data in text.as_bytes().chunks(self.most.into()) {
+        for data in click::text::encode(text).chunks(self.most.into()) {
             let packet = make(cx, &blank, &Style::CONTROL, data);
             cx.emit(
                 0,

@@ -41,7 +41,7 @@ impl InfiniteSource {
     /// The argument DATA.
     #[write(raw)]
     fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
-        self.payload.data = value.as_bytes().to_vec();
+        self.payload.data = click::text::encode(value).into_owned();
         self.make_template();
         self.pace.wake(cx);
     }
@@ -122,6 +122,15 @@ mod tests {
             assert!(data.len() == 100 && data.iter().all(|packet| packet == &[1, 2]));
             assert_eq!(rig.read("s.count"), "100");
         }
+    }
+
+    #[test]
+    fn its_data_are_bytes() {
+        let mut rig = Rig::new("s :: InfiniteSource(DATA \\<ff00e9>, LIMIT 1) -> c :: Collect;");
+        assert_eq!(rig.read("s.data"), "\u{efff}\0\u{efe9}");
+        rig.write("s.data", "é\u{efe9}");
+        rig.run();
+        assert_eq!(rig.data("c")[0], b"\xc3\xa9\xe9");
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl RatedSource {
     /// The argument DATA.
     #[write(raw)]
     fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
-        self.payload.data = value.as_bytes().to_vec();
+        self.payload.data = click::text::encode(value).into_owned();
         self.template = self.payload.bytes();
         self.wake(cx);
     }

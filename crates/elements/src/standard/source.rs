@@ -24,7 +24,7 @@ const LENGTH_MAX: i32 = 65535;
 #[derive(Component)]
 pub struct SourceData {
     /// The data of each packet; 64 bytes or more if not given.
-    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy, calm)]
+    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = click::text::decode, calm)]
     pub data: Vec<u8>,
     /// Length of each packet, in bytes, 65535 at most; DATA is cut or repeated to fit. The length
     /// of DATA if negative.

@@ -25,7 +25,7 @@ pub struct TimedSource {
         error = "bad interval", then = check_interval)]
     interval: Timestamp,
     /// The data of each packet; 64 bytes or more if not given.
-    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy, calm)]
+    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = click::text::decode, calm)]
     data: Vec<u8>,
     /// Packets after which it stops; no limit if negative.
     #[arg(default_text = "-1", read, write, calm, error = "expected integer")]
@@ -93,7 +93,7 @@ impl TimedSource {
     /// The argument DATA.
     #[write(raw)]
     fn write_data(&mut self, value: &str) {
-        self.data = value.as_bytes().to_vec();
+        self.data = click::text::encode(value).into_owned();
     }
 
     /// Sets `count` to 0.

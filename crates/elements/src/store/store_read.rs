@@ -81,7 +81,7 @@ impl StoreUser for StoreRead {
         match answer {
             StoreAnswer::Value(value) => {
                 self.exists = true;
-                self.value = String::from_utf8_lossy(value).into_owned();
+                self.value = click::text::decode(value).into_owned();
             }
             StoreAnswer::Refused(why) if why != "ENOENT" => self.error.clone_from(why),
             _ => {}

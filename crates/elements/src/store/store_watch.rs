@@ -115,7 +115,7 @@ impl StoreUser for StoreWatch {
         self.reads = false;
         match answer {
             StoreAnswer::Value(value) => {
-                let value = String::from_utf8_lossy(value).into_owned();
+                let value = click::text::decode(value).into_owned();
                 self.take(cx, value);
             }
             StoreAnswer::Refused(why) => {

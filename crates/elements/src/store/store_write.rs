@@ -49,7 +49,10 @@ pub struct StoreWrite {
 impl StoreWrite {
     fn put(&self, value: &str) -> Result<(), &'static str> {
         let store = self.store.as_ref().ok_or("there is no control store")?;
-        store.ask(StoreRequest::Write(self.path.clone(), value.into()))
+        store.ask(StoreRequest::Write(
+            self.path.clone(),
+            click::text::encode(value).into(),
+        ))
     }
 
     fn schedule(&self, cx: &mut Cx<'_>) {

@@ -176,7 +176,7 @@ impl ChatterSocket {
         }
         for client in self.clients.values_mut() {
             for line in &lines {
-                client.waiting.extend(line.as_bytes());
+                client.waiting.extend(&*click::text::encode(line));
                 client.waiting.push_back(b'\n');
             }
         }
@@ -255,7 +255,7 @@ impl Element for ChatterSocket {
         if let Some(listener) = self.listener.take() {
             cx.watch(listener.fd(), false, false);
             if let Place::Unix(path) = &self.place {
-                let _ = std::fs::remove_file(path);
+                let _ = std::fs::remove_file(router::args::path(path));
             }
         }
     }

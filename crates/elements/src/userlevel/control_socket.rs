@@ -358,7 +358,7 @@ impl Element for ControlSocket {
         if self.listener.take().is_some()
             && let Place::Unix(path) = &self.place
         {
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(router::args::path(path));
         }
         for (_, mut connection) in core::mem::take(&mut self.connections) {
             connection.send();

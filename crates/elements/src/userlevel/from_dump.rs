@@ -4,6 +4,7 @@ use super::capture::{Capture, Source};
 use super::sample::Sample;
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
+use router::args::path;
 
 mod fill;
 mod times;
@@ -141,7 +142,7 @@ impl FromDump {
         let source: Box<dyn Source> = if self.print_filename() == "<stdin>" {
             Box::new(std::io::stdin())
         } else {
-            let file = File::open(&self.filename);
+            let file = File::open(path(&self.filename));
             let file = file.map_err(|error| self.fail(cx, super::os_error(&error)))?;
             let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
             self.filesize = meta.map(|meta| meta.len());

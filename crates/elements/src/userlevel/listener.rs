@@ -31,7 +31,7 @@ impl Listener {
 
     /// Listens on a file that is not there yet.
     pub fn unix(path: &str) -> io::Result<Listener> {
-        let listener = UnixListener::bind(path)?;
+        let listener = UnixListener::bind(router::args::path(path))?;
         listener.set_nonblocking(true)?;
         Ok(Listener::Unix(listener))
     }

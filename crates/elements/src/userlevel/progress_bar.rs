@@ -193,7 +193,7 @@ impl ProgressBar {
         }
         let line = self.line(cx, columns());
         // A terminal that went away is no reason to stop.
-        let _ = io::stderr().write_all(line.as_bytes());
+        let _ = io::stderr().write_all(&click::text::encode(&line));
         if self.is_done() {
             self.active = false
         } else {

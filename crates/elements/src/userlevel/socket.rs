@@ -9,6 +9,7 @@ use rustix::net::{
 
 use super::transport::{Inlet, Outlet, Sent, wait_writable};
 use crate::prelude::*;
+use router::args::path;
 
 mod open;
 
@@ -400,7 +401,7 @@ impl Element for Socket {
             let _ = shutdown(&socket, Shutdown::Both);
         }
         if let Some(name) = self.bound.take() {
-            let _ = std::fs::remove_file(name);
+            let _ = std::fs::remove_file(path(&name));
         }
     }
 

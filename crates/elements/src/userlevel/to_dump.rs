@@ -5,6 +5,7 @@ use super::capture::{Record, file_header, record_header};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 use crate::pulls::puller::Puller;
+use router::args::path;
 
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;
@@ -248,7 +249,7 @@ impl Element for ToDump {
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .open(&self.filename)
+                .open(path(&self.filename))
             {
                 Ok(file) => Sink::Untouched(file),
                 Err(error) => {

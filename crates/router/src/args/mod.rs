@@ -69,6 +69,8 @@ pub use names::{Kind, NameDatabase, Value};
 pub use packet::wire::{EtherAddress, IpProtocol};
 pub use port::{NamedInt, Port, TcpPort, UdpPort};
 pub use read::{Flags, Read};
+#[cfg(feature = "std")]
+pub use text::path;
 pub use text::{Any, FilenameArg, KeywordArg, WordArg};
 pub use timestamp::{Timestamp, TimestampArg};
 pub use units::{

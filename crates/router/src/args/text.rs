@@ -3,14 +3,14 @@
 use super::{Argument, Context, Invalid, Parser};
 use crate::prelude::*;
 
-/// One string, unquoted. Bytes that are not UTF-8 become U+FFFD: an element
-/// that takes binary data takes `Vec<u8>`.
+/// One string, unquoted. An element that takes binary data takes `Vec<u8>`.
+/// Bytes that are not UTF-8 are [escaped](click::text).
 impl Argument for String {
     const KIND: &'static str = "text";
 
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let bytes = Vec::parse(text, context)?;
-        Ok(into_string(bytes))
+        Ok(click::text::decode(&bytes).into_owned())
     }
 }
 
@@ -21,10 +21,6 @@ impl Argument for Vec<u8> {
     fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
         click::config::string(text).ok_or(Invalid::PARSE)
     }
-}
-
-fn into_string(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 /// The argument's text as it stands, quotes and all.
@@ -86,6 +82,14 @@ impl Parser<String> for FilenameArg {
     }
 }
 
+/// The file that a name means.
+#[cfg(feature = "std")]
+pub fn path(name: &str) -> std::path::PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = click::text::encode(name).into_owned();
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +131,7 @@ mod tests {
         assert_eq!(string("abc").as_deref(), Some("abc"));
         assert_eq!(string("\"a b\"c").as_deref(), Some("a bc"));
         assert_eq!(string("\"\"").as_deref(), Some(""));
+        assert_eq!(string("\\<c3 a9 ff>").as_deref(), Some("é\u{efff}"));
         assert_eq!(string("a b"), None);
         assert_eq!(
             context.parse::<Vec<u8>>("\\<00 ff>"),

@@ -9,11 +9,14 @@ pub mod dot;
 pub mod svg;
 
 use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use click::Diagnostics;
+use click::text::decode;
 use elements::net::dpdk;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
 use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady, StoreBox};
@@ -37,7 +40,7 @@ pub struct CheckArgs {
     /// The configuration, `-` for standard input.
     file: PathBuf,
     /// Values for the configuration's variables.
-    #[arg(value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(value_name = "NAME=VALUE", value_parser = setting_bytes())]
     settings: Vec<(String, String)>,
     /// Print the configuration's graph.
     #[arg(long, value_name = "FORMAT")]
@@ -61,6 +64,11 @@ pub fn setting(text: &str) -> Result<(String, String), String> {
         }
         _ => Err(format!("‘{text}’ is not a setting: write NAME=VALUE")),
     }
+}
+
+/// A setting of the command line, whose value may be any bytes.
+pub fn setting_bytes() -> impl TypedValueParser<Value = (String, String)> {
+    OsStringValueParser::new().try_map(|text| setting(&decode(text.as_bytes())))
 }
 
 /// Runs `weir check`: fails if the configuration has errors.

@@ -1,12 +1,12 @@
 //! The embedding of the routers of `weir click`: the machine's clocks and names, messages on standard
 //! error, and the handlers that the driver adds.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use click::text::{decode, encode};
 use click::{Diagnostics, FlatElement, Location};
 use node::files;
-use router::args::{Context, NameDatabase};
+use router::args::{Context, NameDatabase, path};
 use router::{
     Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
     StoreBox,
@@ -58,7 +58,7 @@ impl Driver {
         let mut flat = click::parse(&source.text, &source.name, &options, diagnostics)?;
         let text = match flat.is_compact() {
             true => flat.unparse(),
-            false => String::from_utf8_lossy(&source.text).into_owned(),
+            false => decode(&source.text).into_owned(),
         };
         for (i, config) in self.control_sockets.iter().enumerate() {
             let mut name = "click_driver@@ControlSocket".to_string();
@@ -100,7 +100,7 @@ impl Driver {
     /// Makes a router that is to take the running one's place.
     fn hotconfig(self: &Arc<Self>, text: &str) -> Result<(), HandlerError> {
         let mut diagnostics = Diagnostics::new();
-        let source = Source::expression(text.as_bytes().to_vec())?;
+        let source = Source::expression(encode(text).into_owned())?;
         let Some(router) = self.router(&source, true, &mut diagnostics) else {
             return Err(diagnostics.to_string().into());
         };
@@ -170,9 +170,9 @@ impl Embedding for ClickEmbedding {
     }
 
     fn file(&mut self, name: &str) -> Result<String, String> {
-        let text = files::read(Path::new(name), FILE_MAX);
+        let text = files::read(&path(name), FILE_MAX);
         let text = text.map_err(|error| reason(&error))?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(decode(&text).into_owned())
     }
 
     fn names(&mut self) -> NameDatabase {

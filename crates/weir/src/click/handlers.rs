@@ -105,7 +105,7 @@ fn print_one(
     if !flags.has(HandlerFlags::RAW) && !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    out.write_all(text.as_bytes())?;
+    out.write_all(&click::text::encode(&text))?;
     if heading {
         writeln!(out)?;
     }

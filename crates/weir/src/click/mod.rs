@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use click::Diagnostics;
+use click::text::decode;
 use router::args::{Context, TcpPort};
 use router::{Router, Settings, THREADS_MAX};
 
@@ -104,7 +105,7 @@ pub fn main(program: &str, arguments: Vec<OsString>) -> u8 {
 }
 
 fn text(value: Value) -> String {
-    value.text().to_string_lossy().into_owned()
+    decode(value.text().as_bytes()).into_owned()
 }
 
 fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
@@ -201,7 +202,7 @@ fn setting(argument: &OsStr) -> Option<(String, String)> {
     if name == 0 || bytes.get(name) != Some(&b'=') {
         return None;
     }
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes| decode(bytes).into_owned();
     Some((text(&bytes[..name]), text(&bytes[name + 1..])))
 }
 

@@ -9,6 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use click::Quotes;
+use click::config::printable;
+use click::text::decode;
 
 use spec::Takes;
 
@@ -102,9 +104,16 @@ impl Options {
         let shown = format!("-{}", letter as char);
         let Some(spec) = self.specs.iter().find(|s| s.short == letter) else {
             self.bundle.insert(0, letter);
-            let rest = String::from_utf8_lossy(&self.bundle).into_owned();
-            let first = rest.chars().next().unwrap_or('?');
-            self.bundle.drain(..first.len_utf8().min(self.bundle.len()));
+            let (first, length) = match self.quotes {
+                Quotes::Ascii => (printable(&[letter]), 1),
+                Quotes::Curly => {
+                    let rest = String::from_utf8_lossy(&self.bundle);
+                    let first: String = rest.chars().take(1).collect();
+                    let length = first.len().min(self.bundle.len());
+                    (first, length)
+                }
+            };
+            self.bundle.drain(..length);
             return self.bad(format!(
                 "unrecognized option {}",
                 self.quote(&format!("-{first}"))
@@ -134,7 +143,7 @@ impl Options {
             (name, negated) = (rest, !negated);
             found = find_long(self.specs, name, negated, &mut ambiguous);
         }
-        let shown = || String::from_utf8_lossy(&[b"--", text].concat()).into_owned();
+        let shown = || decode(&[b"--", text].concat()).into_owned();
         let Some(spec) = found else {
             if ambiguous.is_empty() {
                 return self.bad(format!("unrecognized option {}", self.quote(&shown())));
@@ -203,7 +212,7 @@ impl Options {
     }
 
     fn value(&self, takes: Takes, shown: &str, text: OsString) -> Result<Value, BadOption> {
-        let words = text.to_string_lossy();
+        let words = decode(text.as_bytes());
         let expects = |what: &str| {
             let (shown, text) = (self.quote(shown), self.quote(&words));
             self.bad(format!("{shown} expects {what}, not {text}"))

@@ -2,10 +2,11 @@
 //! require.
 
 use std::fs;
-
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use click::Environment;
+use click::text::decode;
 use node::files;
 use router::Library;
 
@@ -33,7 +34,7 @@ impl Source {
         let standard = path.as_os_str().is_empty() || path == Path::new("-");
         let name = match standard {
             true => "<stdin>".to_string(),
-            false => path.to_string_lossy().into_owned(),
+            false => decode(path.as_os_str().as_bytes()).into_owned(),
         };
         let read = if standard {
             files::read_from(std::io::stdin(), SOURCE_MAX)
@@ -98,7 +99,10 @@ impl ClickEnvironment {
     pub fn new() -> ClickEnvironment {
         ClickEnvironment {
             library: elements::library(),
-            path: std::env::var("CLICKPATH").unwrap_or_else(|_| ":".to_string()),
+            path: match std::env::var_os("CLICKPATH") {
+                Some(path) => decode(path.as_bytes()).into_owned(),
+                None => ":".to_string(),
+            },
         }
     }
 }
@@ -122,7 +126,7 @@ impl Environment for ClickEnvironment {
         let Some(path) = find(name, from, &self.path) else {
             return Ok(None);
         };
-        let shown = path.to_string_lossy().into_owned();
+        let shown = decode(path.as_os_str().as_bytes()).into_owned();
         match fs::read(&path) {
             Ok(source) => Ok(Some(click::Library {
                 path: shown,
@@ -137,21 +141,22 @@ impl Environment for ClickEnvironment {
 /// the file `from` for `name`.
 fn find(name: &str, from: &str, path: &str) -> Option<PathBuf> {
     if name.starts_with('/') {
-        return Some(name.into());
+        return Some(router::args::path(name));
     }
     let here = match from.rfind('/') {
         Some(slash) if slash > 0 => &from[..slash],
         _ => ".",
     };
+    let name = router::args::path(name);
     path.split(':').find_map(|directory| {
         let candidates = match directory {
-            "" => vec![Path::new(here).join(name)],
+            "" => vec![router::args::path(here).join(&name)],
             _ => {
-                let directory = Path::new(directory);
+                let directory = router::args::path(directory);
                 vec![
-                    directory.join("conf/click").join(name),
-                    directory.join("conf").join(name),
-                    directory.join(name),
+                    directory.join("conf/click").join(&name),
+                    directory.join("conf").join(&name),
+                    directory.join(&name),
                 ]
             }
         };

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use click::text::encode;
 use click::{Diagnostics, Environment, FlatGraph};
 
 use super::options::{self, Argument, BadOption, Name, Options, Value};
@@ -193,8 +194,8 @@ impl What {
 /// Writes to a file; `-` stands for standard output. An error is a message with the file's name.
 pub fn write(output: &std::path::Path, text: &str) -> Result<(), String> {
     let written = match output.as_os_str() == "-" {
-        true => io::stdout().write_all(text.as_bytes()),
-        false => std::fs::write(output, text),
+        true => io::stdout().write_all(&encode(text)),
+        false => std::fs::write(output, encode(text)),
     };
     written.map_err(|error| format!("{}: {}", output.display(), reason(&error)))
 }

@@ -18,7 +18,8 @@ pub fn chatter(line: &str) {
     // One write a line, so that lines of several processes do not mix. A closed standard error
     // is no reason to stop.
     let line = line.strip_suffix('\n').unwrap_or(line);
-    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+    let line = [&*click::text::encode(line), b"\n"].concat();
+    let _ = std::io::stderr().write_all(&line);
 }
 
 /// A random number from the kernel.

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use click::text::decode;
 use nix::ifaddrs::getifaddrs;
 use router::args::{EtherAddress, Host, Ipv4Prefix, Kind, NameDatabase};
 
@@ -59,10 +61,10 @@ impl Machine {
         self.files.get_or_init(|| {
             let mut names = NameDatabase::new();
             if let Ok(protocols) = fs::read("/etc/protocols") {
-                names.add_system_protocols(&String::from_utf8_lossy(&protocols));
+                names.add_system_protocols(&decode(&protocols));
             }
             if let Ok(services) = fs::read("/etc/services") {
-                names.add_system_services(&String::from_utf8_lossy(&services));
+                names.add_system_services(&decode(&services));
             }
             names
         })
@@ -108,9 +110,10 @@ impl Host for Machine {
 
     fn home(&self, user: Option<&str>) -> Option<String> {
         match user {
-            None => std::env::var("HOME").ok(),
+            None => Some(decode(std::env::var_os("HOME")?.as_bytes()).into_owned()),
             Some(user) => {
-                let users = fs::read_to_string("/etc/passwd").ok()?;
+                let users = fs::read("/etc/passwd").ok()?;
+                let users = decode(&users);
                 let mut lines = users.lines().map(|line| line.split(':'));
                 lines.find_map(|mut fields| {
                     (fields.next()? == user).then(|| fields.nth(4).map(str::to_string))?

@@ -1,7 +1,9 @@
 //! Asking a running guest: `weir read`, `weir write`, `weir top`.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -26,7 +28,7 @@ pub struct ReadArgs {
     /// ELEMENT.HANDLER, or HANDLER for a handler of the router
     pub handler: String,
     /// Arguments of the handler
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
 }
 
 /// Writes a handler of a running guest.
@@ -40,7 +42,7 @@ pub struct WriteArgs {
     /// ELEMENT.HANDLER, or HANDLER for a handler of the router
     pub handler: String,
     /// The value; ‘-’, or no value for hotconfig, reads standard input
-    pub value: Vec<String>,
+    pub value: Vec<OsString>,
 }
 
 /// Shows how many packets a second each element of a running guest passes.
@@ -125,30 +127,36 @@ impl Client {
     }
 
     /// Reads a handler.
-    pub fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
+    pub fn read(&mut self, handler: &[u8]) -> Result<Vec<u8>, ClientError> {
         let (node, name) = match self {
             Client::Own(connection) => return connection.read(handler),
             Client::OfNode(node, name) => (node, name),
         };
         let read = HandlerRead {
-            handler: handler.into(),
+            handler: utf8(handler)?,
         };
         Ok(node.read(name, &read)?.value.into_bytes())
     }
 
     /// Writes a handler.
-    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
+    pub fn write(&mut self, handler: &str, value: &[u8]) -> Result<(), ClientError> {
         let (node, name) = match self {
             Client::Own(connection) => return connection.write(handler, value),
             Client::OfNode(node, name) => (node, name),
         };
         let write = HandlerWrite {
             handler: handler.into(),
-            value: value.into(),
+            value: utf8(value)?,
         };
         node.write(name, &write)?;
         Ok(())
     }
+}
+
+/// What the node's API takes.
+fn utf8(bytes: &[u8]) -> Result<String, ClientError> {
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| ClientError::Refused("a guest of the node takes UTF-8 text".into()))
 }
 
 /// A connection to the socket of a guest of `weir run`.
@@ -186,9 +194,9 @@ impl Connection {
     }
 
     /// Sends a command, and what goes with it; the guest has to agree.
-    fn order(&mut self, command: &str, data: &str) -> Result<(), ClientError> {
-        let bytes = [command, "\r\n", data].concat();
-        self.stream.get_mut().write_all(bytes.as_bytes())?;
+    fn order(&mut self, command: &[u8], data: &[u8]) -> Result<(), ClientError> {
+        let bytes = [command, b"\r\n", data].concat();
+        self.stream.get_mut().write_all(&bytes)?;
         let mut said = Vec::new();
         loop {
             let line = self.line()?;
@@ -201,8 +209,8 @@ impl Connection {
         }
     }
 
-    fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
-        self.order(&format!("READ {}", one_line(handler)?), "")?;
+    fn read(&mut self, handler: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.order(&[b"READ ", one_line(handler)?].concat(), b"")?;
         let line = self.line()?;
         let length = line
             .strip_prefix("DATA ")
@@ -215,17 +223,21 @@ impl Connection {
         Ok(value)
     }
 
-    fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
-        let handler = one_line(handler)?;
+    fn write(&mut self, handler: &str, value: &[u8]) -> Result<(), ClientError> {
+        let handler = one_line(handler.as_bytes())?;
         match one_line(value) {
-            Ok(value) => self.order(&format!("WRITE {handler} {value}"), ""),
-            Err(_) => self.order(&format!("WRITEDATA {handler} {}", value.len()), value),
+            Ok(value) => self.order(&[b"WRITE ", handler, b" ", value].concat(), b""),
+            Err(_) => {
+                let length = value.len().to_string();
+                let command = [b"WRITEDATA ", handler, b" ", length.as_bytes()].concat();
+                self.order(&command, value)
+            }
         }
     }
 }
 
-fn one_line(text: &str) -> Result<&str, ClientError> {
-    match text.contains(['\r', '\n']) {
+fn one_line(text: &[u8]) -> Result<&[u8], ClientError> {
+    match text.contains(&b'\r') || text.contains(&b'\n') {
         true => Err(ClientError::Refused("a handler’s name is one line".into())),
         false => Ok(text),
     }
@@ -233,9 +245,9 @@ fn one_line(text: &str) -> Result<&str, ClientError> {
 
 /// `weir read`.
 pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
-    let mut words = vec![args.handler.clone()];
-    words.extend(args.arguments.iter().cloned());
-    let value = Client::connect(&args.name)?.read(&words.join(" "))?;
+    let mut words = vec![args.handler.as_bytes()];
+    words.extend(args.arguments.iter().map(|word| word.as_bytes()));
+    let value = Client::connect(&args.name)?.read(&words.join(&b' '))?;
     let mut out = std::io::stdout().lock();
     let end: &[u8] = match value.last() {
         None | Some(b'\n') => b"",
@@ -252,7 +264,7 @@ pub fn write(args: &WriteArgs) -> Result<(), ClientError> {
 }
 
 /// The value that is to be written.
-fn value(args: &WriteArgs) -> Result<String, ClientError> {
+fn value(args: &WriteArgs) -> Result<Vec<u8>, ClientError> {
     // Other handlers are written without a value, in loops whose input is not meant for them.
     let is_input = match args.value.as_slice() {
         [] => args.handler == "hotconfig",
@@ -260,15 +272,15 @@ fn value(args: &WriteArgs) -> Result<String, ClientError> {
         _ => false,
     };
     if !is_input {
-        return Ok(args.value.join(" "));
+        return Ok(args.value.join(" ".as_ref()).into_vec());
     }
     let input = std::io::stdin().lock();
     if args.value.is_empty() && input.is_terminal() {
         return Err(ClientError::NoConfig(args.name.clone()));
     }
-    let mut value = String::new();
+    let mut value = Vec::new();
     let mut all = input.take(VALUE_MAX as u64);
-    all.read_to_string(&mut value).map_err(ClientError::Input)?;
+    all.read_to_end(&mut value).map_err(ClientError::Input)?;
     Ok(value)
 }
 
@@ -280,7 +292,7 @@ struct Count {
 }
 
 fn counts(client: &mut Client) -> Result<Vec<Count>, ClientError> {
-    let value = client.read("element_counts")?;
+    let value = client.read(b"element_counts")?;
     let text = String::from_utf8_lossy(&value).into_owned();
     let count = |line: &str| {
         let mut fields = line.split('\t');

@@ -1,11 +1,13 @@
 //! `weir run`: one guest in the foreground.
 
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use click::text::encode;
 use node::model::{LINK_HELP, Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use switch::lane::LaneStats;
@@ -18,7 +20,7 @@ use super::links::Link;
 use super::name::{Claim, NameError};
 use super::plan::{InstanceError, Plan};
 use super::serve::Server;
-use crate::check::setting;
+use crate::check::setting_bytes;
 use crate::host::chatter_all;
 
 /// Boots one guest in the foreground; Ctrl-C ends it.
@@ -32,7 +34,7 @@ pub struct RunArgs {
     /// The configuration
     pub file: PathBuf,
     /// Values for the configuration's variables
-    #[arg(value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(value_name = "NAME=VALUE", value_parser = setting_bytes())]
     pub settings: Vec<(String, String)>,
     #[arg(short, long = "link", value_name = "INTERFACE=LINK", help = format!("An interface of the guest, and the link beneath it. {LINK_HELP}"))]
     pub links: Vec<Link>,
@@ -176,7 +178,11 @@ impl Voice {
         for line in lines {
             match self.json {
                 true => self.say("console", "", serde_json::json!({ "line": line })),
-                false => println!("{line}"),
+                false => {
+                    let line = [&*encode(line), b"\n"].concat();
+                    // The guest runs on without a reader.
+                    let _ = std::io::stdout().write_all(&line);
+                }
             }
         }
     }
@@ -217,7 +223,7 @@ impl Voice {
             }
             if let Some(place) = crash
                 .element
-                .and_then(|element| node::check::place(instance.config().as_bytes(), element))
+                .and_then(|element| node::check::place(&encode(instance.config()), element))
             {
                 text.push_str(&format!("; it was in {place}"));
                 facts["element"] = place.into();

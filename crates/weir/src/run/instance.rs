@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use abi::control::State;
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
+use click::text::{decode, encode};
 use node::host::claim;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::client::Guest as SwitchGuest;
@@ -164,7 +165,7 @@ impl Instance {
             ports: ports.collect(),
             boot: Duration::ZERO,
             console: Vec::new(),
-            config: String::from_utf8_lossy(&plan.config).into_owned(),
+            config: decode(&plan.config).into_owned(),
         };
         instance.await_running(start)?;
         Ok(instance)
@@ -261,7 +262,9 @@ impl Instance {
             Some(config) => format!("hotconfig {config}"),
             None => contents.into(),
         };
-        let answer = self.control.call_while(kind, contents, TIMEOUT, alive)?;
+        let answer = self
+            .control
+            .call_while(kind, encode(&contents), TIMEOUT, alive)?;
         if let Some(config) = config.filter(|_| answer.ok()) {
             self.config = config;
         }
@@ -277,7 +280,7 @@ impl Instance {
     /// Reads a handler, `element.handler` with arguments if it takes any.
     pub fn read(&mut self, handler: &str) -> Result<String, InstanceError> {
         let answer = self.request(kind::READ, handler)?;
-        let text = String::from_utf8_lossy(&answer.contents).into_owned();
+        let text = decode(&answer.contents).into_owned();
         if answer.ok() {
             Ok(text)
         } else {
@@ -291,7 +294,7 @@ impl Instance {
         match answer.ok() {
             true => Ok(()),
             false => Err(InstanceError::Refused(
-                String::from_utf8_lossy(&answer.contents).into_owned(),
+                decode(&answer.contents).into_owned(),
             )),
         }
     }
@@ -339,7 +342,7 @@ impl Instance {
             None => return Ok(()),
         };
         let whole: Vec<u8> = self.console.drain(..end).collect();
-        lines.extend(String::from_utf8_lossy(&whole).lines().map(printable));
+        lines.extend(decode(&whole).lines().map(printable));
         Ok(())
     }
 
@@ -348,7 +351,7 @@ impl Instance {
         self.read_lines(lines)?;
         if !self.console.is_empty() {
             let rest = std::mem::take(&mut self.console);
-            lines.extend(String::from_utf8_lossy(&rest).lines().map(printable));
+            lines.extend(decode(&rest).lines().map(printable));
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl Asked<'_> {
     fn ask(&mut self, kind: u32, contents: &str) -> Result<String, (u32, String)> {
         let answer = self.0.request(kind, contents);
         let answer = answer.map_err(|error| (status::FAILED, error.to_string()))?;
-        let text = String::from_utf8_lossy(&answer.contents).into_owned();
+        let text = click::text::decode(&answer.contents).into_owned();
         if answer.ok() {
             Ok(text)
         } else {

@@ -132,7 +132,7 @@ impl FromIPSummaryDump {
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.input = Input {
             filename: self.filename.clone(),
-            data: core::mem::take(&mut self.data).into_bytes().into(),
+            data: click::text::encode(&core::mem::take(&mut self.data)).into(),
             may_be_missing: self.may_be_missing,
             left: self.times.saturating_sub(1).max(-1),
             has_packets: false,

@@ -98,7 +98,7 @@ impl File {
                 return Read::Nothing;
             }
             Ok(Some(line)) => {
-                let text = String::from_utf8_lossy(line);
+                let text = click::text::decode(line);
                 make(&text, link, &cx.names(), &mut packet)
             }
         };

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use crate::prelude::*;
 use crate::userlevel::os_error;
+use router::args::path;
 
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;
@@ -34,7 +35,7 @@ impl Output {
     pub fn create(name: &str) -> Result<Output, String> {
         let (to, name) = match name {
             "-" => (To::Stdout, "<stdout>".to_string()),
-            name => match File::create(name) {
+            name => match File::create(path(name)) {
                 Ok(file) => (To::File(file), name.to_string()),
                 Err(error) => return Err(format!("{name}: {}", os_error(&error))),
             },

@@ -10,6 +10,7 @@ use crate::prelude::*;
 use crate::userlevel::capture::Source;
 pub use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::os_error;
+use router::args::path;
 
 /// A file to be read.
 pub struct Opened {
@@ -70,7 +71,7 @@ pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, String> 
             size: None,
         }));
     }
-    match File::open(name) {
+    match File::open(path(name)) {
         Ok(file) => {
             let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
             let source = unpacked(file);

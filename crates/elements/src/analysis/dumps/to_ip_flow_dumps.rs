@@ -8,6 +8,7 @@ use crate::prelude::*;
 use crate::pulls::puller::Puller;
 use crate::userlevel::os_error;
 use flow::{Flow, Options};
+use router::args::path;
 
 mod flow;
 mod pattern;
@@ -135,7 +136,7 @@ impl ToIPFlowDumps {
             }
         } else if flow.is_begun()
             && flow.name != "-"
-            && let Err(error) = fs::remove_file(&flow.name)
+            && let Err(error) = fs::remove_file(path(&flow.name))
         {
             cx.chatter(format_args!("{}: {}", flow.name, os_error(&error)));
         }
@@ -144,12 +145,12 @@ impl ToIPFlowDumps {
 
 /// Puts a compressed file in the place of a file.
 fn compress(name: &str) -> std::io::Result<()> {
-    let mut from = fs::File::open(name)?;
-    let to = fs::File::create([name, ".gz"].concat())?;
+    let mut from = fs::File::open(path(name))?;
+    let to = fs::File::create(path(&[name, ".gz"].concat()))?;
     let mut encoder = flate2::write::GzEncoder::new(to, flate2::Compression::default());
     std::io::copy(&mut from, &mut encoder)?;
     encoder.finish()?;
-    fs::remove_file(name)
+    fs::remove_file(path(name))
 }
 
 /// Writes what was kept of a flow to its file.
@@ -160,15 +161,15 @@ fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
         cx.print(&bytes);
         return;
     }
-    let name = std::path::Path::new(&flow.name);
+    let name = path(&flow.name);
     let open = || -> std::io::Result<()> {
         if !is_begun && let Some(folder) = name.parent() {
             fs::create_dir_all(folder)?;
         }
         let mut file = if is_begun {
-            fs::OpenOptions::new().append(true).open(name)?
+            fs::OpenOptions::new().append(true).open(&name)?
         } else {
-            fs::File::create(name)?
+            fs::File::create(&name)?
         };
         file.write_all(&bytes)
     };

@@ -97,7 +97,7 @@ impl ToIPSummaryDump {
     fn header(&self, cx: &Cx<'_>) -> String {
         let (mut header, data) = self.writer.selection.header();
         if !self.banner.is_empty() {
-            let banner = click::config::quote(self.banner.as_bytes());
+            let banner = click::config::quote(&click::text::encode(&self.banner));
             header.push_str(&format!("!creator {banner}\n"));
         }
         if self.verbose {

@@ -35,7 +35,8 @@ impl Output {
             return Ok(());
         }
         let name = &self.name;
-        let file = File::create(name).map_err(|error| alloc::format!("{name}: {error}"))?;
+        let file = File::create(router::args::path(name))
+            .map_err(|error| alloc::format!("{name}: {error}"))?;
         self.file = Some(BufWriter::new(file));
         Ok(())
     }
@@ -55,7 +56,7 @@ impl Output {
         if let Some(file) = &mut self.file {
             line.push('\n');
             // A full disk is not the packets' fault.
-            let _ = file.write_all(line.as_bytes());
+            let _ = file.write_all(&click::text::encode(line));
             return;
         }
         match self.channel.as_str() {

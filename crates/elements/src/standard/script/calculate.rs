@@ -95,7 +95,7 @@ pub(super) fn calculate(
         "now" => Timestamp(cx.wall()).to_string(),
         "readable" => truth(words.all(|word| has(cx, word, HandlerFlags::READ, &own))),
         "writable" => truth(words.all(|word| has(cx, word, HandlerFlags::WRITE, &own))),
-        "length" => text.len().to_string(),
+        "length" => click::text::encode(text).len().to_string(),
         "unquote" => config::unquote_text(text),
         // Numbers go over the network in big-endian order.
         "htons" | "ntohs" => (saturated(text.trim())? as u16).to_be().to_string(),

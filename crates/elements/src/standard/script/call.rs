@@ -1,6 +1,7 @@
 //! The instructions that print, read and write, and the handler calls they make.
 
 use click::config::{self, Style};
+use click::text::encode;
 
 use super::errors::Errors;
 use super::machine::ScriptMachine;
@@ -24,7 +25,7 @@ impl ScriptMachine {
         };
         let (mut data, ok) = if starts_handler(text) {
             match self.call_read(cx, text, unquote, errors) {
-                Some((_, value)) => (value.into_bytes(), true),
+                Some((_, value)) => (encode(&value).into_owned(), true),
                 None => (Vec::new(), false),
             }
         } else {

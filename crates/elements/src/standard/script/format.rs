@@ -4,8 +4,8 @@
 //! `*` is refused. `0` pads in spite of `-` or a precision. A sign is put before unsigned numbers,
 //! too. `#` puts a 0 before an octal number unless its second digit is one.
 
-use core::iter::Peekable;
-use core::str::Chars;
+use core::iter::{Copied, Peekable};
+use core::slice::Iter;
 
 use click::config;
 
@@ -38,67 +38,68 @@ fn syntax() -> String {
 
 /// Formats the words after the first as the first, unquoted, says.
 pub(super) fn sprintf(mut words: Words<'_>) -> Result<String, String> {
-    let pattern = config::unquote_text(words.next());
-    let mut result = String::new();
-    let mut letters = pattern.chars().peekable();
+    let pattern = config::unquote(words.next());
+    let mut result = Vec::new();
+    let mut letters = pattern.iter().copied().peekable();
     while let Some(letter) = letters.next() {
-        if letter != '%' {
+        if letter != b'%' {
             result.push(letter);
             continue;
         }
         let conversion = Conversion::parse(&mut letters);
         let letter = letters.next().ok_or_else(syntax)?;
-        result += &conversion.convert(letter, &mut words)?;
+        result.extend(conversion.convert(letter, &mut words)?);
     }
     match words.0 {
-        "" => Ok(result),
+        "" => Ok(click::text::decode(&result).into_owned()),
         _ => Err(syntax()),
     }
 }
 
+/// What is left of a pattern.
+type Letters<'p> = Peekable<Copied<Iter<'p, u8>>>;
+
 /// A number in the pattern, if one stands there.
-fn number(letters: &mut Peekable<Chars<'_>>) -> Option<usize> {
+fn number(letters: &mut Letters<'_>) -> Option<usize> {
     let mut value = None;
-    while let Some(digit) = letters.peek().and_then(|letter| letter.to_digit(10)) {
+    while let Some(digit) = letters.next_if(u8::is_ascii_digit) {
         let more = value.unwrap_or(0usize).saturating_mul(10);
-        value = Some(more.saturating_add(digit as usize));
-        letters.next();
+        value = Some(more.saturating_add(usize::from(digit - b'0')));
     }
     value
 }
 
 impl Conversion {
-    fn parse(letters: &mut Peekable<Chars<'_>>) -> Self {
+    fn parse(letters: &mut Letters<'_>) -> Self {
         let mut conversion = Conversion::default();
-        while let Some(flag) = letters.next_if(|letter| "0#- +".contains(*letter)) {
+        while let Some(flag) = letters.next_if(|letter| b"0#- +".contains(letter)) {
             match flag {
-                '0' => conversion.zero = true,
-                '#' => conversion.alternate = true,
-                '-' => conversion.left = true,
-                ' ' => conversion.space = true,
+                b'0' => conversion.zero = true,
+                b'#' => conversion.alternate = true,
+                b'-' => conversion.left = true,
+                b' ' => conversion.space = true,
                 _ => conversion.plus = true,
             }
         }
         conversion.width = number(letters).unwrap_or(0).min(WIDEST);
-        if letters.next_if_eq(&'.').is_some() {
+        if letters.next_if_eq(&b'.').is_some() {
             conversion.precision = number(letters).map(|most| most.min(WIDEST));
         }
-        while let Some(size) = letters.next_if(|letter| "hlLq".contains(*letter)) {
-            conversion.short = size == 'h';
+        while let Some(size) = letters.next_if(|letter| b"hlLq".contains(letter)) {
+            conversion.short = size == b'h';
         }
         conversion
     }
 
-    fn convert(&self, letter: char, words: &mut Words<'_>) -> Result<String, String> {
+    fn convert(&self, letter: u8, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
         Ok(match letter {
-            '%' => self.pad("%", self.width),
-            's' => {
+            b'%' => self.pad(b"%", self.width),
+            b's' => {
                 let bytes = config::string(words.next()).ok_or_else(syntax)?;
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                let most = self.precision.unwrap_or(usize::MAX);
-                self.pad(&text.chars().take(most).collect::<String>(), self.width)
+                let most = self.precision.unwrap_or(usize::MAX).min(bytes.len());
+                self.pad(&bytes[..most], self.width)
             }
-            'd' | 'i' => {
+            b'd' | b'i' => {
                 let value: i64 = words.parse()?;
                 let value = if self.short {
                     (value as i16).into()
@@ -107,7 +108,7 @@ impl Conversion {
                 };
                 self.number(value < 0, value.unsigned_abs(), letter)
             }
-            'o' | 'x' | 'X' | 'u' => {
+            b'o' | b'x' | b'X' | b'u' => {
                 let value: u64 = words.parse()?;
                 let value = if self.short { value & 0xffff } else { value };
                 self.number(false, value, letter)
@@ -117,7 +118,7 @@ impl Conversion {
     }
 
     /// A number: zeros, then what `#` puts before it, then its sign, then spaces.
-    fn number(&self, negative: bool, value: u64, letter: char) -> String {
+    fn number(&self, negative: bool, value: u64, letter: u8) -> Vec<u8> {
         let width = self.width.min(NUMBER_WIDEST);
         let sign = match (negative, self.plus, self.space) {
             (true, ..) => "-",
@@ -126,14 +127,14 @@ impl Conversion {
             _ => "",
         };
         let hexadecimal = match letter {
-            'x' if self.alternate && value > 0 => "0x",
-            'X' if self.alternate && value > 0 => "0X",
+            b'x' if self.alternate && value > 0 => "0x",
+            b'X' if self.alternate && value > 0 => "0X",
             _ => "",
         };
         let digits = match letter {
-            'o' => format!("{value:o}"),
-            'x' => format!("{value:x}"),
-            'X' => format!("{value:X}"),
+            b'o' => format!("{value:o}"),
+            b'x' => format!("{value:x}"),
+            b'X' => format!("{value:X}"),
             _ => value.to_string(),
         };
         let least = match self.precision {
@@ -144,17 +145,19 @@ impl Conversion {
         let digits = format!("{digits:0>least$}");
         let octal = match digits.as_bytes().get(1) {
             Some(b'0') => "",
-            _ if self.alternate && letter == 'o' => "0",
+            _ if self.alternate && letter == b'o' => "0",
             _ => "",
         };
-        self.pad(&format!("{sign}{hexadecimal}{octal}{digits}"), width)
+        let text = format!("{sign}{hexadecimal}{octal}{digits}");
+        self.pad(text.as_bytes(), width)
     }
 
-    fn pad(&self, text: &str, width: usize) -> String {
-        match (self.left, self.zero) {
-            (true, _) => format!("{text:<width$}"),
-            (_, true) => format!("{text:0>width$}"),
-            _ => format!("{text:>width$}"),
+    fn pad(&self, text: &[u8], width: usize) -> Vec<u8> {
+        let fill = if self.zero && !self.left { b'0' } else { b' ' };
+        let padding = alloc::vec![fill; width.saturating_sub(text.len())];
+        match self.left {
+            true => [text, &padding].concat(),
+            false => [&padding, text].concat(),
         }
     }
 }
@@ -195,6 +198,8 @@ mod tests {
                 "5|0|18446744073709551615",
             ),
             ("plain", "plain"),
+            // Widths and precisions count bytes.
+            ("\"é%5s|%.1s\\<ff>\" é é", "é   é|\u{efc3}\u{efff}"),
         ] {
             assert_eq!(format(text).as_deref(), Ok(expected), "{text}");
         }

@@ -51,7 +51,7 @@ fn open_file(name: &str, append: bool) -> Result<PrintOutput, String> {
         .append(append)
         .write(true)
         .truncate(!append);
-    let file = options.open(name);
+    let file = options.open(router::args::path(name));
     file.map(PrintOutput::File)
         .map_err(|error| alloc::format!("{name}: {}", reason(&error)))
 }
@@ -101,12 +101,12 @@ pub(super) mod host {
                         let read = std::io::stdin().lock().read_to_end(&mut data);
                         read.map(|_| data)
                     }
-                    file => std::fs::read(file),
+                    file => std::fs::read(router::args::path(file)),
                 };
                 let data = data.map_err(|e| format!("{file}: {}", super::reason(&e)))?;
                 Ok(match name {
                     "catq" => click::config::quote(&data),
-                    _ => String::from_utf8_lossy(&data).into_owned(),
+                    _ => click::text::decode(&data).into_owned(),
                 })
             }
         }

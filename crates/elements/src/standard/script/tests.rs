@@ -43,6 +43,27 @@ fn variables_and_handlers_are_put_in() {
     }
 }
 
+#[test]
+fn values_are_bytes() {
+    for (script, expected) in [
+        ("print \"\\<e9>\u{efff}\"", "\u{efe9}\u{efff}\n"),
+        (
+            "setq x \"\\<e9>\", print $x, print \"$x\"",
+            "\u{efe9}\n\u{efe9}\n",
+        ),
+        ("print $(length é\u{efff})", "3\n"),
+        // A character in two pieces.
+        (
+            "set x \u{efc3}, set y \u{efa9}, print $(eq $x$y é)",
+            "true\n",
+        ),
+        ("set x \u{efc3}, set y \u{efa9}, print $x$y", "é\n"),
+        ("print $(in \u{efe9} a \"\\<e9>\")", "true\n"),
+    ] {
+        assert_eq!(run(script), expected, "{script}");
+    }
+}
+
 /// The numbers are those that Click's handlers return.
 #[test]
 fn a_failed_write_leaves_its_number() {

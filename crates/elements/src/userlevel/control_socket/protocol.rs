@@ -7,6 +7,7 @@
 //! [`DATA_MAX`], and no command is taken while more than [`OUTPUT_HIGH`] bytes wait to go out.
 
 use crate::prelude::*;
+use click::text::{decode, encode};
 
 /// What a session says first.
 pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";
@@ -211,7 +212,7 @@ impl Session {
 
     fn message(&mut self, code: u16, text: &str, more: bool) {
         let mark = if more { '-' } else { ' ' };
-        let text = click::config::printable(text.as_bytes());
+        let text = click::config::printable(&encode(text));
         self.output
             .extend_from_slice(format!("{code}{mark}{text}\r\n").as_bytes());
     }
@@ -243,8 +244,8 @@ impl Session {
         let Some(name) = words.first() else {
             return Step::Done;
         };
-        let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-        let handler = words.get(1).map(|word| String::from_utf8_lossy(word));
+        let name = decode(name).to_ascii_uppercase();
+        let handler = words.get(1).map(|word| decode(word));
         let handler = handler.as_deref().unwrap_or("");
         let verb = match name.as_bytes().first() {
             Some(b'W' | b'S') => Verb::Write,
@@ -294,7 +295,7 @@ impl Session {
 
     /// The length of the data that follows, or the answer if there is no such length.
     fn length(&mut self, command: &str, length: &[u8]) -> Result<usize, Step> {
-        let length = String::from_utf8_lossy(length);
+        let length = decode(length);
         match Context::blank().parse::<i32>(&length).map(usize::try_from) {
             Ok(Ok(length)) => Ok(length),
             _ => Err(self.say(code::SYNTAX, format!("Syntax error in '{command}'"))),
@@ -427,7 +428,7 @@ impl Session {
         let Some((handler, flags)) = self.find(target, name) else {
             return Step::Done;
         };
-        let data = String::from_utf8_lossy(data);
+        let data = decode(data);
         match verb {
             Verb::Read if !flags.has(HandlerFlags::READ) => {
                 self.say(code::PERMISSION, format!("Handler '{name}' write-only"))
@@ -435,7 +436,7 @@ impl Session {
             Verb::Read => match target.read(&handler, &data) {
                 Ok(text) => {
                     self.message(code::OK, &format!("Read handler '{name}' OK"), false);
-                    self.output_data(text.as_bytes());
+                    self.output_data(&encode(&text));
                     Step::Done
                 }
                 Err(lines) => {

@@ -14,6 +14,7 @@ use rustix::net::{
 use super::super::transport::call_failed;
 use super::{Kind, Socket};
 use crate::prelude::*;
+use router::args::path;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 2;
@@ -31,8 +32,8 @@ impl Place {
         match self {
             Place::Internet(address) => Ok(address.as_any()),
             Place::File(name) => Ok(match name.strip_prefix('\0') {
-                Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-                None => SocketAddrUnix::new(name.as_str())?,
+                Some(name) => SocketAddrUnix::new_abstract_name(&click::text::encode(name))?,
+                None => SocketAddrUnix::new(path(name))?,
             }
             .as_any()),
         }
@@ -58,7 +59,7 @@ impl Place {
             return address.to_string();
         }
         let path = SocketAddrUnix::try_from(address.clone()).ok();
-        let path = path.and_then(|unix| Some(String::from_utf8_lossy(unix.path_bytes()?).into()));
+        let path = path.and_then(|unix| Some(click::text::decode(unix.path_bytes()?).into()));
         path.unwrap_or_default()
     }
 }

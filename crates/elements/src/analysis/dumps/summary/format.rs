@@ -265,11 +265,7 @@ impl Format {
                 None => number(most(1)),
             },
             Format::Payload => {
-                // A string of text may hold any bytes: what is not UTF-8 stands for itself.
-                let bytes = match core::str::from_utf8(text) {
-                    Ok(text) => click::config::string(text)?,
-                    Err(_) => text.to_vec(),
-                };
+                let bytes = click::config::string(&click::text::decode(text))?;
                 (bytes.len() <= usize::from(u16::MAX)).then_some(Value::Bytes(bytes.into()))
             }
         }

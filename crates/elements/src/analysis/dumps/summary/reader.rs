@@ -125,7 +125,7 @@ impl Reader {
         let mut lines = Lines::new(source);
         (self.line, self.binary) = (0, false);
         let first = match lines.peek() {
-            Ok(Some(line)) => String::from_utf8_lossy(line).into_owned(),
+            Ok(Some(line)) => click::text::decode(line).into_owned(),
             Ok(None) => {
                 self.error("empty file");
                 return false;
@@ -235,7 +235,7 @@ impl Reader {
     }
 
     fn take_directive(&mut self, line: &[u8], names: &Context<'_>) {
-        let text = String::from_utf8_lossy(line);
+        let text = click::text::decode(line);
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
         match word {
             "!data" | "!contents" => self.set_fields(rest),

@@ -186,10 +186,11 @@ impl Writer {
 
     /// Adds a line as it stands, its end included.
     pub fn add_text(&self, line: &str, out: &mut Vec<u8>) {
+        let line = click::text::encode(line);
         if self.selection.binary {
             let length = (line.len() + 4) as u32 | LINE;
             out.extend(length.to_be_bytes());
         }
-        out.extend(line.bytes());
+        out.extend_from_slice(&line);
     }
 }

@@ -69,9 +69,8 @@ fn talk(target: &mut Fake, read_only: bool, pieces: &[&[u8]]) -> String {
     session.close();
     serve(&mut session);
     assert!(session.over());
-    let received = String::from_utf8(received).expect("answers are text");
-    let answers = received.strip_prefix(GREETING).expect("it greets first");
-    answers.to_string()
+    let answers = received.strip_prefix(GREETING.as_bytes());
+    decode(answers.expect("it greets first")).into_owned()
 }
 
 fn receive(input: &[u8]) -> String {
@@ -116,6 +115,17 @@ fn writes_take_values_in_three_ways() {
         "{received}"
     );
     assert_eq!(target.written, ["1 2", "\nx\r\ny", "a\r\nb\n", "3"]);
+}
+
+#[test]
+fn values_are_bytes() {
+    let mut target = Fake::default();
+    let input = b"WRITEDATA e.w 3\r\na\xff\xe9READ e.r \xe9\r\nREAD x\xe9.r";
+    let received = talk(&mut target, false, &[input]);
+    assert_eq!(target.written, ["a\u{efff}\u{efe9}"]);
+    assert!(received.contains("DATA 3\r\n<\u{efe9}>"), "{received}");
+    let error = "510 No element named 'x\\351'";
+    assert!(received.contains(error), "{received}");
 }
 
 #[test]
