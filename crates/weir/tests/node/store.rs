@@ -213,7 +213,7 @@ fn a_store_that_is_killed_is_replaced_and_knows_all_guests() {
     assert_eq!(prints(&host, "xenstore-list /vm"), "");
 }
 
-/// A store has one node: whoever else connects has it drop the node's connection.
+/// A store serves one node: a second connection replaces that of the node.
 #[test]
 fn a_store_that_drops_the_nodes_connection_is_connected_to_again() {
     let host = Host::new();

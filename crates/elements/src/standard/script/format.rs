@@ -56,7 +56,7 @@ pub(super) fn sprintf(mut words: Words<'_>) -> Result<String, String> {
     }
 }
 
-/// What is left of a pattern.
+/// The rest of a pattern.
 type Letters<'p> = Peekable<Copied<Iter<'p, u8>>>;
 
 /// A number in the pattern, if one stands there.
