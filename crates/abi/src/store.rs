@@ -2,10 +2,12 @@
 //! protocol ([`crate::xenstore`]). A message may be longer than a ring: it goes through in pieces, as through a
 //! socket.
 //!
-//! **Connections.** The store begins a connection by starting its cursors over and storing a new number. Before the
-//! guest has started its own cursors over and stored the same number, the store reads and writes nothing, and
-//! before the guest sees a new number, whatever it writes is lost. So a store that was killed amid a message, and a
-//! copy of a guest whose region was copied amid one, begin with empty rings. Number 0 is no connection.
+//! **Connections.** The store begins a connection by storing an odd number, starting its cursors over and storing the
+//! next number, which is even. Before the guest has started its own cursors over and stored the same number, the store
+//! reads and writes nothing, and before the guest sees a new number, whatever it writes is lost. Cursors that make no
+//! sense to a guest are the store's fault only if the number is still the guest's: else another connection begins. So a
+//! store that was killed amid a message, and a copy of a guest whose region was copied amid one, begin with empty
+//! rings. Number 0 is no connection.
 //!
 //! **Waking.** The guest rings its control doorbell when it has published a request, and when it has read replies
 //! that the store waits to go on with. The store wakes the guest's first CPU as the host does
@@ -25,7 +27,7 @@ pub const RING_BYTES: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Words {
     // The store's.
-    /// The connection's number; 0: none.
+    /// The connection's number; 0: none; odd: one begins.
     connection: AtomicU32,
     /// Whether it waits for room in the ring of replies.
     waits: AtomicU32,
@@ -74,8 +76,11 @@ impl<'a> Channel<'a> {
     /// Begins a connection: for the store. Only one store may use the region. Wake the guest then if it
     /// [wants](StoreEnd::is_wanted) one.
     pub fn connect(self) -> StoreEnd<'a> {
-        let before = self.words.connection.load(Ordering::Relaxed);
-        let number = before.wrapping_add(1).max(1);
+        let begins = self.words.connection.load(Ordering::Relaxed) | 1;
+        let number = begins.wrapping_add(1).max(2);
+        self.words.connection.store(begins, Ordering::Relaxed);
+        // A guest that sees a cursor that was started over sees this number as well.
+        fence(Ordering::Release);
         let end = StoreEnd {
             words: self.words,
             number,
@@ -172,7 +177,7 @@ impl GuestEnd<'_> {
     pub fn look(&mut self) -> bool {
         let words = self.channel.words;
         let number = words.connection.load(Ordering::Acquire);
-        if number == self.number {
+        if !self.is_next(number) {
             return false;
         }
         self.number = number;
@@ -184,7 +189,11 @@ impl GuestEnd<'_> {
 
     /// Whether there is a connection that the guest has not begun.
     pub fn is_new(&self) -> bool {
-        self.channel.words.connection.load(Ordering::Acquire) != self.number
+        self.is_next(self.channel.words.connection.load(Ordering::Acquire))
+    }
+
+    fn is_next(&self, number: u32) -> bool {
+        number != self.number && number.is_multiple_of(2)
     }
 
     /// Whether there is a connection.
@@ -194,22 +203,34 @@ impl GuestEnd<'_> {
 
     /// Bytes of replies that can be read now.
     pub fn available(&self) -> Result<usize, Corrupt> {
-        self.replies.available()
+        self.within(self.replies.available())
     }
 
     /// Bytes of requests that fit now.
     pub fn free(&self) -> Result<usize, Corrupt> {
-        self.requests.free()
+        self.within(self.requests.free())
     }
 
     /// Reads bytes of replies and returns how many.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Corrupt> {
-        self.replies.read(into)
+        let read = self.replies.read(into);
+        self.within(read)
     }
 
     /// Writes as many bytes of requests as fit and returns how many.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Corrupt> {
-        self.requests.write(bytes)
+        let written = self.requests.write(bytes);
+        self.within(written)
+    }
+
+    /// What was moved in this connection: nothing, if the store begins another one.
+    fn within(&self, moved: Result<usize, Corrupt>) -> Result<usize, Corrupt> {
+        moved.or_else(|corrupt| {
+            match self.channel.words.connection.load(Ordering::Acquire) == self.number {
+                true => Err(corrupt),
+                false => Ok(0),
+            }
+        })
     }
 
     /// Whether the store waits until replies are read. The fence orders the reading before this look, so that at

@@ -82,8 +82,10 @@ fn a_new_connection_finds_empty_rings() {
     // The store is killed, and another one begins.
     let mut store = channel.connect();
     assert!(!store.has_requests());
-    // What the guest writes before it looks is lost, also if it would not fit.
-    guest.write(&[3; RING_BYTES]).ok();
+    // What the guest writes before it looks is lost, also if it would not fit; it reads nothing.
+    assert!(guest.write(&[3; RING_BYTES]).is_ok());
+    assert_eq!((guest.available(), guest.free()), (Ok(0), Ok(0)));
+    assert_eq!(guest.read(&mut [0; 8]), Ok(0));
     assert!(!store.has_requests());
     assert!(guest.look() && !guest.store_waits());
     assert_eq!((guest.available(), guest.free()), (Ok(0), Ok(RING_BYTES)));
@@ -92,6 +94,60 @@ fn a_new_connection_finds_empty_rings() {
     let mut bytes = [0; 8];
     assert_eq!(store.read(&mut bytes), Ok(1));
 }
+
+#[test]
+fn a_guest_amid_its_work_takes_no_harm_from_connections_that_begin() {
+    const CONNECTIONS: usize = 5_000;
+    let mut memory = Memory::new(0);
+    let channel = memory.channel();
+    let words = channel.words;
+    let store = Ends(channel);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let harm = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let Ends(channel) = &store;
+            let mut bytes = [0; 50];
+            for _ in 0..CONNECTIONS {
+                let mut end = channel.connect();
+                let mut moved = 0;
+                while moved < 100 && !over.load(Ordering::Acquire) {
+                    let read = end.read(&mut bytes).unwrap();
+                    moved += end.write(&bytes[..read]).unwrap();
+                }
+            }
+            over.store(true, Ordering::Release);
+        });
+        let mut guest = channel.guest();
+        let mut bytes = [0; 100];
+        let mut turn = || {
+            guest.look();
+            guest.write(&bytes[..30])?;
+            guest.read(&mut bytes)?;
+            guest.free().and(guest.available())
+        };
+        let mut harm = None;
+        while harm.is_none() && !over.load(Ordering::Acquire) {
+            harm = turn().err();
+        }
+        over.store(true, Ordering::Release);
+        harm
+    });
+    assert_eq!(harm, None);
+    // Cursors that make no sense in a connection that stays are the store's fault.
+    let mut guest = channel.guest();
+    let _store = channel.connect();
+    assert!(guest.look());
+    let number = words.connection.load(Ordering::Relaxed);
+    Memory::scribble(words, u64::MAX - 5);
+    words.connection.store(number, Ordering::Relaxed);
+    assert_eq!(guest.read(&mut [0; 8]), Err(Corrupt));
+}
+
+/// A channel that another thread uses.
+struct Ends<'a>(Channel<'a>);
+
+// SAFETY: the two sides of a channel are made to be used at once; each thread has one.
+unsafe impl Sync for Ends<'_> {}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -160,7 +216,9 @@ proptest! {
                     let expected: Vec<u8> = answered.drain(..read).collect();
                     prop_assert_eq!(&bytes[..read], &expected[..]);
                 }
-                Step::Ask(_) | Step::Receive(_) => {}
+                // Of a connection that is over: it goes nowhere, and nothing comes of it.
+                Step::Ask(length) => prop_assert!(guest.write(&vec![0; length]).is_ok()),
+                Step::Receive(length) => prop_assert_eq!(guest.read(&mut vec![0; length]), Ok(0)),
             }
         }
     }

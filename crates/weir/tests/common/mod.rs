@@ -130,7 +130,12 @@ impl Host {
         let mut ready = false;
         // What ended without a node is told before.
         while !ready {
-            let line = said.next().expect("the node is ready").unwrap();
+            let Some(line) = said.next() else {
+                let how = child.wait().unwrap();
+                let before = lines.lock().unwrap();
+                panic!("the node is not ready ({how}), and said {before:#?}");
+            };
+            let line = line.unwrap();
             ready = line.contains("the node is ready");
             lines.lock().unwrap().push(line);
         }
