@@ -31,7 +31,7 @@ use crate::model::Record;
 /// How long a store has to run so that another takes its place at once.
 const SETTLED: Duration = Duration::from_secs(1);
 /// The pause before a second try to connect to a store that dropped the connection; it doubles up to the other.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(32)];
+pub const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(32)];
 /// Most requests of the store that are taken at once.
 const REQUESTS_MAX: usize = 64;
 
@@ -289,6 +289,10 @@ fn described(domain: u16, router: &Router) -> Vec<Change> {
     parts.chain([runs]).collect()
 }
 
+fn unreachable(error: Errno) -> Error {
+    Error::failed(format_args!("cannot reach the control store: {error}"))
+}
+
 impl Host {
     /// Takes over the store that an earlier node started, if it is of this version. Says whether there is one.
     pub fn adopt_store(&mut self, run: &StoreRun) -> bool {
@@ -358,10 +362,8 @@ impl Host {
     }
 
     fn connect_store(&mut self, run: StoreRun, pidfd: &OwnedFd) -> Result<()> {
-        let failed =
-            |error: Errno| Error::failed(format_args!("cannot reach the control store: {error}"));
         let [socket, room] = self.connection()?;
-        let pidfd = rustix::io::fcntl_dupfd_cloexec(pidfd, 0).map_err(failed)?;
+        let pidfd = rustix::io::fcntl_dupfd_cloexec(pidfd, 0).map_err(unreachable)?;
         self.watch(pidfd.as_fd(), CONTROL_STORE)?;
         self.control_store = Some(StoreProcess {
             run,
@@ -380,14 +382,12 @@ impl Host {
 
     /// A connection to the store, and the same again: what the store says is an event, and so is room in it.
     fn connection(&self) -> Result<[OwnedFd; 2]> {
-        let failed =
-            |error: Errno| Error::failed(format_args!("cannot reach the control store: {error}"));
-        let socket = self.reach_store().map_err(failed)?;
+        let socket = self.reach_store().map_err(unreachable)?;
         self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
-        let room = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
+        let room = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(unreachable)?;
         let number = epoll::EventData::new_u64(CONTROL_STORE_ROOM);
         let never = epoll::EventFlags::ONESHOT;
-        epoll::add(&self.events, &room, number, never).map_err(failed)?;
+        epoll::add(&self.events, &room, number, never).map_err(unreachable)?;
         Ok([socket, room])
     }
 

@@ -55,7 +55,7 @@ use bells::Bells;
 use cgroup::Cgroups;
 pub use cgroup::check_limits;
 pub use console::{Line, Logs, Position, first_number};
-pub use control_store::StoreRun;
+pub use control_store::{PAUSES, StoreRun};
 pub use copy::{CopiedPort, Copy, Stored};
 pub use departure::{Departure, Found};
 pub use guests::Reserved;

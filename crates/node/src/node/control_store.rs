@@ -6,7 +6,7 @@ use super::Node;
 use crate::control_store::message::{Change, Request};
 use crate::control_store::number;
 use crate::error::{Error, Fault, Result, Subject};
-use crate::host::{Router, StoreRun};
+use crate::host::{PAUSES, Router, StoreRun};
 use crate::model::{Event, Guest, GuestRecord, Happened, Topic};
 
 /// Longest name of a configuration in the store, in bytes.
@@ -115,7 +115,10 @@ impl Node {
                 self.tell(event(Happened::Up).note(note));
             }
             Some((Err(error), _)) => {
-                let note = "the node tries again, after pauses of up to 32 s";
+                let note = format_args!(
+                    "the node tries again, after pauses of up to {} s",
+                    PAUSES[1].as_secs()
+                );
                 self.tell(event(Happened::Down).because(&error.error).note(note));
             }
         }

@@ -9,6 +9,8 @@ use super::Engine;
 use super::divide::Rings;
 use super::graph::Graph;
 use crate::prelude::*;
+use crate::walk::edges::Edges;
+use crate::walk::numbers::EdgeId;
 
 /// Configurations of a router that stay in the one that replaces it.
 #[derive(Default)]
@@ -86,7 +88,7 @@ impl Engine {
     /// and is quiesced.
     pub fn take_rings_of(&mut self, old: &mut Engine, staying: &Staying) -> Rings {
         let mut rings = Rings::new();
-        let (edges, graph) = (&old.walk.edges, &old.graph);
+        let there = (&old.walk.edges, &*old.graph);
         let Some(own) = &mut old.threads.partition else {
             return rings;
         };
@@ -94,31 +96,15 @@ impl Engine {
             let (Some(sender), Some(receiver)) = (&mut *sender_place, &mut *receiver_place) else {
                 continue;
             };
-            let (from, to) = (edges.source(sender.edge), receiver.target);
-            let mut outputs = edges.outputs_of(from).edges();
-            let Some(port) = outputs.position(|output| output == sender.edge) else {
+            let stays = staying.has(there.0.source(sender.edge));
+            if !stays && receiver.len() == 0 {
+                continue;
+            }
+            let alike = self.edge_alike(there, (sender.edge, receiver.target), stays);
+            let Some((from, edge)) = alike else {
                 continue;
             };
-            let stays = staying.has(from);
-            let ends = match stays {
-                true => Some((from, to)),
-                false if receiver.len() == 0 => None,
-                false => {
-                    let named = |id| self.graph.find(&graph.info(id).name);
-                    named(from).zip(named(to))
-                }
-            };
-            let is_connected = |(from, to): &(ElementId, ElementId)| {
-                let mut ends = self.graph.downstream(*from, port);
-                ends.any(|(end, _)| end == *to)
-            };
-            let Some((from, _)) = ends.filter(is_connected) else {
-                continue;
-            };
-            let Some(edge) = self.walk.edges.output(from, port) else {
-                continue;
-            };
-            let mut packets = edges[receiver.edge].packets;
+            let mut packets = there.0[receiver.edge].packets;
             if !stays {
                 (packets, sender.drops) = (0, 0);
                 receiver.pass_again(sender, |packet| {
@@ -130,6 +116,27 @@ impl Engine {
             }
         }
         rings
+    }
+
+    /// The edge, with its source, that is here what one to `target` is in another engine: it connects the same elements
+    /// in the same way. Elements that stay have the same numbers in both; others are found by their names.
+    fn edge_alike(
+        &self,
+        (edges, graph): (&Edges, &Graph),
+        (edge, target): (EdgeId, ElementId),
+        stays: bool,
+    ) -> Option<(ElementId, EdgeId)> {
+        let source = edges.source(edge);
+        let mut outputs = edges.outputs_of(source).edges();
+        let port = outputs.position(|output| output == edge)?;
+        let named = |id| self.graph.find(&graph.info(id).name);
+        let (from, to) = match stays {
+            true => (source, target),
+            false => (named(source)?, named(target)?),
+        };
+        let is_alike = self.graph.downstream(from, port).any(|(end, _)| end == to);
+        let edge = self.walk.edges.output(from, port)?;
+        is_alike.then_some((from, edge))
     }
 
     /// Takes what stays over from another engine. Neither is divided among threads.

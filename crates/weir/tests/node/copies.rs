@@ -87,7 +87,7 @@ fn a_guest_that_was_renamed_since_it_was_saved_is_restored_beside_it() {
     host.shows("ls -p -o interfaces one", "lan=one.lan\n");
 }
 
-/// Whoever waits for it.
+/// Its start is one event, however often it is asked for.
 #[test]
 fn a_guest_that_is_restored_runs_once() {
     let host = stateful("process");
