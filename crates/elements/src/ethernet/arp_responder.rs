@@ -322,6 +322,11 @@ mod tests {
         let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 1.0.0.1 1:1:1:1:1:2");
         let warning = rig.printed().concat();
         assert_contains(&warning, "warning: multiple entries for 1.0.0.1/32");
+        rig.write("r.add", "1.0.0.5 1:1:1:1:1:5");
+        let table = rig.read("r.table");
+        assert_contains(&table, "1.0.0.5/32");
+        assert!(rig.try_write("r.config", "zork").is_err());
+        assert_eq!(rig.read("r.table"), table, "what was added is lost");
         rig.write("r.config", "2.0.0.2 1:1:1:1:1:1, 2.0.0.2 1:1:1:1:1:2");
         let lines =
             "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";

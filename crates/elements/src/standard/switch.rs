@@ -142,5 +142,9 @@ mod tests {
         let mut rig = Rig::new(&["Inject -> s :: Switch;", TWO].concat());
         let refused = rig.try_write("s.switch", "x");
         assert_eq!(refused, Err("Switch output must be integer".into()));
+        // What was set stays if a configuration is refused.
+        rig.write("s.switch", "1");
+        assert!(rig.try_write("s.config", "3").is_err());
+        assert_eq!(rig.read("s.switch"), "1");
     }
 }

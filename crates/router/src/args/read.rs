@@ -248,7 +248,7 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         if !self.ok {
             return Err(Failed);
         }
-        self.args.stored = true;
+        self.args.stored |= !self.stores.is_empty();
         for store in self.stores {
             store();
         }

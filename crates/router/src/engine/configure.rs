@@ -17,6 +17,8 @@ impl Engine {
         if !live.is_some_and(|element| element.can_live_reconfigure()) {
             return Err(HandlerError::Unknown);
         }
+        // As it is now, not as it was when it was configured.
+        let former = self.read_handler(Some(id), "config", "");
         let (messages, stored) = self.with_change(id, |engine| engine.configure(id, config));
         let errors: Vec<_> = messages
             .iter()
@@ -25,7 +27,7 @@ impl Engine {
             .collect();
         if !errors.is_empty() {
             if stored {
-                let former = self.config(id).to_string();
+                let former = former.unwrap_or_else(|_| self.config(id).to_string());
                 self.with_change(id, |engine| engine.configure(id, &former));
             }
             let kind = match messages.iter().any(|m| m.ends) {

@@ -77,6 +77,9 @@ fn reason(error: &std::io::Error) -> String {
 pub(super) mod host {
     use alloc::format;
     use alloc::string::String;
+    use alloc::vec::Vec;
+    use std::fs::File;
+    use std::io::{self, Read};
 
     use router::Cx;
     use router::args::{Argument, FilenameArg};
@@ -87,6 +90,8 @@ pub(super) mod host {
 
     /// Names of the handlers that [`read`] answers.
     pub const NAMES: &[&str] = &["cat", "catq", "kill"];
+    /// Most bytes of a file that a handler gives.
+    const FILE_MAX: u64 = 256 << 20;
 
     pub fn read(cx: &Cx<'_>, name: &str, text: &str) -> Result<String, String> {
         match name {
@@ -95,13 +100,8 @@ pub(super) mod host {
                 let file = cx.names().parse_with(FilenameArg, text.trim());
                 let file = file.map_err(|_| "bad FILE")?;
                 let data = match file.as_str() {
-                    "-" => {
-                        use std::io::Read;
-                        let mut data = alloc::vec::Vec::new();
-                        let read = std::io::stdin().lock().read_to_end(&mut data);
-                        read.map(|_| data)
-                    }
-                    file => std::fs::read(router::args::path(file)),
+                    "-" => read_all(std::io::stdin().lock()),
+                    file => File::open(router::args::path(file)).and_then(read_all),
                 };
                 let data = data.map_err(|e| format!("{file}: {}", super::reason(&e)))?;
                 Ok(match name {
@@ -109,6 +109,19 @@ pub(super) mod host {
                     _ => click::text::decode(&data).into_owned(),
                 })
             }
+        }
+    }
+
+    /// All that a file has. Some files have no end.
+    fn read_all(file: impl Read) -> io::Result<Vec<u8>> {
+        let mut data = Vec::new();
+        file.take(FILE_MAX + 1).read_to_end(&mut data)?;
+        match data.len() as u64 > FILE_MAX {
+            true => Err(io::Error::other(format!(
+                "more than {} MiB: name a shorter file",
+                FILE_MAX >> 20
+            ))),
+            false => Ok(data),
         }
     }
 

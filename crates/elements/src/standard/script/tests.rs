@@ -433,6 +433,13 @@ fn files_can_be_written_and_read() {
 }
 
 #[test]
+fn a_file_without_an_end_is_refused() {
+    let mut rig = Rig::new("Script(print $(catq /dev/zero));");
+    rig.run();
+    assert_contains(&rig.printed().concat(), "/dev/zero: more than 256 MiB");
+}
+
+#[test]
 fn private_handlers_say_so() {
     let mut rig = Rig::new("s :: Script(TYPE PASSIVE);");
     let id = rig.router.find("s");
