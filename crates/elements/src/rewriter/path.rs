@@ -146,6 +146,16 @@ impl Base {
     }
 }
 
+/// What a packet is, with its table's number in the set.
+#[inline(always)]
+fn identify<S: Scheme>(first_table: u16, packet: &Packet) -> Identity {
+    let mut identity = S::identify(packet);
+    if identity.table != NO_TABLE {
+        identity.table += first_table;
+    }
+    identity
+}
+
 impl Rounds<'_, '_> {
     #[inline(always)]
     fn run<S: Scheme>(
@@ -164,39 +174,31 @@ impl Rounds<'_, '_> {
         else {
             return;
         };
-        let Scratch {
-            identities,
-            hashes,
-            guesses,
-        } = scratch;
+        let Scratch { hashes, guesses } = scratch;
         let index = self.set.index();
-        for ((packet, identity), hash) in packets.iter().zip(&mut *identities).zip(&mut *hashes) {
-            let mut read = S::identify(packet);
-            if read.table != NO_TABLE {
-                read.table += first_table;
-            }
-            *identity = read;
-            *hash = index.hash(read.table, read.key);
+        for (packet, hash) in packets.iter().zip(&mut *hashes) {
+            let identity = identify::<S>(first_table, packet);
+            *hash = index.hash(identity.table, identity.key);
             index.prefetch(*hash);
         }
         for (guess, hash) in guesses.iter_mut().zip(&*hashes).take(packets.len()) {
             *guess = self.set.guess(index, *hash);
         }
         let datagrams = S::DATAGRAMS.map(|table| first_table + table);
-        let known = identities.iter().zip(hashes).zip(guesses);
-        for ((packet, output), ((identity, hash), guess)) in
-            packets.iter_mut().zip(outputs).zip(known)
-        {
+        let known = hashes.iter().zip(guesses);
+        for ((packet, output), (hash, guess)) in packets.iter_mut().zip(outputs).zip(known) {
             if let Some(table) = datagrams
                 && let Some(sent) = self.datagram(table, *guess, packet)
             {
                 *output = sent;
                 continue;
             }
+            // Read again: a header in the cache costs less than 64 keys that are kept.
+            let identity = identify::<S>(first_table, packet);
             *output = if self.set.is(*guess, identity.table, identity.key) {
                 self.rewrite::<S>(*guess, packet)
             } else {
-                self.search::<S>(identity, *hash, packet)
+                self.search::<S>(&identity, *hash, packet)
             };
         }
     }

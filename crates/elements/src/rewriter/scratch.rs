@@ -29,7 +29,6 @@ impl Identity {
 
 /// Room for what is known of a batch's packets between the rounds.
 pub struct Scratch {
-    pub identities: [Identity; BATCH],
     pub hashes: [u64; BATCH],
     pub guesses: [Entry; BATCH],
 }
@@ -37,7 +36,6 @@ pub struct Scratch {
 impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
-            identities: [Identity::NONE; BATCH],
             hashes: [0; BATCH],
             guesses: [Entry::NONE; BATCH],
         }
