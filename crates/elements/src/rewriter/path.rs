@@ -80,6 +80,7 @@ struct Rounds<'r, 'c> {
     /// The input's number among the set's.
     number: u16,
     annotations: Annotations,
+    /// When the packets pass, within a few turns of tasks.
     now: u64,
 }
 
@@ -93,7 +94,7 @@ impl Base {
             if let Some(input) = self.inputs.get(port) {
                 let first_table = self.table(cx, 0);
                 let mut rounds = Rounds {
-                    now: cx.steady().0,
+                    now: cx.recent().0,
                     set: &mut set,
                     cx,
                     input,
@@ -356,6 +357,8 @@ impl Rounds<'_, '_> {
             outputs,
             protocol: identity.protocol,
         };
+        // To the nanosecond: another flow may have to go for this one.
+        self.now = self.cx.steady().0;
         let number = self.set.add(new, self.now)?;
         S::prepare(self.set.flow_mut(number)?);
         if self.annotations.aggregate {
