@@ -283,6 +283,7 @@ impl FromDump {
 
 impl Element for FromDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        Call::check_element(cx, args, "END_CALL", &self.end_call)?;
         self.sample.check(args);
         let (first, first_after) = (self.start.0, self.start_after.0);
         if first != 0 && first_after != 0 {
