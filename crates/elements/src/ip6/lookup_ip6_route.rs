@@ -75,7 +75,7 @@ fn invalid(error: HandlerError) -> HandlerError {
 #[handlers]
 impl LookupIP6Route {
     /// A line for each route: prefix, gateway, output.
-    #[read(expensive)]
+    #[read]
     fn table(&self) -> String {
         let mut text = String::new();
         if self.was_filled {
