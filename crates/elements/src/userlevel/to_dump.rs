@@ -458,6 +458,7 @@ mod tests {
             assert!(bytes.starts_with(magic) && bytes.len() < 5_000, "{end}: {}", bytes.len());
             let mut rig = Rig::new(&format!("f :: FromDump({file}, STOP true) -> c :: Collect;"));
             std::fs::remove_file(&file).unwrap();
+            assert_eq!(rig.read("f.filesize"), "-");
             rig.run();
             let packets = rig.data("c");
             assert_eq!((packets.len(), &packets[99][..]), (100, &[99; 200][..]), "{end}");

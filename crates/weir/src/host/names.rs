@@ -152,6 +152,7 @@ mod tests {
     fn loopback_has_its_address() {
         let machine = Machine::default();
         assert_eq!(machine.ip("lo"), Some(Ipv4Addr::LOCALHOST));
+        assert_eq!(machine.ether("lo"), None);
         assert_eq!(machine.ether("no such device"), None);
     }
 
