@@ -1,5 +1,6 @@
 //! Calls of handlers, as arguments name them: `ELEMENT.HANDLER [VALUE]`.
 
+use crate::args::{Args, Failed, Invalid};
 use crate::engine::Cx;
 use crate::engine::element::DynElement;
 use crate::handler::{HandlerError, HandlerFlags};
@@ -30,6 +31,24 @@ impl Call {
         let call = Call::parse(cx, text, |name| cx.handler(Some(cx.id()), name).is_some())?;
         call.check(cx, HandlerFlags::READ)?;
         Ok(call)
+    }
+
+    /// Checks what can be checked of the argument `keyword` before all elements are configured:
+    /// that the element exists whose handler `text` names.
+    pub fn check_element(
+        cx: &Cx<'_>,
+        args: &Args<'_>,
+        keyword: &str,
+        text: &str,
+    ) -> Result<(), Failed> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let call = Call::parse(cx, text, |_| true);
+        call.map(|_| ()).map_err(|reason| {
+            args.invalid(keyword, &Invalid::unparsable(reason));
+            Failed
+        })
     }
 
     /// The handler that `text` names, whether it exists or not. `own` says whether a name without

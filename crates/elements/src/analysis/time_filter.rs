@@ -161,7 +161,8 @@ impl TimeFilter {
 }
 
 impl Element for TimeFilter {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        Call::check_element(cx, args, "END_CALL", &self.end_call)?;
         let given = |times: &[Timestamp]| times.iter().filter(|time| time.0 != 0).count();
         if given(&[self.start, self.start_delay, self.start_after]) > 1 {
             return Err(args.fail("START, START_AFTER, and START_DELAY are mutually exclusive"));

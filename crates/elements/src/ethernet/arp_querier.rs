@@ -348,6 +348,9 @@ impl ARPQuerier {
 
 impl Element for ARPQuerier {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if args.restores() {
+            return Ok(());
+        }
         let live = self.configured;
         self.limits.check(args)?;
         let (prefix, ether) = read_addresses(args)?;
@@ -423,12 +426,13 @@ fn read_addresses(args: &mut Args<'_>) -> Result<(Ipv4Prefix, EtherAddress), Fai
     match both {
         None => read.mandatory_positional("ETH", &mut ether).complete()?,
         Some(name) => {
-            read.complete()?;
+            let read = read.complete();
             let named = args.context().parse(&name);
             ether = named.map_err(|invalid| {
                 args.invalid("ETH", &invalid);
                 Failed
             })?;
+            read?;
         }
     }
     Ok((prefix, ether))

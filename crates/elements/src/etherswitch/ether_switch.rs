@@ -5,7 +5,7 @@ use crate::prelude::*;
 ///
 /// Each input with the output of its number is a port. A frame for a station that was seen at a
 /// port goes to that port, and is dropped if it came from there. Other frames go to every port but
-/// their own. Group addresses are not learned. Packets too short for an Ethernet header are
+/// their own, as do all frames to group addresses. Packets too short for an Ethernet header are
 /// dropped.
 ///
 /// # Example
@@ -133,12 +133,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn group_sources_and_short_packets_teach_nothing() {
+    fn group_addresses_are_flooded_though_learned_and_short_packets_are_dropped() {
         let mut rig = rig("", 1);
         rig.push("i0", &frame(4, 3, 1));
         assert_eq!(left(&mut rig).len(), 2);
+        assert_eq!(rig.read("s.table"), "03-03-03-03-03-03 0\n");
+        rig.push("i1", &frame(3, 4, 2));
+        assert_eq!(left(&mut rig), [(2, 2), (0, 2)]);
         rig.push("i0", &[2; 13]);
-        assert_eq!(rig.read("s.table"), "");
         assert_eq!((rig.collected("q").len(), rig.outstanding()), (0, 0));
     }
 

@@ -83,9 +83,7 @@ impl Learning {
             return Destination::Flood;
         }
         let from = frame.source();
-        if !from.is_group() {
-            self.stations.learn(from, source as u32, now, timeout);
-        }
+        self.stations.learn(from, source as u32, now, timeout);
         let to = frame.destination();
         if to.is_group() {
             return Destination::Flood;

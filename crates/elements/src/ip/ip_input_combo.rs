@@ -16,9 +16,9 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1", segments)]
 pub struct IPInputCombo {
-    /// The paint, 0 to 255.
+    /// The paint, of which the low 8 bits count.
     #[arg(mandatory)]
-    color: u8,
+    color: i32,
     /// Bad source addresses, besides 0.0.0.0 and 255.255.255.255.
     #[arg(positional, name = "BADSRC*")]
     old: Option<Vec<Ipv4Addr>>,
@@ -42,7 +42,7 @@ impl Element for IPInputCombo {
 
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.set_paint(self.color);
+        packet.set_paint(self.color as u8);
         packet.pull(14);
         if self.check.mark(packet).is_ok() {
             return Verdict::Forward;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn right_packets_are_painted_stripped_marked_and_annotated() {
-        let mut rig = Rig::new("i :: Inject -> k :: IPInputCombo(7, 1.0.0.255) -> c :: Collect;");
+        let mut rig = Rig::new("i :: Inject -> k :: IPInputCombo(263, 1.0.0.255) -> c :: Collect;");
         let (a, b) = (Ipv4Addr::new(1, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2));
         let packet = udp((a, 1), (b, 2), &[]);
         rig.push("i", &ether([1; 6], [2; 6], 0x0800, &packet));

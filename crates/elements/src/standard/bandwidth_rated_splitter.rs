@@ -46,7 +46,12 @@ mod tests {
             rig.push("i", &[0; 15]);
         }
         assert_eq!((rig.collected("a").len(), rig.collected("b").len()), (2, 1));
-        assert_eq!(rig.read("r.rate"), "8kbps");
+        rig.assert_handlers(&[("r.rate", "8kbps"), ("r.config", "8kbps")]);
+        rig.write("r.config", "1000");
+        assert_eq!(rig.read("r.config"), "8kbps");
+        rig.write("r.config", "1000, BURST_BYTES 5");
+        rig.write("r.rate", "2000");
+        assert_eq!(rig.read("r.config"), "2000, BURST_BYTES 5");
         let errors = Rig::errors("Idle -> BandwidthRatedSplitter(1, BURST_SIZE 1) -> Discard;");
         assert!(errors.contains("BURST_SIZE: unknown argument"), "{errors}");
     }

@@ -112,6 +112,10 @@ impl Counter {
 }
 
 impl Element for Counter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.calls.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.calls.resolve(cx).map_err(|error| cx.error(error))
     }
@@ -284,10 +288,10 @@ mod tests {
     #[test]
     fn wrong_calls_are_refused() {
         for (argument, message) in [
-            ("COUNT_CALL often k.reset", "COUNT_CALL: type mismatch"),
+            ("COUNT_CALL often k.reset", "COUNT_CALL type mismatch"),
             (
                 "BYTE_COUNT_CALL -1 k.reset",
-                "BYTE_COUNT_CALL: type mismatch",
+                "BYTE_COUNT_CALL type mismatch",
             ),
             ("COUNT_CALL 3 count", "no 'k.count' write handler"),
             ("COUNT_CALL 3 k.nosuch", "no 'k.nosuch' write handler"),

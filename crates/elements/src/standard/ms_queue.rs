@@ -24,14 +24,21 @@ use crate::prelude::*;
         "FullNoteQueue",
         "Queue",
         "ThreadSafeQueue"
-    ),
-    deprecated = "MSQueue is deprecated, use ThreadSafeQueue instead"
+    )
 )]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MSQueue {
-    #[delegate]
+    #[delegate(configured = warn)]
     #[init(QueueStorage::new(Overflow::New, Sleep::Late, true))]
     storage: QueueStorage,
+}
+
+impl MSQueue {
+    fn warn(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.storage.configured(cx, args)?;
+        args.warning("MSQueue is deprecated, use ThreadSafeQueue instead");
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +51,7 @@ mod tests {
         assert_contains(&rig.printed().concat(), "use ThreadSafeQueue instead");
         rig.push("i", &[1]);
         assert_eq!(rig.pull("p", 9).len(), 1);
+        let errors = Rig::errors("Idle -> MSQueue(-1) -> Discard;");
+        assert!(!errors.contains("deprecated"), "{errors}");
     }
 }

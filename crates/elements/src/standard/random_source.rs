@@ -125,6 +125,11 @@ mod tests {
             ("65536", "bad length 65536"),
             ("-1", "bad length -1"),
             ("5, BURST 0", "burst size must be >= 1"),
+            (
+                "5, END_CALL 1.5, STOP true",
+                "END_CALL: no element named '1'\n  END_CALL: parse error\n",
+            ),
+            ("5, END_CALL stop, STOP true", "mutually exclusive"),
         ] {
             Rig::refuses(
                 &alloc::format!("RandomSource({arguments}) -> Discard;"),

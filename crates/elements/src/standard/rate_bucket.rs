@@ -54,10 +54,13 @@ pub(super) struct RateBucket<const BYTES: bool> {
 
 #[handlers]
 impl<const BYTES: bool> RateBucket<BYTES> {
-    /// The arguments as they are now.
+    /// RATE as it is now, and the other arguments, if there are any.
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
-        cx.config(cx.id()).to_string()
+        match (self.size, &self.burst_duration) {
+            (None, None) => self.rate.shown(),
+            _ => cx.config(cx.id()).to_string(),
+        }
     }
 }
 

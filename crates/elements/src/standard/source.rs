@@ -120,6 +120,7 @@ impl SourcePace {
 impl SourcePace {
     /// Checks what was configured.
     pub fn configured(&mut self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
+        Call::check_element(cx, args, "END_CALL", &self.end_call)?;
         if self.burst < 1 {
             return Err(args.fail("burst size must be >= 1"));
         }

@@ -80,6 +80,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_configuration_changes_neither_tickets_nor_turns() {
+        for refused in ["", "1, 2, 3", "1, -1, x"] {
+            let config = "i :: Inject -> s :: StrideSwitch(1, 1); s[0] -> a :: Collect;
+                s[1] -> b :: Collect;";
+            let mut rig = Rig::new(config);
+            rig.write("s.tickets0", "2");
+            rig.write("s.tickets1", "2");
+            rig.push("i", &[1]);
+            rig.push("i", &[2]);
+            assert!(rig.try_write("s.config", refused).is_err());
+            assert_eq!(rig.read("s.config"), "2, 2");
+            rig.push("i", &[3]);
+            assert_eq!((rig.data("a"), rig.data("b")), (vec![vec![1]], vec![vec![2], vec![3]]));
+        }
+    }
+
+    #[test]
     fn wrong_tickets_are_refused() {
         for (tickets, message) in [
             ("1, 2", "need 1 arguments, one per output port"),

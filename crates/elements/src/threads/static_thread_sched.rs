@@ -29,47 +29,71 @@ use crate::prelude::*;
 #[element(ports = "0/0", raw)]
 pub struct StaticThreadSched;
 
-/// The elements called `name`, as seen from the element at work: one, or all in a compound.
-fn named(cx: &Cx<'_>, name: &str) -> Vec<ElementId> {
+/// The elements called `name`, as seen from the element at work: one, or all in a compound, whose
+/// full name is the error.
+fn named(cx: &Cx<'_>, name: &str) -> Result<Vec<ElementId>, String> {
     if let Some(id) = cx.find(name) {
-        return Vec::from([id]);
+        return Ok(Vec::from([id]));
+    }
+    if name.is_empty() {
+        return Err(String::new());
     }
     let scope = cx.name().rfind('/').map_or("", |end| &cx.name()[..=end]);
     let compound = format!("{scope}{name}/");
     let elements = cx.graph().elements.iter().enumerate();
-    elements
-        .filter(|(_, info)| !name.is_empty() && info.name.starts_with(&compound))
+    let found: Vec<_> = elements
+        .filter(|(_, info)| info.name.starts_with(&compound))
         .map(|(i, _)| ElementId::new(i))
-        .collect()
+        .collect();
+    if found.is_empty() { Err(compound) } else { Ok(found) }
+}
+
+/// The name and the thread of an entry.
+fn parse_entry(words: &[String], args: &Args<'_>) -> Result<(String, i32), Failed> {
+    let thread = match words.get(1).map(|thread| args.context().parse::<i32>(thread)) {
+        Some(Ok(thread)) => Some(thread),
+        Some(Err(invalid)) => {
+            args.invalid("THREAD", &invalid);
+            None
+        }
+        None => {
+            args.error("THREAD: required argument missing");
+            None
+        }
+    };
+    if words.len() > 2 {
+        args.error("too many arguments");
+        return Err(Failed);
+    }
+    let name = args.context().parse(&words[0]).unwrap_or_default();
+    thread.map(|thread| (name, thread)).ok_or(Failed)
 }
 
 impl Element for StaticThreadSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let words = click::config::split_space(&entry);
-            let (name, thread) = match &words[..] {
-                [] => continue,
-                [name, thread] => (name, args.context().parse::<i32>(thread)),
-                _ => {
-                    args.error("expected ‘ELEMENT THREAD’");
-                    continue;
-                }
-            };
-            let Ok(mut thread) = thread else {
-                args.error_in("THREAD", "invalid number");
+            if words.is_empty() {
+                continue;
+            }
+            let Ok((name, mut thread)) = parse_entry(&words, args) else {
                 continue;
             };
             if thread < NO_THREAD || thread >= i32::from(cx.threads()) {
                 args.warning(format_args!("thread preference {thread} out of range"));
                 thread = if thread < 0 { NO_THREAD } else { 0 };
             }
-            let text: String = args.context().parse(name).unwrap_or_default();
-            let elements = named(cx, &text);
-            if elements.is_empty() {
-                args.warning(format_args!("‘{text}’ does not name an element"));
-            }
-            for id in elements {
-                cx.prefer_thread(id, thread);
+            match named(cx, &name) {
+                Ok(elements) => {
+                    for id in elements {
+                        cx.prefer_thread(id, thread);
+                    }
+                }
+                // Told as an error is, and none.
+                Err(compound) => args.message(
+                    Severity::Info,
+                    format_args!("‘{compound}’ does not name an element"),
+                ),
             }
         }
         args.finish()
@@ -83,19 +107,24 @@ mod tests {
     #[test]
     fn wrong_entries_are_refused() {
         for (config, message) in [
-            ("StaticThreadSched(i);", "expected 'ELEMENT THREAD'"),
-            ("StaticThreadSched(i one);", "invalid number"),
+            ("StaticThreadSched(i);", "THREAD: required argument missing"),
+            ("StaticThreadSched(i 0 1);", "too many arguments"),
+            ("StaticThreadSched(i one);", "THREAD: invalid number"),
+            (
+                "StaticThreadSched(i 5000000000);",
+                "THREAD: out of range, bound 2147483647",
+            ),
         ] {
             Rig::refuses(&(["i :: Idle -> Discard;", config].concat()), message);
         }
     }
 
     #[test]
-    fn names_of_no_element_draw_a_warning() {
+    fn names_of_no_element_are_told() {
         let config = "s :: InfiniteSource(LIMIT 3) -> Discard; StaticThreadSched(x 0, s -1);";
         let mut rig = Rig::new(config);
         let said = rig.printed().join("\n").replace(['‘', '’'], "'");
-        assert_contains(&said, "warning: 'x' does not name an element");
+        assert_contains(&said, "\n  'x/' does not name an element");
         assert_eq!(rig.read("s.home_thread"), "-1");
     }
 

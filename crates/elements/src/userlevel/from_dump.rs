@@ -1,10 +1,8 @@
-use std::fs::File;
-
-use super::capture::{Capture, Source};
+use super::capture::Capture;
 use super::sample::Sample;
+use crate::analysis::dumps::source::{self, Opened};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
-use router::args::path;
 
 mod fill;
 mod times;
@@ -17,7 +15,8 @@ use times::Times;
 /// The file is one of tcpdump's or ToDump's: pcap in any byte order, with microseconds or
 /// nanoseconds, or pcapng. Packets have the capture time as their timestamp, their MAC header
 /// marked, and the number of bytes not captured as their extra length annotation. Packets from a
-/// file of raw IP packets have their network header marked too. Compressed files are not read.
+/// file of raw IP packets have their network header marked too. A file that gzip or bzip2 compressed is
+/// unpacked while it is read, but for the standard input.
 ///
 /// # Example
 /// ```click
@@ -139,15 +138,11 @@ impl FromDump {
     }
 
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let source: Box<dyn Source> = if self.print_filename() == "<stdin>" {
-            Box::new(std::io::stdin())
-        } else {
-            let file = File::open(path(&self.filename));
-            let file = file.map_err(|error| self.fail(cx, super::os_error(&error)))?;
-            let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
-            self.filesize = meta.map(|meta| meta.len());
-            Box::new(file)
+        let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
+        let Some(Opened { source, size }) = opened else {
+            return Err(Failed);
         };
+        self.filesize = size;
         let mut capture = Capture::open(source).map_err(|error| self.fail(cx, error))?;
         if self.filepos != 0 {
             if self.filesize.is_some_and(|size| self.filepos > size) {
@@ -283,6 +278,7 @@ impl FromDump {
 
 impl Element for FromDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        Call::check_element(cx, args, "END_CALL", &self.end_call)?;
         self.sample.check(args);
         let (first, first_after) = (self.start.0, self.start_after.0);
         if first != 0 && first_after != 0 {

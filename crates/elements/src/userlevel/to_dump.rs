@@ -1,6 +1,9 @@
 use std::fs::File;
 use std::io::{self, Write};
 
+use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
+
 use super::capture::{Record, file_header, record_header};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
@@ -28,7 +31,8 @@ const BUFFER: usize = 64 << 10;
 #[element(ports = "1/0-1", phase = phase::DEFAULT + 100, handlers, take_over)]
 #[outputs("the packets, once written")]
 pub struct ToDump {
-    /// The file, which is overwritten; `-` is the standard output.
+    /// The file, which is overwritten; `-` is the standard output. If the name ends in `.gz` or
+    /// `.bz2`, the file is compressed.
     #[arg(mandatory, with = FilenameArg, kind = "file name", read)]
     filename: String,
     /// Most bytes written of a packet; 0: all.
@@ -66,26 +70,63 @@ pub struct ToDump {
     count: u64,
 }
 
+/// How a file is compressed.
+#[derive(Clone, Copy)]
+enum Compression {
+    No,
+    Gzip,
+    Bzip2,
+}
+
+impl Compression {
+    /// As the file's name says.
+    fn of(name: &str) -> Compression {
+        match name.rsplit_once('.') {
+            Some((_, "gz")) => Compression::Gzip,
+            Some((_, "bz2")) => Compression::Bzip2,
+            _ => Compression::No,
+        }
+    }
+}
+
 /// Where packets are written to.
 enum Sink {
     /// A file whose old content is still there: the element may turn out to go on with the file
     /// of the one that it replaces.
-    Untouched(File),
+    Untouched(File, Compression),
     File(File),
+    /// A file whose content is compressed while it is written.
+    Gzip(Box<GzEncoder<File>>),
+    Bzip2(Box<BzEncoder<File>>),
     Stdout(io::Stdout),
 }
 
 impl Sink {
+    /// Ends a compressed file.
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Sink::Gzip(file) => file.finish().map(drop),
+            Sink::Bzip2(file) => file.finish().map(drop),
+            Sink::Untouched(..) | Sink::File(_) | Sink::Stdout(_) => Ok(()),
+        }
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Sink::Untouched(file) = self {
-            let file = file.try_clone()?;
+        if let Sink::Untouched(file, compression) = self {
+            let (file, compression) = (file.try_clone()?, *compression);
             if file.metadata()?.is_file() {
                 file.set_len(0)?;
             }
-            *self = Sink::File(file);
+            *self = match compression {
+                Compression::No => Sink::File(file),
+                Compression::Gzip => Sink::Gzip(Box::new(GzEncoder::new(file, Default::default()))),
+                Compression::Bzip2 => Sink::Bzip2(Box::new(BzEncoder::new(file, Default::default()))),
+            };
         }
         match self {
-            Sink::Untouched(file) | Sink::File(file) => file.write_all(bytes),
+            Sink::Gzip(file) => file.write_all(bytes),
+            Sink::Bzip2(file) => file.write_all(bytes),
+            Sink::Untouched(file, _) | Sink::File(file) => file.write_all(bytes),
             Sink::Stdout(stdout) => {
                 stdout.write_all(bytes)?;
                 stdout.flush()
@@ -176,9 +217,21 @@ impl ToDump {
         self.buffer.clear();
         if let Err(error) = written {
             self.file = None;
-            let (name, error) = (&self.filename, super::os_error(&error));
-            cx.chatter(format_args!("ToDump({name}): {error}"));
+            self.complain(cx, &error);
         }
+    }
+
+    /// Writes all, and ends the file.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        if let Some(Err(error)) = self.file.take().map(Sink::finish) {
+            self.complain(cx, &error);
+        }
+    }
+
+    fn complain(&self, cx: &mut Cx<'_>, error: &io::Error) {
+        let (name, error) = (&self.filename, super::os_error(error));
+        cx.chatter(format_args!("ToDump({name}): {error}"));
     }
 }
 
@@ -201,8 +254,7 @@ impl ToDump {
             self.count = old.count;
         } else {
             // The file is overwritten: nothing of the old element may come in between later.
-            old.flush(cx);
-            old.file = None;
+            old.finish(cx);
         }
     }
 }
@@ -226,10 +278,9 @@ impl Element for ToDump {
             "" => LinkType::ETHERNET,
             name => LinkType::parse(name).ok_or_else(|| args.fail("bad encapsulation type"))?,
         };
-        let compressed = [".gz", ".Z", ".bz2"];
-        if compressed.iter().any(|end| self.filename.ends_with(end)) {
+        if self.filename.ends_with(".Z") {
             return Err(args.fail(format_args!(
-                "FILENAME: {}: compressed files are not written; give the plain file's name",
+                "FILENAME: {}: files are not compressed so; let the name end in .gz or .bz2",
                 self.filename
             )));
         }
@@ -251,7 +302,7 @@ impl Element for ToDump {
                 .truncate(false)
                 .open(path(&self.filename))
             {
-                Ok(file) => Sink::Untouched(file),
+                Ok(file) => Sink::Untouched(file, Compression::of(&self.filename)),
                 Err(error) => {
                     let error = format!("{}: {}", self.filename, super::os_error(&error));
                     return Err(cx.error(error));
@@ -268,8 +319,7 @@ impl Element for ToDump {
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.flush(cx);
-        self.file = None;
+        self.finish(cx);
     }
 
     fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -395,6 +445,27 @@ mod tests {
     }
 
     #[test]
+    fn compressed_files_are_written_and_read_again() {
+        for (end, magic) in [(".gz", &[0x1f, 0x8b][..]), (".bz2", b"BZh")] {
+            let plain = TempFile::new("to_dump_compressed");
+            let file = format!("{plain}{end}");
+            let mut rig = Rig::new(&format!("i :: Inject -> ToDump({file}, UNBUFFERED true);"));
+            for n in 0..100 {
+                rig.push("i", &[n; 200]);
+            }
+            rig.end();
+            let bytes = std::fs::read(&file).unwrap();
+            assert!(bytes.starts_with(magic) && bytes.len() < 5_000, "{end}: {}", bytes.len());
+            let mut rig = Rig::new(&format!("f :: FromDump({file}, STOP true) -> c :: Collect;"));
+            std::fs::remove_file(&file).unwrap();
+            assert_eq!(rig.read("f.filesize"), "-");
+            rig.run();
+            let packets = rig.data("c");
+            assert_eq!((packets.len(), &packets[99][..]), (100, &[99; 200][..]), "{end}");
+        }
+    }
+
+    #[test]
     fn wrong_arguments_are_refused_in_clicks_words() {
         let error = |args: &str, text: &str| {
             Rig::refuses(&format!("Idle -> ToDump({args});"), text);
@@ -409,6 +480,6 @@ mod tests {
             "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'",
         );
         error("x, USE_ENCAP_FROM y", "no element named 'y'");
-        error("x.gz", "compressed files are not written");
+        error("x.Z", "files are not compressed so");
     }
 }

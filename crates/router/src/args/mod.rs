@@ -130,6 +130,7 @@ pub struct Args<'n> {
     element: String,
     messages: RefCell<Vec<Message>>,
     stored: bool,
+    restores: bool,
 }
 
 impl<'n> Args<'n> {
@@ -148,6 +149,7 @@ impl<'n> Args<'n> {
             element: element.to_string(),
             messages: RefCell::new(Vec::new()),
             stored: false,
+            restores: false,
         }
     }
 
@@ -330,6 +332,18 @@ impl<'n> Args<'n> {
     /// Whether a pass stored values.
     pub fn stored(&self) -> bool {
         self.stored
+    }
+
+    /// Says that the element had these arguments before, and others were refused.
+    pub fn restoring(mut self, restores: bool) -> Self {
+        self.restores = restores;
+        self
+    }
+
+    /// Whether the element had these arguments before, and others were refused: what depends on
+    /// them, and did not change yet when they were refused, is to stay as it is.
+    pub fn restores(&self) -> bool {
+        self.restores
     }
 
     /// Moves the messages out.

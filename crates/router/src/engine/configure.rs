@@ -28,7 +28,7 @@ impl Engine {
         if !errors.is_empty() {
             if stored {
                 let former = former.unwrap_or_else(|_| self.config(id).to_string());
-                self.with_change(id, |engine| engine.configure(id, &former));
+                self.with_change(id, |engine| engine.configure_from(id, &former, true));
             }
             let kind = match messages.iter().any(|m| m.ends) {
                 true => FailureKind::Invalid,
@@ -62,13 +62,23 @@ impl Engine {
     /// Configures an element from `config`; returns its messages, and whether it stored any
     /// argument. A failure always comes with an error.
     pub fn configure(&mut self, id: ElementId, config: &str) -> (Vec<Message>, bool) {
+        self.configure_from(id, config, false)
+    }
+
+    fn configure_from(
+        &mut self,
+        id: ElementId,
+        config: &str,
+        restores: bool,
+    ) -> (Vec<Message>, bool) {
         let graph = self.graph.clone();
         let mut names = core::mem::take(&mut self.names);
         let asked = Asked {
             graph: &graph,
             found: RefCell::default(),
         };
-        let mut args = Args::from_config(config, &mut names, &asked, &graph.info(id).name);
+        let args = Args::from_config(config, &mut names, &asked, &graph.info(id).name);
+        let mut args = args.restoring(restores);
         let configured = self.with(id, |element, cx: &mut Cx<'_>| {
             element.configure(cx, &mut args)
         });

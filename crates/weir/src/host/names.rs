@@ -15,6 +15,10 @@ use router::args::{EtherAddress, Host, Ipv4Prefix, Kind, NameDatabase};
 /// thousands of words, most of which are no interface's name.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Hardware types (`ARPHRD_ETHER`, `ARPHRD_IEEE80211` of linux/if_arp.h) whose addresses are
+/// Ethernet addresses. The loopback interface's is none.
+const HAVE_ETHER_ADDRESSES: [u16; 2] = [1, 801];
+
 /// The addresses of an interface, the first of each kind.
 #[derive(Clone, Copy, Default)]
 struct Addresses {
@@ -49,7 +53,9 @@ fn interfaces() -> HashMap<String, Addresses> {
             let (address, mask) = (ip.ip(), mask.ip());
             addresses.ip.get_or_insert(Ipv4Prefix { address, mask });
         }
-        if let Some(ether) = address.as_link_addr().and_then(|it| it.addr()) {
+        let link = address.as_link_addr();
+        let link = link.filter(|link| HAVE_ETHER_ADDRESSES.contains(&link.hatype()));
+        if let Some(ether) = link.and_then(|link| link.addr()) {
             addresses.ether.get_or_insert(EtherAddress(ether));
         }
     }
@@ -146,6 +152,7 @@ mod tests {
     fn loopback_has_its_address() {
         let machine = Machine::default();
         assert_eq!(machine.ip("lo"), Some(Ipv4Addr::LOCALHOST));
+        assert_eq!(machine.ether("lo"), None);
         assert_eq!(machine.ether("no such device"), None);
     }
 

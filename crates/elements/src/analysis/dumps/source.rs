@@ -15,7 +15,7 @@ use router::args::path;
 /// A file to be read.
 pub struct Opened {
     pub source: Box<dyn Source>,
-    /// Its length in bytes, if it is known.
+    /// The length in bytes of what is read, if it is known.
     pub size: Option<u64>,
 }
 
@@ -35,11 +35,15 @@ impl<R: Read + Send> Source for Unpacked<R> {
 }
 
 /// The file itself, or what is in it if it is compressed by gzip or bzip2.
-fn unpacked(mut file: File) -> io::Result<Box<dyn Source>> {
+fn unpacked(mut file: File) -> io::Result<Opened> {
+    let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(3).read_to_end(&mut magic)?;
     if file.go_to(0)? && !is_compressed(&magic) {
-        return Ok(Box::new(file));
+        return Ok(Opened {
+            source: Box::new(file),
+            size: meta.map(|meta| meta.len()),
+        });
     }
     // What cannot be read twice is put together again.
     let seen = if file.go_to(0)? {
@@ -48,11 +52,12 @@ fn unpacked(mut file: File) -> io::Result<Box<dyn Source>> {
         magic.clone()
     };
     let whole = Cursor::new(seen).chain(BufReader::new(file));
-    Ok(match magic.as_slice() {
+    let source: Box<dyn Source> = match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(Unpacked(MultiGzDecoder::new(whole))),
         b"BZh" => Box::new(Unpacked(MultiBzDecoder::new(whole))),
         _ => Box::new(Unpacked(whole)),
-    })
+    };
+    Ok(Opened { source, size: None })
 }
 
 fn is_compressed(magic: &[u8]) -> bool {
@@ -73,12 +78,10 @@ pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, String> 
     }
     match File::open(path(name)) {
         Ok(file) => {
-            let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
-            let source = unpacked(file);
-            Ok(Some(Opened {
-                size: meta.map(|meta| meta.len()),
-                source: source.map_err(|error| [name, &os_error(&error)].join(": "))?,
-            }))
+            let opened = unpacked(file);
+            opened
+                .map(Some)
+                .map_err(|error| [name, &os_error(&error)].join(": "))
         }
         Err(error) if error.kind() == ErrorKind::NotFound && may_be_missing => Ok(None),
         Err(error) => Err([name, &os_error(&error)].join(": ")),

@@ -200,6 +200,17 @@ fn handlers_and_live_reconfiguration() {
     rig.write("q.ipaddr", "1.0.0.9");
     rig.assert_handlers(&[("q.broadcast", "1.0.0.255"), ("q.ipaddr", "1.0.0.9")]);
     rig.write("q.insert", "1.0.0.2 0:0:0:0:0:2");
+    let (table, config) = (rig.read("q.table"), rig.read("q.config"));
+    let Err(HandlerError::Failed(refused)) = rig.try_write("q.config", "1.0.0.4x") else {
+        panic!("not an address");
+    };
+    assert_eq!(refused.text, "IP: parse error\nETH: parse error");
+    rig.assert_handlers(&[
+        ("q.broadcast", "1.0.0.255"),
+        ("q.ipaddr", "1.0.0.9"),
+        ("q.table", &table),
+        ("q.config", &config),
+    ]);
     rig.write("q.config", "1.0.0.9, 2:1:0:a:a:f, TIMEOUT 1s");
     rig.assert_handlers(&[("q.count", "1"), ("q.broadcast", "255.255.255.255")]);
     rig.write("q.config", "1.0.0.8, 2:1:0:a:a:f, BROADCAST 9.9.9.9");

@@ -36,7 +36,7 @@ impl Output {
         }
         let name = &self.name;
         let file = File::create(router::args::path(name))
-            .map_err(|error| alloc::format!("{name}: {error}"))?;
+            .map_err(|error| alloc::format!("{name}: {}", crate::userlevel::os_error(&error)))?;
         self.file = Some(BufWriter::new(file));
         Ok(())
     }

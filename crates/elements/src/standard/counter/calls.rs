@@ -9,18 +9,43 @@ pub struct Calls {
     #[arg(
         read = CountCall::show,
         write,
-        error = "'count_call' first word should be unsigned (count)"
+        then = count_written
     )]
     count_call: CountCall,
     /// The same when the byte count reaches N or more.
     #[arg(
         write,
-        error = "'byte_count_call' first word should be unsigned (count)"
+        then = byte_count_written
     )]
     byte_count_call: CountCall,
 }
 
 impl Calls {
+    /// Checks the counts, in Click's words.
+    pub fn check(&self, args: &Args<'_>) -> Result<(), Failed> {
+        let calls = [
+            (&self.count_call, "COUNT_CALL"),
+            (&self.byte_count_call, "BYTE_COUNT_CALL"),
+        ];
+        let wrong = calls
+            .iter()
+            .find(|(call, _)| call.is_given && !call.is_a_count);
+        match wrong {
+            Some((_, keyword)) => Err(args.fail(format_args!("{keyword} type mismatch"))),
+            None => Ok(()),
+        }
+    }
+
+    fn count_written(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        let error = "'count_call' first word should be unsigned (count)";
+        self.count_call.is_a_count.then_some(()).ok_or(error)
+    }
+
+    fn byte_count_written(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        let error = "'byte_count_call' first word should be unsigned (count)";
+        self.byte_count_call.is_a_count.then_some(()).ok_or(error)
+    }
+
     /// Finds the handlers to be written.
     pub fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
         self.count_call.resolve(cx)?;
@@ -55,6 +80,8 @@ impl Calls {
 #[derive(Clone, Default)]
 struct CountCall {
     at: u64,
+    /// Whether the first word is a number.
+    is_a_count: bool,
     /// Whether there is one.
     is_given: bool,
     text: String,
@@ -70,7 +97,8 @@ impl Argument for CountCall {
         let (number, call) = click::config::shift_space(text);
         let at = context.parse(number);
         Ok(CountCall {
-            at: at.map_err(|_| Invalid::because("type mismatch"))?,
+            at: at.as_ref().copied().unwrap_or_default(),
+            is_a_count: at.is_ok(),
             is_given: true,
             text: call.to_string(),
             ..CountCall::default()

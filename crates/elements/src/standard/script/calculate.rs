@@ -17,6 +17,11 @@ pub(super) const NAMES: &[&str] = &[
     "writable", "length", "unquote", "htons", "htonl", "ntohs", "ntohl",
 ];
 
+/// Those of FastClick, for scripts alone: `*.count` of all elements is to leave scripts out.
+pub(super) const PRIVATE: &[&str] = &[
+    "avg", "count", "popcount", "gt_vec", "ceil", "floor", "round",
+];
+
 /// An integer if it is written as one, else a floating-point number.
 #[derive(Clone, Copy)]
 enum Number {

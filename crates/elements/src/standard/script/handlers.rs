@@ -139,6 +139,9 @@ impl DynamicHandlers for ScriptMachine {
         for name in calculate::NAMES.iter().filter(|name| !self.exports(name)) {
             match *name {
                 "now" => list.read("now"),
+                name if calculate::PRIVATE.contains(&name) => {
+                    list.add(name, READ_WITH.with(HandlerFlags::PRIVATE))
+                }
                 name => list.read_with(name),
             };
         }

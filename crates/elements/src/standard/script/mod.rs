@@ -63,7 +63,8 @@ pub use signal::is_taken as takes_signal;
 ///   (with two), `neg`, `abs`, `ceil`, `floor`, `round` (with one): arithmetic. `random` (with
 ///   none, N, or N1 and N2): a random number up to 2³¹ − 1, below N, from N1 to N2.
 /// - `count`, `popcount`, `gt_vec` (read with numbers): how many there are, how many are not zero,
-///   how many are above the first. The average of integers is rounded towards zero.
+///   how many are above the first. The average of integers is rounded towards zero. These, `avg`,
+///   `ceil`, `floor`, and `round` are for scripts, and not for `-h` or a ControlSocket.
 /// - `eq`, `ne`, `lt`, `le`, `gt`, `ge` (read with two words): comparison, of numbers if they
 ///   are. `in` (with words): whether the first is among the others.
 /// - `not`, `and`, `or`, `nand`, `nor` (read with truth values), `if` (with a truth value and

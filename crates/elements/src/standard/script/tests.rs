@@ -448,8 +448,10 @@ fn private_handlers_say_so() {
         flags.has(router::HandlerFlags::PRIVATE)
     };
     assert!(private("cat") && private("kill") && !private("add"));
+    // `weir click -h '*.count'` is about packets.
+    assert!(private("count") && private("avg"));
     let handlers = rig.read("s.handlers");
-    for name in ["cat", "catq", "kill"] {
+    for name in ["cat", "catq", "kill", "count"] {
         assert!(!handlers.contains(&format!("\n{name}\t")), "{handlers}");
     }
     assert!(handlers.contains("\nadd\tr+\n"), "{handlers}");

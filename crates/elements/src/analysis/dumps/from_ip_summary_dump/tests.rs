@@ -37,6 +37,7 @@ fn a_line_makes_a_packet() {
     assert_eq!((second.len(), second.data()[25]), (28, 8));
     assert_eq!(rig.printed(), Vec::<String>::new());
     assert_eq!(rig.read("f.filename"), "<data>");
+    assert_eq!(rig.read("f.filepos"), rig.read("f.filesize"), "the end");
 }
 
 #[test]

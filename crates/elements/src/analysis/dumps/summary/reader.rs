@@ -54,6 +54,8 @@ pub struct Reader {
     name: String,
     /// `None` before it is opened, and at its end.
     lines: Option<Lines>,
+    /// Where the file ended, or reading it.
+    end: u64,
     line: usize,
     fields: Vec<&'static Field>,
     /// The fields' places, in the order in which they are put into packets.
@@ -76,6 +78,7 @@ impl Reader {
         Reader {
             name: name.into(),
             lines: None,
+            end: 0,
             line: 0,
             fields: Vec::new(),
             order: Vec::new(),
@@ -102,7 +105,7 @@ impl Reader {
 
     /// Where in the file the next line is, in bytes.
     pub fn position(&self) -> u64 {
-        self.lines.as_ref().map_or(0, Lines::position)
+        self.lines.as_ref().map_or(self.end, Lines::position)
     }
 
     fn note(&mut self, severity: Severity, text: impl core::fmt::Display) {
@@ -268,7 +271,9 @@ impl Reader {
             return Next::End;
         };
         let next = self.next_of(&mut lines, names, packet);
-        if next != Next::End {
+        if next == Next::End {
+            self.end = lines.position();
+        } else {
             self.lines = Some(lines);
         }
         next
