@@ -3,9 +3,10 @@
 //! A guest and the host share two memory files. The switch maps the *data region*: packet rings and
 //! the buffer pool ([`region`], [`ring`]). The guest's control plane maps the *control region*
 //! ([`control`], [`bytes`], [`message`]), and the control store its connection in there ([`store`],
-//! [`xenstore`]). The *boot page* ([`boot`]) tells a starting guest the
-//! addresses of both. Only this crate accesses shared memory through raw pointers. Every value that
-//! it returns has been masked, bounded and read exactly once.
+//! [`xenstore`]). Applications and network stack modules pass [`nqe`]s over [`ring`]s. The *boot page*
+//! ([`boot`]) tells a starting guest the addresses of its regions. Only this crate accesses shared
+//! memory through raw pointers. Every value that it returns has been masked, bounded and read exactly
+//! once.
 //!
 //! Both ends are built from one source tree. Every layout carries a version, checked when a region
 //! is opened, so fields may move between versions.
@@ -16,6 +17,7 @@ pub mod bytes;
 pub mod chain;
 pub mod control;
 pub mod message;
+pub mod nqe;
 pub mod region;
 pub mod ring;
 mod shared_bytes;

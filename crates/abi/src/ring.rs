@@ -1,13 +1,14 @@
-//! The packet ring: a single-producer, single-consumer ring of slots that swap buffers.
+//! The ring: single producer, single consumer, slots of a few 64-bit words. Packets cross it as
+//! [`Slot`]s that swap buffers, socket calls as [`Nqe`](crate::nqe::Nqe)s.
 //!
-//! A slot always holds a buffer. The producer replaces the spent buffer of a free slot by a filled
+//! A packet's slot always holds a buffer. The producer replaces the spent buffer of a free slot by a filled
 //! one and publishes. The consumer replaces the filled buffer by a spent one and releases. So a
 //! packet crosses the ring without a copy, no buffer is lost, and no second ring returns buffers.
 //! (The idea is netmap's, Rizzo 2012.)
 //!
 //! Cursors run freely and are masked on use. Each side keeps its own cursor privately and publishes
 //! it once per batch. A cursor of the other side that claims more slots than the ring has is a
-//! [`Violation::Cursor`]. Slots are read exactly once, as two 64-bit words.
+//! [`Violation::Cursor`]. Each word of a slot is read exactly once.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -98,6 +99,34 @@ impl Slot {
     }
 }
 
+/// What a slot of a ring holds: so many 64-bit words.
+pub trait RingSlot: Copy {
+    /// The slot in shared memory.
+    type Shared;
+
+    /// Reads each word once.
+    fn load(shared: &Self::Shared) -> Self;
+
+    /// Writes each word once.
+    fn store(self, shared: &Self::Shared);
+}
+
+impl RingSlot for Slot {
+    type Shared = [AtomicU64; 2];
+
+    #[inline]
+    fn load([a, b]: &[AtomicU64; 2]) -> Slot {
+        Slot::from_words([a.load(Ordering::Relaxed), b.load(Ordering::Relaxed)])
+    }
+
+    #[inline]
+    fn store(self, [a, b]: &[AtomicU64; 2]) {
+        let words = self.words();
+        a.store(words[0], Ordering::Relaxed);
+        b.store(words[1], Ordering::Relaxed);
+    }
+}
+
 /// A peer's breach of the ring's rules. The reader stays safe. The region's owner counts violations
 /// and closes the port after too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,27 +197,31 @@ pub const SLOTS_PER_LINE: u32 = (CACHE_LINE / size_of::<Slot>()) as u32;
 const _: () = assert!(size_of::<Header>() == 2 * CACHE_LINE);
 const _: () = assert!(size_of::<Slot>() == 16);
 
-/// Bytes that a ring of `slots` slots takes.
+/// Bytes that a packet ring of `slots` slots takes.
 pub const fn ring_bytes(slots: u32) -> usize {
-    size_of::<Header>() + slots as usize * size_of::<Slot>()
+    ring_bytes_of::<Slot>(slots)
+}
+
+/// Bytes that a ring of `slots` slots of this type takes.
+pub const fn ring_bytes_of<S: RingSlot>(slots: u32) -> usize {
+    size_of::<Header>() + slots as usize * size_of::<S::Shared>()
 }
 
 /// One ring in shared memory.
-#[derive(Clone, Copy)]
-struct Ring {
+struct Ring<S: RingSlot = Slot> {
     header: NonNull<Header>,
-    slots: NonNull<[AtomicU64; 2]>,
+    slots: NonNull<S::Shared>,
     mask: u32,
 }
 
 // SAFETY: a Ring only points to atomics in a mapping that outlives it (see `Ring::at`).
-unsafe impl Send for Ring {}
+unsafe impl<S: RingSlot> Send for Ring<S> {}
 
-impl Ring {
+impl<S: RingSlot> Ring<S> {
     /// # Safety
-    /// `base` is 64-byte aligned and starts [`ring_bytes`]`(slots)` bytes that stay mapped,
+    /// `base` is 64-byte aligned and starts [`ring_bytes_of`]`::<S>(slots)` bytes that stay mapped,
     /// readable and writable, while the ring or a copy of it is used. `slots` is a power of two.
-    unsafe fn at(base: NonNull<u8>, slots: u32) -> Ring {
+    unsafe fn at(base: NonNull<u8>, slots: u32) -> Ring<S> {
         debug_assert!(slots.is_power_of_two());
         Ring {
             header: base.cast(),
@@ -204,52 +237,45 @@ impl Ring {
     }
 
     #[inline]
-    fn slot(&self, cursor: u32) -> &[AtomicU64; 2] {
+    fn slot(&self, cursor: u32) -> &S::Shared {
         // SAFETY: masked, so inside the ring's slots (see `at`); only atomics inside.
         unsafe { self.slots.add((cursor & self.mask) as usize).as_ref() }
     }
 
     #[inline]
-    fn load(&self, cursor: u32) -> Slot {
-        let slot = self.slot(cursor);
-        Slot::from_words([
-            slot[0].load(Ordering::Relaxed),
-            slot[1].load(Ordering::Relaxed),
-        ])
+    fn load(&self, cursor: u32) -> S {
+        S::load(self.slot(cursor))
     }
 
     #[inline]
-    fn store(&self, cursor: u32, slot: Slot) {
-        let words = slot.words();
-        let shared = self.slot(cursor);
-        shared[0].store(words[0], Ordering::Relaxed);
-        shared[1].store(words[1], Ordering::Relaxed);
+    fn store(&self, cursor: u32, slot: S) {
+        slot.store(self.slot(cursor));
     }
 }
 
 /// The producing side of a ring.
-pub struct Producer {
-    ring: Ring,
+pub struct Producer<S: RingSlot = Slot> {
+    ring: Ring<S>,
     cursor: u32,
     /// The consumer's cursor as last read.
     seen: u32,
 }
 
 /// The consuming side of a ring.
-pub struct Consumer {
-    ring: Ring,
+pub struct Consumer<S: RingSlot = Slot> {
+    ring: Ring<S>,
     cursor: u32,
     /// The producer's cursor as last read.
     seen: u32,
 }
 
-impl Producer {
+impl<S: RingSlot> Producer<S> {
     /// Opens the producing side at the shared cursors.
     ///
     /// # Safety
-    /// As for a ring: `base` is 64-byte aligned and starts [`ring_bytes`]`(slots)` mapped bytes
+    /// As for a ring: `base` is 64-byte aligned and starts [`ring_bytes_of`]`::<S>(slots)` mapped bytes
     /// that outlive the value; `slots` is a power of two. No other producer is open on this ring.
-    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Producer {
+    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Producer<S> {
         // SAFETY: the caller's promise.
         let ring = unsafe { Ring::at(base, slots) };
         let cursor = ring.header().producer.cursor.load(Ordering::Acquire);
@@ -273,9 +299,9 @@ impl Producer {
         Ok(slots - used)
     }
 
-    /// The `i`-th free slot, which holds a spent buffer.
+    /// The `i`-th free slot: a packet ring's holds a spent buffer.
     #[inline]
-    pub fn peek(&self, i: u32) -> Slot {
+    pub fn peek(&self, i: u32) -> S {
         self.ring.load(self.cursor.wrapping_add(i))
     }
 
@@ -287,7 +313,7 @@ impl Producer {
 
     /// Fills the `i`-th free slot. Nothing is visible before [`publish`](Self::publish).
     #[inline]
-    pub fn fill(&mut self, i: u32, slot: Slot) {
+    pub fn fill(&mut self, i: u32, slot: S) {
         self.ring.store(self.cursor.wrapping_add(i), slot);
     }
 
@@ -332,12 +358,12 @@ impl Producer {
     }
 }
 
-impl Consumer {
+impl<S: RingSlot> Consumer<S> {
     /// Opens the consuming side at the shared cursors.
     ///
     /// # Safety
     /// As for [`Producer::open`]; no other consumer is open on this ring.
-    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Consumer {
+    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Consumer<S> {
         // SAFETY: the caller's promise.
         let ring = unsafe { Ring::at(base, slots) };
         let cursor = ring.header().consumer.cursor.load(Ordering::Acquire);
@@ -363,7 +389,7 @@ impl Consumer {
 
     /// The `i`-th filled slot.
     #[inline]
-    pub fn peek(&self, i: u32) -> Slot {
+    pub fn peek(&self, i: u32) -> S {
         self.ring.load(self.cursor.wrapping_add(i))
     }
 
@@ -372,31 +398,6 @@ impl Consumer {
     #[inline]
     pub fn prefetch(&self, i: u32) {
         crate::prefetch_read(self.ring.slot(self.cursor.wrapping_add(i)));
-    }
-
-    /// Puts spent buffer `buffer` into the `i`-th filled slot.
-    #[inline]
-    pub fn replace(&mut self, i: u32, buffer: u32) {
-        self.ring
-            .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
-    }
-
-    /// Has only the first `n` slots be filled: for the host, before a guest runs on a copy of the ring.
-    pub(crate) fn keep(&mut self, n: u32) {
-        if self.filled(u32::MAX).is_ok_and(|filled| n < filled) {
-            self.seen = self.cursor.wrapping_add(n);
-            let producer = &self.ring.header().producer;
-            producer.cursor.store(self.seen, Ordering::Release);
-        }
-    }
-
-    /// Takes the frames out of all filled slots, which stay filled, with spent buffers; how many there are.
-    pub(crate) fn forget(&mut self) -> u32 {
-        let filled = self.filled(u32::MAX).unwrap_or(0);
-        for i in 0..filled {
-            self.replace(i, self.peek(i).buffer);
-        }
-        filled
     }
 
     /// Returns the first `n` slots to the producer.
@@ -437,6 +438,34 @@ impl Consumer {
     /// As [`set_sleeps`](Self::set_sleeps), naming the CPU to be woken.
     pub fn set_sleeper(&self, cpu: Option<u32>) {
         self.ring.header().consumer.set_sleeper(cpu);
+    }
+}
+
+/// A packet ring's.
+impl Consumer {
+    /// Puts spent buffer `buffer` into the `i`-th filled slot.
+    #[inline]
+    pub fn replace(&mut self, i: u32, buffer: u32) {
+        self.ring
+            .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
+    }
+
+    /// Has only the first `n` slots be filled: for the host, before a guest runs on a copy of the ring.
+    pub(crate) fn keep(&mut self, n: u32) {
+        if self.filled(u32::MAX).is_ok_and(|filled| n < filled) {
+            self.seen = self.cursor.wrapping_add(n);
+            let producer = &self.ring.header().producer;
+            producer.cursor.store(self.seen, Ordering::Release);
+        }
+    }
+
+    /// Takes the frames out of all filled slots, which stay filled, with spent buffers; how many there are.
+    pub(crate) fn forget(&mut self) -> u32 {
+        let filled = self.filled(u32::MAX).unwrap_or(0);
+        for i in 0..filled {
+            self.replace(i, self.peek(i).buffer);
+        }
+        filled
     }
 }
 
