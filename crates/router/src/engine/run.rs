@@ -111,8 +111,8 @@ impl Engine {
     /// packets itself.
     #[inline]
     fn pull_beyond(&mut self, edge: InputEdgeId, through: PullThrough, batch: &mut Batch) {
-        if let Some(up) = self.walk.edges.input(through.element, through.input) {
-            if let Some(through) = self.pull_by(up, batch, through.most.min(BATCH)) {
+        if let Some(up) = self.walk.edges.input(through.element(), through.input()) {
+            if let Some(through) = self.pull_by(up, batch, through.most()) {
                 return self.pull_through(Some(edge), up, through, batch);
             }
             self.walk.edges[up].packets += batch.len() as u64;
@@ -140,7 +140,7 @@ impl Engine {
         element.pull(cx, port, batch, most);
         self.elements.give_back(from, element, outer);
         let through = &mut self.walk.pull_through;
-        through.take_if(|through| through.element == from)
+        through.take_if(|through| through.element() == from)
     }
 
     /// Continues a pull by an edge whose element left it to the router: goes up the path to the first
@@ -167,10 +167,10 @@ impl Engine {
                     break;
                 }
                 self.walk.pulling.push(edge);
-                let Some(edge) = self.walk.edges.input(through.element, through.input) else {
+                let Some(edge) = self.walk.edges.input(through.element(), through.input()) else {
                     break;
                 };
-                let most = through.most.min(BATCH);
+                let most = through.most();
                 match self.pull_by(edge, batch, most) {
                     Some(through) => next = Some((edge, through)),
                     None => self.walk.edges[edge].packets += batch.len() as u64,
@@ -199,7 +199,7 @@ impl Engine {
             let height = self.walk.height();
             self.with(from, |element, cx| element.pulled(cx, port, batch));
             let through = &mut self.walk.pull_through;
-            let again = through.take_if(|through| through.element == from);
+            let again = through.take_if(|through| through.element() == from);
             // What an element pushes goes before what it pulled, unless the puller is at work.
             if self.walk.height() > height && self.elements.is_idle() {
                 self.run_stack(height);

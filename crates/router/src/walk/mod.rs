@@ -65,13 +65,37 @@ impl OpenBatch {
 }
 
 /// A pull that the engine continues once the element that was asked has returned.
+///
+/// In one word: a read of what was just written in parts waits for all of them.
 #[derive(Clone, Copy)]
-pub(crate) struct PullThrough {
-    pub element: ElementId,
-    /// The input from which it continues.
-    pub input: usize,
-    pub most: usize,
+pub(crate) struct PullThrough(u64);
+
+impl PullThrough {
+    /// `element` continues from `input`, for at most `most` packets.
+    #[inline]
+    pub fn new(element: ElementId, input: usize, most: usize) -> PullThrough {
+        debug_assert!(input < 1 << 24);
+        let most = most.min(BATCH) as u64;
+        PullThrough(u64::from(element.0) | (input as u64) << 32 | most << 56)
+    }
+
+    #[inline]
+    pub fn element(self) -> ElementId {
+        ElementId(self.0 as u32)
+    }
+
+    #[inline]
+    pub fn input(self) -> usize {
+        (self.0 >> 32) as usize & 0xff_ffff
+    }
+
+    #[inline]
+    pub fn most(self) -> usize {
+        (self.0 >> 56) as usize
+    }
 }
+
+const _: () = assert!(BATCH < 1 << 8);
 
 /// Batches on their way through the graph.
 pub(crate) struct Walk {

@@ -168,11 +168,7 @@ impl Cx<'_> {
     /// from its other outputs, and elements on the packets' way can call its handlers.
     #[inline]
     pub fn pull_through(&mut self, port: usize, most: usize) {
-        self.engine.walk.pull_through = Some(PullThrough {
-            element: self.id,
-            input: port,
-            most,
-        });
+        self.engine.walk.pull_through = Some(PullThrough::new(self.id, port, most));
     }
 
     /// Pulls one packet from input `port`.
