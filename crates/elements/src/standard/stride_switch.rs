@@ -92,7 +92,10 @@ mod tests {
             assert!(rig.try_write("s.config", refused).is_err());
             assert_eq!(rig.read("s.config"), "2, 2");
             rig.push("i", &[3]);
-            assert_eq!((rig.data("a"), rig.data("b")), (vec![vec![1]], vec![vec![2], vec![3]]));
+            assert_eq!(
+                (rig.data("a"), rig.data("b")),
+                (vec![vec![1]], vec![vec![2], vec![3]])
+            );
         }
     }
 

@@ -45,12 +45,19 @@ fn named(cx: &Cx<'_>, name: &str) -> Result<Vec<ElementId>, String> {
         .filter(|(_, info)| info.name.starts_with(&compound))
         .map(|(i, _)| ElementId::new(i))
         .collect();
-    if found.is_empty() { Err(compound) } else { Ok(found) }
+    if found.is_empty() {
+        Err(compound)
+    } else {
+        Ok(found)
+    }
 }
 
 /// The name and the thread of an entry.
 fn parse_entry(words: &[String], args: &Args<'_>) -> Result<(String, i32), Failed> {
-    let thread = match words.get(1).map(|thread| args.context().parse::<i32>(thread)) {
+    let thread = match words
+        .get(1)
+        .map(|thread| args.context().parse::<i32>(thread))
+    {
         Some(Ok(thread)) => Some(thread),
         Some(Err(invalid)) => {
             args.invalid("THREAD", &invalid);

@@ -120,7 +120,9 @@ impl Sink {
             *self = match compression {
                 Compression::No => Sink::File(file),
                 Compression::Gzip => Sink::Gzip(Box::new(GzEncoder::new(file, Default::default()))),
-                Compression::Bzip2 => Sink::Bzip2(Box::new(BzEncoder::new(file, Default::default()))),
+                Compression::Bzip2 => {
+                    Sink::Bzip2(Box::new(BzEncoder::new(file, Default::default())))
+                }
             };
         }
         match self {
@@ -455,13 +457,23 @@ mod tests {
             }
             rig.end();
             let bytes = std::fs::read(&file).unwrap();
-            assert!(bytes.starts_with(magic) && bytes.len() < 5_000, "{end}: {}", bytes.len());
-            let mut rig = Rig::new(&format!("f :: FromDump({file}, STOP true) -> c :: Collect;"));
+            assert!(
+                bytes.starts_with(magic) && bytes.len() < 5_000,
+                "{end}: {}",
+                bytes.len()
+            );
+            let mut rig = Rig::new(&format!(
+                "f :: FromDump({file}, STOP true) -> c :: Collect;"
+            ));
             std::fs::remove_file(&file).unwrap();
             assert_eq!(rig.read("f.filesize"), "-");
             rig.run();
             let packets = rig.data("c");
-            assert_eq!((packets.len(), &packets[99][..]), (100, &[99; 200][..]), "{end}");
+            assert_eq!(
+                (packets.len(), &packets[99][..]),
+                (100, &[99; 200][..]),
+                "{end}"
+            );
         }
     }
 

@@ -195,7 +195,10 @@ fn lines_can_go_to_a_file() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(written, "0.000000: 1.0.0.1.5 > 2.0.0.2.6: udp 8\n");
     let errors = Rig::errors("Inject -> IPPrint(OUTFILE /nonesuch/file) -> Collect;");
-    assert!(errors.contains("/nonesuch/file: No such file or directory\n"), "{errors}");
+    assert!(
+        errors.contains("/nonesuch/file: No such file or directory\n"),
+        "{errors}"
+    );
 }
 
 #[test]
