@@ -1,6 +1,6 @@
 use super::capture::Capture;
+use super::capture::source::{self, Opened};
 use super::sample::Sample;
-use crate::analysis::dumps::source::{self, Opened};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 

@@ -2,9 +2,10 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use super::replay::{Read, Replay};
-use super::source::{self, Opened};
 use super::summary::{Defaults, Next, Reader};
 use crate::prelude::*;
+use crate::userlevel::capture::source::{self, Opened};
+use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::sample::Sample;
 
 /// What messages call the file that the argument DATA is.
@@ -38,7 +39,7 @@ const DATA_NAME: &str = "<data>";
 #[element(ports = "0/1", handlers)]
 pub struct FromIPSummaryDump {
     /// The file; `-` is the standard input.
-    #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown)]
+    #[arg(positional, with = FilenameArg, kind = "file name", read = shown)]
     filename: String,
     #[flatten]
     replay: Replay,
@@ -84,7 +85,7 @@ pub struct FromIPSummaryDump {
     #[init(Reader::new("", Defaults::default()))]
     reader: Reader,
     /// The file's length in bytes, `-` if that is not known.
-    #[handler(read = source::shown_size)]
+    #[handler(read = shown_size)]
     filesize: Option<u64>,
 }
 
@@ -208,7 +209,7 @@ impl Element for FromIPSummaryDump {
             (true, false) => {}
             (true, true) => return Err(args.fail("FILENAME: required argument missing")),
         }
-        self.reader = Reader::new(source::shown(&self.filename), self.defaults);
+        self.reader = Reader::new(shown(&self.filename), self.defaults);
         let fields = [
             &self.fields,
             &self.contents,

@@ -1,7 +1,8 @@
 use super::replay::{Read, Replay};
-use super::source::{self, Opened};
 use super::summary::Lines;
 use crate::prelude::*;
+use crate::userlevel::capture::source::{self, Opened};
+use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::os_error;
 
 /// Fields of a line that are looked at, and how many of those have to make sense.
@@ -38,7 +39,7 @@ const UDP_HEADER: usize = 8;
 #[element(ports = "0/1", handlers)]
 pub struct FromNetFlowSummaryDump {
     /// The file; `-` is the standard input.
-    #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown)]
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read = shown)]
     filename: String,
     #[flatten]
     replay: Replay,
@@ -55,7 +56,7 @@ pub struct FromNetFlowSummaryDump {
     link: Link,
     file: Option<File>,
     /// The file's length in bytes, `-` if that is not known.
-    #[handler(read = source::shown_size)]
+    #[handler(read = shown_size)]
     filesize: Option<u64>,
 }
 
@@ -238,7 +239,7 @@ impl Element for FromNetFlowSummaryDump {
         if let Some(Opened { source, size }) = opened {
             self.filesize = size;
             let mut lines = Lines::new(source);
-            let name = source::shown(&self.filename);
+            let name = shown(&self.filename);
             match lines.peek() {
                 Ok(Some(_)) => {}
                 Ok(None) => return Err(cx.error(format!("{name}:0: empty file"))),
@@ -264,14 +265,14 @@ impl Element for FromNetFlowSummaryDump {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let (file, link) = (&mut self.file, self.link);
-        let name = source::shown(&self.filename);
+        let name = shown(&self.filename);
         self.replay
             .run_task(cx, task, |cx| read_packet(file, cx, name, link))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let (file, link) = (&mut self.file, self.link);
-        let name = source::shown(&self.filename);
+        let name = shown(&self.filename);
         self.replay
             .pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
     }

@@ -11,7 +11,6 @@ crate::elements! {
 
 pub(crate) mod output;
 mod replay;
-pub mod source;
 
 /// The distance in time of packets that `steps` steps lead from `first` to `end`, in nanoseconds,
 /// rounded.

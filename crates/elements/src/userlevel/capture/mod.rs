@@ -6,6 +6,7 @@
 mod input;
 mod pcap;
 mod pcapng;
+pub(crate) mod source;
 mod writer;
 
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Opening files that are read.
+//! Opening files that packets are read from.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
@@ -6,9 +6,8 @@ use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
+use super::Source;
 use crate::prelude::*;
-use crate::userlevel::capture::Source;
-pub use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::os_error;
 use router::args::path;
 
