@@ -21,7 +21,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::CACHE_LINE;
 use crate::ring::RingSlot;
 
 /// One element, by value.
@@ -42,9 +41,6 @@ pub struct Nqe {
     /// Length of the payload, in bytes.
     pub len: u32,
 }
-
-/// NQEs in a cache line.
-pub const NQES_PER_LINE: u32 = (CACHE_LINE / size_of::<<Nqe as RingSlot>::Shared>()) as u32;
 
 const _: () = assert!(size_of::<<Nqe as RingSlot>::Shared>() == 32);
 
@@ -74,7 +70,8 @@ impl Nqe {
     }
 }
 
-impl RingSlot for Nqe {
+// SAFETY: only atomics in it.
+unsafe impl RingSlot for Nqe {
     type Shared = [AtomicU64; 4];
 
     #[inline]

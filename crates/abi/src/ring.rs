@@ -100,7 +100,11 @@ impl Slot {
 }
 
 /// What a slot of a ring holds: so many 64-bit words.
-pub trait RingSlot: Copy {
+///
+/// # Safety
+/// `Shared` consists of [`AtomicU64`]s only: the other side writes it at any time, and any bytes are
+/// one.
+pub unsafe trait RingSlot: Copy {
     /// The slot in shared memory.
     type Shared;
 
@@ -111,7 +115,8 @@ pub trait RingSlot: Copy {
     fn store(self, shared: &Self::Shared);
 }
 
-impl RingSlot for Slot {
+// SAFETY: only atomics in it.
+unsafe impl RingSlot for Slot {
     type Shared = [AtomicU64; 2];
 
     #[inline]
