@@ -1,5 +1,5 @@
 use super::capture::Capture;
-use super::capture::source::{self, Opened};
+use super::capture::source::{self, Opened, shown, shown_size};
 use super::sample::Sample;
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
@@ -92,19 +92,6 @@ pub struct FromDump {
     task: Option<TaskId>,
     timer: Option<TimerId>,
     nonempty: Option<SignalId>,
-}
-
-/// The name of a file as messages show it.
-pub fn shown(name: &str) -> &str {
-    match name {
-        "" | "-" => "<stdin>",
-        name => name,
-    }
-}
-
-/// The length of a file as handlers show it.
-pub fn shown_size(size: &Option<u64>) -> String {
-    size.map_or("-".into(), |size| size.to_string())
 }
 
 /// A packet that was read.

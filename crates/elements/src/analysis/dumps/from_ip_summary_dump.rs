@@ -4,8 +4,7 @@ use std::sync::Arc;
 use super::replay::{Read, Replay};
 use super::summary::{Defaults, Next, Reader};
 use crate::prelude::*;
-use crate::userlevel::capture::source::{self, Opened};
-use crate::userlevel::from_dump::{shown, shown_size};
+use crate::userlevel::capture::source::{self, Opened, shown, shown_size};
 use crate::userlevel::sample::Sample;
 
 /// What messages call the file that the argument DATA is.

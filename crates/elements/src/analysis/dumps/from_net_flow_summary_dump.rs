@@ -1,8 +1,7 @@
 use super::replay::{Read, Replay};
 use super::summary::Lines;
 use crate::prelude::*;
-use crate::userlevel::capture::source::{self, Opened};
-use crate::userlevel::from_dump::{shown, shown_size};
+use crate::userlevel::capture::source::{self, Opened, shown, shown_size};
 use crate::userlevel::os_error;
 
 /// Fields of a line that are looked at, and how many of those have to make sense.

@@ -11,6 +11,19 @@ use crate::prelude::*;
 use crate::userlevel::os_error;
 use router::args::path;
 
+/// The name of a file as messages show it.
+pub fn shown(name: &str) -> &str {
+    match name {
+        "" | "-" => "<stdin>",
+        name => name,
+    }
+}
+
+/// The length of a file as handlers show it.
+pub fn shown_size(size: &Option<u64>) -> String {
+    size.map_or("-".into(), |size| size.to_string())
+}
+
 /// A file to be read.
 pub struct Opened {
     pub source: Box<dyn Source>,
