@@ -22,6 +22,7 @@ pub mod region;
 pub mod ring;
 mod shared_bytes;
 pub mod store;
+pub mod tenant;
 pub mod xenstore;
 
 pub use shared_bytes::SharedBytes;

@@ -10,15 +10,17 @@
 //! | 0 | operation |
 //! | 1 | tenant |
 //! | 2 | queue set |
-//! | 3 | reserved |
+//! | 3 | flags |
 //! | 4–7 | socket |
 //! | 8–15 | the operation's data |
 //! | 16–23 | place of the payload, in bytes from the start of the shared memory |
 //! | 24–27 | length of the payload, in bytes |
-//! | 28–31 | reserved |
+//! | 28–31 | port, error and address family (see [`Nqe::address`]) |
 //!
-//! Reserved bytes are written as 0 and not read.
+//! [`operation`] lists what an element asks or answers, and [`tenant`](crate::tenant) the memory
+//! that it crosses.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ring::RingSlot;
@@ -40,7 +42,89 @@ pub struct Nqe {
     pub place: u64,
     /// Length of the payload, in bytes.
     pub len: u32,
+    /// As the operation has it: see [`operation`].
+    pub flags: u8,
+    /// A port in bits 0–15, an error (errno) in bits 16–27, an address family in bits 28–31.
+    pub extra: u32,
 }
+
+/// What an element asks or answers. "Answered" operations are answered by one [`RESULT`] each, in the
+/// order of the requests of one socket. A *chunk* is the place and the length of a payload.
+pub mod operation {
+    /// Makes a socket. Data: [`STREAM`](super::STREAM) or [`DATAGRAM_TYPE`](super::DATAGRAM_TYPE); family in `extra`.
+    /// Not answered: a later operation of the socket tells a failure.
+    pub const SOCKET: u8 = 1;
+    /// Binds to the address. Answered, with the address that the socket has now.
+    pub const BIND: u8 = 2;
+    /// Listens. Data: the backlog. Answered, with the local address.
+    pub const LISTEN: u8 = 3;
+    /// Connects to the address; of a datagram socket, sets its peer (family 0: none). Answered when the
+    /// connection stands or has failed, with the local address.
+    pub const CONNECT: u8 = 4;
+    /// Takes the connection of an [`INCOMING`] as the socket. Data: that element's `len`, the
+    /// connection. Not answered.
+    pub const ACCEPT: u8 = 5;
+    /// Sends the chunk. Flags: [`MORE`](super::MORE). Answered by [`SENT`].
+    pub const SEND: u8 = 6;
+    /// Sends a datagram: the chunk has a [`DatagramHead`](super::DatagramHead), then the payload; a head
+    /// without an address means the peer. Answered by [`SENT`].
+    pub const SEND_TO: u8 = 7;
+    /// Gives the chunk of a [`DATA`] or [`DATAGRAM`] back. Not answered.
+    pub const CONSUMED: u8 = 8;
+    /// Shuts down. Data: 0 reading, 1 writing, 2 both. Not answered.
+    pub const SHUTDOWN: u8 = 9;
+    /// Sets an option. Data: level in the upper, name in the lower 32 bits; the value is in the chunk.
+    /// Answered; the result gives the chunk back.
+    pub const SET_OPTION: u8 = 10;
+    /// Reads an option, as [`SET_OPTION`]. The value is written to the chunk, at most `len` bytes; the
+    /// result has its length.
+    pub const GET_OPTION: u8 = 11;
+    /// Asks for the local address. Answered with it.
+    pub const LOCAL_ADDRESS: u8 = 12;
+    /// Asks for the peer's address. Answered with it.
+    pub const PEER_ADDRESS: u8 = 13;
+    /// Closes. What was sent before goes out. The chunks that the socket has received and not given
+    /// back belong to the NSM again. Answered by [`CLOSED`]; until then the number is taken.
+    pub const CLOSE: u8 = 14;
+    /// The queue set takes over the socket's answers; a listening socket's connections go in turn to
+    /// all that have attached. Answered by CoreEngine: later elements of the socket come by this
+    /// queue set, earlier ones stand in the rings of those before.
+    pub const ATTACH: u8 = 15;
+    /// The queue set takes no more connections of the listening socket. Not answered.
+    pub const DETACH: u8 = 16;
+
+    /// Answers the operation in `flags`. Error in `extra` (0: none), and an address where the operation
+    /// says so.
+    pub const RESULT: u8 = 64;
+    /// A listening socket has a connection. `len` is the connection, to be named by [`ACCEPT`]; the
+    /// address is the peer's (without a scope).
+    pub const INCOMING: u8 = 65;
+    /// Bytes have arrived: the chunk.
+    pub const DATA: u8 = 66;
+    /// A datagram has arrived: the chunk has a [`DatagramHead`](super::DatagramHead), then the payload.
+    pub const DATAGRAM: u8 = 67;
+    /// The peer sends no more.
+    pub const END: u8 = 68;
+    /// Gives the chunk of a [`SEND`] or [`SEND_TO`] back: it is with the network stack. Error in `extra`.
+    pub const SENT: u8 = 69;
+    /// The connection is broken, by the error in `extra`; or a datagram socket has an error.
+    pub const FAILED: u8 = 70;
+    /// The last element of a socket. Its number can be used again.
+    pub const CLOSED: u8 = 71;
+}
+
+/// Type of a socket of bytes (TCP).
+pub const STREAM: u64 = 1;
+/// Type of a socket of datagrams (UDP).
+pub const DATAGRAM_TYPE: u64 = 2;
+/// Flag of a SEND: more follows at once, so a part of a segment may wait (MSG_MORE).
+pub const MORE: u8 = 1;
+/// Bit of a connection's number that the NSM has chosen; others are CoreEngine's.
+pub const CHOSEN_BY_NSM: u32 = 1 << 31;
+
+/// The address families in `extra`.
+const IPV4: u32 = 4;
+const IPV6: u32 = 6;
 
 const _: () = assert!(size_of::<<Nqe as RingSlot>::Shared>() == 32);
 
@@ -50,10 +134,11 @@ impl Nqe {
             self.operation as u64
                 | (self.tenant as u64) << 8
                 | (self.queue_set as u64) << 16
+                | (self.flags as u64) << 24
                 | (self.socket as u64) << 32,
             self.data,
             self.place,
-            self.len as u64,
+            self.len as u64 | (self.extra as u64) << 32,
         ]
     }
 
@@ -62,11 +147,144 @@ impl Nqe {
             operation: head as u8,
             tenant: (head >> 8) as u8,
             queue_set: (head >> 16) as u8,
+            flags: (head >> 24) as u8,
             socket: (head >> 32) as u32,
             data,
             place,
             len: len as u32,
+            extra: (len >> 32) as u32,
         }
+    }
+
+    /// An element of a socket.
+    pub const fn new(operation: u8, socket: u32) -> Nqe {
+        Nqe {
+            operation,
+            tenant: 0,
+            queue_set: 0,
+            socket,
+            data: 0,
+            place: 0,
+            len: 0,
+            flags: 0,
+            extra: 0,
+        }
+    }
+
+    /// The address in the element: its 16 bytes in `data` and `place` (an IPv4 address in the first
+    /// four), scope in `len`, port and family in `extra`. `None`: the family is neither.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let bytes = (u128::from(self.place) << 64 | u128::from(self.data)).to_le_bytes();
+        address_of(self.family(), bytes, self.extra as u16, self.len)
+    }
+
+    /// The address family: 4, 6, or another value for none.
+    pub const fn family(&self) -> u32 {
+        self.extra >> 28
+    }
+
+    /// With an address family, and no address.
+    pub const fn with_family(mut self, family: u32) -> Nqe {
+        self.extra = self.extra & 0x0fff_ffff | family << 28;
+        self
+    }
+
+    /// With an address. It takes `data`, `place` and `len`.
+    pub fn with_address(mut self, address: SocketAddr) -> Nqe {
+        let (family, bytes, scope) = bytes_of(address);
+        let bytes = u128::from_le_bytes(bytes);
+        self.data = bytes as u64;
+        self.place = (bytes >> 64) as u64;
+        self.len = scope;
+        self.extra = self.extra & 0x0fff_0000 | family << 28 | u32::from(address.port());
+        self
+    }
+
+    /// The error, by its number (errno); 0: none.
+    pub const fn error(&self) -> i32 {
+        (self.extra >> 16 & 0xfff) as i32
+    }
+
+    /// With an error, 0 to 4095.
+    pub const fn with_error(mut self, error: i32) -> Nqe {
+        self.extra = self.extra & 0xf000_ffff | (error as u32 & 0xfff) << 16;
+        self
+    }
+
+    /// With a payload.
+    pub const fn with_chunk(mut self, place: u64, len: u32) -> Nqe {
+        self.place = place;
+        self.len = len;
+        self
+    }
+
+    /// With data of the operation.
+    pub const fn with_data(mut self, data: u64) -> Nqe {
+        self.data = data;
+        self
+    }
+
+    /// With flags.
+    pub const fn with_flags(mut self, flags: u8) -> Nqe {
+        self.flags = flags;
+        self
+    }
+}
+
+fn address_of(family: u32, bytes: [u8; 16], port: u16, scope: u32) -> Option<SocketAddr> {
+    match family {
+        IPV4 => {
+            let [a, b, c, d, ..] = bytes;
+            Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), port))
+        }
+        IPV6 => Some(SocketAddr::V6(SocketAddrV6::new(
+            Ipv6Addr::from(bytes),
+            port,
+            0,
+            scope,
+        ))),
+        _ => None,
+    }
+}
+
+fn bytes_of(address: SocketAddr) -> (u32, [u8; 16], u32) {
+    match address {
+        SocketAddr::V4(address) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&address.ip().octets());
+            (IPV4, bytes, 0)
+        }
+        SocketAddr::V6(address) => (IPV6, address.ip().octets(), address.scope_id()),
+    }
+}
+
+/// The bytes before a datagram's payload: its destination or its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramHead(pub Option<SocketAddr>);
+
+impl DatagramHead {
+    /// Length, in bytes: family (4 bytes), scope (4), port (2), zeros (6), address (16).
+    pub const LEN: usize = 32;
+
+    /// As bytes.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut all = [0; Self::LEN];
+        if let Some(address) = self.0 {
+            let (family, bytes, scope) = bytes_of(address);
+            all[..4].copy_from_slice(&family.to_le_bytes());
+            all[4..8].copy_from_slice(&scope.to_le_bytes());
+            all[8..10].copy_from_slice(&address.port().to_le_bytes());
+            all[16..].copy_from_slice(&bytes);
+        }
+        all
+    }
+
+    /// Of bytes. An unknown family is no address.
+    pub fn from_bytes(all: &[u8; Self::LEN]) -> DatagramHead {
+        let word = |at: usize| u32::from_le_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&all[16..]);
+        DatagramHead(address_of(word(0), bytes, word(8) as u16, word(4)))
     }
 }
 
@@ -126,23 +344,50 @@ mod tests {
             data: 0x0f0e_0d0c_0b0a_0908,
             place: 0x1716_1514_1312_1110,
             len: 0x1b1a_1918,
+            flags: 0xaa,
+            extra: 0x1f1e_1d1c,
         };
         let bytes: Vec<u8> = nqe.words().iter().flat_map(|w| w.to_le_bytes()).collect();
         let expected = [
-            1, 2, 3, 0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
-            24, 25, 26, 27, 0, 0, 0, 0,
+            1, 2, 3, 0xaa, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+            23, 24, 25, 26, 27, 28, 29, 30, 31,
         ];
         assert_eq!(bytes, expected);
     }
 
     proptest! {
-        /// Whatever bytes a writer leaves, reserved ones among them, an element is read from them
-        /// that is written as it was read.
+        /// Whatever bytes a writer leaves, an element is read from them that is written as it was
+        /// read, and asking for its address panics for none.
         #[test]
         fn any_bytes_are_an_element(words in any::<[u64; 4]>()) {
             let nqe = Nqe::from_words(words);
-            let expected = [words[0] & !0xff00_0000, words[1], words[2], words[3] & 0xffff_ffff];
-            prop_assert_eq!(nqe.words(), expected);
+            prop_assert_eq!(nqe.words(), words);
+            prop_assert_eq!(nqe.address().is_some(), [4, 6].contains(&nqe.family()));
+        }
+
+        #[test]
+        fn an_address_and_an_error_are_read_as_written(
+            ip in any::<IpAddr>(),
+            port in any::<u16>(),
+            scope in any::<u32>(),
+            error in 0..4096i32,
+        ) {
+            let mut address = SocketAddr::new(ip, port);
+            if let SocketAddr::V6(address) = &mut address {
+                address.set_scope_id(scope);
+            }
+            let nqe = Nqe::new(operation::CONNECT, 7).with_error(error).with_address(address);
+            prop_assert_eq!((nqe.address(), nqe.error()), (Some(address), error));
+            let nqe = Nqe::new(operation::CONNECT, 7).with_address(address).with_error(error);
+            prop_assert_eq!((nqe.address(), nqe.error()), (Some(address), error));
+            let head = DatagramHead(Some(address));
+            prop_assert_eq!(DatagramHead::from_bytes(&head.to_bytes()), head);
+        }
+
+        #[test]
+        fn any_bytes_are_a_head(bytes in any::<[u8; DatagramHead::LEN]>()) {
+            let DatagramHead(address) = DatagramHead::from_bytes(&bytes);
+            prop_assert_eq!(address.is_some(), bytes[1..4] == [0; 3] && [4, 6].contains(&bytes[0]));
         }
 
         #[test]

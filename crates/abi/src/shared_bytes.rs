@@ -34,6 +34,12 @@ impl SharedBytes {
         SharedBytes { start, len }
     }
 
+    /// The first byte, for a system call to read or write.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
