@@ -17,7 +17,7 @@ const CONNECTION_BITS: u32 = 20;
 impl CoreEngine {
     /// One round; returns whether anything was switched, and the time after which a limited tenant
     /// may go on.
-    pub(super) fn round(&mut self) -> (bool, Option<std::time::Duration>) {
+    pub fn round(&mut self) -> (bool, Option<std::time::Duration>) {
         let mut busy = false;
         let mut wait = None;
         let mut now = None;
