@@ -52,7 +52,7 @@ pub struct Nqe {
 /// order of the requests of one socket. A *chunk* is the place and the length of a payload.
 pub mod operation {
     /// Makes a socket. Data: [`STREAM`](super::STREAM) or [`DATAGRAM_TYPE`](super::DATAGRAM_TYPE); family in `extra`.
-    /// Not answered: a later operation of the socket tells a failure.
+    /// Answered by a [`RESULT`] only if it fails: every later operation of the socket fails too.
     pub const SOCKET: u8 = 1;
     /// Binds to the address. Answered, with the address that the socket has now.
     pub const BIND: u8 = 2;
@@ -62,7 +62,7 @@ pub mod operation {
     /// connection stands or has failed, with the local address.
     pub const CONNECT: u8 = 4;
     /// Takes the connection of an [`INCOMING`] as the socket. Data: that element's `len`, the
-    /// connection. Not answered.
+    /// connection. Answered only if it fails, as when the peer has gone.
     pub const ACCEPT: u8 = 5;
     /// Sends the chunk. Flags: [`MORE`](super::MORE). Answered by [`SENT`].
     pub const SEND: u8 = 6;
@@ -107,7 +107,8 @@ pub mod operation {
     pub const END: u8 = 68;
     /// Gives the chunk of a [`SEND`] or [`SEND_TO`] back: it is with the network stack. Error in `extra`.
     pub const SENT: u8 = 69;
-    /// The connection is broken, by the error in `extra`; or a datagram socket has an error.
+    /// The connection is broken, by the error in `extra`; or a datagram socket has an error. With the
+    /// flag [`GONE`](super::GONE) the NSM has ended: chunks that it had to send are the tenant's again.
     pub const FAILED: u8 = 70;
     /// The last element of a socket. Its number can be used again.
     pub const CLOSED: u8 = 71;
@@ -119,6 +120,11 @@ pub const STREAM: u64 = 1;
 pub const DATAGRAM_TYPE: u64 = 2;
 /// Flag of a SEND: more follows at once, so a part of a segment may wait (MSG_MORE).
 pub const MORE: u8 = 1;
+/// Flag of a FAILED: the NSM has ended, and no [`operation::SENT`] comes for what it had to send.
+pub const GONE: u8 = 4;
+/// Flag of a SOCKET: it stands for one of an NSM that is gone, so its address may still be in use
+/// (SO_REUSEADDR).
+pub const RESTORED: u8 = 2;
 /// Bit of a connection's number that the NSM has chosen; others are CoreEngine's.
 pub const CHOSEN_BY_NSM: u32 = 1 << 31;
 

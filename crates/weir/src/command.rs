@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{check, demo, doctor, element, manual, nouns, run, store};
+use crate::{check, demo, doctor, element, manual, nouns, run, sock, store};
 use node::log;
 use vmm::printable;
 
@@ -43,6 +43,8 @@ enum Verb {
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     Store(store::StoreArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Sock(sock::SockCommand),
     Doctor(doctor::DoctorArgs),
     /// Prints completions of this command line for a shell
     #[command(
@@ -149,6 +151,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         Verb::Store(args) => store::run(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
+        Verb::Sock(command) => sock::run(command).map_err(Into::into),
         Verb::Doctor(args) => doctor::run(args).map_err(Into::into),
         Verb::Completions { shell } => manual::completions(*shell, Command::command())
             .map(|()| ExitCode::SUCCESS)

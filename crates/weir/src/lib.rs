@@ -13,6 +13,7 @@ pub mod lab;
 mod manual;
 pub mod nouns;
 pub mod run;
+mod sock;
 pub mod store;
 
 use std::ffi::OsString;

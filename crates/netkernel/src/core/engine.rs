@@ -1,0 +1,822 @@
+//! CoreEngine's process: who comes and goes, what the operator asks, when it sleeps.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abi::nqe::{GONE, Nqe, operation};
+use abi::tenant::{CHUNKS, Hello, NSM_FILE_BYTES, Role, SEND_CHUNKS, Share, Welcome};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::nsm::{Nsm, Running};
+use super::outbox::Outbox;
+use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Set, Tenant};
+use crate::protocol::{self, NsmStatus, Reply, Request, Status, TenantStatus, ToNsm};
+use crate::sys::{self, CoreSides, Queues};
+
+/// Most tenants, and most NSMs.
+const PEERS_MAX: usize = 255;
+/// How soon CoreEngine looks again at a ring that was full.
+const FULL: Duration = Duration::from_millis(1);
+/// Messages that wait to be read take no more of a listening socket than this.
+const BACKLOG: i32 = 128;
+
+/// Why CoreEngine cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// A socket cannot be made.
+    #[error("the socket {0} cannot be made: {1}")]
+    Socket(PathBuf, io::Error),
+    /// The kernel refused something else.
+    #[error("CoreEngine cannot run: {0}")]
+    System(#[from] Errno),
+}
+
+/// What an epoll event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Watch {
+    Bell,
+    Door,
+    OperatorDoor,
+    /// A connection by which processes and NSMs say hello.
+    Visitor(u32),
+    Operator(u32),
+    Process {
+        tenant: u8,
+        set: u8,
+    },
+    Nsm(u8),
+    /// The other end of a shared descriptor.
+    Shared(u32),
+}
+
+impl Watch {
+    fn word(self) -> u64 {
+        let (kind, number) = match self {
+            Watch::Bell => (0, 0),
+            Watch::Door => (1, 0),
+            Watch::OperatorDoor => (2, 0),
+            Watch::Visitor(number) => (3, number),
+            Watch::Operator(number) => (4, number),
+            Watch::Process { tenant, set } => (5, u32::from(tenant) << 8 | u32::from(set)),
+            Watch::Nsm(number) => (6, u32::from(number)),
+            Watch::Shared(number) => (7, number),
+        };
+        kind << 32 | u64::from(number)
+    }
+
+    fn of(word: u64) -> Watch {
+        let number = word as u32;
+        match word >> 32 {
+            0 => Watch::Bell,
+            1 => Watch::Door,
+            2 => Watch::OperatorDoor,
+            3 => Watch::Visitor(number),
+            4 => Watch::Operator(number),
+            5 => Watch::Process {
+                tenant: (number >> 8) as u8,
+                set: number as u8,
+            },
+            6 => Watch::Nsm(number as u8),
+            _ => Watch::Shared(number),
+        }
+    }
+}
+
+/// A CoreEngine.
+pub struct CoreEngine {
+    epoll: OwnedFd,
+    /// Wakes CoreEngine.
+    bell: OwnedFd,
+    door: OwnedFd,
+    operator_door: OwnedFd,
+    /// Visitors and operators, by a number that only grows.
+    connections: HashMap<u32, OwnedFd>,
+    /// Ends of shared descriptors, with their tenant and socket.
+    shared: HashMap<u32, (OwnedFd, u8, u32)>,
+    next: u32,
+    pub(super) tenants: Vec<Option<Tenant>>,
+    pub(super) nsms: Vec<Option<Nsm>>,
+    pub(super) broken_sets: Vec<(u8, u8)>,
+    pub(super) broken_nsms: Vec<u8>,
+}
+
+impl CoreEngine {
+    /// Listens on the socket for processes and NSMs, which any user may open, and on the operator's.
+    pub fn listen(door: &Path, operator_door: &Path) -> Result<CoreEngine, CoreError> {
+        let listening = |path: &Path, mode| {
+            listener(path, mode).map_err(|e| CoreError::Socket(path.to_path_buf(), e))
+        };
+        let core = CoreEngine {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            bell: sys::bell()?,
+            door: listening(door, 0o666)?,
+            operator_door: listening(operator_door, 0o600)?,
+            connections: HashMap::new(),
+            shared: HashMap::new(),
+            next: 0,
+            tenants: Vec::new(),
+            nsms: Vec::new(),
+            broken_sets: Vec::new(),
+            broken_nsms: Vec::new(),
+        };
+        core.watch(&core.bell, Watch::Bell)?;
+        core.watch(&core.door, Watch::Door)?;
+        core.watch(&core.operator_door, Watch::OperatorDoor)?;
+        Ok(core)
+    }
+
+    /// Switches until the process ends.
+    pub fn run(mut self) -> Result<(), CoreError> {
+        let mut rounds = 0u32;
+        loop {
+            let (busy, limited) = self.round();
+            self.end_broken();
+            rounds = rounds.wrapping_add(1);
+            if busy {
+                // Comings and goings are looked at between rounds, too.
+                if rounds.is_multiple_of(64) {
+                    self.events(Some(Duration::ZERO))?;
+                }
+                continue;
+            }
+            self.forget_idle();
+            self.set_sleeps(true);
+            let (busy, _) = self.round();
+            let wait = match (busy, self.waits_for_room()) {
+                (true, _) => Some(Duration::ZERO),
+                (false, true) => Some(limited.map_or(FULL, |time| time.min(FULL))),
+                (false, false) => limited,
+            };
+            self.events(wait)?;
+            self.set_sleeps(false);
+        }
+    }
+
+    fn set_sleeps(&mut self, sleeps: bool) {
+        for tenant in self.tenants.iter().flatten() {
+            for &set in &tenant.live {
+                if let Some(set) = &tenant.sets[set as usize] {
+                    set.sides.submissions.set_sleeps(sleeps);
+                }
+            }
+        }
+        for nsm in self.nsms.iter().flatten() {
+            if let Some(running) = &nsm.running {
+                running.sides.submissions.set_sleeps(sleeps);
+            }
+        }
+    }
+
+    /// Whether a ring is full whose consumer does not ring when it has room.
+    fn waits_for_room(&self) -> bool {
+        let sets = self.tenants.iter().flatten().any(|tenant| {
+            let mut sets = tenant
+                .live
+                .iter()
+                .filter_map(|&set| tenant.sets[set as usize].as_ref());
+            sets.any(|set| set.outbox.waits())
+        });
+        let mut nsms = self.nsms.iter().flatten();
+        sets || nsms.any(|nsm| {
+            nsm.running
+                .as_ref()
+                .is_some_and(|nsm| nsm.outbox.is_blocked())
+        })
+    }
+
+    pub(super) fn flush(&mut self) {
+        for (number, tenant) in self.tenants.iter_mut().enumerate() {
+            let Some(tenant) = tenant else { continue };
+            for &at in &tenant.live {
+                if let Some(set) = &mut tenant.sets[at as usize]
+                    && set
+                        .outbox
+                        .flush(&mut set.sides.deliveries, &set.bell)
+                        .is_err()
+                {
+                    self.broken_sets.push((number as u8, at));
+                }
+            }
+        }
+        for (number, nsm) in self.nsms.iter_mut().enumerate() {
+            if let Some(running) = nsm.as_mut().and_then(|nsm| nsm.running.as_mut())
+                && running
+                    .outbox
+                    .flush(&mut running.sides.deliveries, &running.bell)
+                    .is_err()
+            {
+                self.broken_nsms.push(number as u8);
+            }
+        }
+    }
+
+    /// Ends those whose rings cannot be believed.
+    fn end_broken(&mut self) {
+        for (tenant, set) in std::mem::take(&mut self.broken_sets) {
+            if let Some(tenant) = self.tenants[tenant as usize].as_mut() {
+                tenant.violations += 1;
+            }
+            self.process_ended(tenant, set);
+        }
+        for nsm in std::mem::take(&mut self.broken_nsms) {
+            self.nsm_ended(nsm);
+        }
+    }
+
+    fn watch(&self, file: impl AsFd, watch: Watch) -> Result<(), Errno> {
+        let data = EventData::new_u64(watch.word());
+        epoll::add(&self.epoll, file, data, EventFlags::IN)
+    }
+
+    fn events(&mut self, wait: Option<Duration>) -> Result<(), CoreError> {
+        let mut events = [Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        }; 64];
+        let wait = wait.map(|wait| rustix::time::Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: i64::from(wait.subsec_nanos()),
+        });
+        let n = match epoll::wait(&self.epoll, &mut events, wait.as_ref()) {
+            Ok(n) => n,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        for event in &events[..n] {
+            let watch = Watch::of(event.data.u64());
+            match watch {
+                Watch::Bell => sys::silence(&self.bell),
+                Watch::Door => self.come(Watch::Visitor),
+                Watch::OperatorDoor => self.come(Watch::Operator),
+                Watch::Visitor(number) => self.visit(number),
+                Watch::Operator(number) => self.serve_operator(number),
+                Watch::Process { tenant, set } => self.hear_process(tenant, set),
+                Watch::Nsm(number) => self.hear_nsm(number),
+                Watch::Shared(number) => self.hear_shared(number),
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        self.next
+    }
+
+    /// Somebody connects.
+    fn come(&mut self, watch: fn(u32) -> Watch) {
+        let door = if watch(0) == Watch::Visitor(0) {
+            &self.door
+        } else {
+            &self.operator_door
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        if let Ok(connection) = rustix::net::accept_with(door, flags) {
+            let number = self.number();
+            if self.watch(&connection, watch(number)).is_ok() {
+                self.connections.insert(number, connection);
+            }
+        }
+    }
+
+    /// A visitor says hello, or goes.
+    fn visit(&mut self, number: u32) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        let mut bytes = [0; Hello::LEN];
+        match sys::receive_message(connection, &mut bytes, false) {
+            Ok(Some((n, mut files))) => {
+                let hello = Hello::from_bytes(&bytes[..n]);
+                let (Some(bell), Some(control)) = (files.pop(), files.pop()) else {
+                    return;
+                };
+                // A visitor that does not hear the answer sees its connection end.
+                let _ = match hello {
+                    Some(hello) if hello.role == Role::Nsm => {
+                        self.welcome_nsm(hello, control, bell)
+                    }
+                    Some(hello) => self.welcome_process(hello, control, bell),
+                    None => refuse(&control, Errno::PROTO),
+                };
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(None) | Err(_) => {
+                self.connections.remove(&number);
+            }
+        }
+    }
+
+    fn welcome_process(
+        &mut self,
+        hello: Hello,
+        control: OwnedFd,
+        bell: OwnedFd,
+    ) -> Result<(), Errno> {
+        let found = self
+            .tenants
+            .iter_mut()
+            .enumerate()
+            .find_map(|(number, tenant)| {
+                let tenant = tenant.as_mut()?;
+                let its = tenant.token.0 == hello.token && !tenant.removed;
+                its.then_some((number as u8, tenant))
+            });
+        let Some((number, tenant)) = found else {
+            return refuse(&control, Errno::ACCESS);
+        };
+        let Some(set) = tenant.sets.iter().position(Option::is_none) else {
+            return refuse(&control, Errno::USERS);
+        };
+        let files = match tenant.files() {
+            Ok(files) => files,
+            Err(error) => return refuse(&control, error),
+        };
+        let welcome = Welcome {
+            refused: 0,
+            tenant: u32::from(number),
+            set: set as u32,
+        };
+        let sides = CoreSides::open(&files.queues, set);
+        let sent = [
+            files.queue_file.as_fd(),
+            files.payload_file.as_fd(),
+            self.bell.as_fd(),
+        ];
+        sys::send_message(&control, &welcome.to_bytes(), &sent)?;
+        sides.submissions.set_sleeps(true);
+        tenant.live.push(set as u8);
+        let set = set as u8;
+        let watch = Watch::Process {
+            tenant: number,
+            set,
+        };
+        let data = EventData::new_u64(watch.word());
+        epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
+        tenant.sets[set as usize] = Some(Set {
+            sides,
+            outbox: Outbox::default(),
+            bell,
+            control,
+        });
+        Ok(())
+    }
+
+    fn welcome_nsm(&mut self, hello: Hello, control: OwnedFd, bell: OwnedFd) -> Result<(), Errno> {
+        let found = self.nsms.iter_mut().enumerate().find_map(|(number, nsm)| {
+            let nsm = nsm.as_mut()?;
+            (nsm.token.0 == hello.token).then_some((number as u8, nsm))
+        });
+        let Some((number, nsm)) = found else {
+            return refuse(&control, Errno::ACCESS);
+        };
+        if nsm.running.is_some() {
+            return refuse(&control, Errno::BUSY);
+        }
+        let file = sys::memory_file("weir-nsm-queues", NSM_FILE_BYTES)?;
+        let queues = Arc::new(Queues::map(&file, NSM_FILE_BYTES)?);
+        queues.file().format();
+        let sides = CoreSides::open(&queues, 0);
+        sides.submissions.set_sleeps(true);
+        let welcome = Welcome {
+            refused: 0,
+            tenant: 0,
+            set: u32::from(number),
+        };
+        let sent = [file.as_fd(), self.bell.as_fd()];
+        sys::send_message(&control, &welcome.to_bytes(), &sent)?;
+        let data = EventData::new_u64(Watch::Nsm(number).word());
+        epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
+        nsm.running = Some(Running {
+            sides,
+            outbox: Outbox::default(),
+            bell,
+            control,
+        });
+        self.restore(number);
+        Ok(())
+    }
+
+    /// Has an NSM know a tenant, with a part of the tenant's receive chunks.
+    pub(super) fn introduce(&mut self, tenant: u8, nsm: u8) {
+        let Some(its) = self.tenants[tenant as usize].as_mut() else {
+            return;
+        };
+        let running = self
+            .nsms
+            .get(nsm as usize)
+            .and_then(|nsm| nsm.as_ref()?.running.as_ref());
+        let Some(running) = running else { return };
+        if its.parts.contains(&nsm) {
+            return;
+        }
+        let free = its.parts.iter().position(|&part| part == NO_NSM);
+        let (Some(part), Some(files)) = (free, its.files.as_ref()) else {
+            return;
+        };
+        let count = (CHUNKS - SEND_CHUNKS) / NSMS_OF_TENANT;
+        let message = ToNsm::Tenant {
+            tenant,
+            first: (SEND_CHUNKS + part * count) as u32,
+            count: count as u32,
+        };
+        if protocol::send(&running.control, &message, &[files.payload_file.as_fd()]).is_ok() {
+            its.parts[part] = nsm;
+        }
+    }
+
+    /// A process shares a descriptor, or has ended.
+    fn hear_process(&mut self, tenant: u8, set: u8) {
+        let control = self.tenants[tenant as usize]
+            .as_ref()
+            .and_then(|tenant| Some(&tenant.sets[set as usize].as_ref()?.control));
+        let Some(control) = control else { return };
+        let mut bytes = [0; Share::LEN];
+        match sys::receive_message(control, &mut bytes, false) {
+            Ok(Some((n, mut files))) => {
+                if let (Some(share), Some(end)) = (Share::from_bytes(&bytes[..n]), files.pop()) {
+                    // What it submitted before, the socket itself perhaps, comes first.
+                    while self.take_submissions(tenant, set) {
+                        self.flush();
+                    }
+                    self.share(tenant, share.socket, end);
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(None) | Err(_) => self.process_ended(tenant, set),
+        }
+    }
+
+    fn share(&mut self, tenant: u8, number: u32, end: OwnedFd) {
+        let key = self.number();
+        let socket = self.tenants[tenant as usize]
+            .as_mut()
+            .and_then(|tenant| tenant.socket(number));
+        if let Some(socket) = socket {
+            socket.shares += 1;
+            if self.watch(&end, Watch::Shared(key)).is_ok() {
+                self.shared.insert(key, (end, tenant, number));
+            }
+        }
+    }
+
+    /// The last descriptor of a shared socket is closed.
+    fn hear_shared(&mut self, key: u32) {
+        let Some((_, at, number)) = self.shared.remove(&key) else {
+            return;
+        };
+        // What was submitted before goes first.
+        let sets = self.tenants[at as usize]
+            .as_ref()
+            .map_or(Vec::new(), |tenant| tenant.live.clone());
+        for set in sets {
+            while self.take_submissions(at, set) {
+                self.flush();
+            }
+        }
+        let Some(tenant) = self.tenants[at as usize].as_mut() else {
+            return;
+        };
+        if let Some(socket) = tenant.socket(number) {
+            socket.shares = socket.shares.saturating_sub(1);
+            if socket.shares == 0 {
+                self.close(at, number);
+            }
+        }
+        self.flush();
+    }
+
+    /// Closes a socket of a tenant for it.
+    fn close(&mut self, at: u8, number: u32) {
+        let Some(tenant) = self.tenants[at as usize].as_mut() else {
+            return;
+        };
+        let Some(socket) = tenant.socket(number) else {
+            return;
+        };
+        if socket.closing {
+            return;
+        }
+        socket.closing = true;
+        let (nsm, at_nsm, failed) = (socket.nsm, socket.number, socket.failed);
+        let running = self
+            .nsms
+            .get_mut(nsm as usize)
+            .and_then(|nsm| nsm.as_mut()?.running.as_mut());
+        match running {
+            Some(running) if !failed => running.push(Nqe {
+                tenant: at,
+                queue_set: NO_SET,
+                ..Nqe::new(operation::CLOSE, at_nsm)
+            }),
+            _ => {
+                tenant.deliver(Nqe {
+                    queue_set: NO_SET,
+                    ..Nqe::new(operation::CLOSED, number)
+                });
+                tenant.free(number);
+            }
+        }
+    }
+
+    fn process_ended(&mut self, at: u8, number: u8) {
+        // What it has sent goes out.
+        while self.take_submissions(at, number) {
+            self.flush();
+        }
+        let Some(tenant) = self.tenants[at as usize].as_mut() else {
+            return;
+        };
+        let Some(mut set) = tenant.sets[number as usize].take() else {
+            return;
+        };
+        tenant.live.retain(|&live| live != number);
+        for listener in tenant.listeners.values_mut() {
+            listener.acceptors.retain(|&acceptor| acceptor != number);
+        }
+        let mut left = tenant.files.as_ref().map_or(Vec::new(), |files| {
+            sys::undelivered(&files.queues, number as usize)
+        });
+        left.extend(set.outbox.take());
+        drop(set);
+        for socket in tenant.sockets_that(|socket| socket.set == number) {
+            if let Some(row) = tenant.socket(socket) {
+                row.set = NO_SET;
+            }
+        }
+        for nqe in left {
+            tenant.deliver(Nqe {
+                queue_set: NO_SET,
+                ..nqe
+            });
+        }
+        let lost = tenant.sockets_that(|socket| socket.set == NO_SET && socket.shares == 0);
+        for socket in lost {
+            self.close(at, socket);
+        }
+        self.flush();
+    }
+
+    /// Drops the files of a tenant that has no process and no socket; the next process gets new ones.
+    fn forget_files(&mut self, at: u8) {
+        let Some(tenant) = self.tenants[at as usize].as_mut() else {
+            return;
+        };
+        if !tenant.live.is_empty() || tenant.used > 0 || tenant.files.is_none() {
+            return;
+        }
+        tenant.files = None;
+        tenant.orphans.clear();
+        for part in std::mem::replace(&mut tenant.parts, [NO_NSM; NSMS_OF_TENANT]) {
+            let running = self
+                .nsms
+                .get(part as usize)
+                .and_then(|nsm| nsm.as_ref()?.running.as_ref());
+            if let Some(running) = running {
+                let gone = ToNsm::TenantGone { tenant: at };
+                // An NSM that does not read its messages has ended, or will be seen to have.
+                let _ = protocol::send(&running.control, &gone, &[]);
+            }
+        }
+    }
+
+    fn hear_nsm(&mut self, number: u8) {
+        let control = self.nsms[number as usize]
+            .as_ref()
+            .and_then(|nsm| Some(&nsm.running.as_ref()?.control));
+        let Some(control) = control else { return };
+        match sys::receive_message(control, &mut [0; 64], false) {
+            Ok(Some(_)) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(None) | Err(_) => self.nsm_ended(number),
+        }
+    }
+
+    /// An NSM's connections are reset; its listening sockets wait for it to come back.
+    fn nsm_ended(&mut self, number: u8) {
+        if let Some(nsm) = self.nsms[number as usize].as_mut() {
+            nsm.stop();
+        }
+        for at in 0..self.tenants.len() as u8 {
+            let Some(tenant) = self.tenants[at as usize].as_mut() else {
+                continue;
+            };
+            for part in &mut tenant.parts {
+                if *part == number {
+                    *part = NO_NSM;
+                }
+            }
+            for socket in tenant.sockets_that(|socket| socket.nsm == number && !socket.failed) {
+                let listens = tenant.listeners.contains_key(&socket);
+                let Some(row) = tenant.socket(socket) else {
+                    continue;
+                };
+                row.failed = true;
+                if row.closing {
+                    tenant.deliver(Nqe::new(operation::CLOSED, socket));
+                    tenant.free(socket);
+                } else if !listens {
+                    let failed = Nqe::new(operation::FAILED, socket);
+                    tenant.deliver(failed.with_flags(GONE).with_error(libc::ECONNRESET));
+                }
+            }
+        }
+        self.flush();
+    }
+
+    fn serve_operator(&mut self, number: u32) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        let request = match protocol::receive::<Request>(connection, false) {
+            Ok(Some((request, _))) => Ok(request),
+            Ok(None) => {
+                self.connections.remove(&number);
+                return;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => Err(format!("this is no request: {error}")),
+        };
+        let reply = match request.and_then(|request| self.answer(request)) {
+            Ok(reply) => reply,
+            Err(why) => Reply::Refused(why),
+        };
+        if let Some(connection) = self.connections.get(&number)
+            && protocol::send(connection, &reply, &[]).is_err()
+        {
+            self.connections.remove(&number);
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Reply, String> {
+        match request {
+            Request::AddTenant {
+                name,
+                token,
+                nsm,
+                limits,
+            } => {
+                let nsm = self.nsm_named(&nsm)?;
+                if self.tenant_named(&name).is_ok() {
+                    return Err(format!("there is a tenant ‘{name}’ already"));
+                }
+                let tenant = Tenant::new(name, token, nsm, limits);
+                place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
+            }
+            Request::RemoveTenant { name } => {
+                let at = self.tenant_named(&name)?;
+                self.remove_tenant(at);
+            }
+            Request::AddNsm { name, token } => {
+                if self.nsm_named(&name).is_ok() {
+                    return Err(format!("there is an NSM ‘{name}’ already"));
+                }
+                place(&mut self.nsms, Nsm::new(name, token)).ok_or("there are 255 NSMs already")?;
+            }
+            Request::RemoveNsm { name } => {
+                let at = self.nsm_named(&name)?;
+                let user = self
+                    .tenants
+                    .iter()
+                    .flatten()
+                    .find(|tenant| tenant.nsm == at);
+                if let Some(user) = user {
+                    return Err(format!(
+                        "the tenant ‘{}’ uses the NSM ‘{name}’: move it to another first",
+                        user.name
+                    ));
+                }
+                self.nsm_ended(at);
+                self.nsms[at as usize] = None;
+            }
+            Request::Move { tenant, nsm } => {
+                let nsm = self.nsm_named(&nsm)?;
+                let at = self.tenant_named(&tenant)?;
+                if let Some(tenant) = self.tenants[at as usize].as_mut() {
+                    tenant.nsm = nsm;
+                }
+            }
+            Request::SetLimits { tenant, limits } => {
+                let at = self.tenant_named(&tenant)?;
+                if let Some(tenant) = self.tenants[at as usize].as_mut() {
+                    tenant.limits = limits;
+                }
+            }
+            Request::Status => return Ok(Reply::Status(self.status())),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn tenant_named(&self, name: &str) -> Result<u8, String> {
+        let mut all = self.tenants.iter();
+        all.position(|tenant| tenant.as_ref().is_some_and(|tenant| tenant.name == name))
+            .map(|at| at as u8)
+            .ok_or_else(|| format!("there is no tenant ‘{name}’"))
+    }
+
+    fn nsm_named(&self, name: &str) -> Result<u8, String> {
+        let mut all = self.nsms.iter();
+        all.position(|nsm| nsm.as_ref().is_some_and(|nsm| nsm.name == name))
+            .map(|at| at as u8)
+            .ok_or_else(|| format!("there is no NSM ‘{name}’"))
+    }
+
+    fn remove_tenant(&mut self, at: u8) {
+        let live = self.tenants[at as usize]
+            .as_ref()
+            .map_or(Vec::new(), |tenant| tenant.live.clone());
+        for set in live {
+            self.process_ended(at, set);
+        }
+        let all = self.tenants[at as usize]
+            .as_ref()
+            .map_or(Vec::new(), |tenant| tenant.sockets_that(|_| true));
+        self.shared.retain(|_, (_, tenant, _)| *tenant != at);
+        for socket in all {
+            self.close(at, socket);
+        }
+        // Its row stays until its sockets are closed: nobody knows its token any more.
+        if let Some(tenant) = self.tenants[at as usize].as_mut() {
+            tenant.removed = true;
+        }
+    }
+
+    /// Drops the files of tenants without processes and sockets, and removed tenants without
+    /// sockets.
+    fn forget_idle(&mut self) {
+        for at in 0..self.tenants.len() as u8 {
+            self.forget_files(at);
+            let done = |tenant: &Tenant| tenant.removed && tenant.used == 0;
+            if self.tenants[at as usize].as_ref().is_some_and(done) {
+                self.tenants[at as usize] = None;
+            }
+        }
+    }
+
+    fn status(&self) -> Status {
+        let tenants = self.tenants.iter().flatten().map(|tenant| TenantStatus {
+            name: tenant.name.clone(),
+            nsm: self.nsms[tenant.nsm as usize]
+                .as_ref()
+                .map_or(String::new(), |nsm| nsm.name.clone()),
+            processes: tenant.live.len(),
+            sockets: tenant.used,
+            sent: tenant.sent,
+            received: tenant.received,
+            connections: tenant.connections,
+            violations: tenant.violations,
+        });
+        let nsms = self.nsms.iter().flatten().map(|nsm| NsmStatus {
+            name: nsm.name.clone(),
+            present: nsm.running.is_some(),
+            sockets: nsm.used,
+            requests: nsm.requests,
+            answers: nsm.answers,
+        });
+        Status {
+            tenants: tenants.collect(),
+            nsms: nsms.collect(),
+        }
+    }
+}
+
+fn listener(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn refuse(control: &OwnedFd, error: Errno) -> Result<(), Errno> {
+    let welcome = Welcome {
+        refused: error.raw_os_error() as u32,
+        tenant: 0,
+        set: 0,
+    };
+    sys::send_message(control, &welcome.to_bytes(), &[])
+}
+
+/// Puts a value in the first free row; `None`: there are as many as there can be.
+fn place<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<()> {
+    let at = rows.iter().position(Option::is_none).unwrap_or(rows.len());
+    if at == rows.len() {
+        if at == PEERS_MAX {
+            return None;
+        }
+        rows.push(None);
+    }
+    rows[at] = Some(value);
+    Some(())
+}

@@ -1,0 +1,13 @@
+//! CoreEngine: switches queue elements between tenants and network stack modules.
+//!
+//! One thread. Each round takes from every queue set in turn, at most its tenant's weight times a
+//! batch, and finds the other side of each element in the connection table: \<tenant, socket\> ↔ \<NSM,
+//! socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that rings its bell.
+
+mod engine;
+mod nsm;
+mod outbox;
+mod switching;
+mod tenant;
+
+pub use engine::{CoreEngine, CoreError};

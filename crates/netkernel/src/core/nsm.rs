@@ -1,0 +1,152 @@
+//! A network stack module as CoreEngine has it.
+
+use std::os::fd::OwnedFd;
+
+use abi::nqe::{CHOSEN_BY_NSM, Nqe};
+
+use super::outbox::Outbox;
+use crate::protocol::Token;
+use crate::sys::CoreSides;
+
+/// Most sockets of each kind (chosen by CoreEngine, chosen by the NSM) of an NSM.
+const SOCKETS_MAX: usize = 1 << 20;
+
+/// An NSM's row of the connection table: whose a socket is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody's: the number is free.
+    Nobody,
+    /// A connection that was offered to a tenant and not accepted.
+    Offered {
+        tenant: u8,
+    },
+    Socket {
+        tenant: u8,
+        socket: u32,
+    },
+}
+
+/// The process of an NSM.
+pub(crate) struct Running {
+    pub sides: CoreSides,
+    pub outbox: Outbox,
+    /// Wakes the NSM.
+    pub bell: OwnedFd,
+    pub control: OwnedFd,
+}
+
+impl Running {
+    pub fn push(&mut self, nqe: Nqe) {
+        self.outbox.push(&mut self.sides.deliveries, nqe);
+    }
+
+    pub fn has_room(&mut self, n: u32) -> bool {
+        !self.outbox.waits() && self.outbox.has_room(&mut self.sides.deliveries, n)
+    }
+}
+
+pub(crate) struct Nsm {
+    pub name: String,
+    pub token: Token,
+    pub running: Option<Running>,
+    /// Numbers below this have been chosen by CoreEngine.
+    chosen: Vec<Owner>,
+    free: Vec<u32>,
+    /// By number without [`CHOSEN_BY_NSM`].
+    accepted: Vec<Owner>,
+    pub used: usize,
+    pub requests: u64,
+    pub answers: u64,
+}
+
+impl Nsm {
+    pub fn new(name: String, token: Token) -> Nsm {
+        Nsm {
+            name,
+            token,
+            running: None,
+            chosen: Vec::new(),
+            free: Vec::new(),
+            accepted: Vec::new(),
+            used: 0,
+            requests: 0,
+            answers: 0,
+        }
+    }
+
+    /// A number for a tenant's new socket.
+    pub fn choose(&mut self, tenant: u8, socket: u32) -> Option<u32> {
+        let owner = Owner::Socket { tenant, socket };
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None if self.chosen.len() < SOCKETS_MAX => {
+                self.chosen.push(Owner::Nobody);
+                self.chosen.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.chosen[number as usize] = owner;
+        self.used += 1;
+        Some(number)
+    }
+
+    /// Whose a socket is.
+    #[inline]
+    pub fn owner(&self, number: u32) -> Owner {
+        let (rows, at) = if number & CHOSEN_BY_NSM == 0 {
+            (&self.chosen, number)
+        } else {
+            (&self.accepted, number & !CHOSEN_BY_NSM)
+        };
+        rows.get(at as usize).copied().unwrap_or(Owner::Nobody)
+    }
+
+    /// Notes a connection that is offered; `None`: the number is in use, or too large.
+    pub fn offer(&mut self, number: u32, tenant: u8) -> Option<()> {
+        let at = (number & !CHOSEN_BY_NSM) as usize;
+        if number & CHOSEN_BY_NSM == 0 || at >= SOCKETS_MAX {
+            return None;
+        }
+        if at >= self.accepted.len() {
+            self.accepted.resize(at + 1, Owner::Nobody);
+        }
+        if self.accepted[at] != Owner::Nobody {
+            return None;
+        }
+        self.accepted[at] = Owner::Offered { tenant };
+        self.used += 1;
+        Some(())
+    }
+
+    /// Gives an offered connection to its tenant's socket.
+    pub fn accept(&mut self, number: u32, tenant: u8, socket: u32) -> Option<()> {
+        let at = (number & !CHOSEN_BY_NSM) as usize;
+        let owner = self.accepted.get_mut(at)?;
+        (number & CHOSEN_BY_NSM != 0 && *owner == Owner::Offered { tenant }).then(|| {
+            *owner = Owner::Socket { tenant, socket };
+        })
+    }
+
+    /// Frees a number.
+    pub fn release(&mut self, number: u32) {
+        if self.owner(number) == Owner::Nobody {
+            return;
+        }
+        self.used -= 1;
+        if number & CHOSEN_BY_NSM == 0 {
+            self.chosen[number as usize] = Owner::Nobody;
+            self.free.push(number);
+        } else {
+            self.accepted[(number & !CHOSEN_BY_NSM) as usize] = Owner::Nobody;
+        }
+    }
+
+    /// The process is gone, and its sockets with it.
+    pub fn stop(&mut self) {
+        self.running = None;
+        self.chosen.clear();
+        self.free.clear();
+        self.accepted.clear();
+        self.used = 0;
+    }
+}

@@ -1,0 +1,461 @@
+//! The way of an element through CoreEngine.
+
+use std::time::Instant;
+
+use abi::nqe::{CHOSEN_BY_NSM, Nqe, operation};
+
+use super::engine::CoreEngine;
+use super::nsm::Owner;
+use super::tenant::{NO_NSM, Tenant};
+
+/// Most elements that a queue set's turn takes, times its tenant's weight.
+const BATCH: u32 = 256;
+
+/// Bits of a connection's number in an INCOMING; the NSM's are above.
+const CONNECTION_BITS: u32 = 20;
+
+impl CoreEngine {
+    /// One round; returns whether anything was switched, and the time after which a limited tenant
+    /// may go on.
+    pub(super) fn round(&mut self) -> (bool, Option<std::time::Duration>) {
+        let mut busy = false;
+        let mut wait = None;
+        let mut now = None;
+        for tenant in 0..self.tenants.len() as u8 {
+            let Some(waits) = self.tenants[tenant as usize].as_mut() else {
+                continue;
+            };
+            if waits.limits.bytes_per_second.is_some() {
+                let now = *now.get_or_insert_with(Instant::now);
+                if let Some(time) = waits.waits(now) {
+                    wait = Some(wait.map_or(time, |least: std::time::Duration| least.min(time)));
+                    continue;
+                }
+            }
+            let sets = waits.live.len();
+            for at in 0..sets {
+                let Some(&set) = self.tenants[tenant as usize]
+                    .as_ref()
+                    .and_then(|tenant| tenant.live.get(at))
+                else {
+                    break;
+                };
+                busy |= self.take_submissions(tenant, set);
+            }
+        }
+        for nsm in 0..self.nsms.len() as u8 {
+            busy |= self.take_answers(nsm);
+        }
+        self.flush();
+        (busy, wait)
+    }
+
+    /// A queue set's turn.
+    pub(super) fn take_submissions(&mut self, number: u8, set: u8) -> bool {
+        let Some(tenant) = self.tenants[number as usize].as_mut() else {
+            return false;
+        };
+        let most = BATCH * tenant.limits.weight.clamp(1, 100);
+        let Some(queue) = tenant.sets[set as usize].as_mut() else {
+            return false;
+        };
+        if queue.outbox.is_full() {
+            return false;
+        }
+        let filled = queue.sides.submissions.filled(most);
+        let Ok(filled) = filled else {
+            self.broken_sets.push((number, set));
+            return false;
+        };
+        let batch = filled.min(most);
+        let mut taken = 0;
+        while taken < batch {
+            let Some(tenant) = self.tenants[number as usize].as_ref() else {
+                break;
+            };
+            if tenant.overdrawn() {
+                break;
+            }
+            let Some(queue) = tenant.sets[set as usize].as_ref() else {
+                break;
+            };
+            let nqe = queue.sides.submissions.peek(taken);
+            let nqe = Nqe {
+                tenant: number,
+                queue_set: set,
+                ..nqe
+            };
+            if !self.pass_on(nqe) {
+                break;
+            }
+            taken += 1;
+        }
+        let queue = self.tenants[number as usize]
+            .as_mut()
+            .and_then(|tenant| tenant.sets[set as usize].as_mut());
+        if let Some(queue) = queue
+            && taken > 0
+        {
+            queue.sides.submissions.release(taken);
+            if queue.sides.submissions.take_producer_sleeper().is_some() {
+                crate::sys::ring(&queue.bell);
+            }
+        }
+        taken > 0
+    }
+
+    /// Passes a tenant's element on; `false`: not now, the NSM has no room.
+    fn pass_on(&mut self, nqe: Nqe) -> bool {
+        let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
+            return true;
+        };
+        let (nsm, number) = match nqe.operation {
+            operation::SOCKET => (tenant.nsm, None),
+            operation::ACCEPT => ((nqe.data >> CONNECTION_BITS) as u8, None),
+            operation::ATTACH => {
+                let error = tenant.attach(nqe.socket, nqe.queue_set).err();
+                let result = Nqe::new(operation::RESULT, nqe.socket)
+                    .with_flags(operation::ATTACH)
+                    .with_error(error.map_or(0, |error| error.raw_os_error()));
+                tenant.deliver(Nqe {
+                    queue_set: nqe.queue_set,
+                    ..result
+                });
+                return true;
+            }
+            operation::DETACH => {
+                if let Some(listener) = tenant.listeners.get_mut(&nqe.socket) {
+                    listener.acceptors.retain(|&set| set != nqe.queue_set);
+                }
+                return true;
+            }
+            _ => match tenant.socket(nqe.socket) {
+                Some(socket) if !socket.closing => (socket.nsm, Some(socket.number)),
+                _ => {
+                    refuse(tenant, nqe, libc::EBADF);
+                    return true;
+                }
+            },
+        };
+        let running = self
+            .nsms
+            .get_mut(nsm as usize)
+            .and_then(|nsm| nsm.as_mut()?.running.as_mut());
+        if let Some(running) = running
+            && !running.has_room(1)
+        {
+            return false;
+        }
+        match number {
+            None if nqe.operation == operation::ACCEPT => self.accept(nqe, nsm),
+            None => self.open(nqe, nsm),
+            Some(number) => self.forward(nqe, nsm, number),
+        }
+        true
+    }
+
+    #[inline]
+    fn forward(&mut self, nqe: Nqe, nsm: u8, number: u32) {
+        let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
+            return;
+        };
+        match nqe.operation {
+            operation::SEND | operation::SEND_TO => {
+                tenant.sent += u64::from(nqe.len);
+                tenant.charge(nqe.len);
+            }
+            operation::CLOSE => {
+                if let Some(socket) = tenant.socket(nqe.socket) {
+                    socket.closing = true;
+                }
+            }
+            operation::CONNECT => tenant.connections += 1,
+            operation::BIND => {
+                tenant.bound.insert(nqe.socket, nqe);
+            }
+            operation::LISTEN => {
+                tenant.listeners.entry(nqe.socket).or_default().listen = nqe;
+            }
+            _ => {}
+        }
+        let failed = tenant
+            .socket(nqe.socket)
+            .is_some_and(|socket| socket.failed);
+        let nsm = self.nsms.get_mut(nsm as usize).and_then(Option::as_mut);
+        let running = match nsm {
+            Some(nsm) if !failed => {
+                nsm.requests += 1;
+                nsm.running.as_mut()
+            }
+            _ => None,
+        };
+        match running {
+            Some(running) => running.push(Nqe {
+                socket: number,
+                ..nqe
+            }),
+            // The NSM is gone.
+            None if nqe.operation == operation::CLOSE => {
+                tenant.deliver(Nqe::new(operation::CLOSED, nqe.socket));
+                tenant.free(nqe.socket);
+            }
+            None => refuse(tenant, nqe, libc::ECONNRESET),
+        }
+    }
+
+    /// A tenant's new socket.
+    fn open(&mut self, nqe: Nqe, to: u8) {
+        self.introduce(nqe.tenant, to);
+        let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
+            return;
+        };
+        let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
+        let number = match nsm {
+            Some(nsm) if nsm.running.is_some() => nsm.choose(nqe.tenant, nqe.socket),
+            _ => None,
+        };
+        let opened = number.and_then(|number| {
+            tenant.open(nqe.socket, to, nqe.queue_set, number)?;
+            Some(number)
+        });
+        let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
+        match (opened, nsm) {
+            (Some(number), Some(nsm)) => {
+                if let Some(running) = nsm.running.as_mut() {
+                    nsm.requests += 1;
+                    running.push(Nqe {
+                        socket: number,
+                        ..nqe
+                    });
+                }
+            }
+            (_, nsm) => {
+                if let (Some(nsm), Some(number)) = (nsm, number) {
+                    nsm.release(number);
+                }
+                // Later elements of the socket are refused, and its close is answered.
+                let error = if number.is_some() {
+                    libc::EMFILE
+                } else {
+                    libc::ENETDOWN
+                };
+                tenant.deliver(Nqe {
+                    queue_set: nqe.queue_set,
+                    ..Nqe::new(operation::RESULT, nqe.socket)
+                        .with_flags(operation::SOCKET)
+                        .with_error(error)
+                });
+            }
+        }
+    }
+
+    /// A tenant takes a connection that was offered to it.
+    fn accept(&mut self, nqe: Nqe, from: u8) {
+        let number = CHOSEN_BY_NSM | (nqe.data as u32 & ((1 << CONNECTION_BITS) - 1));
+        let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
+            return;
+        };
+        let nsm = self.nsms.get_mut(from as usize).and_then(Option::as_mut);
+        let offered = Owner::Offered { tenant: nqe.tenant };
+        let Some(nsm) = nsm.filter(|nsm| nsm.owner(number) == offered) else {
+            tenant.deliver(Nqe {
+                queue_set: nqe.queue_set,
+                ..Nqe::new(operation::RESULT, nqe.socket)
+                    .with_flags(operation::ACCEPT)
+                    .with_error(libc::ECONNABORTED)
+            });
+            return;
+        };
+        let taken = tenant.open(nqe.socket, from, nqe.queue_set, number);
+        if taken.is_some() && nsm.accept(number, nqe.tenant, nqe.socket).is_some() {
+            tenant.connections += 1;
+            nsm.requests += 1;
+            if let Some(running) = nsm.running.as_mut() {
+                running.push(Nqe {
+                    socket: number,
+                    data: 0,
+                    ..nqe
+                });
+            }
+            return;
+        }
+        // The connection cannot be the tenant's: it is closed.
+        if let Some(running) = nsm.running.as_mut() {
+            running.push(Nqe {
+                socket: number,
+                ..Nqe::new(operation::CLOSE, 0)
+            });
+        }
+        tenant.deliver(Nqe {
+            queue_set: nqe.queue_set,
+            ..Nqe::new(operation::RESULT, nqe.socket)
+                .with_flags(operation::ACCEPT)
+                .with_error(libc::EMFILE)
+        });
+    }
+
+    /// An NSM's turn.
+    fn take_answers(&mut self, number: u8) -> bool {
+        let Some(nsm) = self.nsms[number as usize].as_mut() else {
+            return false;
+        };
+        let Some(running) = nsm.running.as_mut() else {
+            return false;
+        };
+        let most = 4 * BATCH;
+        let Ok(filled) = running.sides.submissions.filled(most) else {
+            self.broken_nsms.push(number);
+            return false;
+        };
+        let batch = filled.min(most);
+        for i in 0..batch {
+            let Some(running) = nsm.running.as_ref() else {
+                break;
+            };
+            let nqe = running.sides.submissions.peek(i);
+            let tenants = &mut self.tenants;
+            match nsm.owner(nqe.socket) {
+                Owner::Socket { tenant, socket } => {
+                    let Some(tenant) = tenants[tenant as usize].as_mut() else {
+                        continue;
+                    };
+                    match nqe.operation {
+                        operation::DATA | operation::DATAGRAM => {
+                            tenant.received += u64::from(nqe.len);
+                            tenant.charge(nqe.len);
+                        }
+                        operation::CLOSED => {
+                            nsm.release(nqe.socket);
+                            tenant.deliver(Nqe { socket, ..nqe });
+                            tenant.free(socket);
+                            continue;
+                        }
+                        operation::INCOMING => {
+                            let connection = nqe.len & !CHOSEN_BY_NSM;
+                            if nsm
+                                .offer(nqe.len, tenant_of(nsm.owner(nqe.socket)))
+                                .is_none()
+                            {
+                                continue;
+                            }
+                            let len = u32::from(number) << CONNECTION_BITS | connection;
+                            tenant.deliver(Nqe { socket, len, ..nqe });
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    tenant.deliver(Nqe { socket, ..nqe });
+                }
+                // The end of a connection that nobody accepted.
+                Owner::Offered { .. } if nqe.operation == operation::CLOSED => {
+                    nsm.release(nqe.socket);
+                }
+                _ => {}
+            }
+        }
+        nsm.answers += u64::from(batch);
+        if let Some(running) = nsm.running.as_mut()
+            && batch > 0
+        {
+            running.sides.submissions.release(batch);
+            if running.sides.submissions.take_producer_sleeper().is_some() {
+                crate::sys::ring(&running.bell);
+            }
+        }
+        batch > 0
+    }
+
+    /// Has listening sockets listen again at an NSM that is back.
+    pub(super) fn restore(&mut self, number: u8) {
+        for at in 0..self.tenants.len() as u8 {
+            let Some(tenant) = self.tenants[at as usize].as_ref() else {
+                continue;
+            };
+            let listening: Vec<(u32, Option<Nqe>, Nqe)> = tenant
+                .sockets_that(|socket| socket.nsm == number && socket.failed && !socket.closing)
+                .into_iter()
+                .filter_map(|socket| {
+                    let listener = tenant.listeners.get(&socket)?;
+                    Some((socket, tenant.bound.get(&socket).copied(), listener.listen))
+                })
+                .collect();
+            if listening.is_empty() {
+                continue;
+            }
+            self.introduce(at, number);
+            for (socket, bind, listen) in listening {
+                let (Some(tenant), Some(nsm)) = (
+                    self.tenants[at as usize].as_mut(),
+                    self.nsms[number as usize].as_mut(),
+                ) else {
+                    continue;
+                };
+                let Some(fresh) = nsm.choose(at, socket) else {
+                    continue;
+                };
+                if let Some(row) = tenant.socket(socket) {
+                    row.failed = false;
+                    row.number = fresh;
+                }
+                let Some(running) = nsm.running.as_mut() else {
+                    continue;
+                };
+                let family = bind.map_or(4, |bind| bind.family());
+                let made = Nqe {
+                    tenant: at,
+                    ..Nqe::new(operation::SOCKET, fresh)
+                        .with_data(abi::nqe::STREAM)
+                        .with_flags(abi::nqe::RESTORED)
+                        .with_family(family)
+                };
+                // Nobody waits for the results: no process takes them for its own.
+                let again = |nqe: Nqe| Nqe {
+                    socket: fresh,
+                    ..nqe
+                };
+                for nqe in [Some(made), bind.map(again), Some(again(listen))] {
+                    nqe.into_iter().for_each(|nqe| running.push(nqe));
+                }
+            }
+        }
+    }
+}
+
+fn tenant_of(owner: Owner) -> u8 {
+    match owner {
+        Owner::Socket { tenant, .. } | Owner::Offered { tenant } => tenant,
+        Owner::Nobody => NO_NSM,
+    }
+}
+
+/// Answers an element that cannot be passed on, so that nobody waits and no chunk is lost.
+fn refuse(tenant: &mut Tenant, nqe: Nqe, error: i32) {
+    let answer = match nqe.operation {
+        operation::SEND | operation::SEND_TO => operation::SENT,
+        operation::CLOSE => operation::CLOSED,
+        operation::BIND
+        | operation::LISTEN
+        | operation::CONNECT
+        | operation::SET_OPTION
+        | operation::GET_OPTION
+        | operation::LOCAL_ADDRESS
+        | operation::PEER_ADDRESS => operation::RESULT,
+        operation::SHUTDOWN | operation::CONSUMED => return,
+        _ => {
+            tenant.violations += 1;
+            return;
+        }
+    };
+    let chunk = !matches!(
+        nqe.operation,
+        operation::BIND | operation::LISTEN | operation::CONNECT
+    );
+    let place = if chunk { nqe.place } else { 0 };
+    tenant.deliver(Nqe {
+        queue_set: nqe.queue_set,
+        ..Nqe::new(answer, nqe.socket)
+            .with_flags(nqe.operation)
+            .with_chunk(place, 0)
+            .with_error(error)
+    });
+}

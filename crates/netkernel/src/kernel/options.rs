@@ -1,0 +1,133 @@
+//! Socket options that a tenant may set and read: those whose values are numbers or structures without
+//! addresses of memory, and that concern the socket alone.
+
+use std::os::fd::AsFd;
+
+use abi::SharedBytes;
+use rustix::io::Errno;
+
+use crate::sys;
+
+/// Whether a tenant may set an option.
+fn may_set(level: i32, name: i32) -> bool {
+    match level {
+        libc::SOL_SOCKET => matches!(
+            name,
+            libc::SO_REUSEADDR
+                | libc::SO_REUSEPORT
+                | libc::SO_KEEPALIVE
+                | libc::SO_BROADCAST
+                | libc::SO_DONTROUTE
+                | libc::SO_LINGER
+                | libc::SO_OOBINLINE
+                | libc::SO_RCVBUF
+                | libc::SO_SNDBUF
+                | libc::SO_RCVLOWAT
+                | libc::SO_PRIORITY
+                | libc::SO_NO_CHECK
+                | libc::SO_BUSY_POLL
+                | libc::SO_INCOMING_CPU
+                | libc::SO_MAX_PACING_RATE
+        ),
+        libc::IPPROTO_TCP => matches!(
+            name,
+            libc::TCP_NODELAY
+                | libc::TCP_CORK
+                | libc::TCP_MAXSEG
+                | libc::TCP_KEEPIDLE
+                | libc::TCP_KEEPINTVL
+                | libc::TCP_KEEPCNT
+                | libc::TCP_SYNCNT
+                | libc::TCP_LINGER2
+                | libc::TCP_DEFER_ACCEPT
+                | libc::TCP_WINDOW_CLAMP
+                | libc::TCP_QUICKACK
+                | libc::TCP_CONGESTION
+                | libc::TCP_USER_TIMEOUT
+                | libc::TCP_FASTOPEN
+                | libc::TCP_FASTOPEN_CONNECT
+                | libc::TCP_NOTSENT_LOWAT
+        ),
+        libc::IPPROTO_IP => matches!(
+            name,
+            libc::IP_TOS
+                | libc::IP_TTL
+                | libc::IP_MTU_DISCOVER
+                | libc::IP_RECVERR
+                | libc::IP_BIND_ADDRESS_NO_PORT
+                | libc::IP_MULTICAST_TTL
+                | libc::IP_MULTICAST_LOOP
+                | libc::IP_MULTICAST_IF
+                | libc::IP_ADD_MEMBERSHIP
+                | libc::IP_DROP_MEMBERSHIP
+        ),
+        libc::IPPROTO_IPV6 => matches!(
+            name,
+            libc::IPV6_V6ONLY
+                | libc::IPV6_TCLASS
+                | libc::IPV6_UNICAST_HOPS
+                | libc::IPV6_MTU_DISCOVER
+                | libc::IPV6_RECVERR
+                | libc::IPV6_MULTICAST_HOPS
+                | libc::IPV6_MULTICAST_LOOP
+                | libc::IPV6_MULTICAST_IF
+                | libc::IPV6_ADD_MEMBERSHIP
+                | libc::IPV6_DROP_MEMBERSHIP
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a tenant may read an option.
+fn may_get(level: i32, name: i32) -> bool {
+    let reads = match level {
+        libc::SOL_SOCKET => matches!(
+            name,
+            libc::SO_ERROR
+                | libc::SO_TYPE
+                | libc::SO_DOMAIN
+                | libc::SO_PROTOCOL
+                | libc::SO_ACCEPTCONN
+                | libc::SO_COOKIE
+        ),
+        libc::IPPROTO_TCP => matches!(name, libc::TCP_INFO),
+        libc::IPPROTO_IP => matches!(name, libc::IP_MTU),
+        libc::IPPROTO_IPV6 => matches!(name, libc::IPV6_MTU),
+        _ => false,
+    };
+    reads || may_set(level, name)
+}
+
+/// Sets an option.
+pub(super) fn set(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: SharedBytes,
+) -> Result<(), Errno> {
+    if !may_set(level, name) {
+        return Err(Errno::NOPROTOOPT);
+    }
+    let mut copy = [0; sys::OPTION_MAX];
+    if value.len() > copy.len() {
+        return Err(Errno::INVAL);
+    }
+    let n = value.read(&mut copy);
+    sys::set_option(socket, level, name, &copy[..n])
+}
+
+/// Reads an option into the bytes; returns the length of its value.
+pub(super) fn get(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: SharedBytes,
+) -> Result<u32, Errno> {
+    if !may_get(level, name) {
+        return Err(Errno::NOPROTOOPT);
+    }
+    let mut copy = [0; sys::OPTION_MAX];
+    let room = value.len().min(copy.len());
+    let n = sys::option(socket, level, name, &mut copy[..room])?;
+    Ok(value.write(&copy[..n.min(room)]) as u32)
+}

@@ -1,0 +1,23 @@
+//! Network stacks as infrastructure: an application keeps its BSD sockets, and the stack behind them
+//! is the operator's. (The idea and the terms are NetKernel's, Niu et al. 2020.)
+//!
+//! ```text
+//! application + GuestLib ── queue set ── CoreEngine ── queue set ── NSM (ServiceLib + a stack)
+//!         └───────────────────── payload file of the tenant ─────────────────┘
+//! ```
+//!
+//! GuestLib (the crate `sock`) turns socket calls into [queue elements](abi::nqe). [CoreEngine](core)
+//! switches them between tenants and network stack modules by its connection table, and reads no
+//! payload. An NSM is a program with [ServiceLib](service) and a network stack; [`kernel`] is the one
+//! whose stack is Linux's. Each runs in a process of its own.
+#![deny(unsafe_code)]
+
+pub mod core;
+pub mod kernel;
+pub mod process;
+pub mod protocol;
+pub mod service;
+mod sys;
+
+/// GuestLib, to be preloaded into programs.
+pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweir_sock.so"));

@@ -1,0 +1,322 @@
+//! Messages of CoreEngine with those that are no application: the operator ([`Request`], [`Reply`]) and
+//! the network stack modules ([`ToNsm`]). Each is one packet of JSON on a Unix socket of packets.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use abi::tenant::{Hello, Role, Welcome};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+
+/// Longest message, in bytes.
+pub const MESSAGE_MAX: usize = 1 << 17;
+
+/// Names a tenant or an NSM to CoreEngine, and is known to it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Token(pub [u8; 16]);
+
+impl Token {
+    /// A random one.
+    pub fn random() -> Result<Token, Errno> {
+        let mut token = [0; 16];
+        let n = rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty())?;
+        if n == token.len() {
+            Ok(Token(token))
+        } else {
+            Err(Errno::IO)
+        }
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl From<Token> for String {
+    fn from(token: Token) -> String {
+        token.to_string()
+    }
+}
+
+impl TryFrom<String> for Token {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Token, &'static str> {
+        const WRONG: &str = "a token has 32 hexadecimal digits";
+        let digits: &[u8; 32] = text.as_bytes().try_into().map_err(|_| WRONG)?;
+        let mut token = [0; 16];
+        for (byte, pair) in token.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| WRONG)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| WRONG)?;
+        }
+        Ok(Token(token))
+    }
+}
+
+/// What a tenant may have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Its share of CoreEngine's rounds beside other tenants', 1 to 100.
+    pub weight: u32,
+    /// Most bytes a second, both ways together.
+    pub bytes_per_second: Option<u64>,
+    /// Most sockets.
+    pub sockets: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            weight: 1,
+            bytes_per_second: None,
+            sockets: None,
+        }
+    }
+}
+
+/// What the operator asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A new tenant, whose sockets go to an NSM.
+    AddTenant {
+        /// Its name.
+        name: String,
+        /// How its processes prove that they are its.
+        token: Token,
+        /// The NSM's name.
+        nsm: String,
+        /// What it may have.
+        #[serde(default)]
+        limits: Limits,
+    },
+    /// Ends a tenant: its sockets are closed, its processes' later calls fail.
+    RemoveTenant {
+        /// Its name.
+        name: String,
+    },
+    /// A new NSM, which will come with this token.
+    AddNsm {
+        /// Its name.
+        name: String,
+        /// How it proves that it is the NSM.
+        token: Token,
+    },
+    /// Forgets an NSM. Its connections are reset.
+    RemoveNsm {
+        /// Its name.
+        name: String,
+    },
+    /// A tenant's new sockets go to another NSM.
+    Move {
+        /// The tenant's name.
+        tenant: String,
+        /// The NSM's name.
+        nsm: String,
+    },
+    /// Other limits for a tenant.
+    SetLimits {
+        /// The tenant's name.
+        tenant: String,
+        /// The limits.
+        limits: Limits,
+    },
+    /// Asks for the [`Status`].
+    Status,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// It is not done, and why.
+    Refused(String),
+    /// The status.
+    Status(Status),
+}
+
+/// What CoreEngine has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// The tenants.
+    pub tenants: Vec<TenantStatus>,
+    /// The network stack modules.
+    pub nsms: Vec<NsmStatus>,
+}
+
+/// A tenant's status. Counters run from its start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TenantStatus {
+    /// Its name.
+    pub name: String,
+    /// The NSM that its new sockets go to.
+    pub nsm: String,
+    /// Processes that use sockets.
+    pub processes: usize,
+    /// Sockets.
+    pub sockets: usize,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Connections made, both ways.
+    pub connections: u64,
+    /// Elements that broke the protocol.
+    pub violations: u64,
+}
+
+/// An NSM's status.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NsmStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it runs.
+    pub present: bool,
+    /// Sockets.
+    pub sockets: usize,
+    /// Queue elements delivered to it.
+    pub requests: u64,
+    /// Queue elements that it submitted.
+    pub answers: u64,
+}
+
+/// What CoreEngine tells an NSM.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToNsm {
+    /// A tenant's sockets are to come. The payload file comes with the message.
+    Tenant {
+        /// The tenant.
+        tenant: u8,
+        /// The first chunk that is the NSM's to receive into.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// A tenant is gone. No socket of it is left.
+    TenantGone {
+        /// The tenant.
+        tenant: u8,
+    },
+}
+
+/// Sends a message, with descriptors.
+pub(crate) fn send(
+    to: impl AsFd,
+    message: &impl Serialize,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    Ok(sys::send_message(to, &bytes, files)?)
+}
+
+/// Receives a message and its descriptors; `None` at the end.
+pub(crate) fn receive<T: DeserializeOwned>(
+    from: impl AsFd,
+    wait: bool,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MESSAGE_MAX];
+    let Some((n, files)) = sys::receive_message(from, &mut bytes, wait)? else {
+        return Ok(None);
+    };
+    Ok(Some((serde_json::from_slice(&bytes[..n])?, files)))
+}
+
+/// A connection to a Unix socket of packets.
+pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// What CoreEngine has welcomed a process or an NSM with.
+pub(crate) struct Welcomed {
+    pub welcome: Welcome,
+    /// CoreEngine's connection; it ends with CoreEngine.
+    pub control: OwnedFd,
+    /// Wakes this side.
+    pub bell: OwnedFd,
+    /// What came with the welcome.
+    pub files: Vec<OwnedFd>,
+}
+
+/// Says hello at CoreEngine's socket.
+pub(crate) fn join(door: &Path, role: Role, token: Token) -> io::Result<Welcomed> {
+    let visitor = connect(door)?;
+    let (control, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let bell = sys::bell()?;
+    let hello = Hello {
+        role,
+        token: token.0,
+    };
+    sys::send_message(&visitor, &hello.to_bytes(), &[theirs.as_fd(), bell.as_fd()])?;
+    drop(theirs);
+    let ended = || io::Error::other("CoreEngine ended the connection");
+    let mut bytes = [0; Welcome::LEN];
+    let (n, files) = sys::receive_message(&control, &mut bytes, true)?.ok_or_else(ended)?;
+    let welcome = Welcome::from_bytes(&bytes[..n]).ok_or_else(ended)?;
+    match welcome.refused {
+        0 => Ok(Welcomed {
+            welcome,
+            control,
+            bell,
+            files,
+        }),
+        error => Err(io::Error::from_raw_os_error(error as i32)),
+    }
+}
+
+/// Asks CoreEngine for the operator.
+pub struct Operator {
+    connection: OwnedFd,
+}
+
+impl Operator {
+    /// Connects to the operator's socket.
+    pub fn connect(path: &Path) -> io::Result<Operator> {
+        Ok(Operator {
+            connection: connect(path)?,
+        })
+    }
+
+    /// Asks, and waits for the answer. A refusal is an error.
+    pub fn ask(&self, request: &Request) -> io::Result<Reply> {
+        send(&self.connection, request, &[])?;
+        match receive(&self.connection, true)? {
+            Some((Reply::Refused(why), _)) => Err(io::Error::other(why)),
+            Some((reply, _)) => Ok(reply),
+            None => Err(io::Error::other("CoreEngine has ended")),
+        }
+    }
+
+    /// Asks for the status.
+    pub fn status(&self) -> io::Result<Status> {
+        match self.ask(&Request::Status)? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(io::Error::other(
+                "CoreEngine did not answer with its status",
+            )),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! System calls with what safe wrappers lack: mappings of shared files, messages with descriptors,
+//! vectors of shared memory, socket options by number.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::{NonNull, null_mut};
+
+use abi::SharedBytes;
+use abi::tenant::{PAYLOAD_FILE_BYTES, PayloadFile, QueueFile};
+use rustix::event::EventfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrAny,
+};
+
+/// A shared mapping; unmapped when dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address and a length; the memory is reached through `abi` only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Mapping, Errno> {
+        if rustix::fs::fstat(file)?.st_size != bytes as i64 {
+            return Err(Errno::INVAL);
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choosing.
+        let base = unsafe { rustix::mm::mmap(null_mut(), bytes, protection, flags, file, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Mapping { base, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, and nothing uses it any more. It cannot fail.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A memory file of this length that cannot shrink or grow.
+pub(crate) fn memory_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// A queue file, mapped.
+pub(crate) struct Queues {
+    queues: QueueFile,
+    _mapping: Mapping,
+}
+
+impl Queues {
+    /// Maps a file of this length.
+    pub fn map(file: impl AsFd, bytes: usize) -> Result<Queues, Errno> {
+        let mapping = Mapping::new(file.as_fd(), bytes)?;
+        // SAFETY: page aligned, that long, and kept beside it.
+        let queues = unsafe { QueueFile::new(mapping.base, mapping.bytes) };
+        Ok(Queues {
+            queues,
+            _mapping: mapping,
+        })
+    }
+
+    pub fn file(&self) -> &QueueFile {
+        &self.queues
+    }
+}
+
+/// A payload file, mapped.
+pub(crate) struct Payload {
+    payload: PayloadFile,
+    _mapping: Mapping,
+}
+
+impl Payload {
+    pub fn map(file: impl AsFd) -> Result<Payload, Errno> {
+        let mapping = Mapping::new(file.as_fd(), PAYLOAD_FILE_BYTES)?;
+        // SAFETY: that long, and kept beside it.
+        let payload = unsafe { PayloadFile::new(mapping.base) };
+        Ok(Payload {
+            payload,
+            _mapping: mapping,
+        })
+    }
+
+    pub fn bytes(&self, place: u64, len: u32) -> Option<SharedBytes> {
+        self.payload.bytes(place, len)
+    }
+}
+
+/// CoreEngine's sides of a queue set, with the mapping that they are in.
+pub(crate) struct CoreSides {
+    pub submissions: abi::ring::Consumer<abi::nqe::Nqe>,
+    pub deliveries: abi::ring::Producer<abi::nqe::Nqe>,
+    _queues: std::sync::Arc<Queues>,
+}
+
+impl CoreSides {
+    /// Empties the queue set and opens it. The caller opens each once at a time.
+    pub fn open(queues: &std::sync::Arc<Queues>, set: usize) -> CoreSides {
+        queues.file().clear(set);
+        // SAFETY: opened once at a time, and the mapping is kept beside it.
+        let (submissions, deliveries) = unsafe { queues.file().core(set) };
+        CoreSides {
+            submissions,
+            deliveries,
+            _queues: std::sync::Arc::clone(queues),
+        }
+    }
+}
+
+/// What was delivered to a queue set whose process is gone, and not taken.
+pub(crate) fn undelivered(queues: &Queues, set: usize) -> Vec<abi::nqe::Nqe> {
+    // SAFETY: this process has the other sides only, and the queue set's own process is gone. One that
+    // still writes there harms nobody: a cursor is checked.
+    let (_, mut deliveries) = unsafe { queues.file().user(set) };
+    let filled = deliveries.filled(abi::tenant::SLOTS).unwrap_or(0);
+    (0..filled).map(|i| deliveries.peek(i)).collect()
+}
+
+/// The sides of a queue set that its user has, with the mapping that they are in.
+pub(crate) struct UserSides {
+    pub submissions: abi::ring::Producer<abi::nqe::Nqe>,
+    pub deliveries: abi::ring::Consumer<abi::nqe::Nqe>,
+    _queues: Queues,
+}
+
+impl UserSides {
+    /// Opens a queue set, which nobody else in this process opens.
+    pub fn open(queues: Queues, set: usize) -> UserSides {
+        // SAFETY: the caller's promise, and the mapping is kept beside it.
+        let (submissions, deliveries) = unsafe { queues.file().user(set) };
+        UserSides {
+            submissions,
+            deliveries,
+            _queues: queues,
+        }
+    }
+}
+
+/// An eventfd that wakes whoever waits for it.
+pub(crate) fn bell() -> Result<OwnedFd, Errno> {
+    rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+}
+
+/// Rings a bell. A bell that is full has been rung.
+pub(crate) fn ring(bell: impl AsFd) {
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
+/// Silences a bell.
+pub(crate) fn silence(bell: impl AsFd) {
+    let _ = rustix::io::read(bell, &mut [0; 8]);
+}
+
+/// Sends a message with descriptors.
+pub(crate) fn send_message(
+    to: impl AsFd,
+    message: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(Errno::INVAL);
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(to, &[IoSlice::new(message)], &mut control, flags).map(drop)
+}
+
+/// Most descriptors of a message.
+const FILES_MAX: usize = 4;
+
+/// Receives a message and its descriptors; `None` at the end.
+pub(crate) fn receive_message(
+    from: impl AsFd,
+    into: &mut [u8],
+    wait: bool,
+) -> Result<Option<(usize, Vec<OwnedFd>)>, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut flags = RecvFlags::CMSG_CLOEXEC;
+    if !wait {
+        flags |= RecvFlags::DONTWAIT;
+    }
+    let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(into)], &mut control, flags)?;
+    let files = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => Some(files),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok((received.bytes > 0).then_some((received.bytes, files)))
+}
+
+/// Most parts of a vector.
+pub(crate) const PARTS_MAX: usize = 32;
+
+fn vectors(parts: &[SharedBytes]) -> ([libc::iovec; PARTS_MAX], usize) {
+    let none = libc::iovec {
+        iov_base: null_mut(),
+        iov_len: 0,
+    };
+    let mut all = [none; PARTS_MAX];
+    for (vector, part) in all.iter_mut().zip(parts) {
+        vector.iov_base = part.start().as_ptr().cast();
+        vector.iov_len = part.len();
+    }
+    (all, parts.len().min(PARTS_MAX))
+}
+
+fn counted(n: isize) -> Result<usize, Errno> {
+    usize::try_from(n).map_err(|_| last())
+}
+
+fn last() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn header(vectors: &mut [libc::iovec], count: usize) -> libc::msghdr {
+    // SAFETY: a msghdr of zeros is one without anything.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = vectors.as_mut_ptr();
+    header.msg_iovlen = count;
+    header
+}
+
+/// Receives into parts of shared memory, without waiting; returns the bytes, and whether a datagram
+/// was longer.
+pub(crate) fn receive(from: impl AsFd, parts: &[SharedBytes]) -> Result<usize, Errno> {
+    let (mut vectors, count) = vectors(parts);
+    let mut header = header(&mut vectors, count);
+    // SAFETY: the vectors are mapped memory (`SharedBytes`), which no reference points to.
+    counted(unsafe { libc::recvmsg(from.as_fd().as_raw_fd(), &mut header, libc::MSG_DONTWAIT) })
+}
+
+/// Sends parts of shared memory, without waiting; returns the bytes that were taken.
+pub(crate) fn send(to: impl AsFd, parts: &[SharedBytes], more: bool) -> Result<usize, Errno> {
+    let (mut vectors, count) = vectors(parts);
+    let header = header(&mut vectors, count);
+    let more = if more { libc::MSG_MORE } else { 0 };
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | more;
+    // SAFETY: as in `receive`.
+    counted(unsafe { libc::sendmsg(to.as_fd().as_raw_fd(), &header, flags) })
+}
+
+/// Receives a datagram, without waiting; returns its bytes and source.
+pub(crate) fn receive_from(
+    from: impl AsFd,
+    part: SharedBytes,
+) -> Result<(usize, Option<SocketAddr>), Errno> {
+    // SAFETY: an address of zeros is one without a family.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: the part is mapped memory, the address has the length told.
+    let n = unsafe {
+        libc::recvfrom(
+            from.as_fd().as_raw_fd(),
+            part.start().as_ptr().cast(),
+            part.len(),
+            libc::MSG_DONTWAIT,
+            (&raw mut storage).cast(),
+            &mut len,
+        )
+    };
+    let n = counted(n)?;
+    // SAFETY: the kernel has written an address of this length.
+    let address = unsafe { SocketAddrAny::read((&raw const storage).cast(), len) };
+    Ok((n, address.try_into().ok()))
+}
+
+/// Sends a datagram, without waiting.
+pub(crate) fn send_to(
+    to: impl AsFd,
+    part: SharedBytes,
+    address: Option<SocketAddr>,
+) -> Result<(), Errno> {
+    let mut copy = [0; abi::tenant::CHUNK_BYTES];
+    let n = part.read(&mut copy);
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match address {
+        Some(address) => rustix::net::sendto(to, &copy[..n], flags, &address),
+        None => rustix::net::send(to, &copy[..n], flags),
+    }
+    .map(drop)
+}
+
+/// Longest value of a socket option, in bytes.
+pub(crate) const OPTION_MAX: usize = 512;
+
+/// Sets a socket option. The caller has checked that its value holds no address of memory.
+pub(crate) fn set_option(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: &[u8],
+) -> Result<(), Errno> {
+    let len = value.len() as libc::socklen_t;
+    // SAFETY: the value has the length told.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast::<c_void>(),
+            len,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Reads a socket option; returns the length of its value.
+pub(crate) fn option(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: &mut [u8],
+) -> Result<usize, Errno> {
+    let mut len = value.len() as libc::socklen_t;
+    // SAFETY: the value has the length told.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast::<c_void>(),
+            &mut len,
+        )
+    };
+    if done == 0 {
+        Ok(len as usize)
+    } else {
+        Err(last())
+    }
+}

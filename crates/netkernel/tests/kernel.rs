@@ -1,0 +1,422 @@
+//! A tenant that submits queue elements, CoreEngine and the kernel NSM, with real sockets at the other
+//! end. CoreEngine and the NSM are threads here; what crosses between them is the same.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, STREAM, operation};
+use abi::tenant::CHUNK_BYTES;
+use netkernel::core::CoreEngine;
+use netkernel::kernel::KernelNsm;
+use netkernel::process::Process;
+use netkernel::protocol::{Limits, Operator, Request, Token};
+
+const TIME: Duration = Duration::from_secs(10);
+
+/// A CoreEngine with a kernel NSM, and a folder for its sockets.
+struct Stack {
+    folder: PathBuf,
+    operator: Operator,
+}
+
+impl Stack {
+    fn start(name: &str) -> Stack {
+        let folder = std::env::temp_dir().join(format!("weir-nk-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (door, operator) = (folder.join("door"), folder.join("operator"));
+        let core = CoreEngine::listen(&door, &operator).unwrap();
+        std::thread::spawn(move || core.run().unwrap());
+        let operator = Operator::connect(&operator).unwrap();
+        let stack = Stack { folder, operator };
+        stack.add_nsm("kernel");
+        stack
+    }
+
+    fn door(&self) -> PathBuf {
+        self.folder.join("door")
+    }
+
+    fn add_nsm(&self, name: &str) {
+        let token = Token::random().unwrap();
+        let name = name.to_owned();
+        self.operator.ask(&Request::AddNsm { name, token }).unwrap();
+        let nsm = KernelNsm::join(&self.door(), token).unwrap();
+        std::thread::spawn(move || nsm.run());
+    }
+
+    fn tenant(&self, name: &str, limits: Limits) -> (Token, Tenant) {
+        let token = Token::random().unwrap();
+        self.operator
+            .ask(&Request::AddTenant {
+                name: name.to_owned(),
+                token,
+                nsm: "kernel".to_owned(),
+                limits,
+            })
+            .unwrap();
+        (token, Tenant::join(self, token))
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A tenant's process.
+struct Tenant {
+    process: Process,
+    /// What was delivered and not asked for.
+    later: Vec<Nqe>,
+}
+
+impl Tenant {
+    fn join(stack: &Stack, token: Token) -> Tenant {
+        Tenant {
+            process: Process::join(&stack.door(), token).unwrap(),
+            later: Vec::new(),
+        }
+    }
+
+    fn submit(&mut self, nqe: Nqe) {
+        assert!(self.process.submit(nqe));
+        self.process.flush();
+    }
+
+    /// The next element of an operation for a socket.
+    fn next(&mut self, socket: u32, operation: u8) -> Nqe {
+        let end = Instant::now() + TIME;
+        loop {
+            let found = |nqe: &Nqe| nqe.socket == socket && nqe.operation == operation;
+            if let Some(at) = self.later.iter().position(found) {
+                return self.later.remove(at);
+            }
+            while let Some(nqe) = self.process.delivered() {
+                self.later.push(nqe);
+            }
+            if !self.later.iter().any(found) {
+                assert!(
+                    Instant::now() < end,
+                    "no {operation} for {socket}: {:?}",
+                    self.later
+                );
+                self.process.wait(Duration::from_secs(1)).unwrap();
+            }
+        }
+    }
+
+    fn result(&mut self, nqe: Nqe) -> Nqe {
+        self.submit(nqe);
+        let result = self.next(nqe.socket, operation::RESULT);
+        assert_eq!(result.flags, nqe.operation);
+        result
+    }
+
+    fn open(&mut self, socket: u32, kind: u64) {
+        let nqe = Nqe::new(operation::SOCKET, socket);
+        self.submit(nqe.with_data(kind).with_family(4));
+    }
+
+    fn connect(&mut self, socket: u32, to: SocketAddr) -> Nqe {
+        self.open(socket, STREAM);
+        self.result(Nqe::new(operation::CONNECT, socket).with_address(to))
+    }
+
+    /// Sends by a chunk of its own choosing.
+    fn send(&mut self, socket: u32, chunk: u64, bytes: &[u8]) {
+        let place = chunk * CHUNK_BYTES as u64;
+        let len = bytes.len() as u32;
+        assert_eq!(
+            self.process.payload(place, len).unwrap().write(bytes),
+            bytes.len()
+        );
+        self.submit(Nqe::new(operation::SEND, socket).with_chunk(place, len));
+    }
+
+    /// Receives so many bytes, and gives the chunks back.
+    fn receive(&mut self, socket: u32, wanted: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < wanted {
+            let data = self.next(socket, operation::DATA);
+            let mut bytes = vec![0; data.len as usize];
+            self.process
+                .payload(data.place, data.len)
+                .unwrap()
+                .read(&mut bytes);
+            all.extend(bytes);
+            let consumed = Nqe::new(operation::CONSUMED, socket);
+            self.submit(consumed.with_chunk(data.place, data.len));
+        }
+        all
+    }
+}
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+#[test]
+fn a_client_sends_receives_and_sees_the_end() {
+    let stack = Stack::start("client");
+    let server = TcpListener::bind(loopback()).unwrap();
+    let (_, mut tenant) = stack.tenant("app", Limits::default());
+    let result = tenant.connect(7, server.local_addr().unwrap());
+    assert_eq!(result.error(), 0);
+    let (mut peer, from) = server.accept().unwrap();
+    assert_eq!(result.address(), Some(from));
+    tenant.send(7, 0, b"hello");
+    assert_eq!(tenant.next(7, operation::SENT).place, 0);
+    let mut bytes = [0; 5];
+    peer.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
+    let long: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+    let copy = long.clone();
+    let writer = std::thread::spawn(move || {
+        peer.write_all(&copy).unwrap();
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        peer.read_to_end(&mut rest).unwrap();
+        rest
+    });
+    assert!(tenant.receive(7, long.len()) == long);
+    tenant.next(7, operation::END);
+    // What is sent before a close arrives.
+    for chunk in 0..64 {
+        tenant.send(7, chunk, &[chunk as u8; CHUNK_BYTES]);
+    }
+    tenant.submit(Nqe::new(operation::CLOSE, 7));
+    tenant.next(7, operation::CLOSED);
+    let rest = writer.join().unwrap();
+    assert_eq!(rest.len(), 64 * CHUNK_BYTES);
+    assert!(
+        rest.chunks(CHUNK_BYTES)
+            .enumerate()
+            .all(|(n, chunk)| chunk.iter().all(|&b| b == n as u8))
+    );
+}
+
+#[test]
+fn a_server_accepts_and_answers() {
+    let stack = Stack::start("server");
+    let (_, mut tenant) = stack.tenant("app", Limits::default());
+    tenant.open(1, STREAM);
+    let bound = tenant.result(Nqe::new(operation::BIND, 1).with_address(loopback()));
+    let address = bound.address().unwrap();
+    assert_eq!(
+        tenant
+            .result(Nqe::new(operation::LISTEN, 1).with_data(8))
+            .error(),
+        0
+    );
+    for n in 0..20u32 {
+        let mut client = TcpStream::connect(address).unwrap();
+        let incoming = tenant.next(1, operation::INCOMING);
+        assert_eq!(incoming.address(), client.local_addr().ok());
+        let socket = 2 + n;
+        tenant.submit(Nqe::new(operation::ACCEPT, socket).with_data(incoming.len.into()));
+        client.write_all(b"ping").unwrap();
+        assert_eq!(tenant.receive(socket, 4), b"ping");
+        tenant.send(socket, 3, b"pong");
+        let mut bytes = [0; 4];
+        client.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"pong");
+        let name = tenant.result(Nqe::new(operation::LOCAL_ADDRESS, socket));
+        assert_eq!(name.address(), Some(address));
+        tenant.submit(Nqe::new(operation::CLOSE, socket));
+        tenant.next(socket, operation::CLOSED);
+        assert_eq!(client.read(&mut bytes).unwrap(), 0);
+    }
+    let status = stack.operator.status().unwrap();
+    assert_eq!(
+        (status.tenants[0].sockets, status.tenants[0].connections),
+        (1, 20)
+    );
+    // A connection that nobody accepts ends with its listening socket.
+    let mut client = TcpStream::connect(address).unwrap();
+    tenant.next(1, operation::INCOMING);
+    tenant.submit(Nqe::new(operation::CLOSE, 1));
+    tenant.next(1, operation::CLOSED);
+    assert_eq!(client.read(&mut [0; 1]).unwrap_or(0), 0);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn errors_are_the_socket_apis() {
+    let stack = Stack::start("errors");
+    let (_, mut tenant) = stack.tenant(
+        "app",
+        Limits {
+            sockets: Some(3),
+            ..Limits::default()
+        },
+    );
+    let nobody = TcpListener::bind(loopback()).unwrap().local_addr().unwrap();
+    assert_eq!(tenant.connect(1, nobody).error(), libc::ECONNREFUSED);
+    assert_eq!(
+        tenant.result(Nqe::new(operation::PEER_ADDRESS, 1)).error(),
+        libc::ENOTCONN
+    );
+    assert_eq!(
+        tenant.result(Nqe::new(operation::PEER_ADDRESS, 99)).error(),
+        libc::EBADF
+    );
+    // Options that reach further than the socket, or hold addresses of memory.
+    for (level, name) in [
+        (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
+        (libc::SOL_SOCKET, libc::SO_MARK),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+        (libc::IPPROTO_TCP, libc::TCP_REPAIR),
+    ] {
+        let data = (level as u64) << 32 | name as u64;
+        let set = Nqe::new(operation::SET_OPTION, 1).with_data(data);
+        assert_eq!(
+            tenant.result(set.with_chunk(0, 16)).error(),
+            libc::ENOPROTOOPT
+        );
+    }
+    let data = (libc::SOL_SOCKET as u64) << 32 | libc::SO_KEEPALIVE as u64;
+    tenant
+        .process
+        .payload(0, 4)
+        .unwrap()
+        .write(&1i32.to_ne_bytes());
+    let set = Nqe::new(operation::SET_OPTION, 1)
+        .with_data(data)
+        .with_chunk(0, 4);
+    assert_eq!(tenant.result(set).error(), 0);
+    let get = Nqe::new(operation::GET_OPTION, 1).with_data(data);
+    let got = tenant.result(get.with_chunk(CHUNK_BYTES as u64, 4));
+    assert_eq!(
+        (got.error(), got.len, got.place),
+        (0, 4, CHUNK_BYTES as u64)
+    );
+    let mut value = [0; 4];
+    tenant
+        .process
+        .payload(got.place, 4)
+        .unwrap()
+        .read(&mut value);
+    assert_eq!(i32::from_ne_bytes(value), 1);
+    // More sockets than it may have.
+    tenant.open(2, STREAM);
+    tenant.open(3, STREAM);
+    tenant.open(4, STREAM);
+    let result = tenant.next(4, operation::RESULT);
+    assert_eq!(
+        (result.flags, result.error()),
+        (operation::SOCKET, libc::EMFILE)
+    );
+    // A payload outside its chunk.
+    tenant.submit(Nqe::new(operation::SEND, 2).with_chunk(CHUNK_BYTES as u64 - 1, 2));
+    assert_eq!(tenant.next(2, operation::SENT).error(), libc::EFAULT);
+}
+
+#[test]
+fn datagrams_go_and_come() {
+    let stack = Stack::start("datagrams");
+    let (_, mut tenant) = stack.tenant("app", Limits::default());
+    let peer = UdpSocket::bind(loopback()).unwrap();
+    tenant.open(5, DATAGRAM_TYPE);
+    let bound = tenant.result(Nqe::new(operation::BIND, 5).with_address(loopback()));
+    let mut bytes = DatagramHead(peer.local_addr().ok()).to_bytes().to_vec();
+    bytes.extend(b"question");
+    let len = bytes.len() as u32;
+    tenant.process.payload(0, len).unwrap().write(&bytes);
+    tenant.submit(Nqe::new(operation::SEND_TO, 5).with_chunk(0, len));
+    assert_eq!(tenant.next(5, operation::SENT).error(), 0);
+    let mut room = [0; 100];
+    let (n, from) = peer.recv_from(&mut room).unwrap();
+    assert_eq!(
+        (&room[..n], Some(from)),
+        (&b"question"[..], bound.address())
+    );
+    peer.send_to(b"answer", from).unwrap();
+    let datagram = tenant.next(5, operation::DATAGRAM);
+    let mut bytes = vec![0; datagram.len as usize];
+    tenant
+        .process
+        .payload(datagram.place, datagram.len)
+        .unwrap()
+        .read(&mut bytes);
+    let (head, body) = bytes.split_at(DatagramHead::LEN);
+    let DatagramHead(from) = DatagramHead::from_bytes(head.try_into().unwrap());
+    assert_eq!((from, body), (peer.local_addr().ok(), &b"answer"[..]));
+}
+
+/// A process that ends closes what it alone had; a shared socket goes on with the process that takes it
+/// over, with what arrived meanwhile.
+#[test]
+fn a_shared_socket_outlives_its_process() {
+    let stack = Stack::start("shared");
+    let server = TcpListener::bind(loopback()).unwrap();
+    let (token, mut first) = stack.tenant("app", Limits::default());
+    let address = server.local_addr().unwrap();
+    assert_eq!(first.connect(1, address).error(), 0);
+    let (mut lone, _) = server.accept().unwrap();
+    assert_eq!(first.connect(2, address).error(), 0);
+    let (mut kept, _) = server.accept().unwrap();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    first
+        .process
+        .share(2, std::os::fd::AsFd::as_fd(&theirs))
+        .unwrap();
+    drop(theirs);
+    first.send(1, 0, b"last words");
+    let mut second = Tenant::join(&stack, token);
+    drop(first);
+    let mut words = Vec::new();
+    lone.read_to_end(&mut words).unwrap();
+    assert_eq!(words, b"last words");
+    kept.write_all(b"still there?").unwrap();
+    assert_eq!(second.result(Nqe::new(operation::ATTACH, 2)).error(), 0);
+    assert_eq!(second.receive(2, 12), b"still there?");
+    second.send(2, 1, b"yes");
+    let mut bytes = [0; 3];
+    kept.read_exact(&mut bytes).unwrap();
+    assert_eq!(
+        second.result(Nqe::new(operation::ATTACH, 1)).error(),
+        libc::EBADF
+    );
+    drop(ours);
+    assert_eq!(kept.read(&mut bytes).unwrap(), 0);
+}
+
+#[test]
+fn a_limited_tenant_keeps_its_rate() {
+    let stack = Stack::start("limited");
+    let server = TcpListener::bind(loopback()).unwrap();
+    let rate = 2_000_000;
+    let limits = Limits {
+        bytes_per_second: Some(rate),
+        ..Limits::default()
+    };
+    let (_, mut tenant) = stack.tenant("app", limits);
+    assert_eq!(tenant.connect(1, server.local_addr().unwrap()).error(), 0);
+    let (mut peer, _) = server.accept().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let start = Instant::now();
+    let chunks = 123;
+    for n in 0..chunks {
+        tenant.send(1, n % 32, &[0; CHUNK_BYTES]);
+        if n >= 32 {
+            tenant.next(1, operation::SENT);
+        }
+    }
+    tenant.submit(Nqe::new(operation::CLOSE, 1));
+    tenant.next(1, operation::CLOSED);
+    assert_eq!(reader.join().unwrap(), chunks as usize * CHUNK_BYTES);
+    // Half a second at that rate; at least it is no sooner.
+    let least = Duration::from_secs_f64((chunks as usize * CHUNK_BYTES) as f64 / rate as f64);
+    assert!(
+        start.elapsed() > least - Duration::from_millis(60),
+        "{:?}",
+        start.elapsed()
+    );
+}
