@@ -405,6 +405,12 @@ impl<S: RingSlot> Consumer<S> {
         crate::prefetch_read(self.ring.slot(self.cursor.wrapping_add(i)));
     }
 
+    /// Replaces the `i`-th filled slot, which stays filled.
+    #[inline]
+    pub fn overwrite(&mut self, i: u32, slot: S) {
+        self.ring.store(self.cursor.wrapping_add(i), slot);
+    }
+
     /// Returns the first `n` slots to the producer.
     #[inline]
     pub fn release(&mut self, n: u32) {

@@ -1,0 +1,164 @@
+//! The messages of a datagram socket: a chunk each, with the address in front.
+
+use core::ffi::c_int;
+use core::net::SocketAddr;
+use core::sync::atomic::Ordering;
+
+use abi::nqe::{DatagramHead, Nqe, operation};
+use abi::tenant::{CHUNK_BYTES, SEND_WINDOW};
+
+use crate::address::Address;
+use crate::cell::{event, flag, state};
+use crate::parts::Parts;
+use crate::queues::{self, Urgency};
+use crate::socket::Socket;
+use crate::sys::{Errno, Result};
+
+/// Most bytes of a message.
+pub const MESSAGE_MAX: usize = CHUNK_BYTES - DatagramHead::LEN;
+
+/// A message received.
+pub struct Received {
+    /// Bytes copied.
+    pub copied: usize,
+    /// Bytes of the message.
+    pub len: usize,
+    pub from: Option<SocketAddr>,
+}
+
+impl Socket {
+    /// Receives one message.
+    pub fn receive_datagram(&self, parts: &mut Parts<'_>, flags: c_int) -> Result<Received> {
+        if flags & libc::MSG_OOB != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut deadline = None;
+        loop {
+            if let Some(received) = self.take_message(parts, flags)? {
+                return Ok(received);
+            }
+            if self.drain() {
+                continue;
+            }
+            if self.nonblocking(flags) {
+                return Err(Errno(libc::EAGAIN));
+            }
+            let timeout = self.cell.receive_timeout.load(Ordering::Relaxed);
+            self.wait(event::IN, timeout, &mut deadline)?;
+        }
+    }
+
+    fn take_message(&self, parts: &mut Parts<'_>, flags: c_int) -> Result<Option<Received>> {
+        let cell = self.cell;
+        let _guard = cell.lock.lock();
+        match cell.take_error() {
+            0 => {}
+            error => return Err(Errno(error as c_int)),
+        }
+        if !cell.readable() {
+            if cell.is(state::CLOSING) {
+                return Err(Errno(libc::EBADF));
+            }
+            let ended = cell.has(flag::SHUT_READ);
+            return Ok(ended.then_some(Received {
+                copied: 0,
+                len: 0,
+                from: None,
+            }));
+        }
+        let head = cell.head.load(Ordering::Relaxed);
+        let chunk = cell.chunk(head);
+        let bytes = self.shared.payload.bytes(u64::from(chunk.place), chunk.len);
+        let mut received = Received {
+            copied: 0,
+            len: 0,
+            from: None,
+        };
+        if let Some(bytes) = bytes
+            && let Some(front) = bytes.read_array::<{ DatagramHead::LEN }>(0)
+        {
+            let payload = bytes.skip(DatagramHead::LEN);
+            received.from = DatagramHead::from_bytes(&front)
+                .0
+                .map(|from| cell.seen(from));
+            received.copied = parts.copy_from(payload);
+            received.len = payload.len();
+        }
+        if flags & libc::MSG_PEEK == 0 {
+            cell.head.store(head.wrapping_add(1), Ordering::Release);
+            cell.received_bytes.fetch_sub(chunk.len, Ordering::Relaxed);
+            self.give_back();
+        }
+        Ok(Some(received))
+    }
+
+    /// Sends one message, to an address or to the peer.
+    pub fn send_datagram(
+        &self,
+        parts: &mut Parts<'_>,
+        to: Option<Address>,
+        flags: c_int,
+    ) -> Result<usize> {
+        if flags & libc::MSG_OOB != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let to = match to {
+            Some(Address::Inet(to)) => Some(to),
+            Some(Address::None) => return Err(Errno(libc::EAFNOSUPPORT)),
+            None if self.cell.is(state::CONNECTED) => None,
+            None => return Err(Errno(libc::EDESTADDRREQ)),
+        };
+        let len = parts.left();
+        if len > MESSAGE_MAX {
+            return Err(Errno(libc::EMSGSIZE));
+        }
+        let mut deadline = None;
+        loop {
+            if self.put_message(parts, to)? {
+                return Ok(len);
+            }
+            if self.drain() {
+                continue;
+            }
+            if self.nonblocking(flags) {
+                return Err(Errno(libc::EAGAIN));
+            }
+            let timeout = self.cell.send_timeout.load(Ordering::Relaxed);
+            self.wait(event::OUT, timeout, &mut deadline)?;
+        }
+    }
+
+    /// False: there is no room now.
+    fn put_message(&self, parts: &mut Parts<'_>, to: Option<SocketAddr>) -> Result<bool> {
+        let cell = self.cell;
+        let _guard = cell.lock.lock();
+        match cell.take_error() {
+            0 => {}
+            error => return Err(Errno(error as c_int)),
+        }
+        if cell.has(flag::SHUT_WRITE) {
+            return Err(Errno(libc::EPIPE));
+        }
+        if cell.in_flight.load(Ordering::Relaxed) as usize >= SEND_WINDOW {
+            return Ok(false);
+        }
+        let private = self.shared.private;
+        if let Some(place) = private.take_chunk(self.number) {
+            let len = DatagramHead::LEN + parts.left();
+            if let Some(bytes) = self.shared.payload.bytes(place, len as u32) {
+                bytes.write_array(0, &DatagramHead(to).to_bytes());
+                let mut copy = *parts;
+                copy.copy_to(bytes.skip(DatagramHead::LEN));
+                cell.in_flight.fetch_add(1, Ordering::AcqRel);
+                let nqe = Nqe::new(operation::SEND_TO, self.number).with_chunk(place, len as u32);
+                if queues::submit(&self.shared, self.set, &[nqe], Urgency::Send) {
+                    return Ok(true);
+                }
+                cell.in_flight.fetch_sub(1, Ordering::AcqRel);
+            }
+            private.free_chunk(self.number, place);
+        }
+        self.starved();
+        Ok(false)
+    }
+}

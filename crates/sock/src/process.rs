@@ -1,0 +1,530 @@
+//! This process as one of a tenant's: joining CoreEngine, and the files that it shares.
+//!
+//! A process joins at its first socket. A forked child joins by itself at its first use of a socket: it
+//! has inherited the *door*, a connection to CoreEngine's socket, so joining also works where that
+//! socket's path does not.
+
+use core::ffi::c_int;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+use abi::tenant::{
+    Hello, PAYLOAD_FILE_BYTES, PayloadFile, QUEUE_FILE_BYTES, QueueFile, Role, Share, Welcome,
+};
+
+use crate::cell::{flag, state};
+use crate::lock::{self, Lock};
+use crate::private::Private;
+use crate::sys::{self, Errno, Result, syscall};
+use crate::table::{self, Entry};
+use crate::{epoll, message, queues, wait};
+
+struct Config {
+    path: Vec<u8>,
+    token: [u8; 16],
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// The queue set, plus one; 0: the process has not joined.
+static SET: AtomicU32 = AtomicU32::new(0);
+static TENANT: AtomicU32 = AtomicU32::new(0);
+static DOOR: AtomicI32 = AtomicI32::new(-1);
+static CONNECTION: AtomicI32 = AtomicI32::new(-1);
+static BELL: AtomicI32 = AtomicI32::new(-1);
+static CORE: AtomicI32 = AtomicI32::new(-1);
+static QUEUES: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static PAYLOAD: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static JOINING: Lock = Lock::new();
+/// Held while a socket's descriptors are counted, replaced or closed.
+pub static DESCRIPTORS: Lock = Lock::new();
+static COMPLAINED: AtomicU32 = AtomicU32::new(0);
+
+/// What a tenant's processes share.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    pub queues: QueueFile,
+    pub payload: PayloadFile,
+    pub private: &'static Private,
+}
+
+/// Reads the environment, at the start of the program.
+pub fn configure() {
+    // SAFETY: no memory is passed.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return;
+    }
+    let Some(value) = std::env::var_os("WEIR_SOCK") else {
+        return;
+    };
+    let Some((path, token)) = parse(value.as_bytes()) else {
+        complain("WEIR_SOCK is not <path>:<32 hexadecimal digits>; sockets go to the kernel");
+        return;
+    };
+    let path = path.to_vec();
+    if CONFIG.set(Config { path, token }).is_ok() {
+        // SAFETY: the handlers are functions for the whole life of the process.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+        adopt_descriptors();
+    }
+}
+
+fn parse(value: &[u8]) -> Option<(&[u8], [u8; 16])> {
+    let colon = value.iter().rposition(|&byte| byte == b':')?;
+    let (path, digits) = (&value[..colon], &value[colon + 1..]);
+    if path.is_empty() || digits.len() != 32 {
+        return None;
+    }
+    let mut token = [0; 16];
+    for (byte, pair) in token.iter_mut().zip(digits.chunks(2)) {
+        let digit = |at: usize| (pair[at] as char).to_digit(16);
+        *byte = (digit(0)? << 4 | digit(1)?) as u8;
+    }
+    Some((path, token))
+}
+
+/// Whether the process's sockets are redirected.
+pub fn redirects() -> bool {
+    CONFIG.get().is_some()
+}
+
+fn complain(text: &str) {
+    let line = format!("weir sock: {text}\n");
+    // SAFETY: our bytes.
+    let _ = syscall!(libc::SYS_write, 2, line.as_ptr(), line.len());
+}
+
+/// The files, if the process has mapped them; a forked child has before it joins.
+pub fn mapped() -> Option<Shared> {
+    let queues = NonNull::new(QUEUES.load(Ordering::Acquire))?;
+    let payload = NonNull::new(PAYLOAD.load(Ordering::Acquire))?;
+    // SAFETY: the mappings have these lengths and stay for the life of the process; private memory is
+    // page aligned, long enough, and only atomics for which any bytes are a value.
+    unsafe {
+        let queues = QueueFile::new(queues, QUEUE_FILE_BYTES);
+        Some(Shared {
+            queues,
+            payload: PayloadFile::new(payload),
+            private: queues.private()?.cast::<Private>().as_ref(),
+        })
+    }
+}
+
+/// The process's queue set, once it has joined.
+#[inline]
+pub fn set() -> Option<usize> {
+    (SET.load(Ordering::Acquire) as usize).checked_sub(1)
+}
+
+/// The eventfd by which CoreEngine wakes this process.
+pub fn bell() -> c_int {
+    BELL.load(Ordering::Acquire)
+}
+
+/// Wakes CoreEngine.
+pub fn wake_core() {
+    sys::write_eventfd(CORE.load(Ordering::Acquire));
+}
+
+/// The files and the queue set of this process, which joins if it has not.
+#[inline]
+pub fn joined() -> Result<(Shared, usize)> {
+    if let (Some(set), Some(shared)) = (set(), mapped()) {
+        return Ok((shared, set));
+    }
+    join().inspect_err(|error| {
+        if COMPLAINED.swap(1, Ordering::Relaxed) == 0 {
+            let error = std::io::Error::from_raw_os_error(error.0);
+            complain(&format!("CoreEngine does not take this process: {error}"));
+        }
+    })
+}
+
+#[cold]
+fn join() -> Result<(Shared, usize)> {
+    let _guard = JOINING.lock();
+    if let (Some(set), Some(shared)) = (set(), mapped()) {
+        return Ok((shared, set));
+    }
+    let config = CONFIG.get().ok_or(Errno(libc::ENETDOWN))?;
+    let door = door(config)?;
+    let [ours, theirs] = sys::pair(libc::SOCK_SEQPACKET)?;
+    let bell = sys::eventfd()?;
+    let hello = Hello {
+        role: Role::Process,
+        token: config.token,
+    };
+    let said = message::send(door, &hello.to_bytes(), &[theirs, bell]);
+    sys::close(theirs);
+    let welcome = said.and_then(|()| welcome(ours));
+    let (welcome, [queues, payload, core]) = match welcome {
+        Ok(welcome) => welcome,
+        Err(error) => {
+            sys::close(ours);
+            sys::close(bell);
+            return Err(error);
+        }
+    };
+    if QUEUES.load(Ordering::Acquire).is_null() {
+        QUEUES.store(map(queues, QUEUE_FILE_BYTES)?, Ordering::Release);
+        PAYLOAD.store(map(payload, PAYLOAD_FILE_BYTES)?, Ordering::Release);
+    }
+    sys::close(queues);
+    sys::close(payload);
+    let shared = mapped().ok_or(Errno(libc::ENETDOWN))?;
+    let set = welcome.set as usize;
+    if !shared.queues.valid() || set >= shared.queues.sets() {
+        return Err(Errno(libc::EPROTO));
+    }
+    CONNECTION.store(own(ours), Ordering::Release);
+    BELL.store(own(bell), Ordering::Release);
+    CORE.store(own(core), Ordering::Release);
+    TENANT.store(welcome.tenant, Ordering::Release);
+    queues::open(&shared, set);
+    SET.store(welcome.set + 1, Ordering::Release);
+    Ok((shared, set))
+}
+
+fn door(config: &Config) -> Result<c_int> {
+    let door = DOOR.load(Ordering::Acquire);
+    if door >= 0 {
+        return Ok(door);
+    }
+    // SAFETY: zeros are an address of no name.
+    let mut name: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+    name.sun_family = libc::AF_UNIX as _;
+    if config.path.len() >= name.sun_path.len() {
+        return Err(Errno(libc::ENAMETOOLONG));
+    }
+    for (to, &from) in name.sun_path.iter_mut().zip(&config.path) {
+        *to = from as _;
+    }
+    let fd = sys::stand_in(libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC)?;
+    let len = size_of_val(&name);
+    // SAFETY: our address.
+    if let Err(error) = syscall!(libc::SYS_connect, fd, &raw const name, len) {
+        sys::close(fd);
+        return Err(error);
+    }
+    let fd = own(fd);
+    DOOR.store(fd, Ordering::Release);
+    Ok(fd)
+}
+
+fn welcome(fd: c_int) -> Result<(Welcome, [c_int; 3])> {
+    let (mut bytes, mut fds) = ([0; 64], [-1; 3]);
+    let (n, descriptors) = message::receive(fd, &mut bytes, &mut fds)?;
+    let refused = match Welcome::from_bytes(&bytes[..n]) {
+        Some(welcome) if welcome.refused == 0 && descriptors == 3 => return Ok((welcome, fds)),
+        Some(welcome) if welcome.refused != 0 => welcome.refused as c_int,
+        _ => libc::EPROTO,
+    };
+    for &fd in &fds[..descriptors] {
+        sys::close(fd);
+    }
+    Err(Errno(refused))
+}
+
+fn map(fd: c_int, len: usize) -> Result<*mut u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping, wherever the kernel puts it. The files are sealed against shrinking.
+    let at = syscall!(
+        libc::SYS_mmap,
+        null_mut::<u8>(),
+        len,
+        protection,
+        libc::MAP_SHARED,
+        fd,
+        0usize
+    )?;
+    Ok(at as *mut u8)
+}
+
+/// Moves a descriptor of the library's to a high number, where the application neither meets it nor
+/// closes it.
+pub fn own(fd: c_int) -> c_int {
+    let mut limit = libc::rlimit {
+        rlim_cur: 1024,
+        rlim_max: 1024,
+    };
+    // SAFETY: room for the limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let limit = (limit.rlim_cur as usize).min(8192);
+    let from = limit - limit.min(1024) / 4;
+    let high = sys::fcntl(fd, libc::F_DUPFD_CLOEXEC, from).inspect(|_| sys::close(fd));
+    let fd = high.unwrap_or(fd);
+    table::set(fd, Some(Entry::Owned));
+    fd
+}
+
+fn disown(fd: &AtomicI32) {
+    let fd = fd.swap(-1, Ordering::AcqRel);
+    if fd >= 0 {
+        table::set(fd, None);
+        sys::close(fd);
+    }
+}
+
+/// Has a socket outlive its descriptors in this process: its kernel descriptor becomes one end of a pair
+/// of Unix sockets whose other end CoreEngine holds.
+pub fn share(socket: u32) -> Result<()> {
+    let (shared, _) = joined()?;
+    let cell = shared.private.cell(socket).ok_or(Errno(libc::EBADF))?;
+    let _guard = DESCRIPTORS.lock();
+    if cell.has(flag::SHARED) {
+        return Ok(());
+    }
+    let [ours, theirs] = sys::pair(libc::SOCK_STREAM)?;
+    let name = Name::new(TENANT.load(Ordering::Relaxed), socket);
+    let sent = name.bind(ours).and_then(|()| {
+        let share = Share { socket };
+        message::send(
+            CONNECTION.load(Ordering::Acquire),
+            &share.to_bytes(),
+            &[theirs],
+        )
+    });
+    sys::close(theirs);
+    if let Err(error) = sent {
+        sys::close(ours);
+        return Err(error);
+    }
+    if cell.has(flag::NONBLOCK) {
+        let _ = sys::fcntl(ours, libc::F_SETFL, libc::O_NONBLOCK as usize);
+    }
+    table::each(|fd, entry| {
+        if entry == Entry::Socket(socket) {
+            let closes = sys::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0) & libc::FD_CLOEXEC != 0;
+            let flags = if closes { libc::O_CLOEXEC } else { 0 };
+            // SAFETY: no memory is passed.
+            let _ = syscall!(libc::SYS_dup3, ours, fd, flags);
+        }
+    });
+    sys::close(ours);
+    cell.set(flag::SHARED);
+    Ok(())
+}
+
+/// Shares the sockets that a child is about to inherit; `all`: also those that are closed at exec.
+pub fn share_inherited(all: bool) {
+    if set().is_none() {
+        return;
+    }
+    let mut next = 0;
+    loop {
+        let mut found = None;
+        table::each(|fd, entry| {
+            if let Entry::Socket(socket) = entry
+                && fd >= next
+                && found.is_none()
+                && (all
+                    || sys::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f & libc::FD_CLOEXEC == 0))
+            {
+                found = Some((fd, socket));
+            }
+        });
+        let Some((fd, socket)) = found else { return };
+        if share(socket).is_ok() {
+            queues::step_aside(socket);
+        }
+        next = fd + 1;
+    }
+}
+
+/// The name of a shared socket's descriptor: `\0weir-sock/<tenant>/<socket>/<nonce>`.
+struct Name {
+    address: libc::sockaddr_un,
+    len: usize,
+}
+
+const PREFIX: &[u8] = b"\0weir-sock/";
+
+impl Name {
+    fn new(tenant: u32, socket: u32) -> Name {
+        static NONCE: AtomicU32 = AtomicU32::new(0);
+        let nonce = NONCE.fetch_add(1, Ordering::Relaxed);
+        let tid = sys::gettid();
+        let mut text = [0u8; 107];
+        let mut at = PREFIX.len();
+        text[..at].copy_from_slice(PREFIX);
+        for (i, number) in [tenant, socket, tid, nonce].into_iter().enumerate() {
+            if i > 0 {
+                text[at] = if i == 3 { b'.' } else { b'/' };
+                at += 1;
+            }
+            at += decimal(number, &mut text[at..]);
+        }
+        // SAFETY: zeros are an address of no name.
+        let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+        address.sun_family = libc::AF_UNIX as _;
+        for (to, &from) in address.sun_path.iter_mut().zip(&text[..at]) {
+            *to = from as _;
+        }
+        Name {
+            address,
+            len: size_of::<libc::sa_family_t>() + at,
+        }
+    }
+
+    fn bind(&self, fd: c_int) -> Result<()> {
+        // SAFETY: our address.
+        syscall!(libc::SYS_bind, fd, &raw const self.address, self.len).map(drop)
+    }
+
+    /// The tenant and the socket that a descriptor is named for.
+    fn of(fd: c_int) -> Option<(u32, u32)> {
+        // SAFETY: zeros are an address of no name.
+        let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+        let mut len = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: room for an address of that length.
+        syscall!(libc::SYS_getsockname, fd, &raw mut address, &raw mut len).ok()?;
+        if c_int::from(address.sun_family) != libc::AF_UNIX {
+            return None;
+        }
+        let n = (len as usize).checked_sub(size_of::<libc::sa_family_t>())?;
+        let text: Vec<u8> = address.sun_path.iter().take(n).map(|&b| b as u8).collect();
+        parse_name(&text)
+    }
+}
+
+fn parse_name(text: &[u8]) -> Option<(u32, u32)> {
+    let text = core::str::from_utf8(text.strip_prefix(PREFIX)?).ok()?;
+    let mut numbers = text.split('/');
+    let (tenant, socket) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    numbers.next()?;
+    ((socket as usize) < abi::tenant::SOCKETS).then_some((tenant, socket))
+}
+
+fn decimal(number: u32, into: &mut [u8]) -> usize {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for byte in into[..digits].iter_mut().rev() {
+        *byte = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+/// Knows a descriptor that came from another program again, if it is a shared socket's.
+pub fn recognize(fd: c_int) {
+    if table::lookup(fd).is_none()
+        && let Some((tenant, socket)) = Name::of(fd)
+        && (set().is_none() || tenant == TENANT.load(Ordering::Relaxed))
+    {
+        table::add_socket(fd, socket);
+    }
+}
+
+/// The descriptors that the program was started with.
+fn adopt_descriptors() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if let Some(fd) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        {
+            recognize(fd);
+        }
+    }
+}
+
+extern "C" fn before_fork() {
+    share_inherited(true);
+    JOINING.lock_across_fork();
+    DESCRIPTORS.lock_across_fork();
+    epoll::LOCK.lock_across_fork();
+}
+
+extern "C" fn after_fork() {
+    epoll::LOCK.release();
+    DESCRIPTORS.release();
+    JOINING.release();
+}
+
+extern "C" fn in_child() {
+    lock::forget_thread();
+    epoll::LOCK.reset();
+    DESCRIPTORS.reset();
+    JOINING.reset();
+    SET.store(0, Ordering::Release);
+    for fd in [&CONNECTION, &BELL, &CORE] {
+        disown(fd);
+    }
+    wait::in_child();
+    table::each(|_, entry| {
+        if let Entry::Socket(socket) = entry {
+            table::local(socket).listening.store(0, Ordering::Release);
+        }
+    });
+}
+
+/// Takes the number of a socket that is closed out of use.
+pub fn free(shared: &Shared, socket: u32) {
+    let Some(cell) = shared.private.cell(socket) else {
+        return;
+    };
+    let queue = {
+        let _guard = cell.lock.lock();
+        if cell.is(state::FREE) {
+            return;
+        }
+        if cell.in_flight.swap(0, Ordering::AcqRel) != 0
+            || cell.options_pending.swap(0, Ordering::AcqRel) != 0
+        {
+            shared.private.free_chunks(socket);
+        }
+        cell.owner.store(0, Ordering::Release);
+        cell.state.store(state::FREE, Ordering::Release);
+        cell.queue.swap(0, Ordering::AcqRel)
+    };
+    shared.private.free_queue(queue);
+    shared.private.free_socket(socket);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_a_path_and_a_token() {
+        let (path, token) = parse(b"/run/a:b:000102030405060708090a0b0c0d0eFF").unwrap();
+        assert_eq!(path, b"/run/a:b");
+        assert_eq!(
+            token,
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]
+        );
+        for bad in [&b"/run"[..], b":00", b"/a:0g", b""] {
+            assert!(parse(bad).is_none());
+        }
+    }
+
+    #[test]
+    fn a_shared_descriptor_is_known_by_its_name() {
+        let [a, b] = sys::pair(libc::SOCK_STREAM).unwrap();
+        assert_eq!(Name::of(a), None);
+        Name::new(7, 65535).bind(a).unwrap();
+        assert_eq!(Name::of(a), Some((7, 65535)));
+        sys::close(a);
+        sys::close(b);
+        assert_eq!(parse_name(b"\0weir-sock/0/65536/1"), None);
+        assert_eq!(parse_name(b"\0weir-sock/0/1"), None);
+        assert_eq!(parse_name(b"/tmp/x"), None);
+    }
+
+    #[test]
+    fn a_number_is_written_in_decimal() {
+        let mut text = [0; 10];
+        for number in [0, 1, 9, 10, 4_294_967_295u32] {
+            let n = decimal(number, &mut text);
+            assert_eq!(
+                core::str::from_utf8(&text[..n]).unwrap(),
+                number.to_string()
+            );
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! This process's queue set: submitting requests, and dispatching what CoreEngine delivers into the
+//! cells of the sockets.
+//!
+//! Locks are taken in this order: the deliver lock of a queue set, a cell's, the submit lock. No thread
+//! sleeps for CoreEngine while it holds one.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use abi::nqe::{Nqe, operation};
+use abi::ring::Producer;
+use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
+
+use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
+use crate::process::{self, Shared};
+use crate::sys::{self, Errno, Result};
+use crate::table::{self, ACCEPTS, ATTACHED};
+use crate::{epoll, wait};
+
+/// Slots that sends leave free for other requests.
+const RESERVE: u32 = 256;
+/// NQEs dispatched before their slots are released.
+const BATCH: u32 = 64;
+/// Operation of an element that another process has dispatched.
+const DONE: u8 = 0;
+
+struct Submission(UnsafeCell<Option<Producer<Nqe>>>);
+
+// SAFETY: the submit lock of the process's queue set guards it.
+unsafe impl Sync for Submission {}
+
+static SUBMISSION: Submission = Submission(UnsafeCell::new(None));
+/// Elements were submitted for which CoreEngine was not woken.
+static QUIET: AtomicBool = AtomicBool::new(false);
+/// A send found no free chunk or slot: sleeps are short until that is over.
+pub static STARVED: AtomicBool = AtomicBool::new(false);
+
+/// Begins with a queue set that CoreEngine gave to this process.
+pub fn open(shared: &Shared, set: usize) {
+    shared.private.sets[set].submit.reset();
+    shared.private.sets[set].deliver.reset();
+    let _guard = shared.private.sets[set].submit.lock();
+    // SAFETY: the only producer of a queue set that this process has just been given.
+    let (producer, _) = unsafe { shared.queues.user(set) };
+    // SAFETY: under the submit lock.
+    unsafe { *SUBMISSION.0.get() = Some(producer) };
+    reclaim(shared, set);
+}
+
+/// Frees the sockets that the queue set's last process left.
+fn reclaim(shared: &Shared, set: usize) {
+    for socket in 0..shared.private.sockets_used() {
+        let Some(cell) = shared.private.cell(socket) else {
+            return;
+        };
+        if cell.owner.load(Ordering::Acquire) == set as u32 + 1 && !cell.has(flag::SHARED) {
+            process::free(shared, socket);
+        }
+    }
+}
+
+/// How urgent a submission is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// CoreEngine is woken if it sleeps; slots stay free for other requests.
+    Send,
+    /// CoreEngine is woken if it sleeps.
+    Request,
+    /// CoreEngine may learn of it with the next one, or before this process sleeps.
+    Quiet,
+}
+
+/// Submits elements, all or none. False: the ring has too few free slots.
+pub fn submit(shared: &Shared, set: usize, nqes: &[Nqe], urgency: Urgency) -> bool {
+    let _guard = shared.private.sets[set].submit.lock();
+    // SAFETY: under the submit lock.
+    let Some(producer) = (unsafe { &mut *SUBMISSION.0.get() }) else {
+        return false;
+    };
+    let n = nqes.len() as u32;
+    let wanted = n + if urgency == Urgency::Send { RESERVE } else { 0 };
+    if producer.free(wanted).is_ok_and(|free| free >= wanted) {
+        for (i, &nqe) in nqes.iter().enumerate() {
+            producer.fill(i as u32, nqe);
+        }
+        producer.publish(n);
+        if urgency == Urgency::Quiet {
+            QUIET.store(true, Ordering::Relaxed);
+        } else if producer.take_consumer_sleeper().is_some() {
+            process::wake_core();
+        }
+        return true;
+    }
+    if producer.take_consumer_sleeper().is_some() {
+        process::wake_core();
+    }
+    false
+}
+
+/// Submits a request, however long it takes. The caller holds no lock.
+pub fn submit_all(shared: &Shared, set: usize, nqe: Nqe) {
+    while !submit(shared, set, &[nqe], Urgency::Request) {
+        drain(shared, set);
+        // The ring empties in microseconds; this is rare enough to be asked about by time.
+        let _ = sys::ppoll(&mut [], Some(sys::now() + 100_000), None);
+    }
+}
+
+/// Has CoreEngine see what was submitted quietly, before a thread sleeps.
+pub fn flush(shared: &Shared, set: usize) {
+    if QUIET.swap(false, Ordering::Relaxed) {
+        let _guard = shared.private.sets[set].submit.lock();
+        // SAFETY: under the submit lock.
+        let producer = unsafe { &*SUBMISSION.0.get() };
+        if producer
+            .as_ref()
+            .is_some_and(|p| p.take_consumer_sleeper().is_some())
+        {
+            process::wake_core();
+        }
+    }
+}
+
+/// Whether a send of this process found no chunk or slot, and that may not be over.
+pub fn starving(shared: &Shared) -> bool {
+    let starved = STARVED.load(Ordering::Relaxed);
+    if starved && shared.private.chunks_available() {
+        STARVED.store(false, Ordering::Relaxed);
+    }
+    starved
+}
+
+/// Whether elements wait in the delivery ring for a thread to dispatch them.
+pub fn pending(shared: &Shared, set: usize) -> bool {
+    // SAFETY: this consumer only reads the cursors; the one that moves them is under the deliver lock.
+    let (_, mut consumer) = unsafe { shared.queues.user(set) };
+    consumer.filled(1).is_ok_and(|n| n > 0) && !shared.private.sets[set].deliver.mine()
+}
+
+/// Tells CoreEngine that this process is about to sleep: it rings the bell at the next delivery.
+/// The caller asks for [`pending`] elements afterwards.
+pub fn set_sleeps(shared: &Shared, set: usize) {
+    // SAFETY: as for `pending`; the flag is an atomic that any thread may set.
+    let (_, consumer) = unsafe { shared.queues.user(set) };
+    consumer.set_sleeps(true);
+}
+
+/// Dispatches what has been delivered. False: there was nothing, or another thread is at it.
+pub fn drain(shared: &Shared, set: usize) -> bool {
+    if !pending(shared, set) {
+        return false;
+    }
+    let Some(_guard) = shared.private.sets[set].deliver.try_lock() else {
+        return false;
+    };
+    // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
+    let (_, mut consumer) = unsafe { shared.queues.user(set) };
+    let mut any = false;
+    while let Ok(filled @ 1..) = consumer.filled(1) {
+        let n = filled.min(BATCH);
+        for i in 0..n {
+            dispatch(shared, set, consumer.peek(i));
+        }
+        consumer.release(n);
+        if consumer.take_producer_sleeper().is_some() {
+            process::wake_core();
+        }
+        any = true;
+    }
+    any
+}
+
+/// Dispatches the elements of one socket that stand in another queue set's delivery ring. That set's
+/// process skips them; the others stay its own.
+fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
+    if set >= shared.queues.sets() {
+        return;
+    }
+    let _guard = shared.private.sets[set].deliver.lock();
+    // SAFETY: under the deliver lock, so the only consumer.
+    let (_, mut consumer) = unsafe { shared.queues.user(set) };
+    for i in 0..consumer.filled(u32::MAX).unwrap_or(0) {
+        let nqe = consumer.peek(i);
+        if nqe.socket == socket && nqe.operation != DONE {
+            dispatch(shared, mine, nqe);
+            consumer.overwrite(i, Nqe::new(DONE, socket));
+        }
+    }
+}
+
+fn dispatch(shared: &Shared, set: usize, nqe: Nqe) {
+    let socket = nqe.socket;
+    let Some(cell) = shared.private.cell(socket) else {
+        return;
+    };
+    if nqe.operation == operation::CLOSED {
+        process::free(shared, socket);
+        return notify(socket, event::ALWAYS);
+    }
+    let events = {
+        let _guard = cell.lock.lock();
+        match cell.state.load(Ordering::Relaxed) {
+            state::FREE => 0,
+            state::CLOSING if nqe.operation != operation::SENT => 0,
+            _ => apply(shared, set, cell, nqe),
+        }
+    };
+    notify(socket, events);
+}
+
+/// Changes a cell by an element, under its lock; the events that are news.
+fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
+    let socket = nqe.socket;
+    match nqe.operation {
+        operation::DATA | operation::DATAGRAM => {
+            let chunk = Chunk {
+                place: nqe.place as u32,
+                len: nqe.len,
+            };
+            let received = nqe.place >= (SEND_CHUNKS * CHUNK_BYTES) as u64
+                && shared.payload.bytes(nqe.place, nqe.len).is_some();
+            if received && cell.receive(chunk) {
+                return event::READ;
+            }
+            0
+        }
+        operation::SENT => {
+            if !shared.private.free_chunk(socket, nqe.place) {
+                return 0;
+            }
+            let before = cell.in_flight.fetch_sub(1, Ordering::AcqRel);
+            if nqe.error() != 0 && !cell.is_stream() {
+                cell.error.store(nqe.error() as u32, Ordering::Release);
+                return event::ERR | event::WRITE;
+            }
+            if before == WRITABLE { event::WRITE } else { 0 }
+        }
+        operation::END => {
+            cell.set(flag::END);
+            event::READ | event::RDHUP | event::HUP
+        }
+        operation::FAILED => {
+            cell.error.store(nqe.error() as u32, Ordering::Release);
+            if cell.is_stream() && !cell.is(state::LISTENING) {
+                if cell.is(state::CONNECTING) {
+                    cell.state.store(state::IDLE, Ordering::Release);
+                    cell.set(flag::CONNECT_OUTCOME);
+                } else {
+                    cell.set(flag::END | flag::FAILED);
+                }
+            }
+            event::READ | event::WRITE | event::RDHUP | event::ALWAYS
+        }
+        operation::INCOMING => {
+            let queue = shared.private.queue(cell);
+            if queue.is_some_and(|queue| queue.push(nqe)) {
+                return event::READ;
+            }
+            refuse(shared, set, nqe.len);
+            0
+        }
+        operation::RESULT => result(shared, cell, nqe),
+        _ => 0,
+    }
+}
+
+/// Takes a connection for which there is no room, and closes it.
+fn refuse(shared: &Shared, set: usize, connection: u32) {
+    let Some(socket) = shared.private.take_socket() else {
+        return;
+    };
+    if let Some(cell) = shared.private.cell(socket) {
+        cell.start(0, libc::SOCK_STREAM as u32, 0, set as u32 + 1, 0);
+        cell.state.store(state::CLOSING, Ordering::Release);
+    }
+    let accept = Nqe::new(operation::ACCEPT, socket).with_data(u64::from(connection));
+    let close = Nqe::new(operation::CLOSE, socket);
+    if !submit(shared, set, &[accept, close], Urgency::Request) {
+        process::free(shared, socket);
+    }
+}
+
+fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
+    match nqe.flags {
+        operation::CONNECT if cell.is_stream() => {
+            if nqe.error() != 0 {
+                cell.error.store(nqe.error() as u32, Ordering::Release);
+                cell.state.store(state::IDLE, Ordering::Release);
+            } else {
+                cell.local.set(nqe.address());
+                cell.state.store(state::CONNECTED, Ordering::Release);
+            }
+            cell.set(flag::CONNECT_OUTCOME);
+            event::READ | event::WRITE | event::ALWAYS
+        }
+        operation::SET_OPTION if cell.options_pending.load(Ordering::Relaxed) > 0 => {
+            cell.options_pending.fetch_sub(1, Ordering::Relaxed);
+            shared.private.free_chunk(nqe.socket, nqe.place);
+            0
+        }
+        _ => {
+            if cell.answer.load(Ordering::Relaxed) == answer::PENDING {
+                cell.answer_error
+                    .store(nqe.error() as u32, Ordering::Relaxed);
+                cell.answer_len.store(nqe.len, Ordering::Relaxed);
+                cell.answer_address.set(nqe.address());
+                cell.answer.store(answer::HERE, Ordering::Release);
+            }
+            0
+        }
+    }
+}
+
+/// Tells threads and epolls of this process that something about a socket has changed.
+#[inline]
+fn notify(socket: u32, events: u32) {
+    let local = table::local(socket);
+    core::sync::atomic::fence(Ordering::SeqCst);
+    if events != 0 && local.interests.load(Ordering::Relaxed) != 0 {
+        epoll::event(socket, events);
+    }
+    if local.waiters.load(Ordering::Relaxed) != 0 {
+        wait::wake(local.waiters.swap(0, Ordering::SeqCst));
+    }
+}
+
+/// Tells the other threads of this process what a thread did to a socket itself.
+pub fn announce(socket: u32, events: u32) {
+    notify(socket, events);
+}
+
+/// What an answered request brought.
+pub struct Answer {
+    pub address: Option<core::net::SocketAddr>,
+    pub len: u32,
+}
+
+/// Submits a request of a socket and waits for the answer. Not interrupted by signals.
+pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
+    let _guard = cell.request.lock();
+    cell.answer.store(answer::PENDING, Ordering::Release);
+    submit_all(shared, set, nqe);
+    // An answer takes microseconds; CoreEngine or the NSM is dead or hangs when it takes this long.
+    let deadline = sys::now() + 20_000_000_000;
+    while cell.answer.load(Ordering::Acquire) != answer::HERE {
+        if sys::now() > deadline {
+            cell.answer.store(answer::NONE, Ordering::Release);
+            return Err(Errno(libc::ETIMEDOUT));
+        }
+        let here = || cell.answer.load(Ordering::Acquire) == answer::HERE;
+        let _ = wait::for_socket(
+            shared,
+            set,
+            nqe.socket,
+            Some(deadline + 1_000_000),
+            false,
+            here,
+        );
+    }
+    cell.answer.store(answer::NONE, Ordering::Release);
+    match cell.answer_error.load(Ordering::Relaxed) {
+        0 => Ok(Answer {
+            address: cell.answer_address.get(),
+            len: cell.answer_len.load(Ordering::Relaxed),
+        }),
+        error => Err(Errno(error as i32)),
+    }
+}
+
+/// Has the answers of a socket come to this process.
+#[cold]
+pub fn attach(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
+    let before = cell.owner.load(Ordering::Acquire);
+    request(shared, set, cell, Nqe::new(operation::ATTACH, socket))?;
+    cell.owner.store(set as u32 + 1, Ordering::Release);
+    if let Some(before) = before.checked_sub(1)
+        && before as usize != set
+    {
+        adopt(shared, set, socket, before as usize);
+    }
+    Ok(())
+}
+
+/// Has a listening socket's connections come to this process in turn.
+pub fn attach_listener(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
+    let local = table::local(socket);
+    if local.listening.load(Ordering::Acquire) == ATTACHED | ACCEPTS {
+        return Ok(());
+    }
+    if local.listening.load(Ordering::Acquire) & ATTACHED == 0 {
+        attach(shared, set, socket, cell)?;
+    }
+    local.listening.store(ATTACHED | ACCEPTS, Ordering::Release);
+    Ok(())
+}
+
+/// Leaves a listening socket's connections to the other processes that have it.
+pub fn detach_listener(socket: u32) {
+    let local = table::local(socket);
+    if local.listening.swap(0, Ordering::AcqRel) & ATTACHED != 0
+        && let Ok((shared, set)) = process::joined()
+    {
+        submit_all(&shared, set, Nqe::new(operation::DETACH, socket));
+    }
+}
+
+/// Before a fork: a process that listens and has not accepted leaves that to its children.
+pub fn step_aside(socket: u32) {
+    if table::local(socket).listening.load(Ordering::Acquire) == ATTACHED {
+        detach_listener(socket);
+    }
+}

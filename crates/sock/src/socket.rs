@@ -1,0 +1,447 @@
+//! A socket of an NSM in use by a call: making, naming, connecting, accepting, closing. Its bytes are in
+//! [`stream`](crate::stream) and [`datagram`](crate::datagram).
+
+use core::ffi::c_int;
+use core::net::SocketAddr;
+use core::sync::atomic::Ordering;
+
+use abi::nqe::{DATAGRAM_TYPE, Nqe, STREAM, operation};
+
+use crate::address::{self, Address};
+use crate::cell::{Cell, event, flag, state};
+use crate::process::{self, Shared};
+use crate::queues::{self, Urgency};
+use crate::sys::{self, Errno, Result};
+use crate::table::{self, ATTACHED, Entry};
+use crate::{epoll, wait};
+
+/// A socket, for the length of a call.
+#[derive(Clone, Copy)]
+pub struct Socket {
+    pub shared: Shared,
+    pub set: usize,
+    pub number: u32,
+    pub cell: &'static Cell,
+}
+
+/// The socket that a descriptor stands for, ready to be used by this process. `None`: the kernel's.
+#[inline]
+pub fn of(fd: c_int) -> Option<Result<Socket>> {
+    table::socket(fd).map(usable)
+}
+
+fn usable(number: u32) -> Result<Socket> {
+    let (shared, set) = process::joined()?;
+    let cell = shared.private.cell(number).ok_or(Errno(libc::EBADF))?;
+    let socket = Socket {
+        shared,
+        set,
+        number,
+        cell,
+    };
+    if cell.owner.load(Ordering::Acquire) != set as u32 + 1 && !cell.is(state::LISTENING) {
+        queues::attach(&shared, set, number, cell)?;
+    }
+    Ok(socket)
+}
+
+/// Makes a socket: socket(2) for an Internet family.
+pub fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
+    let (shared, set) = process::joined()?;
+    let base = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    let fd = sys::stand_in(kind)?;
+    let Some(number) = shared.private.take_socket().filter(|_| table::fits(fd)) else {
+        sys::close(fd);
+        return Err(Errno(libc::ENOBUFS));
+    };
+    let nonblock = if kind & libc::SOCK_NONBLOCK != 0 {
+        flag::NONBLOCK
+    } else {
+        0
+    };
+    let protocol = match (protocol, base) {
+        (0, libc::SOCK_STREAM) => libc::IPPROTO_TCP,
+        (0, _) => libc::IPPROTO_UDP,
+        _ => protocol,
+    };
+    let owner = set as u32 + 1;
+    if let Some(cell) = shared.private.cell(number) {
+        cell.start(domain as u32, base as u32, protocol as u32, owner, nonblock);
+    }
+    stand(fd, number);
+    let family = if domain == libc::AF_INET { 4 } else { 6 };
+    let of_type = if base == libc::SOCK_STREAM {
+        STREAM
+    } else {
+        DATAGRAM_TYPE
+    };
+    let nqe = Nqe::new(operation::SOCKET, number)
+        .with_data(of_type)
+        .with_family(family);
+    queues::submit_all(&shared, set, nqe);
+    Ok(fd)
+}
+
+/// Has `fd` stand for one more descriptor of the socket that `like` stands for.
+pub fn duplicate(like: c_int, fd: c_int) {
+    match table::lookup(like) {
+        Some(Entry::Socket(number)) => stand(fd, number),
+        Some(entry @ Entry::Epoll(number)) => {
+            epoll::duplicate(number);
+            table::set(fd, Some(entry));
+        }
+        _ => {}
+    }
+}
+
+/// Has a new descriptor stand for a socket. What it stood for was closed past this library.
+fn stand(fd: c_int, number: u32) {
+    release(table::add_socket(fd, number), fd);
+}
+
+/// Before a descriptor is closed or replaced: it stands for nothing any more. False: it is the
+/// library's own, and stays open.
+pub fn forget(fd: c_int) -> bool {
+    match table::lookup(fd) {
+        None => true,
+        Some(Entry::Owned) => false,
+        Some(_) => {
+            release(table::set(fd, None), fd);
+            true
+        }
+    }
+}
+
+fn release(entry: Option<Entry>, fd: c_int) {
+    match entry {
+        Some(Entry::Epoll(number)) => epoll::close(number),
+        Some(Entry::Socket(number)) => {
+            let local = table::local(number);
+            if local.interests.load(Ordering::Acquire) != 0 {
+                epoll::forget(number, fd);
+            }
+            if local.descriptors.fetch_sub(1, Ordering::AcqRel) == 1 {
+                last_closed(number);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The process has closed its last descriptor of a socket.
+fn last_closed(number: u32) {
+    let Some(shared) = process::mapped() else {
+        return;
+    };
+    let Some(cell) = shared.private.cell(number) else {
+        return;
+    };
+    if cell.has(flag::SHARED) {
+        return queues::detach_listener(number);
+    }
+    let Ok((shared, set)) = process::joined() else {
+        return;
+    };
+    {
+        let _guard = cell.lock.lock();
+        if cell.is(state::FREE) || cell.is(state::CLOSING) {
+            return;
+        }
+        cell.state.store(state::CLOSING, Ordering::Release);
+    }
+    table::local(number).listening.store(0, Ordering::Release);
+    queues::submit_all(&shared, set, Nqe::new(operation::CLOSE, number));
+    queues::announce(number, event::ALWAYS);
+}
+
+impl Socket {
+    /// Whether a call does not wait.
+    pub fn nonblocking(&self, flags: c_int) -> bool {
+        flags & libc::MSG_DONTWAIT != 0 || self.cell.has(flag::NONBLOCK)
+    }
+
+    pub fn readiness(&self) -> u32 {
+        self.shared.private.readiness(self.cell)
+    }
+
+    /// Dispatches what has been delivered.
+    pub fn drain(&self) -> bool {
+        queues::drain(&self.shared, self.set)
+    }
+
+    /// Waits until the socket is ready for one of these events. `timeout`: of SO_RCVTIMEO or
+    /// SO_SNDTIMEO, in microseconds; `deadline` has its end after the first wait.
+    pub fn wait(&self, events: u32, timeout: u64, deadline: &mut Option<u64>) -> Result<()> {
+        if timeout != 0 && deadline.is_none() {
+            *deadline = Some(sys::now() + timeout * 1000);
+        }
+        let ready = || self.readiness() & (events | event::ALWAYS) != 0;
+        wait::for_socket(&self.shared, self.set, self.number, *deadline, true, ready)
+    }
+
+    /// Bytes that wait to be read: of a datagram socket, those of the next message.
+    pub fn readable_bytes(&self) -> u32 {
+        if self.cell.is_stream() {
+            return self.cell.received_bytes.load(Ordering::Relaxed);
+        }
+        let _guard = self.cell.lock.lock();
+        if !self.cell.readable() {
+            return 0;
+        }
+        let first = self.cell.chunk(self.cell.head.load(Ordering::Relaxed));
+        first.len.saturating_sub(abi::nqe::DatagramHead::LEN as u32)
+    }
+
+    fn request(&self, nqe: Nqe) -> Result<queues::Answer> {
+        queues::request(&self.shared, self.set, self.cell, nqe)
+    }
+
+    pub fn bind(&self, address: Address) -> Result<()> {
+        let Address::Inet(address) = address else {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        };
+        if self.cell.has(flag::BOUND) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let nqe = Nqe::new(operation::BIND, self.number).with_address(address);
+        let answer = self.request(nqe)?;
+        self.cell.local.set(answer.address);
+        self.cell.set(flag::BOUND);
+        Ok(())
+    }
+
+    pub fn listen(&self, backlog: c_int) -> Result<()> {
+        if !self.cell.is_stream() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        match self.cell.state.load(Ordering::Acquire) {
+            state::IDLE | state::LISTENING => {}
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        if self.cell.queue.load(Ordering::Acquire) == 0 {
+            let queue = self
+                .shared
+                .private
+                .take_queue()
+                .ok_or(Errno(libc::ENOBUFS))?;
+            self.cell.queue.store(queue, Ordering::Release);
+        }
+        let backlog = backlog.max(0) as u64;
+        let answer = self.request(Nqe::new(operation::LISTEN, self.number).with_data(backlog))?;
+        self.cell.local.set(answer.address);
+        self.cell.set(flag::BOUND);
+        self.cell.state.store(state::LISTENING, Ordering::Release);
+        table::local(self.number)
+            .listening
+            .fetch_or(ATTACHED, Ordering::AcqRel);
+        queues::announce(self.number, event::ALWAYS);
+        Ok(())
+    }
+
+    /// Has a listening socket's connections come to this process: before it waits for them.
+    pub fn expect_connections(&self) -> Result<()> {
+        if self.cell.is(state::LISTENING) {
+            queues::attach_listener(&self.shared, self.set, self.number, self.cell)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a connection: its new descriptor, and the peer's address.
+    pub fn accept(&self, flags: c_int) -> Result<(c_int, Option<SocketAddr>)> {
+        if !self.cell.is_stream() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if !self.cell.is(state::LISTENING)
+            || flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0
+        {
+            return Err(Errno(libc::EINVAL));
+        }
+        self.expect_connections()?;
+        let mut deadline = None;
+        // The descriptor first: without one, the connection stays in the queue.
+        let fd = sys::stand_in(libc::SOCK_STREAM | flags)?;
+        let taken = loop {
+            let taken = {
+                let _guard = self.cell.lock.lock();
+                self.shared
+                    .private
+                    .queue(self.cell)
+                    .and_then(|queue| queue.pop())
+            };
+            if let Some(taken) = taken {
+                break Ok(taken);
+            }
+            if self.drain() {
+                continue;
+            }
+            if self.nonblocking(0) {
+                break Err(Errno(libc::EAGAIN));
+            }
+            if self.cell.is(state::CLOSING) {
+                break Err(Errno(libc::EBADF));
+            }
+            let timeout = self.cell.receive_timeout.load(Ordering::Relaxed);
+            if let Err(error) = self.wait(event::IN, timeout, &mut deadline) {
+                break Err(error);
+            }
+        };
+        let made = taken.and_then(|(connection, from)| {
+            let number = self
+                .shared
+                .private
+                .take_socket()
+                .filter(|_| table::fits(fd));
+            Ok((connection, from, number.ok_or(Errno(libc::ENOBUFS))?))
+        });
+        let (connection, from, number) = made.inspect_err(|_| sys::close(fd))?;
+        let nonblock = if flags & libc::SOCK_NONBLOCK != 0 {
+            flag::NONBLOCK
+        } else {
+            0
+        };
+        let peer = from.address().map(|address| self.cell.seen(address));
+        if let Some(cell) = self.shared.private.cell(number) {
+            let word = |word: &core::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
+            let (domain, kind) = (word(&self.cell.domain), word(&self.cell.kind));
+            cell.start(
+                domain,
+                kind,
+                word(&self.cell.protocol),
+                self.set as u32 + 1,
+                nonblock,
+            );
+            cell.inherit(self.cell);
+            cell.peer.set(peer);
+            cell.set(flag::BOUND);
+            cell.state.store(state::CONNECTED, Ordering::Release);
+        }
+        stand(fd, number);
+        let nqe = Nqe::new(operation::ACCEPT, number).with_data(u64::from(connection));
+        queues::submit_all(&self.shared, self.set, nqe);
+        Ok((fd, peer))
+    }
+
+    pub fn connect(&self, to: Address) -> Result<()> {
+        if !self.cell.is_stream() {
+            return self.connect_datagram(to);
+        }
+        let Address::Inet(address) = to else {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        };
+        {
+            let _guard = self.cell.lock.lock();
+            match self.cell.state.load(Ordering::Acquire) {
+                state::IDLE if self.cell.has(flag::CONNECT_OUTCOME) => {
+                    self.cell.unset(flag::CONNECT_OUTCOME);
+                    let error = self.cell.take_error();
+                    if error != 0 {
+                        return Err(Errno(error as c_int));
+                    }
+                }
+                state::IDLE => {}
+                state::CONNECTING if self.nonblocking(0) => return Err(Errno(libc::EALREADY)),
+                state::CONNECTING => {}
+                state::CONNECTED if self.cell.has(flag::CONNECT_OUTCOME) => {
+                    self.cell.unset(flag::CONNECT_OUTCOME);
+                    return Ok(());
+                }
+                _ => return Err(Errno(libc::EISCONN)),
+            }
+            if self.cell.is(state::IDLE) {
+                self.cell.peer.set(Some(self.cell.seen(address)));
+                self.cell.state.store(state::CONNECTING, Ordering::Release);
+                let nqe = Nqe::new(operation::CONNECT, self.number).with_address(address);
+                if !queues::submit(&self.shared, self.set, &[nqe], Urgency::Request) {
+                    self.cell.state.store(state::IDLE, Ordering::Release);
+                    return Err(Errno(libc::ENOBUFS));
+                }
+            }
+        }
+        if self.nonblocking(0) {
+            return Err(Errno(libc::EINPROGRESS));
+        }
+        let timeout = self.cell.send_timeout.load(Ordering::Relaxed);
+        let deadline = (timeout != 0).then(|| sys::now() + timeout * 1000);
+        let done = || !self.cell.is(state::CONNECTING);
+        match wait::for_socket(&self.shared, self.set, self.number, deadline, true, done) {
+            Err(Errno(libc::EAGAIN)) => return Err(Errno(libc::EINPROGRESS)),
+            waited => waited?,
+        }
+        self.cell.unset(flag::CONNECT_OUTCOME);
+        match self.cell.take_error() {
+            0 => Ok(()),
+            error => Err(Errno(error as c_int)),
+        }
+    }
+
+    fn connect_datagram(&self, to: Address) -> Result<()> {
+        let nqe = Nqe::new(operation::CONNECT, self.number);
+        let (nqe, state, peer) = match to {
+            Address::Inet(address) => {
+                let peer = Some(self.cell.seen(address));
+                (nqe.with_address(address), state::CONNECTED, peer)
+            }
+            Address::None => (nqe, state::IDLE, None),
+        };
+        let answer = self.request(nqe)?;
+        self.cell.local.set(answer.address);
+        self.cell.peer.set(peer);
+        self.cell.state.store(state, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn shutdown(&self, how: c_int) -> Result<()> {
+        let flags = match how {
+            libc::SHUT_RD => flag::SHUT_READ,
+            libc::SHUT_WR => flag::SHUT_WRITE,
+            libc::SHUT_RDWR => flag::SHUT_READ | flag::SHUT_WRITE,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        match self.cell.state.load(Ordering::Acquire) {
+            state::CONNECTED | state::CONNECTING => {}
+            // A listening socket stops listening; threads that wait in accept wake.
+            state::LISTENING if flags & flag::SHUT_READ != 0 => {
+                self.cell.state.store(state::IDLE, Ordering::Release);
+            }
+            _ => return Err(Errno(libc::ENOTCONN)),
+        }
+        if self.cell.has(flag::FAILED) {
+            return Err(Errno(libc::ENOTCONN));
+        }
+        {
+            let _guard = self.cell.lock.lock();
+            self.cell.set(flags);
+        }
+        let nqe = Nqe::new(operation::SHUTDOWN, self.number).with_data(how as u64);
+        queues::submit_all(&self.shared, self.set, nqe);
+        queues::announce(
+            self.number,
+            event::READ | event::WRITE | event::RDHUP | event::ALWAYS,
+        );
+        Ok(())
+    }
+
+    pub fn local_address(&self) -> Result<SocketAddr> {
+        let cell = self.cell;
+        if let Some(address) = cell.local.get().filter(|address| address.port() != 0) {
+            return Ok(cell.seen(address));
+        }
+        let domain = cell.domain.load(Ordering::Relaxed);
+        if cell.is_stream() && cell.is(state::IDLE) && !cell.has(flag::BOUND) {
+            return Ok(address::unspecified(domain));
+        }
+        let answer = self.request(Nqe::new(operation::LOCAL_ADDRESS, self.number))?;
+        cell.local.set(answer.address);
+        let address = answer.address.map(|address| cell.seen(address));
+        Ok(address.unwrap_or_else(|| address::unspecified(domain)))
+    }
+
+    pub fn peer_address(&self) -> Result<SocketAddr> {
+        let connected = self.cell.is(state::CONNECTED) && !self.cell.has(flag::FAILED);
+        self.cell
+            .peer
+            .get()
+            .filter(|_| connected)
+            .ok_or(Errno(libc::ENOTCONN))
+    }
+}

@@ -1,0 +1,250 @@
+//! Sleeping until a socket of an NSM, or a descriptor of the kernel, is ready.
+//!
+//! CoreEngine rings one bell for the whole process, so one sleeping thread, the leader, waits on it; each
+//! other sleeps on an eventfd of its own. A thread that dispatches an event wakes the threads that
+//! registered for the socket. A leader that wakes has another sleeper take over the bell.
+//!
+//! No wake-up is lost: a thread first says that it sleeps, then registers, then checks its sockets; a
+//! dispatcher first changes the socket's cell, then looks for registered threads.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::process::{self, Shared};
+use crate::queues;
+use crate::stack::Stack;
+use crate::sys::{self, Errno, Result};
+use crate::table::{self, Entry};
+
+/// Most threads of a process that sleep for sockets at a time.
+const SLEEPERS: usize = 1024;
+/// How long a thread sleeps that can't be woken for all that it waits for.
+const GLANCE_NS: u64 = 1_000_000;
+
+mod sleep {
+    pub const AWAKE: u32 = 0;
+    /// On its own eventfd.
+    pub const FOLLOWS: u32 = 1;
+    /// On the bell.
+    pub const LEADS: u32 = 2;
+}
+
+struct Sleeper {
+    state: AtomicU32,
+    /// An eventfd plus one; 0: none was needed yet.
+    eventfd: AtomicI32,
+}
+
+static SLEEPER: [Sleeper; SLEEPERS] = [const {
+    Sleeper {
+        state: AtomicU32::new(0),
+        eventfd: AtomicI32::new(0),
+    }
+}; SLEEPERS];
+static FREE: Stack = Stack::new();
+static LINKS: [AtomicU32; SLEEPERS] = [const { AtomicU32::new(0) }; SLEEPERS];
+/// The leader's number, plus one.
+static LEADER: AtomicU32 = AtomicU32::new(0);
+/// Threads between saying that they sleep and waking.
+static ASLEEP: AtomicU32 = AtomicU32::new(0);
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woke {
+    /// What was waited for may have come.
+    Ready,
+    /// A kernel descriptor is ready: see the `revents`.
+    Kernel,
+    Timeout,
+}
+
+/// What a thread sleeps for besides its sockets.
+pub struct Terms<'a> {
+    pub deadline: Option<u64>,
+    pub mask: Option<*const libc::sigset_t>,
+    /// Kernel descriptors, with one more in the end for the library.
+    pub fds: &'a mut [libc::pollfd],
+    /// Sleep in a way that a signal handler installed with SA_RESTART does not end.
+    pub restarts: bool,
+    /// A wake-up may be missing: look again soon.
+    pub glances: bool,
+}
+
+/// Sleeps once, unless `ready` says that there is no need. `register` is passed this thread's bit for
+/// the masks of waiters of all that it waits for.
+pub fn sleep(
+    shared: &Shared,
+    set: usize,
+    terms: Terms<'_>,
+    register: impl Fn(u64),
+    mut ready: impl FnMut() -> bool,
+) -> Result<Woke> {
+    let Some(me) = FREE.pop(&LINKS) else {
+        // More threads than that sleep by looking again.
+        let _ = sys::ppoll(&mut [], Some(sys::now() + GLANCE_NS), None);
+        return Ok(Woke::Ready);
+    };
+    let sleeper = &SLEEPER[me as usize];
+    ASLEEP.fetch_add(1, Ordering::SeqCst);
+    let leads = LEADER
+        .compare_exchange(0, me + 1, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok();
+    let fd = if leads {
+        Ok(process::bell())
+    } else {
+        eventfd(sleeper)
+    };
+    let woke = fd.and_then(|fd| {
+        let state = if leads { sleep::LEADS } else { sleep::FOLLOWS };
+        sleeper.state.store(state, Ordering::SeqCst);
+        register(1 << (me % 64));
+        queues::set_sleeps(shared, set);
+        queues::flush(shared, set);
+        // Asked before `ready`, so that what ends the shortage in between is seen there.
+        let glances = terms.glances || queues::starving(shared);
+        let unled = !leads && LEADER.load(Ordering::SeqCst) == 0;
+        if unled || queues::pending(shared, set) || ready() {
+            return Ok(Woke::Ready);
+        }
+        in_kernel(fd, Terms { glances, ..terms })
+    });
+    sleeper.state.store(sleep::AWAKE, Ordering::SeqCst);
+    ASLEEP.fetch_sub(1, Ordering::SeqCst);
+    if leads {
+        LEADER.store(0, Ordering::SeqCst);
+        if ASLEEP.load(Ordering::SeqCst) > 0 {
+            wake_one();
+        }
+    }
+    FREE.push(&LINKS, me);
+    woke
+}
+
+fn in_kernel(fd: c_int, terms: Terms<'_>) -> Result<Woke> {
+    let (last, fds) = terms.fds.split_last_mut().ok_or(Errno(libc::EINVAL))?;
+    let n = fds.len();
+    let glance = terms.glances;
+    if n == 0 && terms.deadline.is_none() && terms.mask.is_none() && terms.restarts && !glance {
+        return sys::read_eventfd(fd).map(|()| Woke::Ready);
+    }
+    *last = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let soon = sys::now() + GLANCE_NS;
+    let deadline = match terms.deadline {
+        Some(at) if glance => Some(at.min(soon)),
+        None if glance => Some(soon),
+        deadline => deadline,
+    };
+    let ready = sys::ppoll(terms.fds, deadline, terms.mask)?;
+    let rung = terms.fds[n].revents != 0;
+    if rung {
+        // Only the thread that sleeps on it reads it, so this does not block.
+        sys::read_eventfd(fd)?;
+    }
+    if ready > usize::from(rung) {
+        return Ok(Woke::Kernel);
+    }
+    if ready == 0 && terms.deadline.is_some_and(|at| sys::now() >= at) {
+        return Ok(Woke::Timeout);
+    }
+    Ok(Woke::Ready)
+}
+
+fn eventfd(sleeper: &Sleeper) -> Result<c_int> {
+    let known = sleeper.eventfd.load(Ordering::Acquire) - 1;
+    if known >= 0 {
+        return Ok(known);
+    }
+    let fd = process::own(sys::eventfd()?);
+    sleeper.eventfd.store(fd + 1, Ordering::Release);
+    Ok(fd)
+}
+
+/// Wakes a sleeper. False: it does not sleep, or has been woken.
+fn rouse(sleeper: &Sleeper) -> bool {
+    match sleeper.state.swap(sleep::AWAKE, Ordering::SeqCst) {
+        sleep::LEADS => sys::write_eventfd(process::bell()),
+        sleep::FOLLOWS => sys::write_eventfd(sleeper.eventfd.load(Ordering::Acquire) - 1),
+        _ => return false,
+    }
+    true
+}
+
+/// Wakes the threads whose bits are set.
+pub fn wake(mask: u64) {
+    let used = FREE.used() as usize;
+    let mut rest = mask;
+    while rest != 0 {
+        let bit = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        for sleeper in SLEEPER[..used.min(SLEEPERS)].iter().skip(bit).step_by(64) {
+            rouse(sleeper);
+        }
+    }
+}
+
+fn wake_one() {
+    let used = (FREE.used() as usize).min(SLEEPERS);
+    let _ = SLEEPER[..used].iter().any(rouse);
+}
+
+/// Waits until `ready`, for one socket. Err(EINTR): a signal handler ran; Err(EAGAIN): the deadline
+/// has passed.
+pub fn for_socket(
+    shared: &Shared,
+    set: usize,
+    socket: u32,
+    deadline: Option<u64>,
+    restarts: bool,
+    ready: impl Fn() -> bool,
+) -> Result<()> {
+    let waiters = &table::local(socket).waiters;
+    let owner = shared.private.cell(socket).map(|cell| &cell.owner);
+    loop {
+        queues::drain(shared, set);
+        if ready() {
+            return Ok(());
+        }
+        let mut last = [NOTHING];
+        let elsewhere = owner.is_some_and(|o| o.load(Ordering::Relaxed) != set as u32 + 1);
+        let terms = Terms {
+            deadline,
+            mask: None,
+            fds: &mut last,
+            restarts,
+            glances: elsewhere,
+        };
+        let register = |bit| {
+            waiters.fetch_or(bit, Ordering::SeqCst);
+        };
+        if sleep(shared, set, terms, register, &ready)? == Woke::Timeout {
+            return Err(Errno(libc::EAGAIN));
+        }
+    }
+}
+
+/// A pollfd of no descriptor.
+pub const NOTHING: libc::pollfd = libc::pollfd {
+    fd: -1,
+    events: 0,
+    revents: 0,
+};
+
+/// In the child of a fork: no thread sleeps, and the eventfds are the parent's.
+pub fn in_child() {
+    let used = (FREE.used() as usize).min(SLEEPERS);
+    for sleeper in &SLEEPER[..used] {
+        sleeper.state.store(sleep::AWAKE, Ordering::Relaxed);
+        let fd = sleeper.eventfd.swap(0, Ordering::Relaxed) - 1;
+        if fd >= 0 && table::lookup(fd) == Some(Entry::Owned) {
+            table::set(fd, None);
+            sys::close(fd);
+        }
+    }
+    FREE.reset();
+    LEADER.store(0, Ordering::Relaxed);
+    ASLEEP.store(0, Ordering::Relaxed);
+}
