@@ -2,19 +2,19 @@
 //!
 //! A tenant's processes submit SENDs, an NSM answers each with a SENT. CoreEngine's rounds are timed
 //! alone, so the rate is of one core that does nothing else: what its neighbours do in between takes
-//! the rings' lines into other caches only if they run elsewhere, which here they do not.
+//! the rings' lines into other caches only if they run elsewhere, which here they do not. Prints JSON.
+//!
+//! `cargo bench -p netkernel --bench nqe -- [rounds]`
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use abi::nqe::{Nqe, STREAM, operation};
-use bench::program::rounds;
-use bench::{exit, median, report};
 use netkernel::core::CoreEngine;
 use netkernel::process::Process;
 use netkernel::protocol::{Limits, Operator, Request, Token};
 use netkernel::service::Service;
 use serde::Serialize;
+use serde_json::json;
 
 /// Elements that a row switches in a round of the benchmark.
 const ELEMENTS: u64 = 4_000_000;
@@ -106,10 +106,11 @@ impl Bench {
             }
             process.flush();
         }
+        let whole = batch * self.processes.len() as u32;
+        let mut taken = 0;
         let start = Instant::now();
         self.core.round();
         times[0] += start.elapsed();
-        let mut taken = 0;
         while let Some(nqe) = self.nsm.request().map_err(|e| e.to_string())? {
             self.nsm.answer(Nqe {
                 operation: operation::SENT,
@@ -117,12 +118,15 @@ impl Bench {
             });
             taken += 1;
         }
-        if taken != batch * self.processes.len() as u32 {
+        if taken != whole {
             return Err(format!("the NSM got {taken} elements"));
         }
         self.nsm.flush();
         let start = Instant::now();
-        self.core.round();
+        // A round takes no more than 1 024 from an NSM.
+        for _ in 0..whole.div_ceil(1024) {
+            self.core.round();
+        }
         times[1] += start.elapsed();
         for process in &mut self.processes {
             let n = process.take(2 * batch, |_| ());
@@ -159,22 +163,27 @@ fn row(queue_sets: usize, batch: u32, rounds: usize) -> Result<Row, String> {
     })
 }
 
-fn run() -> Result<(), String> {
-    let rounds = rounds(5);
+fn median(rates: &[f64]) -> f64 {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn main() {
+    let rounds = std::env::args()
+        .find_map(|word| word.parse().ok())
+        .unwrap_or(5);
     let mut rows = Vec::new();
     for queue_sets in [1, 8] {
-        for batch in [1, 8, 32, 128, 256] {
-            let row = row(queue_sets, batch, rounds)?;
-            println!(
+        for batch in [1, 8, 32, 64, 128, 256] {
+            let row = row(queue_sets, batch, rounds).unwrap_or_else(|error| panic!("{error}"));
+            eprintln!(
                 "{queue_sets} queue sets, batches of {batch}: {:.1} M/s to the NSM, {:.1} M/s back",
                 row.requests, row.answers
             );
             rows.push(row);
         }
     }
-    report("netkernel-nqe", rounds, &rows)
-}
-
-fn main() -> ExitCode {
-    exit(run())
+    let report = json!({"benchmark": "netkernel-nqe", "rounds": rounds, "figures": rows});
+    println!("{report:#}");
 }
