@@ -77,18 +77,22 @@ impl KernelNsm {
     /// Serves until CoreEngine ends.
     pub fn run(mut self) -> io::Result<()> {
         loop {
-            let requests = self.take_requests()?;
-            let work = self.work();
-            self.service.flush();
-            if requests || work {
-                self.events(Some(Duration::ZERO))?;
-                continue;
-            }
-            if self.service.sleep() {
+            if !self.step()? && self.service.sleep() {
                 self.events(None)?;
                 self.service.awake();
             }
         }
+    }
+
+    /// Does what there is to do now; returns whether there was anything.
+    pub fn step(&mut self) -> io::Result<bool> {
+        let requests = self.take_requests()?;
+        let work = self.work();
+        self.service.flush();
+        if requests || work {
+            self.events(Some(Duration::ZERO))?;
+        }
+        Ok(requests || work)
     }
 
     fn events(&mut self, wait: Option<Duration>) -> io::Result<()> {
