@@ -135,6 +135,8 @@ pub struct Cell {
 
     /// Held by the thread whose request waits for its answer.
     pub request: Lock,
+    /// The operation that is asked for.
+    pub asked: AtomicU32,
     /// See [`answer`].
     pub answer: AtomicU32,
     pub answer_error: AtomicU32,

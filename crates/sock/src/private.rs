@@ -111,11 +111,6 @@ impl Private {
         self.sockets.push(&self.socket_links, socket);
     }
 
-    /// Sockets with numbers below this may be in use.
-    pub fn sockets_used(&self) -> u32 {
-        self.sockets.used()
-    }
-
     /// Takes a chunk to send from, for a socket; its place in the payload file.
     pub fn take_chunk(&self, socket: u32) -> Option<u64> {
         let chunk = self.chunks.pop(&self.chunk_links)?;

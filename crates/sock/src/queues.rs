@@ -7,14 +7,14 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use abi::nqe::{Nqe, operation};
+use abi::nqe::{GONE, Nqe, operation};
 use abi::ring::Producer;
 use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 
 use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result};
-use crate::table::{self, ACCEPTS, ATTACHED};
+use crate::table;
 use crate::{epoll, wait};
 
 /// Slots that sends leave free for other requests.
@@ -44,19 +44,6 @@ pub fn open(shared: &Shared, set: usize) {
     let (producer, _) = unsafe { shared.queues.user(set) };
     // SAFETY: under the submit lock.
     unsafe { *SUBMISSION.0.get() = Some(producer) };
-    reclaim(shared, set);
-}
-
-/// Frees the sockets that the queue set's last process left.
-fn reclaim(shared: &Shared, set: usize) {
-    for socket in 0..shared.private.sockets_used() {
-        let Some(cell) = shared.private.cell(socket) else {
-            return;
-        };
-        if cell.owner.load(Ordering::Acquire) == set as u32 + 1 && !cell.has(flag::SHARED) {
-            process::free(shared, socket);
-        }
-    }
 }
 
 /// How urgent a submission is.
@@ -240,16 +227,12 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
             event::READ | event::RDHUP | event::HUP
         }
         operation::FAILED => {
-            cell.error.store(nqe.error() as u32, Ordering::Release);
-            if cell.is_stream() && !cell.is(state::LISTENING) {
-                if cell.is(state::CONNECTING) {
-                    cell.state.store(state::IDLE, Ordering::Release);
-                    cell.set(flag::CONNECT_OUTCOME);
-                } else {
-                    cell.set(flag::END | flag::FAILED);
-                }
+            if nqe.flags & GONE != 0 {
+                shared.private.free_chunks(socket);
+                cell.in_flight.store(0, Ordering::Release);
+                cell.options_pending.store(0, Ordering::Release);
             }
-            event::READ | event::WRITE | event::RDHUP | event::ALWAYS
+            fail(cell, nqe.error())
         }
         operation::INCOMING => {
             let queue = shared.private.queue(cell);
@@ -262,6 +245,20 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
         operation::RESULT => result(shared, cell, nqe),
         _ => 0,
     }
+}
+
+/// A connection is broken, or a datagram socket has an error.
+fn fail(cell: &Cell, error: i32) -> u32 {
+    cell.error.store(error as u32, Ordering::Release);
+    if cell.is_stream() && !cell.is(state::LISTENING) {
+        if cell.is(state::CONNECTING) {
+            cell.state.store(state::IDLE, Ordering::Release);
+            cell.set(flag::CONNECT_OUTCOME);
+        } else {
+            cell.set(flag::END | flag::FAILED);
+        }
+    }
+    event::READ | event::WRITE | event::RDHUP | event::ALWAYS
 }
 
 /// Takes a connection for which there is no room, and closes it.
@@ -298,8 +295,10 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
             shared.private.free_chunk(nqe.socket, nqe.place);
             0
         }
+        operation::SOCKET | operation::ACCEPT => fail(cell, nqe.error()),
         _ => {
-            if cell.answer.load(Ordering::Relaxed) == answer::PENDING {
+            let asked = cell.asked.load(Ordering::Relaxed) == u32::from(nqe.flags);
+            if asked && cell.answer.load(Ordering::Relaxed) == answer::PENDING {
                 cell.answer_error
                     .store(nqe.error() as u32, Ordering::Relaxed);
                 cell.answer_len.store(nqe.len, Ordering::Relaxed);
@@ -338,6 +337,8 @@ pub struct Answer {
 /// Submits a request of a socket and waits for the answer. Not interrupted by signals.
 pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
     let _guard = cell.request.lock();
+    cell.asked
+        .store(u32::from(nqe.operation), Ordering::Relaxed);
     cell.answer.store(answer::PENDING, Ordering::Release);
     submit_all(shared, set, nqe);
     // An answer takes microseconds; CoreEngine or the NSM is dead or hangs when it takes this long.
@@ -384,29 +385,19 @@ pub fn attach(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<(
 /// Has a listening socket's connections come to this process in turn.
 pub fn attach_listener(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
     let local = table::local(socket);
-    if local.listening.load(Ordering::Acquire) == ATTACHED | ACCEPTS {
-        return Ok(());
-    }
-    if local.listening.load(Ordering::Acquire) & ATTACHED == 0 {
+    if local.attached.load(Ordering::Acquire) == 0 {
         attach(shared, set, socket, cell)?;
+        local.attached.store(1, Ordering::Release);
     }
-    local.listening.store(ATTACHED | ACCEPTS, Ordering::Release);
     Ok(())
 }
 
 /// Leaves a listening socket's connections to the other processes that have it.
 pub fn detach_listener(socket: u32) {
     let local = table::local(socket);
-    if local.listening.swap(0, Ordering::AcqRel) & ATTACHED != 0
+    if local.attached.swap(0, Ordering::AcqRel) != 0
         && let Ok((shared, set)) = process::joined()
     {
         submit_all(&shared, set, Nqe::new(operation::DETACH, socket));
-    }
-}
-
-/// Before a fork: a process that listens and has not accepted leaves that to its children.
-pub fn step_aside(socket: u32) {
-    if table::local(socket).listening.load(Ordering::Acquire) == ATTACHED {
-        detach_listener(socket);
     }
 }

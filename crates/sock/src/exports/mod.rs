@@ -6,6 +6,7 @@
 
 mod calls;
 mod descriptors;
+mod files;
 mod io;
 mod messages;
 mod processes;
