@@ -445,6 +445,8 @@ impl Socket {
     }
 
     pub fn peer_address(&self) -> Result<SocketAddr> {
+        // The connection may be known to be broken by what is delivered and not dispatched.
+        self.drain();
         let connected = self.cell.is(state::CONNECTED) && !self.cell.has(flag::FAILED);
         self.cell
             .peer
