@@ -110,6 +110,8 @@ pub struct Cell {
     pub flags: AtomicU32,
     /// The error of SO_ERROR; 0: none.
     pub error: AtomicU32,
+    /// Times that the number has been freed.
+    pub generation: AtomicU32,
     /// The queue set that its answers come by, plus one.
     pub owner: AtomicU32,
     /// AF_INET or AF_INET6.

@@ -473,6 +473,7 @@ pub fn free(shared: &Shared, socket: u32) {
             shared.private.free_chunks(socket);
         }
         cell.owner.store(0, Ordering::Release);
+        cell.generation.fetch_add(1, Ordering::AcqRel);
         cell.state.store(state::FREE, Ordering::Release);
         cell.queue.swap(0, Ordering::AcqRel)
     };

@@ -148,19 +148,55 @@ fn last_closed(number: u32) {
     let Ok((shared, set)) = process::joined() else {
         return;
     };
-    {
-        let _guard = cell.lock.lock();
-        if cell.is(state::FREE) || cell.is(state::CLOSING) {
-            return;
-        }
-        cell.state.store(state::CLOSING, Ordering::Release);
-    }
-    table::local(number).attached.store(0, Ordering::Release);
-    queues::submit_all(&shared, set, Nqe::new(operation::CLOSE, number));
-    queues::announce(number, event::ALWAYS);
+    let socket = Socket {
+        shared,
+        set,
+        number,
+        cell,
+    };
+    socket.close();
 }
 
+/// How long close waits for the NSM to free an address.
+const CLOSE_NS: u64 = 1_000_000_000;
+
 impl Socket {
+    /// Closes the socket, whose last descriptor is gone.
+    fn close(&self) {
+        let cell = self.cell;
+        self.drain();
+        let connected = cell.is_stream() && cell.is(state::CONNECTED);
+        if connected && cell.readable() {
+            // Closed with bytes unread, a connection is reset (RFC 2525, 2.17): the peer learns that
+            // they were not read. The NSM has read them, so its own stack does not know.
+            let linger = [1u32.to_ne_bytes(), [0; 4]].concat();
+            let _ = self.pass_option(libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+        }
+        let generation = {
+            let _guard = cell.lock.lock();
+            if cell.is(state::FREE) || cell.is(state::CLOSING) {
+                return;
+            }
+            cell.state.store(state::CLOSING, Ordering::Release);
+            cell.generation.load(Ordering::Acquire)
+        };
+        table::local(self.number)
+            .attached
+            .store(0, Ordering::Release);
+        queues::submit_all(
+            &self.shared,
+            self.set,
+            Nqe::new(operation::CLOSE, self.number),
+        );
+        queues::announce(self.number, event::ALWAYS);
+        if cell.has(flag::BOUND) && !connected {
+            // Another socket may be bound to its address once this has returned.
+            let deadline = Some(sys::now() + CLOSE_NS);
+            let closed = || cell.generation.load(Ordering::Acquire) != generation;
+            let _ = wait::for_socket(&self.shared, self.set, self.number, deadline, true, closed);
+        }
+    }
+
     /// Whether a call does not wait.
     pub fn nonblocking(&self, flags: c_int) -> bool {
         flags & libc::MSG_DONTWAIT != 0 || self.cell.has(flag::NONBLOCK)
