@@ -20,6 +20,8 @@ pub const BACKLOG: u32 = 1024;
 pub struct SetLocks {
     pub submit: Lock,
     pub deliver: Lock,
+    /// Not 0: the deliver lock's holder is another process, which leaves other sockets' elements.
+    pub adopting: AtomicU32,
 }
 
 /// Connections that wait to be accepted; the listening socket's lock guards it.

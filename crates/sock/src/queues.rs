@@ -5,7 +5,7 @@
 //! sleeps for CoreEngine while it holds one.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 use abi::nqe::{GONE, Nqe, operation};
 use abi::ring::Producer;
@@ -117,11 +117,22 @@ pub fn starving(shared: &Shared) -> bool {
     starved
 }
 
-/// Whether elements wait in the delivery ring for a thread to dispatch them.
-pub fn pending(shared: &Shared, set: usize) -> bool {
+/// Whether elements wait in the delivery ring.
+fn filled(shared: &Shared, set: usize) -> bool {
     // SAFETY: this consumer only reads the cursors; the one that moves them is under the deliver lock.
     let (_, mut consumer) = unsafe { shared.queues.user(set) };
-    consumer.filled(1).is_ok_and(|n| n > 0) && !shared.private.sets[set].deliver.mine()
+    consumer.filled(1).is_ok_and(|n| n > 0)
+}
+
+/// Whether elements wait in the delivery ring that no thread is dispatching. A thread that is at it looks
+/// at the ring once more after it has unlocked.
+pub fn pending(shared: &Shared, set: usize) -> bool {
+    if !filled(shared, set) {
+        return false;
+    }
+    fence(Ordering::SeqCst);
+    let locks = &shared.private.sets[set];
+    !locks.deliver.is_held() || locks.adopting.load(Ordering::SeqCst) != 0
 }
 
 /// Tells CoreEngine that this process is about to sleep: it rings the bell at the next delivery.
@@ -134,25 +145,27 @@ pub fn set_sleeps(shared: &Shared, set: usize) {
 
 /// Dispatches what has been delivered. False: there was nothing, or another thread is at it.
 pub fn drain(shared: &Shared, set: usize) -> bool {
-    if !pending(shared, set) {
-        return false;
-    }
-    let Some(_guard) = shared.private.sets[set].deliver.try_lock() else {
-        return false;
-    };
-    // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
-    let (_, mut consumer) = unsafe { shared.queues.user(set) };
     let mut any = false;
-    while let Ok(filled @ 1..) = consumer.filled(1) {
-        let n = filled.min(BATCH);
-        for i in 0..n {
-            dispatch(shared, set, consumer.peek(i));
+    while filled(shared, set) {
+        let locks = &shared.private.sets[set];
+        let _guard = match locks.deliver.try_lock() {
+            Some(guard) => guard,
+            None if locks.adopting.swap(0, Ordering::SeqCst) != 0 => locks.deliver.lock(),
+            None => break,
+        };
+        // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
+        let (_, mut consumer) = unsafe { shared.queues.user(set) };
+        while let Ok(filled @ 1..) = consumer.filled(1) {
+            let n = filled.min(BATCH);
+            for i in 0..n {
+                dispatch(shared, set, consumer.peek(i));
+            }
+            consumer.release(n);
+            if consumer.take_producer_sleeper().is_some() {
+                process::wake_core();
+            }
+            any = true;
         }
-        consumer.release(n);
-        if consumer.take_producer_sleeper().is_some() {
-            process::wake_core();
-        }
-        any = true;
     }
     any
 }
@@ -163,7 +176,9 @@ fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
     if set >= shared.queues.sets() {
         return;
     }
-    let _guard = shared.private.sets[set].deliver.lock();
+    let locks = &shared.private.sets[set];
+    locks.adopting.store(1, Ordering::SeqCst);
+    let guard = locks.deliver.lock();
     // SAFETY: under the deliver lock, so the only consumer.
     let (_, mut consumer) = unsafe { shared.queues.user(set) };
     for i in 0..consumer.filled(u32::MAX).unwrap_or(0) {
@@ -173,6 +188,8 @@ fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
             consumer.overwrite(i, Nqe::new(DONE, socket));
         }
     }
+    drop(guard);
+    locks.adopting.store(0, Ordering::SeqCst);
 }
 
 fn dispatch(shared: &Shared, set: usize, nqe: Nqe) {
@@ -314,7 +331,7 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
 #[inline]
 fn notify(socket: u32, events: u32) {
     let local = table::local(socket);
-    core::sync::atomic::fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
     if events != 0 && local.interests.load(Ordering::Relaxed) != 0 {
         epoll::event(socket, events);
     }
