@@ -15,6 +15,7 @@ use abi::tenant::{
 };
 
 use crate::cell::{flag, state};
+use crate::exports::stdio;
 use crate::lock::{self, Lock};
 use crate::private::Private;
 use crate::sys::{self, Errno, Result, syscall};
@@ -425,6 +426,7 @@ fn adopt_descriptors() {
             recognize(fd);
         }
     }
+    stdio::standard_streams();
 }
 
 extern "C" fn before_fork() {

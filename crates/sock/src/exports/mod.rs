@@ -11,7 +11,7 @@ mod io;
 mod messages;
 mod processes;
 mod ready;
-mod stdio;
+pub mod stdio;
 
 use core::ffi::c_int;
 
