@@ -20,6 +20,8 @@ pub const BACKLOG: u32 = 1024;
 pub struct SetLocks {
     pub submit: Lock,
     pub deliver: Lock,
+    /// Not 0: the deliver lock's holder is another process, which leaves other sockets' elements.
+    pub adopting: AtomicU32,
 }
 
 /// Connections that wait to be accepted; the listening socket's lock guards it.
@@ -109,11 +111,6 @@ impl Private {
 
     pub fn free_socket(&self, socket: u32) {
         self.sockets.push(&self.socket_links, socket);
-    }
-
-    /// Sockets with numbers below this may be in use.
-    pub fn sockets_used(&self) -> u32 {
-        self.sockets.used()
     }
 
     /// Takes a chunk to send from, for a socket; its place in the payload file.

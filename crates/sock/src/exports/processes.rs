@@ -84,3 +84,57 @@ pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *
     share_inherited(false);
     real!(popen(command => *const c_char, mode => *const c_char) -> *mut libc::FILE)
 }
+
+/// execl(3) and its kind take as many arguments as are passed. They are jumped to with the arguments
+/// untouched, once the sockets are shared.
+#[cfg(all(target_arch = "x86_64", not(test)))]
+mod lists {
+    use core::ffi::{CStr, c_void};
+    use core::sync::atomic::AtomicPtr;
+
+    use crate::process::share_inherited;
+    use crate::sys;
+
+    /// Shares the sockets; returns the C library's function.
+    fn before(name: &CStr) -> *mut c_void {
+        share_inherited(false);
+        sys::next(&AtomicPtr::new(core::ptr::null_mut()), name)
+    }
+
+    macro_rules! list {
+        ($name:ident, $before:ident, $text:literal) => {
+            extern "C" fn $before() -> *mut c_void {
+                before($text)
+            }
+
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    "push rdi",
+                    "push rsi",
+                    "push rdx",
+                    "push rcx",
+                    "push r8",
+                    "push r9",
+                    "sub rsp, 8",
+                    "call {before}",
+                    "mov r11, rax",
+                    "add rsp, 8",
+                    "pop r9",
+                    "pop r8",
+                    "pop rcx",
+                    "pop rdx",
+                    "pop rsi",
+                    "pop rdi",
+                    "jmp r11",
+                    before = sym $before,
+                )
+            }
+        };
+    }
+
+    list!(execl, before_execl, c"execl");
+    list!(execlp, before_execlp, c"execlp");
+    list!(execle, before_execle, c"execle");
+}
