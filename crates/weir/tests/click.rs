@@ -362,7 +362,7 @@ fn a_compressed_capture_on_the_standard_input_is_refused() {
     let output = run_source("compressed", "FromDump(-, STOP true)", &gzip);
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
-    let refusal = "<stdin>: compressed file; unpack it first";
+    let refusal = "\n<stdin>:   compressed file; unpack it first\n";
     assert!(error.contains(refusal), "{error}");
 }
 

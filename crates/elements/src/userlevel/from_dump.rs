@@ -1,5 +1,7 @@
+use click::Location;
+
 use super::capture::Capture;
-use super::capture::source::{self, Opened, shown, shown_size};
+use super::capture::source::{self, OpenError, Opened, shown, shown_size};
 use super::sample::Sample;
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
@@ -75,10 +77,14 @@ pub struct FromDump {
     mmap: bool,
     times: Times,
     end: End,
+    /// The file could be opened.
+    is_open: bool,
     capture: Option<Capture>,
     /// The file's length in bytes, `-` if that is not known.
     #[handler(read = shown_size)]
     filesize: Option<u64>,
+    /// The end was read, and packets before it had to be sent first.
+    has_ended: bool,
     /// Read, and not yet sent.
     pending: Option<Pending>,
     /// Offset of the last packet in the file, in bytes.
@@ -119,30 +125,33 @@ impl FromDump {
         shown(&self.filename)
     }
 
-    fn fail(&self, cx: &mut Cx<'_>, error: impl core::fmt::Display) -> Failed {
-        let name = self.print_filename();
-        cx.error(format_args!("{name}: {error}"))
+    fn location(&self) -> Location {
+        Location::new(self.print_filename(), 0)
     }
 
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
+        let location = self.location();
+        let opened = source::open(&self.filename, false);
+        self.is_open = !matches!(opened, Err(OpenError::Unopened(_)));
+        let opened = opened.map_err(|error| error.report(cx, &location))?;
         let Some(Opened { source, size }) = opened else {
             return Err(Failed);
         };
         self.filesize = size;
-        let mut capture = Capture::open(source).map_err(|error| self.fail(cx, error))?;
+        let capture = Capture::open(source);
+        let mut capture = capture.map_err(|error| cx.error_at(&location, error))?;
         if self.filepos != 0 {
             if self.filesize.is_some_and(|size| self.filepos > size) {
                 return Err(cx.error("FILEPOS out of range"));
             }
             let gone = capture.go_to(self.filepos);
-            gone.map_err(|error| self.fail(cx, error))?;
+            gone.map_err(|error| cx.error_at(&location, error))?;
         }
         let link = capture.link();
         if self.force_ip && !link.can_force_ip() {
             let link = link.0;
-            let error = format_args!("unknown linktype {link}; can't force IP packets").to_string();
-            return Err(self.fail(cx, error));
+            let error = format_args!("unknown linktype {link}; can't force IP packets");
+            return Err(cx.error_at(&location, error));
         }
         self.force_ip |= link == LinkType::RAW;
         self.capture = Some(capture);
@@ -198,6 +207,7 @@ impl FromDump {
         if self.filesize.is_some_and(|size| position > size) {
             return Err("FILEPOS out of range".into());
         }
+        self.has_ended = false;
         if let Some(capture) = &mut self.capture {
             capture.go_to(position).map_err(|error| error.to_string())?;
         }
@@ -254,10 +264,9 @@ impl FromDump {
         self.times.offset = old.times.offset;
         let link = self.capture.as_ref().map_or(LinkType::RAW, Capture::link);
         if self.force_ip && !link.can_force_ip() {
-            let (name, link) = (self.print_filename(), link.0);
-            cx.chatter(format_args!(
-                "{name}: warning: unknown linktype {link}; can't force IP packets"
-            ));
+            let link = link.0;
+            let warning = format_args!("unknown linktype {link}; can't force IP packets");
+            cx.warning_at(&self.location(), warning);
         }
         self.force_ip |= link == LinkType::RAW;
     }
@@ -310,6 +319,10 @@ impl Element for FromDump {
             }
         }
         self.open(cx)
+    }
+
+    fn declared_argument(&self) -> Option<&str> {
+        self.is_open.then(|| self.print_filename())
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
