@@ -4,6 +4,7 @@ use super::capture::Capture;
 use super::capture::source::{self, OpenError, Opened, shown, shown_size};
 use super::sample::Sample;
 use crate::headers::link_type::LinkType;
+use crate::positions::Positioned;
 use crate::prelude::*;
 
 mod fill;
@@ -28,7 +29,14 @@ use times::Times;
 /// # See also
 /// ToDump, FromDevice
 #[derive(Element)]
-#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over)]
+#[element(
+    ports = "0/1-2",
+    processing = "/ah",
+    handlers,
+    task(when = self.push),
+    take_over,
+    provides(Positioned)
+)]
 #[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
     /// The file; `-` is the standard input.
@@ -90,6 +98,8 @@ pub struct FromDump {
     /// Offset of the last packet in the file, in bytes.
     #[handler(read)]
     packet_filepos: u64,
+    /// It sends one packet at a time.
+    sends_singly: bool,
     /// Packets that left by output 0.
     #[handler(read)]
     count: u64,
@@ -156,6 +166,11 @@ impl FromDump {
         self.force_ip |= link == LinkType::RAW;
         self.capture = Some(capture);
         Ok(())
+    }
+
+    /// How many packets it sends at a time, of `most`.
+    fn most(&self, most: usize) -> usize {
+        if self.sends_singly { most.min(1) } else { most }
     }
 
     fn activated(&mut self, cx: &mut Cx<'_>) {
@@ -272,6 +287,12 @@ impl FromDump {
     }
 }
 
+impl Positioned for FromDump {
+    fn send_singly(&mut self) {
+        self.sends_singly = true;
+    }
+}
+
 impl Element for FromDump {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         Call::check_element(cx, args, "END_CALL", &self.end_call)?;
@@ -341,7 +362,7 @@ impl Element for FromDump {
             return Ran::Nothing;
         }
         let mut batch = cx.batch();
-        let most = cx.limit();
+        let most = self.most(cx.limit());
         let more = self.fill(cx, &mut batch, most);
         let worked = !batch.is_empty();
         cx.push(0, batch);
@@ -357,7 +378,7 @@ impl Element for FromDump {
             self.sleep(cx);
             return;
         }
-        match self.fill(cx, batch, most) {
+        match self.fill(cx, batch, self.most(most)) {
             Filled::More => self.wake(cx),
             Filled::Early => {}
             Filled::Ended => self.sleep(cx),
