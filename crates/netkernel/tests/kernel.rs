@@ -30,7 +30,7 @@ impl Stack {
         std::thread::spawn(move || core.run().unwrap());
         let operator = Operator::connect(&operator).unwrap();
         let stack = Stack { folder, operator };
-        stack.add_nsm("kernel");
+        stack.add_nsm("kernel", false);
         stack
     }
 
@@ -38,21 +38,25 @@ impl Stack {
         self.folder.join("door")
     }
 
-    fn add_nsm(&self, name: &str) {
+    fn add_nsm(&self, name: &str, local: bool) {
         let token = Token::random().unwrap();
         let name = name.to_owned();
         self.operator.ask(&Request::AddNsm { name, token }).unwrap();
-        let nsm = KernelNsm::join(&self.door(), token).unwrap();
+        let nsm = KernelNsm::join(&self.door(), token, local).unwrap();
         std::thread::spawn(move || nsm.run());
     }
 
     fn tenant(&self, name: &str, limits: Limits) -> (Token, Tenant) {
+        self.tenant_of("kernel", name, limits)
+    }
+
+    fn tenant_of(&self, nsm: &str, name: &str, limits: Limits) -> (Token, Tenant) {
         let token = Token::random().unwrap();
         self.operator
             .ask(&Request::AddTenant {
                 name: name.to_owned(),
                 token,
-                nsm: "kernel".to_owned(),
+                nsm: nsm.to_owned(),
                 limits,
             })
             .unwrap();
@@ -419,4 +423,79 @@ fn a_limited_tenant_keeps_its_rate() {
         "{:?}",
         start.elapsed()
     );
+}
+
+/// Two tenants of an NSM that leaves the kernel out: bytes both ways, ends, a reset.
+#[test]
+fn two_tenants_of_an_nsm_need_no_tcp() {
+    let stack = Stack::start("local");
+    stack.add_nsm("shm", true);
+    let (_, mut server) = stack.tenant_of("shm", "server", Limits::default());
+    let (_, mut client) = stack.tenant_of("shm", "client", Limits::default());
+    server.open(1, STREAM);
+    let bound = server.result(Nqe::new(operation::BIND, 1).with_address(loopback()));
+    let address = bound.address().unwrap();
+    server.result(Nqe::new(operation::LISTEN, 1).with_data(8));
+    let connected = client.connect(1, address);
+    assert_eq!(connected.error(), 0);
+    let established = |port: u16| {
+        let tcp = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let port = format!(":{port:04X} ");
+        tcp.lines()
+            .any(|line| line.contains(&port) && line.contains(" 01 "))
+    };
+    assert!(!established(address.port()));
+    // What is sent before the other side accepts waits.
+    client.send(1, 0, b"first ");
+    client.send(1, 1, b"second");
+    let incoming = server.next(1, operation::INCOMING);
+    assert_eq!(incoming.address(), connected.address());
+    server.submit(Nqe::new(operation::ACCEPT, 2).with_data(incoming.len.into()));
+    assert_eq!(server.receive(2, 12), b"first second");
+    for place in [0, CHUNK_BYTES as u64] {
+        let sent = client.next(1, operation::SENT);
+        assert_eq!((sent.place, sent.error()), (place, 0));
+    }
+    let peer = server.result(Nqe::new(operation::PEER_ADDRESS, 2));
+    assert_eq!(peer.address(), connected.address());
+    let local = server.result(Nqe::new(operation::LOCAL_ADDRESS, 2));
+    assert_eq!(local.address(), Some(address));
+    // More than the receiver's window: the rest comes as chunks are given back.
+    let chunks = 200u64;
+    for n in 0..chunks {
+        server.send(2, n, &[n as u8; CHUNK_BYTES]);
+    }
+    server.submit(Nqe::new(operation::CLOSE, 2));
+    let all = client.receive(1, chunks as usize * CHUNK_BYTES);
+    assert!(
+        all.chunks(CHUNK_BYTES)
+            .enumerate()
+            .all(|(n, chunk)| chunk.iter().all(|&b| b == n as u8))
+    );
+    client.next(1, operation::END);
+    server.next(2, operation::CLOSED);
+    client.send(1, 0, b"too late");
+    assert_eq!(client.next(1, operation::SENT).error(), libc::EPIPE);
+    assert_eq!(client.next(1, operation::FAILED).error(), libc::EPIPE);
+    client.submit(Nqe::new(operation::CLOSE, 1));
+    client.next(1, operation::CLOSED);
+    // A connection that is closed with bytes unread is reset, and so is one that nobody accepts.
+    for accepts in [true, false] {
+        assert_eq!(client.connect(1, address).error(), 0);
+        let incoming = server.next(1, operation::INCOMING);
+        client.send(1, 0, b"unread");
+        let socket = if accepts {
+            server.submit(Nqe::new(operation::ACCEPT, 3).with_data(incoming.len.into()));
+            server.next(3, operation::DATA);
+            3
+        } else {
+            1
+        };
+        server.submit(Nqe::new(operation::CLOSE, socket));
+        server.next(socket, operation::CLOSED);
+        assert_eq!(client.next(1, operation::FAILED).error(), libc::ECONNRESET);
+        client.submit(Nqe::new(operation::CLOSE, 1));
+        client.next(1, operation::CLOSED);
+    }
+    assert_eq!(client.connect(4, address).error(), libc::ECONNREFUSED);
 }

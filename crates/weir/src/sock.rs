@@ -42,6 +42,9 @@ pub enum SockCommand {
     Nsm {
         /// CoreEngine's socket
         door: PathBuf,
+        /// Connections between its own sockets go through shared memory
+        #[arg(long)]
+        local: bool,
     },
 }
 
@@ -54,6 +57,9 @@ pub struct RunArgs {
     /// Most sockets of the program
     #[arg(long, value_name = "N")]
     max_sockets: Option<u32>,
+    /// Connections of the program to itself and its children go through shared memory, not TCP
+    #[arg(long)]
+    local: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -95,12 +101,12 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             CoreEngine::listen(door, operator)?.run()?;
             Ok(ExitCode::SUCCESS)
         }
-        SockCommand::Nsm { door } => {
+        SockCommand::Nsm { door, local } => {
             end_with_parent()?;
             let wrong = || io::Error::other(format!("{TOKEN} is not set to a token"));
             let token = std::env::var(TOKEN).map_err(|_| wrong())?;
             let token = Token::try_from(token).map_err(|_| wrong())?;
-            KernelNsm::join(door, token)?.run()?;
+            KernelNsm::join(door, token, *local)?.run()?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -160,7 +166,7 @@ struct Stack {
 }
 
 impl Stack {
-    fn start(folder: &Path) -> Result<Stack, SockError> {
+    fn start(folder: &Path, local: bool) -> Result<Stack, SockError> {
         let (door, operator) = (folder.join("door"), folder.join("operator"));
         let mut core = Helper(ours(&["sock", "core"], &[&door, &operator], None)?);
         let operator = until("CoreEngine", &mut core, || {
@@ -169,7 +175,12 @@ impl Stack {
         let token = Token::random().map_err(io::Error::from)?;
         let name = "kernel".to_owned();
         operator.ask(&Request::AddNsm { name, token })?;
-        let mut nsm = Helper(ours(&["sock", "nsm"], &[&door], Some(token))?);
+        let words: &[&str] = if local {
+            &["sock", "nsm", "--local"]
+        } else {
+            &["sock", "nsm"]
+        };
+        let mut nsm = Helper(ours(words, &[&door], Some(token))?);
         until("the NSM", &mut nsm, || {
             let status = operator.status().ok()?;
             status.nsms.first()?.present.then_some(())
@@ -219,7 +230,7 @@ fn run_program(args: &RunArgs) -> Result<ExitCode, SockError> {
     let folder = Folder::make()?;
     let library = folder.0.join("libweir_sock.so");
     fs::write(&library, netkernel::LIBRARY).map_err(|e| SockError::File(library.clone(), e))?;
-    let stack = Stack::start(&folder.0)?;
+    let stack = Stack::start(&folder.0, args.local)?;
     let token = Token::random().map_err(io::Error::from)?;
     stack.operator.ask(&Request::AddTenant {
         name: "program".to_owned(),

@@ -132,6 +132,12 @@ impl CoreEngine {
         Ok(core)
     }
 
+    /// Hears for at most so long who comes and goes, after a [`round`](Self::round): what
+    /// [`run`](Self::run) does, for whoever times rounds.
+    pub fn hear(&mut self, wait: Duration) -> Result<(), CoreError> {
+        self.events(Some(wait))
+    }
+
     /// Switches until the process ends.
     pub fn run(mut self) -> Result<(), CoreError> {
         let mut rounds = 0u32;

@@ -40,6 +40,21 @@ impl Running {
         self.outbox.push(&mut self.sides.deliveries, nqe);
     }
 
+    /// How many elements may be [`put`](Self::put) at once, up to `n`.
+    #[inline]
+    pub fn room(&mut self, n: u32) -> u32 {
+        if self.outbox.waits() {
+            return 0;
+        }
+        self.outbox.room(&mut self.sides.deliveries, n)
+    }
+
+    /// Puts an element where there is room.
+    #[inline]
+    pub fn put(&mut self, nqe: Nqe) {
+        self.outbox.put(&mut self.sides.deliveries, nqe);
+    }
+
     pub fn has_room(&mut self, n: u32) -> bool {
         !self.outbox.waits() && self.outbox.has_room(&mut self.sides.deliveries, n)
     }

@@ -27,21 +27,33 @@ impl Outbox {
     #[inline]
     pub fn push(&mut self, ring: &mut Producer<Nqe>, nqe: Nqe) {
         if self.waiting.is_empty() && self.has_room(ring, 1) {
-            ring.fill(self.filled, nqe);
-            self.filled += 1;
+            self.put(ring, nqe);
         } else {
             self.waiting.push_back(nqe);
         }
     }
 
+    /// Puts an element into the ring, which has [room](Self::room).
+    #[inline]
+    pub fn put(&mut self, ring: &mut Producer<Nqe>, nqe: Nqe) {
+        ring.fill(self.filled, nqe);
+        self.filled += 1;
+    }
+
     /// Whether the ring takes `n` more at once.
     #[inline]
     pub fn has_room(&mut self, ring: &mut Producer<Nqe>, n: u32) -> bool {
+        self.room(ring, n) >= n
+    }
+
+    /// How many more the ring takes. It is looked at only if fewer than `n` are known to fit.
+    #[inline]
+    pub fn room(&mut self, ring: &mut Producer<Nqe>, n: u32) -> u32 {
         if self.free < self.filled + n {
             // A consumer that lies about its cursor gets nothing more; `flush` tells.
             self.free = ring.free(abi::tenant::SLOTS).unwrap_or(self.filled);
         }
-        self.free >= self.filled + n
+        self.free.saturating_sub(self.filled)
     }
 
     /// Whether so much waits that the consumer must catch up first.

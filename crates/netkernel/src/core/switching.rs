@@ -5,8 +5,8 @@ use std::time::Instant;
 use abi::nqe::{CHOSEN_BY_NSM, Nqe, operation};
 
 use super::engine::CoreEngine;
-use super::nsm::Owner;
-use super::tenant::{NO_NSM, Tenant};
+use super::nsm::{Nsm, Owner};
+use super::tenant::{NO_SET, Socket, Tenant};
 
 /// Most elements that a queue set's turn takes, times its tenant's weight.
 const BATCH: u32 = 256;
@@ -17,7 +17,7 @@ const CONNECTION_BITS: u32 = 20;
 impl CoreEngine {
     /// One round; returns whether anything was switched, and the time after which a limited tenant
     /// may go on.
-    pub(super) fn round(&mut self) -> (bool, Option<std::time::Duration>) {
+    pub fn round(&mut self) -> (bool, Option<std::time::Duration>) {
         let mut busy = false;
         let mut wait = None;
         let mut now = None;
@@ -70,22 +70,22 @@ impl CoreEngine {
         let batch = filled.min(most);
         let mut taken = 0;
         while taken < batch {
+            taken += self.take_payload(number, set, taken, batch);
+            if taken == batch {
+                break;
+            }
             let Some(tenant) = self.tenants[number as usize].as_ref() else {
                 break;
             };
-            if tenant.overdrawn() {
-                break;
-            }
             let Some(queue) = tenant.sets[set as usize].as_ref() else {
                 break;
             };
-            let nqe = queue.sides.submissions.peek(taken);
             let nqe = Nqe {
                 tenant: number,
                 queue_set: set,
-                ..nqe
+                ..queue.sides.submissions.peek(taken)
             };
-            if !self.pass_on(nqe) {
+            if tenant.overdrawn() || !self.pass_on(nqe) {
                 break;
             }
             taken += 1;
@@ -102,6 +102,65 @@ impl CoreEngine {
             }
         }
         taken > 0
+    }
+
+    /// Passes elements about payload on, from the `from`-th of a queue set's to before the `end`-th or
+    /// one of another kind; returns how many. They are nearly all that cross, and to the same NSM for
+    /// long: what [`pass_on`](Self::pass_on) does for each is done here for all, where it can be.
+    fn take_payload(&mut self, number: u8, set: u8, from: u32, end: u32) -> u32 {
+        let Some(tenant) = self.tenants[number as usize].as_mut() else {
+            return 0;
+        };
+        if tenant.overdrawn() {
+            return 0;
+        }
+        let limited = tenant.limits.bytes_per_second.is_some();
+        let (queue, rows) = tenant.rows(set);
+        let Some(queue) = queue else { return 0 };
+        let first = queue.sides.submissions.peek(from);
+        let Some(row) = rows.get(first.socket as usize) else {
+            return 0;
+        };
+        let to = row.nsm;
+        let Some(nsm) = self.nsms.get_mut(to as usize).and_then(Option::as_mut) else {
+            return 0;
+        };
+        let Some(running) = nsm.running.as_mut() else {
+            return 0;
+        };
+        let room = running.room(end - from);
+        let mut sent = 0u64;
+        let mut taken = 0;
+        while taken < room.min(end - from) {
+            let nqe = queue.sides.submissions.peek(from + taken);
+            let Some(row) = rows.get(nqe.socket as usize) else {
+                break;
+            };
+            let payload = matches!(
+                nqe.operation,
+                operation::SEND | operation::SEND_TO | operation::CONSUMED
+            );
+            if !payload || row.nsm != to || row.closing || row.failed {
+                break;
+            }
+            if nqe.operation != operation::CONSUMED {
+                sent += u64::from(nqe.len);
+            }
+            running.put(Nqe {
+                tenant: number,
+                queue_set: set,
+                socket: row.number,
+                ..nqe
+            });
+            taken += 1;
+            if limited && sent > 0 {
+                break;
+            }
+        }
+        nsm.requests += u64::from(taken);
+        tenant.sent += sent;
+        tenant.charge(sent);
+        taken
     }
 
     /// Passes a tenant's element on; `false`: not now, the NSM has no room.
@@ -162,7 +221,7 @@ impl CoreEngine {
         match nqe.operation {
             operation::SEND | operation::SEND_TO => {
                 tenant.sent += u64::from(nqe.len);
-                tenant.charge(nqe.len);
+                tenant.charge(nqe.len.into());
             }
             operation::CLOSE => {
                 if let Some(socket) = tenant.socket(nqe.socket) {
@@ -308,43 +367,49 @@ impl CoreEngine {
             return false;
         };
         let batch = filled.min(most);
-        for i in 0..batch {
+        let mut i = 0;
+        while i < batch {
+            i += give_payload(&mut self.tenants, nsm, i, batch);
             let Some(running) = nsm.running.as_ref() else {
                 break;
             };
+            if i == batch {
+                break;
+            }
             let nqe = running.sides.submissions.peek(i);
-            let tenants = &mut self.tenants;
+            i += 1;
             match nsm.owner(nqe.socket) {
-                Owner::Socket { tenant, socket } => {
-                    let Some(tenant) = tenants[tenant as usize].as_mut() else {
+                Owner::Socket { tenant: at, socket } => {
+                    let Some(tenant) = self.tenants[at as usize].as_mut() else {
                         continue;
                     };
+                    let at_nsm = nqe.socket;
+                    let mut nqe = Nqe { socket, ..nqe };
                     match nqe.operation {
+                        operation::SENT => {
+                            tenant.deliver_to(nqe.queue_set, nqe);
+                            continue;
+                        }
                         operation::DATA | operation::DATAGRAM => {
                             tenant.received += u64::from(nqe.len);
-                            tenant.charge(nqe.len);
+                            tenant.charge(nqe.len.into());
                         }
                         operation::CLOSED => {
-                            nsm.release(nqe.socket);
-                            tenant.deliver(Nqe { socket, ..nqe });
+                            nsm.release(at_nsm);
+                            tenant.deliver(nqe);
                             tenant.free(socket);
                             continue;
                         }
                         operation::INCOMING => {
                             let connection = nqe.len & !CHOSEN_BY_NSM;
-                            if nsm
-                                .offer(nqe.len, tenant_of(nsm.owner(nqe.socket)))
-                                .is_none()
-                            {
+                            if nsm.offer(nqe.len, at).is_none() {
                                 continue;
                             }
-                            let len = u32::from(number) << CONNECTION_BITS | connection;
-                            tenant.deliver(Nqe { socket, len, ..nqe });
-                            continue;
+                            nqe.len = u32::from(number) << CONNECTION_BITS | connection;
                         }
                         _ => {}
                     }
-                    tenant.deliver(Nqe { socket, ..nqe });
+                    tenant.deliver(nqe);
                 }
                 // The end of a connection that nobody accepted.
                 Owner::Offered { .. } if nqe.operation == operation::CLOSED => {
@@ -421,11 +486,56 @@ impl CoreEngine {
     }
 }
 
-fn tenant_of(owner: Owner) -> u8 {
-    match owner {
-        Owner::Socket { tenant, .. } | Owner::Offered { tenant } => tenant,
-        Owner::Nobody => NO_NSM,
+/// Delivers elements about payload, from the `from`-th of an NSM's to before the `end`-th or one of
+/// another kind or for another queue set; returns how many. As
+/// [`take_payload`](CoreEngine::take_payload), this is what nearly all go by.
+fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u32) -> u32 {
+    let Some(running) = nsm.running.as_ref() else {
+        return 0;
+    };
+    let submissions = &running.sides.submissions;
+    let first = submissions.peek(from);
+    let Owner::Socket { tenant: at, socket } = nsm.owner(first.socket) else {
+        return 0;
+    };
+    let Some(tenant) = tenants[at as usize].as_mut() else {
+        return 0;
+    };
+    let set_of = |nqe: &Nqe, row: &Socket| match nqe.operation {
+        operation::SENT => nqe.queue_set,
+        operation::DATA | operation::DATAGRAM => row.set,
+        _ => NO_SET,
+    };
+    let Some(row) = tenant.socket(socket) else {
+        return 0;
+    };
+    let to = set_of(&first, row);
+    let (Some(queue), rows) = tenant.rows(to) else {
+        return 0;
+    };
+    let room = queue.room(end - from);
+    let mut received = 0u64;
+    let mut given = 0;
+    while given < room.min(end - from) {
+        let nqe = submissions.peek(from + given);
+        let Owner::Socket { tenant, socket } = nsm.owner(nqe.socket) else {
+            break;
+        };
+        let Some(row) = rows.get(socket as usize) else {
+            break;
+        };
+        if tenant != at || set_of(&nqe, row) != to {
+            break;
+        }
+        if nqe.operation != operation::SENT {
+            received += u64::from(nqe.len);
+        }
+        queue.put(Nqe { socket, ..nqe });
+        given += 1;
     }
+    tenant.received += received;
+    tenant.charge(received);
+    given
 }
 
 /// Answers an element that cannot be passed on, so that nobody waits and no chunk is lost.

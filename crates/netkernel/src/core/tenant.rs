@@ -59,6 +59,21 @@ pub(crate) struct Set {
 }
 
 impl Set {
+    /// How many elements may be [`put`](Self::put) at once, up to `n`.
+    #[inline]
+    pub fn room(&mut self, n: u32) -> u32 {
+        if self.outbox.waits() {
+            return 0;
+        }
+        self.outbox.room(&mut self.sides.deliveries, n)
+    }
+
+    /// Puts an element where there is room.
+    #[inline]
+    pub fn put(&mut self, nqe: Nqe) {
+        self.outbox.put(&mut self.sides.deliveries, nqe);
+    }
+
     pub fn push(&mut self, nqe: Nqe) {
         self.outbox.push(&mut self.sides.deliveries, nqe);
     }
@@ -166,6 +181,13 @@ impl Tenant {
         (socket.nsm != NO_NSM).then_some(socket)
     }
 
+    /// A queue set, and all rows of the table; rows that are free have no NSM.
+    #[inline]
+    pub fn rows(&mut self, set: u8) -> (Option<&mut Set>, &[Socket]) {
+        let set = self.sets.get_mut(set as usize).and_then(Option::as_mut);
+        (set, &self.sockets)
+    }
+
     /// Takes a number for a socket; `None`: it is in use, or no number of a socket, or there are as
     /// many as the tenant may have.
     pub fn open(&mut self, number: u32, nsm: u8, set: u8, at_nsm: u32) -> Option<()> {
@@ -215,7 +237,15 @@ impl Tenant {
         }
     }
 
+    /// Delivers an answer to the process that asked, if it is there.
     #[inline]
+    pub fn deliver_to(&mut self, set: u8, nqe: Nqe) {
+        match self.sets.get_mut(set as usize).and_then(Option::as_mut) {
+            Some(set) => set.push(nqe),
+            None => self.deliver(nqe),
+        }
+    }
+
     fn set_for(&mut self, nqe: &Nqe) -> u8 {
         let lives =
             |sets: &[Option<Set>], set: u8| sets.get(set as usize).is_some_and(Option::is_some);
@@ -261,8 +291,8 @@ impl Tenant {
 
     /// Lets bytes count against the limit.
     #[inline]
-    pub fn charge(&mut self, bytes: u32) {
-        self.credit -= i64::from(bytes);
+    pub fn charge(&mut self, bytes: u64) {
+        self.credit -= bytes as i64;
     }
 
     /// Whether a limited tenant has to wait.

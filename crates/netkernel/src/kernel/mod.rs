@@ -4,6 +4,7 @@
 //! what a round's requests send to a socket goes out in one system call.
 
 mod datagram;
+mod local;
 mod options;
 mod requests;
 mod socket;
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::protocol::{ToNsm, Token};
 use crate::service::Service;
+use local::Listeners;
 use socket::{Kind, Sockets};
 
 /// Epoll data of what is no socket; sockets have their numbers.
@@ -38,11 +40,15 @@ pub struct KernelNsm {
     ready: Vec<u32>,
     /// By tenant: sockets that wait for a chunk.
     starving: Vec<Vec<u32>>,
+    /// Whether connections between its own sockets leave the kernel out.
+    local: bool,
+    listeners: Listeners,
 }
 
 impl KernelNsm {
-    /// Joins CoreEngine at its socket.
-    pub fn join(door: &Path, token: Token) -> io::Result<KernelNsm> {
+    /// Joins CoreEngine at its socket. `local`: connections between its own sockets go through shared
+    /// memory, not through the kernel.
+    pub fn join(door: &Path, token: Token, local: bool) -> io::Result<KernelNsm> {
         let service = Service::join(door, token)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(
@@ -63,24 +69,30 @@ impl KernelNsm {
             sockets: Sockets::default(),
             ready: Vec::new(),
             starving: Vec::new(),
+            local,
+            listeners: Listeners::default(),
         })
     }
 
     /// Serves until CoreEngine ends.
     pub fn run(mut self) -> io::Result<()> {
         loop {
-            let requests = self.take_requests()?;
-            let work = self.work();
-            self.service.flush();
-            if requests || work {
-                self.events(Some(Duration::ZERO))?;
-                continue;
-            }
-            if self.service.sleep() {
+            if !self.step()? && self.service.sleep() {
                 self.events(None)?;
                 self.service.awake();
             }
         }
+    }
+
+    /// Does what there is to do now; returns whether there was anything.
+    pub fn step(&mut self) -> io::Result<bool> {
+        let requests = self.take_requests()?;
+        let work = self.work();
+        self.service.flush();
+        if requests || work {
+            self.events(Some(Duration::ZERO))?;
+        }
+        Ok(requests || work)
     }
 
     fn events(&mut self, wait: Option<Duration>) -> io::Result<()> {
@@ -110,7 +122,9 @@ impl KernelNsm {
     fn hear(&mut self) -> io::Result<()> {
         while let Some(heard) = self.service.hear()? {
             if let ToNsm::TenantGone { tenant } = heard {
-                self.sockets.remove_of(tenant);
+                for gone in self.sockets.remove_of(tenant) {
+                    self.part(&gone);
+                }
             }
         }
         Ok(())
@@ -150,6 +164,7 @@ impl KernelNsm {
                 Kind::Stream { .. } => self.work_stream(number),
                 Kind::Listening { .. } => self.take_connections(number),
                 Kind::Datagram => self.work_datagram(number),
+                Kind::Local(_) => self.work_local(number),
             }
             self.finish(number);
         }

@@ -7,7 +7,7 @@ use abi::nqe::{DATAGRAM_TYPE, MORE, Nqe, RESTORED, STREAM, operation};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use super::socket::{Kind, Sending, Socket};
+use super::socket::{Kind, Local, Sending, Socket};
 use super::{KernelNsm, REQUESTS, options};
 
 impl KernelNsm {
@@ -38,20 +38,7 @@ impl KernelNsm {
                 rustix::net::bind(&socket.file, &address)?;
                 local_address(socket).map(Some)
             }),
-            operation::LISTEN => self.call(nqe, |socket| {
-                let backlog = nqe.data.clamp(1, 65_535) as u32;
-                if let Kind::Datagram = socket.kind {
-                    return Err(Errno::OPNOTSUPP);
-                }
-                rustix::net::listen(&socket.file, backlog as i32)?;
-                let offered = match socket.kind {
-                    Kind::Listening { offered, .. } => offered,
-                    _ => 0,
-                };
-                socket.kind = Kind::Listening { offered, backlog };
-                socket.readable = true;
-                local_address(socket).map(Some)
-            }),
+            operation::LISTEN => self.listen(nqe),
             operation::CONNECT => self.connect(nqe),
             operation::ACCEPT => self.accepted(number),
             operation::SEND | operation::SEND_TO => self.enqueue(nqe),
@@ -59,8 +46,14 @@ impl KernelNsm {
             operation::SHUTDOWN => self.shut_down(nqe),
             operation::SET_OPTION => self.set_option(nqe),
             operation::GET_OPTION => self.get_option(nqe),
-            operation::LOCAL_ADDRESS => self.call(nqe, |socket| local_address(socket).map(Some)),
+            operation::LOCAL_ADDRESS => self.call(nqe, |socket| match &socket.kind {
+                Kind::Local(local) => Ok(Some(local.address)),
+                _ => local_address(socket).map(Some),
+            }),
             operation::PEER_ADDRESS => self.call(nqe, |socket| {
+                if let Kind::Local(local) = &socket.kind {
+                    return Ok(Some(local.peer_address));
+                }
                 let address = rustix::net::getpeername(&socket.file)?;
                 SocketAddr::try_from(address.ok_or(Errno::NOTCONN)?).map(Some)
             }),
@@ -120,7 +113,33 @@ impl KernelNsm {
         Ok(())
     }
 
+    fn listen(&mut self, nqe: Nqe) {
+        let mut listens = None;
+        self.call(nqe, |socket| {
+            let backlog = nqe.data.clamp(1, 65_535) as u32;
+            let offered = match socket.kind {
+                Kind::Datagram => return Err(Errno::OPNOTSUPP),
+                Kind::Local(_) => return Err(Errno::INVAL),
+                Kind::Listening { offered, .. } => offered,
+                Kind::Stream { .. } => 0,
+            };
+            rustix::net::listen(&socket.file, backlog as i32)?;
+            socket.kind = Kind::Listening { offered, backlog };
+            socket.readable = true;
+            listens = Some(local_address(socket)?);
+            Ok(listens)
+        });
+        if let Some(address) = listens {
+            self.listeners.add(address, nqe.socket);
+        }
+    }
+
     fn connect(&mut self, nqe: Nqe) {
+        if let Some(to) = nqe.address()
+            && let Some(done) = self.connect_locally(nqe, to)
+        {
+            return self.answer(nqe, done.map(Some));
+        }
         let Some(socket) = self.sockets.get(nqe.socket) else {
             return self.answer(nqe, Err(Errno::BADF));
         };
@@ -150,6 +169,13 @@ impl KernelNsm {
         };
         socket.readable = true;
         let (listener, failed) = (socket.listener.take(), socket.failed);
+        if let Kind::Local(local) = &socket.kind {
+            let (peer, ended) = (local.peer, socket.ended);
+            peer.into_iter().for_each(|peer| self.mark(peer));
+            if ended && failed.is_none() {
+                self.tell(Nqe::new(operation::END, number));
+            }
+        }
         if let Some(listener) = listener {
             self.offered_less(listener);
         }
@@ -205,6 +231,12 @@ impl KernelNsm {
         }
         if let Some(socket) = self.sockets.get(nqe.socket) {
             socket.lent = socket.lent.saturating_sub(1);
+            if let Kind::Local(Local {
+                peer: Some(peer), ..
+            }) = socket.kind
+            {
+                self.mark(peer);
+            }
         }
         self.feed(nqe.tenant);
     }
@@ -298,6 +330,7 @@ impl KernelNsm {
                 ..sent
             });
         }
+        self.part(&socket);
         if socket.lent > 0 {
             self.service.reclaim(socket.tenant, number);
             self.feed(socket.tenant);
@@ -306,11 +339,14 @@ impl KernelNsm {
             self.offered_less(listener);
         }
         if let Kind::Listening { .. } = socket.kind {
+            self.listeners.remove(number);
             let offered = self
                 .sockets
                 .numbers_that(|other| other.listener == Some(number));
             for other in offered {
-                self.sockets.remove(other);
+                if let Some(gone) = self.sockets.remove(other) {
+                    self.part(&gone);
+                }
                 self.tell(Nqe::new(operation::CLOSED, other));
             }
         }

@@ -1,6 +1,7 @@
 //! The sockets of a kernel NSM.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use abi::nqe::CHOSEN_BY_NSM;
@@ -30,6 +31,16 @@ pub(super) enum Kind {
         backlog: u32,
     },
     Datagram,
+    /// Connected to another socket of this NSM.
+    Local(Local),
+}
+
+/// One side of a connection inside the NSM.
+pub(super) struct Local {
+    /// The other side; `None`: it is closed.
+    pub peer: Option<u32>,
+    pub address: SocketAddr,
+    pub peer_address: SocketAddr,
 }
 
 /// A tenant's socket.
@@ -164,10 +175,10 @@ impl Sockets {
         all
     }
 
-    /// Drops the sockets of a tenant that is gone.
-    pub fn remove_of(&mut self, tenant: u8) {
-        for number in self.numbers_that(|socket| socket.tenant == tenant) {
-            self.remove(number);
-        }
+    /// Takes the sockets of a tenant out.
+    pub fn remove_of(&mut self, tenant: u8) -> Vec<Socket> {
+        let numbers = self.numbers_that(|socket| socket.tenant == tenant);
+        let removed = numbers.into_iter().map(|number| self.remove(number));
+        removed.flatten().map(|socket| *socket).collect()
     }
 }

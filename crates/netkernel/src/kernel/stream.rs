@@ -228,11 +228,21 @@ impl KernelNsm {
 
     /// A socket waits for a chunk of its tenant's.
     pub(super) fn starve(&mut self, number: u32) {
+        if let Some(socket) = self.sockets.get(number) {
+            let tenant = socket.tenant;
+            self.starve_for(number, tenant);
+        }
+    }
+
+    /// A socket waits for a chunk of a tenant's.
+    pub(super) fn starve_for(&mut self, number: u32, tenant: u8) {
         let Some(socket) = self.sockets.get(number) else {
             return;
         };
-        socket.starved = true;
-        let at = socket.tenant as usize;
+        if std::mem::replace(&mut socket.starved, true) {
+            return;
+        }
+        let at = tenant as usize;
         if at >= self.starving.len() {
             self.starving.resize_with(at + 1, Vec::new);
         }
