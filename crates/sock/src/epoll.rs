@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
-use crate::cell::event;
+use crate::cell::{event, flag};
 use crate::lock::Lock;
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result, syscall};
@@ -47,6 +47,8 @@ struct Epoll {
     waiters: u64,
     /// Reports since the kernel's part was looked at.
     unseen: u32,
+    /// A socket waits for a chunk to send from, of which it is not told.
+    starved: bool,
     /// The eventfd behind [`KICK`], plus one.
     kick: c_int,
 }
@@ -218,6 +220,47 @@ pub fn event(socket: u32, events: u32) {
     }
 }
 
+/// A socket finds no chunk to send from: its epolls look again by time.
+#[cold]
+pub fn starved(socket: u32) {
+    with(|tables| {
+        let mut next = table::local(socket).interests.load(Ordering::Relaxed);
+        while let Some(index) = next.checked_sub(1) {
+            let interest = &tables.interests[index as usize];
+            next = interest.next;
+            tables.epolls[interest.epoll as usize].starved = true;
+        }
+    });
+}
+
+/// Queues the interests in sockets that have waited for a chunk and can send again; whether some still wait.
+fn feed(shared: &Shared, number: u32) -> bool {
+    with(|tables| {
+        if !tables.epolls[number as usize].starved {
+            return false;
+        }
+        let mut waits = false;
+        for index in 0..tables.interests.len() {
+            let interest = &tables.interests[index];
+            let cell = shared.private.cell(interest.socket);
+            let of = interest.live && interest.epoll == number;
+            let Some(cell) = cell.filter(|cell| of && cell.has(flag::STARVED)) else {
+                continue;
+            };
+            if shared.private.readiness(cell) & event::OUT == 0 {
+                waits = true;
+                continue;
+            }
+            cell.unset(flag::STARVED);
+            if interest.events & event::WRITE != 0 {
+                tables.queue(index as u32);
+            }
+        }
+        tables.epolls[number as usize].starved = waits;
+        waits
+    })
+}
+
 /// Has a thread be woken by an epoll's events.
 pub fn register(number: u32, bit: u64) {
     with(|tables| {
@@ -293,6 +336,9 @@ pub fn control(
             _ => return Err(Errno(libc::EINVAL)),
         };
         let events = tables.interests[index as usize].events;
+        if socket.cell.has(flag::STARVED) {
+            tables.epolls[number as usize].starved = true;
+        }
         if socket.readiness() & (events | event::ALWAYS) == 0 {
             return Ok(0);
         }
@@ -464,6 +510,7 @@ pub fn wait(
     let (shared, set) = process::joined()?;
     loop {
         queues::drain(&shared, set);
+        let starves = feed(&shared, number);
         let (look, kick) = with(|tables| {
             let epoll = &mut tables.epolls[number as usize];
             epoll.unseen += 1;
@@ -488,7 +535,7 @@ pub fn wait(
             mask,
             fds: &mut fds,
             restarts: false,
-            glances: false,
+            glances: starves,
         };
         let register = |bit| register(number, bit);
         match wait::sleep(&shared, set, terms, register, || any_ready(&shared, number))? {

@@ -35,8 +35,6 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 /// Not 0: a thread takes a socket over from another process. No other dispatches meanwhile; that one
 /// looks at the ring once more afterwards.
 static ADOPTS: AtomicU32 = AtomicU32::new(0);
-/// A send found no free chunk or slot: sleeps are short until that is over.
-pub static STARVED: AtomicBool = AtomicBool::new(false);
 
 /// Begins with a queue set that CoreEngine gave to this process.
 pub fn open(shared: &Shared, set: usize) {
@@ -110,15 +108,6 @@ pub fn flush(shared: &Shared, set: usize) {
             process::wake_core();
         }
     }
-}
-
-/// Whether a send of this process found no chunk or slot, and that may not be over.
-pub fn starving(shared: &Shared) -> bool {
-    let starved = STARVED.load(Ordering::Relaxed);
-    if starved && shared.private.chunks_available() {
-        STARVED.store(false, Ordering::Relaxed);
-    }
-    starved
 }
 
 /// Whether elements wait in the delivery ring.
