@@ -22,6 +22,9 @@ const UNSEEN: u32 = 16;
 /// NSM is added.
 const KICK: u64 = 0x7765_6972_6b69_636b;
 
+/// How long that event stands, so that every thread there sees it.
+const KICK_NS: u64 = 1_000_000;
+
 const ET: u32 = libc::EPOLLET as u32;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -51,6 +54,8 @@ struct Epoll {
     starved: bool,
     /// The eventfd behind [`KICK`], plus one.
     kick: c_int,
+    /// When it is removed.
+    kick_until: u64,
 }
 
 #[derive(Default)]
@@ -395,14 +400,10 @@ fn add_to_kernel(epfd: c_int, operation: c_int, fd: c_int, data: u64) -> Result<
     syscall!(libc::SYS_epoll_ctl, epfd, operation, fd, &raw mut event).map(drop)
 }
 
-/// The first socket of an NSM in an epoll. A thread may be in the kernel's epoll_wait on it.
+/// The first socket of an NSM in an epoll. Threads may be in the kernel's epoll_wait on it.
 fn begin(epfd: c_int) -> Result<u32> {
     let kick = process::own(sys::eventfd()?);
     sys::write_eventfd(kick);
-    if let Err(error) = add_to_kernel(epfd, libc::EPOLL_CTL_ADD, kick, KICK) {
-        drop_kick(kick);
-        return Err(error);
-    }
     let number = with(|tables| {
         let free = tables
             .epolls
@@ -415,11 +416,18 @@ fn begin(epfd: c_int) -> Result<u32> {
         tables.epolls[number] = Epoll {
             descriptors: 1,
             kick: kick + 1,
+            kick_until: sys::now() + KICK_NS,
             ..Epoll::default()
         };
         number as u32
     });
+    // The threads that the event takes out of the kernel find the entry.
     table::set(epfd, Some(Entry::Epoll(number)));
+    if let Err(error) = add_to_kernel(epfd, libc::EPOLL_CTL_ADD, kick, KICK) {
+        table::set(epfd, None);
+        close(number);
+        return Err(error);
+    }
     Ok(number)
 }
 
@@ -514,7 +522,12 @@ pub fn wait(
         let (look, kick) = with(|tables| {
             let epoll = &mut tables.epolls[number as usize];
             epoll.unseen += 1;
-            (epoll.unseen >= UNSEEN, core::mem::take(&mut epoll.kick))
+            let kick = match epoll.kick {
+                0 => 0,
+                _ if sys::now() < epoll.kick_until => 0,
+                _ => core::mem::take(&mut epoll.kick),
+            };
+            (epoll.unseen >= UNSEEN, kick)
         });
         if kick > 0 {
             drop_kick(kick - 1);
