@@ -324,6 +324,12 @@ fn refuse(shared: &Shared, set: usize, connection: u32) {
 }
 
 fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
+    // CoreEngine does not know a socket that could not be made: the error is why.
+    let why = cell.error.load(Ordering::Relaxed) as i32;
+    let nqe = match nqe.error() {
+        libc::EBADF if why != 0 => nqe.with_error(why),
+        _ => nqe,
+    };
     match nqe.flags {
         operation::CONNECT if cell.is_stream() => {
             if nqe.error() != 0 {
