@@ -243,6 +243,7 @@ fn the_documentation_has_the_tables() {
         ("domains", DomainProperties::markdown()),
         ("flow attributes", FlowAttributes::markdown()),
         ("flows", FlowProperties::markdown()),
+        ("applications", ApplicationProperties::markdown()),
     ] {
         let start = format!("<!-- {name} -->\n");
         let from = page.find(&start).expect(name) + start.len();
@@ -262,6 +263,7 @@ proptest! {
         let _ = text.parse::<DomainProperties>();
         let _ = text.parse::<FlowAttributes>();
         let _ = text.parse::<FlowProperties>();
+        let _ = text.parse::<ApplicationProperties>();
         if let Ok(properties) = text.parse::<PortProperties>() {
             prop_assert_eq!(properties.to_string().parse(), Ok(properties));
         }
