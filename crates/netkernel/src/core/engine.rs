@@ -17,7 +17,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::nsm::{Nsm, Running};
 use super::outbox::Outbox;
 use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Set, Tenant};
-use crate::protocol::{self, NsmStatus, Reply, Request, Status, TenantStatus, ToNsm};
+use crate::protocol::{
+    self, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus, ToNsm,
+};
 use crate::sys::{self, CoreSides, Queues};
 
 /// Most tenants, and most NSMs.
@@ -675,8 +677,12 @@ impl CoreEngine {
                 let tenant = Tenant::new(name, token, nsm, limits);
                 place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
             }
-            Request::RemoveTenant { name } => {
+            Request::RemoveTenant { name, idle } => {
                 let at = self.tenant_named(&name)?;
+                let used = |tenant: &Tenant| !tenant.live.is_empty() || tenant.used > 0;
+                if idle && self.tenants[at as usize].as_ref().is_some_and(used) {
+                    return Err(format!("the tenant ‘{name}’ is in use"));
+                }
                 self.remove_tenant(at);
             }
             Request::AddNsm { name, token } => {
@@ -715,6 +721,10 @@ impl CoreEngine {
                 }
             }
             Request::Status => return Ok(Reply::Status(self.status())),
+            Request::Sockets { tenant, from } => {
+                let at = self.tenant_named(&tenant)?;
+                return Ok(Reply::Sockets(self.sockets(at, from)));
+            }
         }
         Ok(Reply::Done)
     }
@@ -781,14 +791,37 @@ impl CoreEngine {
         let nsms = self.nsms.iter().flatten().map(|nsm| NsmStatus {
             name: nsm.name.clone(),
             present: nsm.running.is_some(),
+            pid: nsm
+                .running
+                .as_ref()
+                .and_then(|running| sys::peer(&running.control).ok()),
             sockets: nsm.used,
             requests: nsm.requests,
             answers: nsm.answers,
         });
         Status {
+            version: env!("CARGO_PKG_VERSION").into(),
             tenants: tenants.collect(),
             nsms: nsms.collect(),
         }
+    }
+
+    fn sockets(&self, at: u8, from: u32) -> Vec<SocketStatus> {
+        let Some(tenant) = self.tenants[at as usize].as_ref() else {
+            return Vec::new();
+        };
+        let nsm = |number: u8| self.nsms.get(number as usize)?.as_ref();
+        let sockets = tenant.sockets_from(from).take(SOCKETS_MAX);
+        let status = sockets.map(|(number, socket)| SocketStatus {
+            socket: number,
+            nsm: nsm(socket.nsm).map_or(String::new(), |nsm| nsm.name.clone()),
+            bound: tenant.bound.get(&number).and_then(Nqe::address),
+            listens: tenant.listeners.contains_key(&number),
+            failed: socket.failed,
+            closing: socket.closing,
+            shares: socket.shares,
+        });
+        status.collect()
     }
 }
 

@@ -227,6 +227,13 @@ impl Tenant {
             .collect()
     }
 
+    /// The sockets whose numbers are not below this.
+    pub fn sockets_from(&self, from: u32) -> impl Iterator<Item = (u32, &Socket)> {
+        let all = self.sockets.iter().enumerate().skip(from as usize);
+        all.filter(|(_, socket)| socket.nsm != NO_NSM)
+            .map(|(number, socket)| (number as u32, socket))
+    }
+
     /// Delivers an element to the process that it is for.
     #[inline]
     pub fn deliver(&mut self, nqe: Nqe) {
