@@ -2,7 +2,7 @@
 
 use super::Node;
 use super::resource::Resource;
-use crate::error::{Error, Result, Subject};
+use crate::error::{Error, Kind, Result, Subject};
 use crate::model::{ApplicationRecord, Event, Happened, Nsm, NsmRecord, Topic};
 
 impl Node {
@@ -24,12 +24,30 @@ impl Node {
         self.release_core()
     }
 
-    /// Starts a CoreEngine if there is none, which knows the applications, as far as their NSMs are there.
+    /// Starts a CoreEngine if there is none, unless that was tried within the last second.
     pub(super) fn need_core(&mut self) -> Result<()> {
-        if self.host.core_pid().is_none() {
-            self.host.start_core()?;
+        match self.host.fault(&Subject::CoreEngine) {
+            _ if self.host.core_pid().is_some() => Ok(()),
+            None => self.host.start_core(),
+            Some(why) => Err(Error::new(
+                Kind::Unavailable,
+                format_args!("there is no CoreEngine: {why}: try again in a second"),
+            )),
         }
-        Ok(())
+    }
+
+    /// Starts a CoreEngine if there is none, and has it know what it is to know.
+    pub(super) fn bring_core(&mut self) {
+        let started = match self.host.core_pid() {
+            None if self.store.count::<NsmRecord>().is_ok_and(|nsms| nsms > 0) => {
+                self.host.start_core()
+            }
+            _ => Ok(()),
+        };
+        self.host.note(Subject::CoreEngine, started.clone());
+        if let Err(error) = started.and_then(|()| Nsm::reconcile(self)) {
+            self.host.note::<()>(Subject::CoreEngine, Err(error));
+        }
     }
 
     /// Ends CoreEngine if nobody needs it.
@@ -53,19 +71,13 @@ impl Node {
             let down = Err(Error::failed(&how));
             return self.host.note::<()>(Subject::CoreEngine, down);
         }
-        let started = self.need_core();
-        match (&started, self.host.core_pid()) {
-            (Ok(()), Some(pid)) => {
+        self.bring_core();
+        self.tell(match self.host.core_pid() {
+            Some(pid) => {
                 let note = format_args!("process {pid} replaces it");
-                self.tell(event(Happened::Restarted).note(note));
+                event(Happened::Restarted).note(note)
             }
-            (Err(error), _) => {
-                let note = format_args!("the node tries again every second: {error}");
-                self.tell(event(Happened::Down).note(note));
-            }
-            (Ok(()), None) => {}
-        }
-        let brought = started.and_then(|()| Nsm::reconcile(self));
-        self.host.note(Subject::CoreEngine, brought);
+            None => event(Happened::Down).note("the node tries to start one every second"),
+        });
     }
 }

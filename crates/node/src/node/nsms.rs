@@ -86,7 +86,7 @@ impl Node {
 
     /// Makes an NSM. It serves when its process has come up.
     fn create_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
-        check_name("NSM", name)?;
+        check_name("network stack module", name)?;
         if self.store.get::<NsmRecord>(name)?.is_some() {
             return Err(Fault::NsmExists { name: name.into() }.into());
         }

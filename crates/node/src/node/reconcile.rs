@@ -153,11 +153,7 @@ impl Node {
                 self.host.note(subject, started);
             }
             Subject::ControlStore => self.need_store(),
-            Subject::CoreEngine => {
-                let started = self.need_core();
-                let brought = started.and_then(|()| Nsm::reconcile(self));
-                self.host.note(subject, brought);
-            }
+            Subject::CoreEngine => self.bring_core(),
             Subject::Nsm(name) => {
                 if let Some(nsm) = self.store.get::<NsmRecord>(name)? {
                     self.bring_nsm(&nsm);
