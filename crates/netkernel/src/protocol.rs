@@ -66,7 +66,7 @@ impl TryFrom<String> for Token {
 /// The variable by which an NSM's process gets its token.
 pub const TOKEN_VARIABLE: &str = "WEIR_NSM_TOKEN";
 
-/// What a tenant may have.
+/// What a tenant, or an NSM, may have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -135,6 +135,13 @@ pub enum Request {
     SetLimits {
         /// The tenant's name.
         tenant: String,
+        /// The limits.
+        limits: Limits,
+    },
+    /// Limits for an NSM, for all tenants together; the weight says nothing.
+    SetNsmLimits {
+        /// The NSM's name.
+        nsm: String,
         /// The limits.
         limits: Limits,
     },

@@ -29,7 +29,7 @@ pub use flow::{DsField, FlowAttributes, FlowProperties, Transport};
 pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
 pub use prefix::IpPrefix;
 pub use quantity::Invalid;
-pub use socket::ApplicationProperties;
+pub use socket::{ApplicationProperties, NsmProperties};
 pub use table::Property;
 pub use text::PropertyError;
 pub use units::{Bandwidth, Loss, Micros, Vlan};

@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::limiter::Limiter;
 use super::nsm::{Nsm, Running};
 use super::outbox::Outbox;
 use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Set, Tenant};
@@ -717,7 +718,14 @@ impl CoreEngine {
             Request::SetLimits { tenant, limits } => {
                 let at = self.tenant_named(&tenant)?;
                 if let Some(tenant) = self.tenants[at as usize].as_mut() {
-                    tenant.limits = limits;
+                    tenant.set_limits(limits);
+                }
+            }
+            Request::SetNsmLimits { nsm, limits } => {
+                let at = self.nsm_named(&nsm)?;
+                if let Some(nsm) = self.nsms[at as usize].as_mut() {
+                    nsm.limits = limits;
+                    nsm.limiter = Limiter::new();
                 }
             }
             Request::Status => return Ok(Reply::Status(self.status())),

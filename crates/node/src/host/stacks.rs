@@ -245,8 +245,10 @@ impl Host {
             let (name, token) = (name.clone(), nsm.token);
             self.ask_core(&Request::AddNsm { name, token })?;
         }
-        if let Some(core) = self.stacks.core.as_mut() {
-            core.nsms.insert(name.clone());
+        if let Some(core) = self.stacks.core.as_mut()
+            && core.nsms.insert(name.clone())
+        {
+            self.limit_nsm(nsm)?;
         }
         if self.stacks.nsms.contains_key(&name) {
             return Ok(false);
@@ -264,6 +266,14 @@ impl Host {
         self.watch(process.pidfd.as_fd(), NSMS)?;
         self.stacks.nsms.insert(name, process);
         Ok(true)
+    }
+
+    /// Has an NSM's limits hold.
+    pub fn limit_nsm(&self, nsm: &NsmRecord) -> Result<()> {
+        let limits = nsm.spec.limits();
+        let nsm = nsm.name.clone();
+        let set = self.ask_core(&Request::SetNsmLimits { nsm, limits });
+        set.map(drop)
     }
 
     /// An NSM's process, if it runs.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use netkernel::protocol::{Limits, SocketStatus, Token};
 use serde::{Deserialize, Serialize};
-use switch::properties::ApplicationProperties;
+use switch::properties::{ApplicationProperties, Bandwidth, NsmProperties};
 use utoipa::ToSchema;
 
 use super::State;
@@ -34,6 +34,10 @@ pub struct Nsm {
     /// Connections between its own sockets go through shared memory, not through its network stack.
     #[serde(default, skip_serializing_if = "is_default")]
     pub local: bool,
+    /// What it may have, for all its applications together: `maxbw`, `conns`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: NsmProperties,
 }
 
 impl Nsm {
@@ -41,6 +45,15 @@ impl Nsm {
     pub fn place(&self, name: &str) -> String {
         let own = || format!("weir-nsm-{name}");
         self.namespace.clone().unwrap_or_else(own)
+    }
+
+    /// What it may have, as CoreEngine is told.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            bytes_per_second: self.properties.maxbw.map(bytes),
+            sockets: self.properties.conns,
+            ..Limits::default()
+        }
     }
 }
 
@@ -80,10 +93,17 @@ impl Spec for Nsm {
     const PATH: &'static str = "nsms";
     const NOUN: &'static str = "nsm";
     const CALLED: [&'static str; 2] = ["a network stack module", "network stack modules"];
-    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Create, Verb::Delete];
+    const VERBS: &'static [Verb] = &[
+        Verb::List,
+        Verb::Show,
+        Verb::Create,
+        Verb::Patch,
+        Verb::Delete,
+    ];
 
     fn note(verb: Verb) -> &'static str {
         match verb {
+            Verb::Patch => "Its `properties` can change, at once.",
             Verb::Create => "The answer comes when it serves; one that does not start is removed.",
             Verb::Delete => "No application may use it.",
             _ => "",
@@ -142,10 +162,15 @@ impl Application {
         let properties = &self.properties;
         Limits {
             weight: properties.weight,
-            bytes_per_second: properties.maxbw.map(|rate| rate.bits().div_ceil(8)),
+            bytes_per_second: properties.maxbw.map(bytes),
             sockets: properties.conns,
         }
     }
+}
+
+/// A rate in bytes a second.
+fn bytes(rate: Bandwidth) -> u64 {
+    rate.bits().div_ceil(8)
 }
 
 /// An application as it is. Counters run from its start, or the last one of CoreEngine.

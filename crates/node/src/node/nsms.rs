@@ -32,6 +32,10 @@ impl Resource for Nsm {
         node.create_nsm(name, spec)
     }
 
+    fn change(node: &mut Node, name: &str, spec: Nsm) -> Result<()> {
+        node.change_nsm(name, spec)
+    }
+
     /// The applications, too: CoreEngine knows them once it knows their NSMs.
     fn reconcile(node: &mut Node) -> Result<()> {
         for nsm in node.store.all::<NsmRecord>()? {
@@ -90,6 +94,7 @@ impl Node {
         if self.store.get::<NsmRecord>(name)?.is_some() {
             return Err(Fault::NsmExists { name: name.into() }.into());
         }
+        spec.properties.check()?;
         let namespace = spec.place(name);
         if spec.namespace.is_none() && network::exists(&namespace) {
             let name = name.into();
@@ -109,6 +114,33 @@ impl Node {
             self.release_core()?;
         }
         made
+    }
+
+    fn change_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
+        let was = self.find_nsm(name)?;
+        let fixed = Nsm {
+            properties: was.spec.properties.clone(),
+            ..spec.clone()
+        };
+        if fixed != was.spec {
+            return Err(Fault::Fixed {
+                what: "NSM",
+                name: name.into(),
+                can: "`properties`",
+            }
+            .into());
+        }
+        spec.properties.check()?;
+        let is = NsmRecord {
+            spec,
+            ..was.clone()
+        };
+        self.host.limit_nsm(&is)?;
+        if let Err(error) = self.store.put(&is) {
+            let _ = self.host.limit_nsm(&was);
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// Starts an NSM, if it does not run, in its namespace.
@@ -198,6 +230,8 @@ impl Node {
     /// Ends an NSM that no application uses, and removes it.
     fn delete_nsm(&mut self, name: &str) -> Result<()> {
         let nsm = self.find_nsm(name)?;
+        // What is left of them is no reason to refuse.
+        let _ = self.drop_ended_applications();
         let applications = self.applications_of(name)?;
         if let Some(applications) = list(applications.iter().map(String::as_str)) {
             let name = name.into();

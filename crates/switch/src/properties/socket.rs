@@ -38,3 +38,28 @@ impl ApplicationProperties {
         table::check(Self::ROWS, self)
     }
 }
+
+/// Most sockets of a network stack module.
+const NSM_CONNS: Range = Range {
+    least: 1,
+    most: 1_000_000,
+    must: "it is a number from {}",
+    unit: "sockets",
+};
+
+properties! {
+    /// What a network stack module may have, for all its applications together.
+    pub struct NsmProperties {
+        /// Highest rate of payload, both directions together; default: no limit.
+        maxbw: Option<Bandwidth> = "maxbw";
+        /// Most sockets at a time; default: as many as there can be.
+        conns: Option<u32> = "conns", in NSM_CONNS;
+    }
+}
+
+impl NsmProperties {
+    /// Checks values that came by another way than the command line.
+    pub fn check(&self) -> Result<(), PropertyError> {
+        table::check(Self::ROWS, self)
+    }
+}

@@ -243,6 +243,7 @@ fn the_documentation_has_the_tables() {
         ("domains", DomainProperties::markdown()),
         ("flow attributes", FlowAttributes::markdown()),
         ("flows", FlowProperties::markdown()),
+        ("nsms", NsmProperties::markdown()),
         ("applications", ApplicationProperties::markdown()),
     ] {
         let start = format!("<!-- {name} -->\n");
@@ -264,6 +265,7 @@ proptest! {
         let _ = text.parse::<FlowAttributes>();
         let _ = text.parse::<FlowProperties>();
         let _ = text.parse::<ApplicationProperties>();
+        let _ = text.parse::<NsmProperties>();
         if let Ok(properties) = text.parse::<PortProperties>() {
             prop_assert_eq!(properties.to_string().parse(), Ok(properties));
         }

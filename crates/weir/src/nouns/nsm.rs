@@ -4,9 +4,10 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use node::model::{Application, Nsm, NsmKind, Object};
 use serde_json::json;
+use switch::properties::NsmProperties;
 
 use super::output::{Column, Output, made, maybe, name};
-use super::{Result, client};
+use super::{Result, client, properties, set};
 
 /// Makes and shows network stack modules (NSMs), which serve the sockets of applications (`weir sock`)
 #[derive(Debug, Subcommand)]
@@ -45,6 +46,22 @@ pub enum NsmCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Changes what an NSM may have, at once
+    #[command(after_help = format!("Properties:
+{}
+Examples:
+  weir nsm set -p maxbw=1G web
+  weir nsm set -p conns=10000 web", NsmProperties::help()))]
+    Set {
+        /// PROPERTY=VALUE, separated by commas
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        properties: Vec<String>,
+        /// The NSM
+        nsm: String,
+        /// Print the NSM as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Has new sockets of an application go to another NSM, at once
     ///
     /// Sockets that the application has stay where they are.
@@ -67,14 +84,15 @@ pub enum NsmCommand {
 
 /// `weir nsm create`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The NSM's network is that of its namespace: what VNICs, routes and addresses are there.
+#[command(after_help = format!("The NSM's network is that of its namespace: what VNICs, routes and addresses are there.
 
+Properties, for all its applications together:
+{}
 Examples:
   weir nsm create web
   weir nsm create web --kind kernel --netns blue
-  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0"
-)]
+  weir nsm create web -p maxbw=1G,conns=10000
+  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0", NsmProperties::help()))]
 pub struct CreateNsm {
     /// The NSM's name
     pub nsm: String,
@@ -87,6 +105,9 @@ pub struct CreateNsm {
     /// Connections between its own sockets go through shared memory, not through its network stack
     #[arg(long)]
     pub local: bool,
+    /// PROPERTY=VALUE, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+    pub properties: Vec<String>,
     /// Print the NSM as JSON
     #[arg(long)]
     pub json: bool,
@@ -115,6 +136,7 @@ const COLUMNS: &[Column<Object<Nsm>>] = &[
     Column::new("namespace", |n| n.status.namespace.clone()),
     Column::new("applications", |n| n.status.applications.to_string()),
     Column::new("sockets", |n| n.status.sockets.to_string()),
+    Column::new("properties", |n| n.spec.properties.to_string()),
     Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
     Column::extra("restarts", |n| n.status.restarts.to_string()),
     Column::extra("reason", |n| maybe(n.status.reason.as_ref())),
@@ -145,6 +167,7 @@ pub fn run(command: &NsmCommand) -> Result {
                 kind: args.kind.into(),
                 namespace: args.netns.clone(),
                 local: args.local,
+                properties: properties(&args.properties, None)?,
             };
             made(args.json, &client.create(&Object::new(&args.nsm, nsm))?)
         }
@@ -153,6 +176,14 @@ pub fn run(command: &NsmCommand) -> Result {
         }
         NsmCommand::Stat { nsm, output } => {
             output.show(&client.some::<Nsm>(nsm.as_deref())?, STATS)
+        }
+        NsmCommand::Set {
+            properties,
+            nsm,
+            json,
+        } => {
+            let patch = json!({ "properties": set::<NsmProperties>(properties)? });
+            made(*json, &client.patch::<Nsm>(nsm, &patch)?)
         }
         NsmCommand::Move {
             application,

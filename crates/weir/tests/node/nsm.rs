@@ -288,6 +288,31 @@ fn what_an_application_may_have_holds_at_once() {
 }
 
 #[test]
+fn what_an_nsm_may_have_holds_for_all_its_applications() {
+    let host = host();
+    std::fs::write(host.folder.join("long"), vec![b'x'; 3 << 20]).unwrap();
+    let _server = serve(&host, "web", "server", 80);
+    host.ok("nsm set -p conns=2 web");
+    host.shows("nsm ls web -p -o properties", "conns=2\n");
+    let code = "import socket\na = socket.socket(); a.bind(('', 90)); print(a.getsockname()[1])\n\
+                try:\n b = socket.socket(); b.bind(('', 91))\n\
+                except OSError as e: print(e.errno)";
+    let file = host.config("two.py", code);
+    host.shows(
+        &format!("sock run --nsm web -- python3 {file}"),
+        "90\n105\n",
+    );
+    // 3 MB are 24 Mb, and they pass twice: both ends are here.
+    host.ok("nsm set -p conns=100,maxbw=20M web");
+    let start = Instant::now();
+    host.ok("sock run --nsm web -- curl -s -m 20 -o /dev/null http://127.0.0.1/long");
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(1500), "{took:?}");
+    host.refuses("nsm set -p maxbw=0 web", "maxbw=0 is invalid");
+    host.refuses("nsm set -p weight=2 web", "no property ‘weight’");
+}
+
+#[test]
 fn what_cannot_be_is_told_in_a_sentence() {
     let host = Host::new();
     let refused = [
@@ -312,6 +337,7 @@ fn what_cannot_be_is_told_in_a_sentence() {
         ("sock ls a", "no application ‘a’: `weir sock ls` lists them"),
         ("sock set -p maxbw=1G a", "no application ‘a’"),
         ("nsm move a b", "no application ‘a’"),
+        ("nsm set -p conns=1 a", "no NSM ‘a’"),
         ("sock set -p maxbw=1X a", "maxbw=1X is invalid"),
         (
             "sock set -p weight=0 a",
