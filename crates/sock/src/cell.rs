@@ -110,6 +110,8 @@ pub struct Cell {
     pub flags: AtomicU32,
     /// The error of SO_ERROR; 0: none.
     pub error: AtomicU32,
+    /// Times that the number has been freed.
+    pub generation: AtomicU32,
     /// The queue set that its answers come by, plus one.
     pub owner: AtomicU32,
     /// AF_INET or AF_INET6.
@@ -135,6 +137,8 @@ pub struct Cell {
 
     /// Held by the thread whose request waits for its answer.
     pub request: Lock,
+    /// The operation that is asked for.
+    pub asked: AtomicU32,
     /// See [`answer`].
     pub answer: AtomicU32,
     pub answer_error: AtomicU32,

@@ -184,7 +184,7 @@ impl Socket {
     }
 
     /// Sends an option and does not wait for its result, which frees the chunk.
-    fn pass_option(&self, level: c_int, name: c_int, value: &[u8]) -> Result<()> {
+    pub fn pass_option(&self, level: c_int, name: c_int, value: &[u8]) -> Result<()> {
         let place = self.option_chunk(value)?;
         let nqe = Nqe::new(operation::SET_OPTION, self.number)
             .with_data(word(level, name))

@@ -15,6 +15,7 @@ use abi::tenant::{
 };
 
 use crate::cell::{flag, state};
+use crate::exports::stdio;
 use crate::lock::{self, Lock};
 use crate::private::Private;
 use crate::sys::{self, Errno, Result, syscall};
@@ -312,24 +313,18 @@ pub fn share_inherited(all: bool) {
     if set().is_none() {
         return;
     }
-    let mut next = 0;
-    loop {
-        let mut found = None;
-        table::each(|fd, entry| {
-            if let Entry::Socket(socket) = entry
-                && fd >= next
-                && found.is_none()
-                && (all
-                    || sys::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f & libc::FD_CLOEXEC == 0))
-            {
-                found = Some((fd, socket));
-            }
-        });
-        let Some((fd, socket)) = found else { return };
-        if share(socket).is_ok() {
-            queues::step_aside(socket);
+    let mut sockets = Vec::new();
+    table::each(|fd, entry| {
+        let kept = || sys::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f & libc::FD_CLOEXEC == 0);
+        if let Entry::Socket(socket) = entry
+            && (all || kept())
+        {
+            sockets.push(socket);
         }
-        next = fd + 1;
+    });
+    for socket in sockets {
+        // Without it, the child has a descriptor that fails.
+        let _ = share(socket);
     }
 }
 
@@ -431,6 +426,7 @@ fn adopt_descriptors() {
             recognize(fd);
         }
     }
+    stdio::standard_streams();
 }
 
 extern "C" fn before_fork() {
@@ -458,7 +454,7 @@ extern "C" fn in_child() {
     wait::in_child();
     table::each(|_, entry| {
         if let Entry::Socket(socket) = entry {
-            table::local(socket).listening.store(0, Ordering::Release);
+            table::local(socket).attached.store(0, Ordering::Release);
         }
     });
 }
@@ -479,6 +475,7 @@ pub fn free(shared: &Shared, socket: u32) {
             shared.private.free_chunks(socket);
         }
         cell.owner.store(0, Ordering::Release);
+        cell.generation.fetch_add(1, Ordering::AcqRel);
         cell.state.store(state::FREE, Ordering::Release);
         cell.queue.swap(0, Ordering::AcqRel)
     };

@@ -5,16 +5,16 @@
 //! sleeps for CoreEngine while it holds one.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-use abi::nqe::{Nqe, operation};
+use abi::nqe::{GONE, Nqe, operation};
 use abi::ring::Producer;
 use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 
 use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result};
-use crate::table::{self, ACCEPTS, ATTACHED};
+use crate::table;
 use crate::{epoll, wait};
 
 /// Slots that sends leave free for other requests.
@@ -32,11 +32,13 @@ unsafe impl Sync for Submission {}
 static SUBMISSION: Submission = Submission(UnsafeCell::new(None));
 /// Elements were submitted for which CoreEngine was not woken.
 static QUIET: AtomicBool = AtomicBool::new(false);
-/// A send found no free chunk or slot: sleeps are short until that is over.
-pub static STARVED: AtomicBool = AtomicBool::new(false);
+/// Not 0: a thread takes a socket over from another process. No other dispatches meanwhile; that one
+/// looks at the ring once more afterwards.
+static ADOPTS: AtomicU32 = AtomicU32::new(0);
 
 /// Begins with a queue set that CoreEngine gave to this process.
 pub fn open(shared: &Shared, set: usize) {
+    ADOPTS.store(0, Ordering::Release);
     shared.private.sets[set].submit.reset();
     shared.private.sets[set].deliver.reset();
     let _guard = shared.private.sets[set].submit.lock();
@@ -44,19 +46,6 @@ pub fn open(shared: &Shared, set: usize) {
     let (producer, _) = unsafe { shared.queues.user(set) };
     // SAFETY: under the submit lock.
     unsafe { *SUBMISSION.0.get() = Some(producer) };
-    reclaim(shared, set);
-}
-
-/// Frees the sockets that the queue set's last process left.
-fn reclaim(shared: &Shared, set: usize) {
-    for socket in 0..shared.private.sockets_used() {
-        let Some(cell) = shared.private.cell(socket) else {
-            return;
-        };
-        if cell.owner.load(Ordering::Acquire) == set as u32 + 1 && !cell.has(flag::SHARED) {
-            process::free(shared, socket);
-        }
-    }
 }
 
 /// How urgent a submission is.
@@ -121,20 +110,22 @@ pub fn flush(shared: &Shared, set: usize) {
     }
 }
 
-/// Whether a send of this process found no chunk or slot, and that may not be over.
-pub fn starving(shared: &Shared) -> bool {
-    let starved = STARVED.load(Ordering::Relaxed);
-    if starved && shared.private.chunks_available() {
-        STARVED.store(false, Ordering::Relaxed);
-    }
-    starved
-}
-
-/// Whether elements wait in the delivery ring for a thread to dispatch them.
-pub fn pending(shared: &Shared, set: usize) -> bool {
+/// Whether elements wait in the delivery ring.
+fn filled(shared: &Shared, set: usize) -> bool {
     // SAFETY: this consumer only reads the cursors; the one that moves them is under the deliver lock.
     let (_, mut consumer) = unsafe { shared.queues.user(set) };
-    consumer.filled(1).is_ok_and(|n| n > 0) && !shared.private.sets[set].deliver.mine()
+    consumer.filled(1).is_ok_and(|n| n > 0)
+}
+
+/// Whether elements wait in the delivery ring that no thread is dispatching. A thread that is at it looks
+/// at the ring once more after it has unlocked.
+pub fn pending(shared: &Shared, set: usize) -> bool {
+    if !filled(shared, set) || ADOPTS.load(Ordering::SeqCst) != 0 {
+        return false;
+    }
+    fence(Ordering::SeqCst);
+    let locks = &shared.private.sets[set];
+    !locks.deliver.is_held() || locks.adopting.load(Ordering::SeqCst) != 0
 }
 
 /// Tells CoreEngine that this process is about to sleep: it rings the bell at the next delivery.
@@ -147,27 +138,65 @@ pub fn set_sleeps(shared: &Shared, set: usize) {
 
 /// Dispatches what has been delivered. False: there was nothing, or another thread is at it.
 pub fn drain(shared: &Shared, set: usize) -> bool {
-    if !pending(shared, set) {
-        return false;
+    let mut any = false;
+    while filled(shared, set) && ADOPTS.load(Ordering::SeqCst) == 0 {
+        let locks = &shared.private.sets[set];
+        let guard = match locks.deliver.try_lock() {
+            Some(guard) => guard,
+            None if locks.adopting.swap(0, Ordering::SeqCst) != 0 => locks.deliver.lock(),
+            None => break,
+        };
+        any = true;
+        if let Some(attached) = dispatch_all(shared, set) {
+            ADOPTS.store(1, Ordering::SeqCst);
+            drop(guard);
+            take_over(shared, set, attached);
+            ADOPTS.store(0, Ordering::SeqCst);
+        }
     }
-    let Some(_guard) = shared.private.sets[set].deliver.try_lock() else {
-        return false;
-    };
+    any
+}
+
+/// Dispatches what stands in the delivery ring, under the deliver lock, up to the answer to an ATTACH,
+/// if one is there: what comes behind it is newer than what the ring before has of the socket.
+fn dispatch_all(shared: &Shared, set: usize) -> Option<Nqe> {
     // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
     let (_, mut consumer) = unsafe { shared.queues.user(set) };
-    let mut any = false;
     while let Ok(filled @ 1..) = consumer.filled(1) {
-        let n = filled.min(BATCH);
-        for i in 0..n {
-            dispatch(shared, set, consumer.peek(i));
+        let (mut n, mut attached) = (0, None);
+        while n < filled.min(BATCH) && attached.is_none() {
+            let nqe = consumer.peek(n);
+            if nqe.operation == operation::RESULT && nqe.flags == operation::ATTACH {
+                attached = Some(nqe);
+            } else {
+                dispatch(shared, set, nqe);
+            }
+            n += 1;
         }
         consumer.release(n);
         if consumer.take_producer_sleeper().is_some() {
             process::wake_core();
         }
-        any = true;
+        if attached.is_some() {
+            return attached;
+        }
     }
-    any
+    None
+}
+
+/// This process has a socket's answers from here on.
+fn take_over(shared: &Shared, set: usize, attached: Nqe) {
+    if let Some(cell) = shared.private.cell(attached.socket)
+        && attached.error() == 0
+    {
+        let before = cell.owner.swap(set as u32 + 1, Ordering::AcqRel);
+        if let Some(before) = before.checked_sub(1)
+            && before as usize != set
+        {
+            adopt(shared, set, attached.socket, before as usize);
+        }
+    }
+    dispatch(shared, set, attached);
 }
 
 /// Dispatches the elements of one socket that stand in another queue set's delivery ring. That set's
@@ -176,7 +205,9 @@ fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
     if set >= shared.queues.sets() {
         return;
     }
-    let _guard = shared.private.sets[set].deliver.lock();
+    let locks = &shared.private.sets[set];
+    locks.adopting.store(1, Ordering::SeqCst);
+    let guard = locks.deliver.lock();
     // SAFETY: under the deliver lock, so the only consumer.
     let (_, mut consumer) = unsafe { shared.queues.user(set) };
     for i in 0..consumer.filled(u32::MAX).unwrap_or(0) {
@@ -186,6 +217,8 @@ fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
             consumer.overwrite(i, Nqe::new(DONE, socket));
         }
     }
+    drop(guard);
+    locks.adopting.store(0, Ordering::SeqCst);
 }
 
 fn dispatch(shared: &Shared, set: usize, nqe: Nqe) {
@@ -240,16 +273,12 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
             event::READ | event::RDHUP | event::HUP
         }
         operation::FAILED => {
-            cell.error.store(nqe.error() as u32, Ordering::Release);
-            if cell.is_stream() && !cell.is(state::LISTENING) {
-                if cell.is(state::CONNECTING) {
-                    cell.state.store(state::IDLE, Ordering::Release);
-                    cell.set(flag::CONNECT_OUTCOME);
-                } else {
-                    cell.set(flag::END | flag::FAILED);
-                }
+            if nqe.flags & GONE != 0 {
+                shared.private.free_chunks(socket);
+                cell.in_flight.store(0, Ordering::Release);
+                cell.options_pending.store(0, Ordering::Release);
             }
-            event::READ | event::WRITE | event::RDHUP | event::ALWAYS
+            fail(cell, nqe.error())
         }
         operation::INCOMING => {
             let queue = shared.private.queue(cell);
@@ -262,6 +291,20 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
         operation::RESULT => result(shared, cell, nqe),
         _ => 0,
     }
+}
+
+/// A connection is broken, or a datagram socket has an error.
+fn fail(cell: &Cell, error: i32) -> u32 {
+    cell.error.store(error as u32, Ordering::Release);
+    if cell.is_stream() && !cell.is(state::LISTENING) {
+        if cell.is(state::CONNECTING) {
+            cell.state.store(state::IDLE, Ordering::Release);
+            cell.set(flag::CONNECT_OUTCOME);
+        } else {
+            cell.set(flag::END | flag::FAILED);
+        }
+    }
+    event::READ | event::WRITE | event::RDHUP | event::ALWAYS
 }
 
 /// Takes a connection for which there is no room, and closes it.
@@ -298,8 +341,10 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
             shared.private.free_chunk(nqe.socket, nqe.place);
             0
         }
+        operation::SOCKET | operation::ACCEPT => fail(cell, nqe.error()),
         _ => {
-            if cell.answer.load(Ordering::Relaxed) == answer::PENDING {
+            let asked = cell.asked.load(Ordering::Relaxed) == u32::from(nqe.flags);
+            if asked && cell.answer.load(Ordering::Relaxed) == answer::PENDING {
                 cell.answer_error
                     .store(nqe.error() as u32, Ordering::Relaxed);
                 cell.answer_len.store(nqe.len, Ordering::Relaxed);
@@ -315,7 +360,7 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
 #[inline]
 fn notify(socket: u32, events: u32) {
     let local = table::local(socket);
-    core::sync::atomic::fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
     if events != 0 && local.interests.load(Ordering::Relaxed) != 0 {
         epoll::event(socket, events);
     }
@@ -338,6 +383,8 @@ pub struct Answer {
 /// Submits a request of a socket and waits for the answer. Not interrupted by signals.
 pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
     let _guard = cell.request.lock();
+    cell.asked
+        .store(u32::from(nqe.operation), Ordering::Relaxed);
     cell.answer.store(answer::PENDING, Ordering::Release);
     submit_all(shared, set, nqe);
     // An answer takes microseconds; CoreEngine or the NSM is dead or hangs when it takes this long.
@@ -370,43 +417,25 @@ pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Ans
 /// Has the answers of a socket come to this process.
 #[cold]
 pub fn attach(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
-    let before = cell.owner.load(Ordering::Acquire);
-    request(shared, set, cell, Nqe::new(operation::ATTACH, socket))?;
-    cell.owner.store(set as u32 + 1, Ordering::Release);
-    if let Some(before) = before.checked_sub(1)
-        && before as usize != set
-    {
-        adopt(shared, set, socket, before as usize);
-    }
-    Ok(())
+    request(shared, set, cell, Nqe::new(operation::ATTACH, socket)).map(drop)
 }
 
 /// Has a listening socket's connections come to this process in turn.
 pub fn attach_listener(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
     let local = table::local(socket);
-    if local.listening.load(Ordering::Acquire) == ATTACHED | ACCEPTS {
-        return Ok(());
-    }
-    if local.listening.load(Ordering::Acquire) & ATTACHED == 0 {
+    if local.attached.load(Ordering::Acquire) == 0 {
         attach(shared, set, socket, cell)?;
+        local.attached.store(1, Ordering::Release);
     }
-    local.listening.store(ATTACHED | ACCEPTS, Ordering::Release);
     Ok(())
 }
 
 /// Leaves a listening socket's connections to the other processes that have it.
 pub fn detach_listener(socket: u32) {
     let local = table::local(socket);
-    if local.listening.swap(0, Ordering::AcqRel) & ATTACHED != 0
+    if local.attached.swap(0, Ordering::AcqRel) != 0
         && let Ok((shared, set)) = process::joined()
     {
         submit_all(&shared, set, Nqe::new(operation::DETACH, socket));
-    }
-}
-
-/// Before a fork: a process that listens and has not accepted leaves that to its children.
-pub fn step_aside(socket: u32) {
-    if table::local(socket).listening.load(Ordering::Acquire) == ATTACHED {
-        detach_listener(socket);
     }
 }

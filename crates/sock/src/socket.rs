@@ -12,7 +12,7 @@ use crate::cell::{Cell, event, flag, state};
 use crate::process::{self, Shared};
 use crate::queues::{self, Urgency};
 use crate::sys::{self, Errno, Result};
-use crate::table::{self, ATTACHED, Entry};
+use crate::table::{self, Entry};
 use crate::{epoll, wait};
 
 /// A socket, for the length of a call.
@@ -30,6 +30,18 @@ pub fn of(fd: c_int) -> Option<Result<Socket>> {
     table::socket(fd).map(usable)
 }
 
+/// Readies all sockets of this process for use, if it has any and has not joined.
+pub fn use_all() {
+    if process::set().is_none() {
+        table::each(|_, entry| {
+            if let Entry::Socket(number) = entry {
+                // What fails now fails again when the socket is used.
+                let _ = usable(number);
+            }
+        });
+    }
+}
+
 fn usable(number: u32) -> Result<Socket> {
     let (shared, set) = process::joined()?;
     let cell = shared.private.cell(number).ok_or(Errno(libc::EBADF))?;
@@ -45,15 +57,21 @@ fn usable(number: u32) -> Result<Socket> {
     Ok(socket)
 }
 
+/// A number for the socket that a new descriptor is to stand for; without one, it is closed.
+fn number_for(shared: &Shared, fd: c_int) -> Result<u32> {
+    let number = table::fits(fd).then(|| shared.private.take_socket());
+    number.flatten().ok_or_else(|| {
+        sys::close(fd);
+        Errno(libc::ENOBUFS)
+    })
+}
+
 /// Makes a socket: socket(2) for an Internet family.
 pub fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     let (shared, set) = process::joined()?;
     let base = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     let fd = sys::stand_in(kind)?;
-    let Some(number) = shared.private.take_socket().filter(|_| table::fits(fd)) else {
-        sys::close(fd);
-        return Err(Errno(libc::ENOBUFS));
-    };
+    let number = number_for(&shared, fd)?;
     let nonblock = if kind & libc::SOCK_NONBLOCK != 0 {
         flag::NONBLOCK
     } else {
@@ -142,19 +160,55 @@ fn last_closed(number: u32) {
     let Ok((shared, set)) = process::joined() else {
         return;
     };
-    {
-        let _guard = cell.lock.lock();
-        if cell.is(state::FREE) || cell.is(state::CLOSING) {
-            return;
-        }
-        cell.state.store(state::CLOSING, Ordering::Release);
-    }
-    table::local(number).listening.store(0, Ordering::Release);
-    queues::submit_all(&shared, set, Nqe::new(operation::CLOSE, number));
-    queues::announce(number, event::ALWAYS);
+    let socket = Socket {
+        shared,
+        set,
+        number,
+        cell,
+    };
+    socket.close();
 }
 
+/// How long close waits for the NSM to free an address.
+const CLOSE_NS: u64 = 1_000_000_000;
+
 impl Socket {
+    /// Closes the socket, whose last descriptor is gone.
+    fn close(&self) {
+        let cell = self.cell;
+        self.drain();
+        let connected = cell.is_stream() && cell.is(state::CONNECTED);
+        if connected && cell.readable() {
+            // Closed with bytes unread, a connection is reset (RFC 2525, 2.17): the peer learns that
+            // they were not read. The NSM has read them, so its own stack does not know.
+            let linger = [1u32.to_ne_bytes(), [0; 4]].concat();
+            let _ = self.pass_option(libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+        }
+        let generation = {
+            let _guard = cell.lock.lock();
+            if cell.is(state::FREE) || cell.is(state::CLOSING) {
+                return;
+            }
+            cell.state.store(state::CLOSING, Ordering::Release);
+            cell.generation.load(Ordering::Acquire)
+        };
+        table::local(self.number)
+            .attached
+            .store(0, Ordering::Release);
+        queues::submit_all(
+            &self.shared,
+            self.set,
+            Nqe::new(operation::CLOSE, self.number),
+        );
+        queues::announce(self.number, event::ALWAYS);
+        if cell.has(flag::BOUND) && !connected {
+            // Another socket may be bound to its address once this has returned.
+            let deadline = Some(sys::now() + CLOSE_NS);
+            let closed = || cell.generation.load(Ordering::Acquire) != generation;
+            let _ = wait::for_socket(&self.shared, self.set, self.number, deadline, true, closed);
+        }
+    }
+
     /// Whether a call does not wait.
     pub fn nonblocking(&self, flags: c_int) -> bool {
         flags & libc::MSG_DONTWAIT != 0 || self.cell.has(flag::NONBLOCK)
@@ -231,9 +285,6 @@ impl Socket {
         self.cell.local.set(answer.address);
         self.cell.set(flag::BOUND);
         self.cell.state.store(state::LISTENING, Ordering::Release);
-        table::local(self.number)
-            .listening
-            .fetch_or(ATTACHED, Ordering::AcqRel);
         queues::announce(self.number, event::ALWAYS);
         Ok(())
     }
@@ -258,42 +309,22 @@ impl Socket {
         }
         self.expect_connections()?;
         let mut deadline = None;
-        // The descriptor first: without one, the connection stays in the queue.
-        let fd = sys::stand_in(libc::SOCK_STREAM | flags)?;
-        let taken = loop {
+        let (fd, number, connection, from) = loop {
+            self.wait_for_connection(&mut deadline)?;
+            // The descriptor and the number first: without them, the connection stays in the queue.
+            let fd = sys::stand_in(libc::SOCK_STREAM | flags)?;
+            let number = number_for(&self.shared, fd)?;
             let taken = {
                 let _guard = self.cell.lock.lock();
-                self.shared
-                    .private
-                    .queue(self.cell)
-                    .and_then(|queue| queue.pop())
+                let queue = self.shared.private.queue(self.cell);
+                queue.and_then(|queue| queue.pop())
             };
-            if let Some(taken) = taken {
-                break Ok(taken);
+            if let Some((connection, from)) = taken {
+                break (fd, number, connection, from);
             }
-            if self.drain() {
-                continue;
-            }
-            if self.nonblocking(0) {
-                break Err(Errno(libc::EAGAIN));
-            }
-            if self.cell.is(state::CLOSING) {
-                break Err(Errno(libc::EBADF));
-            }
-            let timeout = self.cell.receive_timeout.load(Ordering::Relaxed);
-            if let Err(error) = self.wait(event::IN, timeout, &mut deadline) {
-                break Err(error);
-            }
+            self.shared.private.free_socket(number);
+            sys::close(fd);
         };
-        let made = taken.and_then(|(connection, from)| {
-            let number = self
-                .shared
-                .private
-                .take_socket()
-                .filter(|_| table::fits(fd));
-            Ok((connection, from, number.ok_or(Errno(libc::ENOBUFS))?))
-        });
-        let (connection, from, number) = made.inspect_err(|_| sys::close(fd))?;
         let nonblock = if flags & libc::SOCK_NONBLOCK != 0 {
             flag::NONBLOCK
         } else {
@@ -319,6 +350,31 @@ impl Socket {
         let nqe = Nqe::new(operation::ACCEPT, number).with_data(u64::from(connection));
         queues::submit_all(&self.shared, self.set, nqe);
         Ok((fd, peer))
+    }
+
+    fn wait_for_connection(&self, deadline: &mut Option<u64>) -> Result<()> {
+        loop {
+            let queue = self.shared.private.queue(self.cell);
+            if queue.is_some_and(|queue| !queue.is_empty()) {
+                return Ok(());
+            }
+            match self.cell.take_error() {
+                0 => {}
+                error => return Err(Errno(error as c_int)),
+            }
+            if self.drain() {
+                continue;
+            }
+            if !self.cell.is(state::LISTENING) {
+                // Shut down or closed by another thread.
+                return Err(Errno(libc::EINVAL));
+            }
+            if self.nonblocking(0) {
+                return Err(Errno(libc::EAGAIN));
+            }
+            let timeout = self.cell.receive_timeout.load(Ordering::Relaxed);
+            self.wait(event::IN, timeout, deadline)?;
+        }
     }
 
     pub fn connect(&self, to: Address) -> Result<()> {
@@ -437,6 +493,8 @@ impl Socket {
     }
 
     pub fn peer_address(&self) -> Result<SocketAddr> {
+        // The connection may be known to be broken by what is delivered and not dispatched.
+        self.drain();
         let connected = self.cell.is(state::CONNECTED) && !self.cell.has(flag::FAILED);
         self.cell
             .peer

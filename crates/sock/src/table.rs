@@ -104,21 +104,16 @@ pub struct Local {
     pub waiters: AtomicU64,
     /// The first of the epoll interests in it, plus one.
     pub interests: AtomicU32,
-    /// Of a listening socket: see [`ATTACHED`] and [`ACCEPTS`].
-    pub listening: AtomicU32,
+    /// Not 0: the connections of the listening socket come to this process, in turn with others.
+    pub attached: AtomicU32,
 }
-
-/// The listening socket's connections come to this process in turn.
-pub const ATTACHED: u32 = 1;
-/// This process has accepted from it, or waited to.
-pub const ACCEPTS: u32 = 2;
 
 static LOCALS: [Local; SOCKETS] = [const {
     Local {
         descriptors: AtomicU32::new(0),
         waiters: AtomicU64::new(0),
         interests: AtomicU32::new(0),
-        listening: AtomicU32::new(0),
+        attached: AtomicU32::new(0),
     }
 }; SOCKETS];
 

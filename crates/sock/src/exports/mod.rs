@@ -6,11 +6,12 @@
 
 mod calls;
 mod descriptors;
+mod files;
 mod io;
 mod messages;
 mod processes;
 mod ready;
-mod stdio;
+pub mod stdio;
 
 use core::ffi::c_int;
 
