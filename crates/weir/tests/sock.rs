@@ -282,7 +282,7 @@ except OSError as error:
     print(len(kept), errno.errorcode[error.errno])
 ",
     );
-    let said = bench.ok("$SOCK --max-sockets 8 -- python3 many.py");
+    let said = bench.ok("$SOCK -p conns=8 -- python3 many.py");
     let (count, error) = said.trim().split_once(' ').unwrap();
     assert!(count.parse::<u32>().unwrap() <= 8, "{said}");
     assert!(["EMFILE", "ENFILE", "ENOBUFS"].contains(&error), "{said}");
