@@ -88,7 +88,12 @@ pub fn submit(shared: &Shared, set: usize, nqes: &[Nqe], urgency: Urgency) -> bo
 
 /// Submits a request, however long it takes. The caller holds no lock.
 pub fn submit_all(shared: &Shared, set: usize, nqe: Nqe) {
-    while !submit(shared, set, &[nqe], Urgency::Request) {
+    submit_as(shared, set, nqe, Urgency::Request);
+}
+
+/// As [`submit_all`].
+pub fn submit_as(shared: &Shared, set: usize, nqe: Nqe, urgency: Urgency) {
+    while !submit(shared, set, &[nqe], urgency) {
         drain(shared, set);
         // The ring empties in microseconds; this is rare enough to be asked about by time.
         let _ = sys::ppoll(&mut [], Some(sys::now() + 100_000), None);
@@ -324,10 +329,15 @@ fn refuse(shared: &Shared, set: usize, connection: u32) {
 }
 
 fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
+    let error = match (nqe.error(), cell.unmade.load(Ordering::Relaxed)) {
+        // What is asked of a socket that was not made fails by the reason for that.
+        (libc::EBADF, why @ 1..) => why,
+        (error, _) => error as u32,
+    };
     match nqe.flags {
         operation::CONNECT if cell.is_stream() => {
-            if nqe.error() != 0 {
-                cell.error.store(nqe.error() as u32, Ordering::Release);
+            if error != 0 {
+                cell.error.store(error, Ordering::Release);
                 cell.state.store(state::IDLE, Ordering::Release);
             } else {
                 cell.local.set(nqe.address());
@@ -341,12 +351,15 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
             shared.private.free_chunk(nqe.socket, nqe.place);
             0
         }
-        operation::SOCKET | operation::ACCEPT => fail(cell, nqe.error()),
+        operation::SOCKET => {
+            cell.unmade.store(error, Ordering::Relaxed);
+            0
+        }
+        operation::ACCEPT => fail(cell, nqe.error()),
         _ => {
             let asked = cell.asked.load(Ordering::Relaxed) == u32::from(nqe.flags);
             if asked && cell.answer.load(Ordering::Relaxed) == answer::PENDING {
-                cell.answer_error
-                    .store(nqe.error() as u32, Ordering::Relaxed);
+                cell.answer_error.store(error, Ordering::Relaxed);
                 cell.answer_len.store(nqe.len, Ordering::Relaxed);
                 cell.answer_address.set(nqe.address());
                 cell.answer.store(answer::HERE, Ordering::Release);

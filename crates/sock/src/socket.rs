@@ -348,7 +348,8 @@ impl Socket {
         }
         stand(fd, number);
         let nqe = Nqe::new(operation::ACCEPT, number).with_data(u64::from(connection));
-        queues::submit_all(&self.shared, self.set, nqe);
+        // Nothing comes of it before the application sends or waits.
+        queues::submit_as(&self.shared, self.set, nqe, Urgency::Quiet);
         Ok((fd, peer))
     }
 

@@ -48,6 +48,8 @@ impl Socket {
                 continue;
             }
             if self.nonblocking(flags) {
+                // The application may ask again and again without ever waiting.
+                queues::flush(&self.shared, self.set);
                 return if done > 0 {
                     Ok(done)
                 } else {
