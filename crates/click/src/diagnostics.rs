@@ -113,6 +113,8 @@ impl Display for Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     heading: String,
+    /// The heading names its place itself.
+    is_placed: bool,
     location: Location,
     lead: Cow<'static, str>,
     printed: bool,
@@ -126,6 +128,14 @@ impl Context {
             heading: heading.to_string(),
             lead: Cow::Borrowed("  "),
             ..Context::default()
+        }
+    }
+
+    /// As [`heading`](Self::heading), of one that names its place itself.
+    pub fn placed_heading(heading: impl Display) -> Self {
+        Context {
+            is_placed: true,
+            ..Context::heading(heading)
         }
     }
 
@@ -256,7 +266,7 @@ impl Diagnostics {
         }
         let entry = Entry {
             severity,
-            location: if context.location.is_known() {
+            location: if context.is_placed || context.location.is_known() {
                 context.location.clone()
             } else {
                 location.clone()
@@ -408,6 +418,14 @@ mod tests {
             d.to_string(),
             "f:1: Outer:\nf:2:   Inner:\nf:2:     a\nf:1:     b\nf:1:   warning: c\nd\n"
         );
+    }
+
+    #[test]
+    fn a_heading_that_names_its_place_is_not_put_at_that_of_its_first_report() {
+        let mut d = Diagnostics::new();
+        d.within(Context::placed_heading("f:1: Outer:"))
+            .error(&Location::new("data", 0), "a");
+        assert_eq!(d.to_string(), "f:1: Outer:\ndata:   a\n");
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub mod ip6;
 pub mod ipsec;
 pub mod local;
 pub mod net;
+mod positions;
 mod prelude;
 mod pulls;
 mod rates;

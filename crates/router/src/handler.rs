@@ -86,6 +86,13 @@ pub struct HandlerSpec {
     pub flags: HandlerFlags,
 }
 
+/// The name under which an element that answers to any name lists that.
+const ANY: &str = "*";
+/// What can be done with handlers of such an element that it does not list.
+const UNLISTED: HandlerFlags = HandlerFlags::READ
+    .with(HandlerFlags::PARAMETER)
+    .with(HandlerFlags::WRITE);
+
 /// The handlers of an element, as it lists them.
 #[derive(Debug, Default)]
 pub struct HandlerList {
@@ -105,6 +112,25 @@ impl HandlerList {
                 spec.flags = spec.flags.with(flags);
             }
             None => self.specs.push(HandlerSpec { name, flags }),
+        }
+        self
+    }
+
+    /// Any other handler. Click lists it as one that is written.
+    pub fn any(&mut self) -> &mut Self {
+        self.write(ANY)
+    }
+
+    /// What can be done with a handler, listed or not.
+    pub fn flags(&self, name: &str) -> Option<HandlerFlags> {
+        self.find(name).or_else(|| self.find(ANY).map(|_| UNLISTED))
+    }
+
+    /// Moves a handler behind the others.
+    pub fn move_last(&mut self, name: &str) -> &mut Self {
+        if let Some(at) = self.specs.iter().position(|spec| spec.name == name) {
+            let spec = self.specs.remove(at);
+            self.specs.push(spec);
         }
         self
     }

@@ -8,7 +8,7 @@ use crate::engine::graph::{ElementInfo, Graph, PushPorts};
 use crate::engine::keeping::Staying;
 use crate::engine::library::Library;
 use crate::engine::ports::{self, Resolved};
-use crate::engine::{Cx, Engine};
+use crate::engine::{Cx, Engine, Report};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
 use crate::llrpc::Llrpc;
 use crate::prelude::*;
@@ -298,18 +298,13 @@ impl Router {
             if messages.is_empty() {
                 continue;
             }
-            let mut report = self::report(diagnostics, "While configuring", &graph, id);
+            let heading = engine.heading("While configuring", id);
+            let mut report = diagnostics.within(Context::placed_heading(heading));
             for message in messages {
                 let severity = severity(message.severity);
                 ok &= severity != Severity::Error;
-                // A blank location is a location, and stands for itself.
-                let location = if message.placed {
-                    click::Location::unknown()
-                } else {
-                    click::Location::new(" ", 0)
-                };
                 let mut report = report.within(Context::prefix(message.part));
-                report.report(severity, &location, message.text);
+                report.report(severity, &message.location, message.text);
             }
         }
         for &id in order.iter().take_while(|_| ok) {
@@ -321,11 +316,17 @@ impl Router {
             if done == Some(Ok(())) && engine.reports.is_empty() {
                 continue;
             }
-            let mut report = self::report(diagnostics, "While initializing", &graph, id);
+            let heading = engine.heading("While initializing", id);
+            let mut report = diagnostics.within(Context::placed_heading(heading));
             let mut errors = 0;
-            for (severity, text) in engine.reports.drain(..) {
+            for Report {
+                severity,
+                location,
+                text,
+            } in engine.reports.drain(..)
+            {
                 errors += (severity == Severity::Error) as usize;
-                report.report(severity, &click::Location::unknown(), text);
+                report.report(severity, &location, text);
             }
             if done != Some(Ok(())) && errors == 0 {
                 report.error_here("unspecified error");
@@ -354,14 +355,9 @@ impl Router {
                     .with(id, |element, cx| element.take_state(cx, other.as_mut()));
                 let reports = core::mem::take(&mut self.engine.reports);
                 if !reports.is_empty() {
-                    let mut text = heading("While hot-swapping state into", &graph, id);
-                    for (severity, line) in reports {
-                        let mark = if severity == Severity::Warning {
-                            "warning: "
-                        } else {
-                            ""
-                        };
-                        text += &alloc::format!("\n  {mark}{line}");
+                    let mut text = self.engine.heading("While hot-swapping state into", id);
+                    for report in reports {
+                        text += &alloc::format!("\n{report}");
                     }
                     self.engine.with(id, |_, cx| cx.report(&text));
                 }
@@ -601,25 +597,4 @@ fn severity(severity: args::Severity) -> Severity {
         args::Severity::Warning => Severity::Warning,
         args::Severity::Info => Severity::Message,
     }
-}
-
-fn report<'d>(
-    diagnostics: &'d mut Diagnostics,
-    what: &str,
-    graph: &Graph,
-    id: ElementId,
-) -> click::Within<'d> {
-    diagnostics.within(Context::heading(heading(what, graph, id)))
-}
-
-/// The first line of messages about an element.
-fn heading(what: &str, graph: &Graph, id: ElementId) -> String {
-    let info = graph.info(id);
-    // Only the heading names the place, as Click has it.
-    let place = if info.location.is_known() {
-        alloc::format!("{}: ", info.location)
-    } else {
-        String::new()
-    };
-    alloc::format!("{place}{what} ‘{} :: {}’:", info.name, info.class.name)
 }

@@ -294,6 +294,78 @@ fn settings_and_standard_input() {
     assert_eq!(text(&output.stdout), "3\n");
 }
 
+/// Runs `SOURCE -> c :: Counter` from a file named after `name`, with `input` on the standard
+/// input; prints `c.count`.
+fn run_source(name: &str, source: &str, input: &[u8]) -> Output {
+    let config = path(name);
+    std::fs::write(&config, format!("{source} -> c :: Counter -> Discard;"))
+        .expect("a file can be written");
+    let mut child = weir()
+        .args([config.as_os_str(), "-h".as_ref(), "c.count".as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weir starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    // Fails if the element does not read to the end, which the count then shows.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    std::fs::remove_file(&config).expect("it is there");
+    output
+}
+
+#[test]
+fn summaries_are_read_from_the_standard_input() {
+    for (name, source, input) in [
+        (
+            "summary",
+            "FromIPSummaryDump(-, STOP true)",
+            "!IPSummaryDump 1.3\n!data ip_src ip_dst\n1.0.0.1 2.0.0.2\n1.0.0.1 2.0.0.3\n",
+        ),
+        (
+            "flows",
+            "FromNetFlowSummaryDump(-, STOP true)",
+            "1.0.0.1|2.0.0.2||1|2|3|120|1|2|80|81||0|6|0\n\
+             1.0.0.1|2.0.0.3||1|2|3|120|1|2|80|81||0|6|0\n",
+        ),
+    ] {
+        let output = run_source(name, source, input.as_bytes());
+        let error = text(&output.stderr);
+        assert_eq!((text(&output.stdout), error), ("2\n", ""), "{source}");
+    }
+}
+
+/// A pcap file of `packets` packets, of a byte each.
+fn capture(packets: usize) -> Vec<u8> {
+    let header: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65535, 1];
+    let record: [u32; 4] = [1, 0, 1, 1];
+    let bytes = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    let record = [bytes(&record), vec![b'x']].concat();
+    [bytes(&header), record.repeat(packets)].concat()
+}
+
+#[test]
+fn captures_are_read_from_the_standard_input() {
+    let source = "FromDump(-, STOP true)";
+    // More than a pipe holds, and more than is read at a time.
+    let output = run_source("capture", source, &capture(50_000));
+    let error = text(&output.stderr);
+    assert_eq!((text(&output.stdout), error), ("50000\n", ""));
+}
+
+/// What is compressed is unpacked from files only.
+#[test]
+fn a_compressed_capture_on_the_standard_input_is_refused() {
+    let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+    let output = run_source("compressed", "FromDump(-, STOP true)", &gzip);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    let refusal = "\n<stdin>:   compressed file; unpack it first\n";
+    assert!(error.contains(refusal), "{error}");
+}
+
 #[test]
 fn a_link_named_click_is_click() {
     let link = path("link");

@@ -1,6 +1,7 @@
 use hashbrown::HashMap;
 
 use crate::aggregates::{AggregateNotifier, Listeners};
+use crate::positions::Positioned;
 use crate::prelude::*;
 use flows::{Flow, Header, Hosts, Key, OVER};
 use held::Held;
@@ -79,6 +80,7 @@ pub struct AggregateIPFlows {
     #[arg(name = "TRACEINFO", with = FilenameArg, kind = "file name")]
     trace_name: String,
     /// Where packets come from: its handlers `filename` and `packet_filepos` go into that file.
+    /// FromDump then sends one packet at a time.
     #[arg]
     source: Option<ElementRef>,
     flows: HashMap<Key, Flow>,
@@ -320,9 +322,9 @@ impl AggregateIPFlows {
     #[cold]
     fn warn(&mut self, cx: &mut Cx<'_>) {
         if !core::mem::replace(&mut self.warned, true) {
-            let name = String::from(cx.name());
+            let declaration = cx.declaration();
             cx.chatter(format_args!(
-                "{name}: warning: packet received without timestamp"
+                "{declaration}: warning: packet received without timestamp"
             ));
         }
     }
@@ -362,6 +364,11 @@ impl Element for AggregateIPFlows {
             let file = file.and_then(Result::ok).unwrap_or_default();
             let trace = Trace::create(cx, &self.trace_name, file.trim());
             self.trace = Some(trace.map_err(|error| cx.error(error))?);
+            let source = self.source().and_then(|source| cx.link(source));
+            let source: Option<Link<dyn Positioned>> = source;
+            if let Some(source) = source {
+                cx.reach(source, |source, _| source.send_singly());
+            }
         }
         let push = cx.input_is_push(0);
         if *self.fragments.get_or_insert(push) && !push {

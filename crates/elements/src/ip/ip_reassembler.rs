@@ -1,3 +1,4 @@
+use core::cmp::Reverse;
 use core::fmt::Write;
 use core::ops::Range;
 
@@ -46,6 +47,8 @@ struct Partial {
     flags: u8,
     /// Longest fragment, its IP header included.
     longest: usize,
+    /// The number of the fragment that came first, of all.
+    number: u64,
     /// When the last of the fragments came, in seconds, by the fragments' own times.
     seen: i64,
     /// The same by the router's clock.
@@ -53,6 +56,19 @@ struct Partial {
 }
 
 impl Partial {
+    /// Where Click has it: by the upper byte of the identification, the newest first.
+    fn rank(&self, key: &Key) -> (u8, Reverse<u64>) {
+        ((key.ident >> 8) as u8, Reverse(self.number))
+    }
+
+    /// The ports, of what is here of the payload.
+    fn ports(&self) -> [u16; 2] {
+        match self.payload.data().first_chunk() {
+            Some(&[a, b, c, d]) => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
+            None => [0; 2],
+        }
+    }
+
     fn is_complete(&self) -> bool {
         let all = self.length.map(|length| 0..length);
         self.has_first && self.here.len() == 1 && self.here.first() == all.as_ref()
@@ -126,7 +142,8 @@ impl Partial {
 ///
 /// Packets must have their IP header marked. Whole packets pass unchanged; fragments are kept until
 /// their packet is complete. A complete packet has the headers and annotations of its first
-/// fragment, and the timestamp of the last one to arrive. A packet without a new fragment for 30
+/// fragment, and the timestamp of the last one to arrive, which is the current time if it has none.
+/// A packet without a new fragment for 30
 /// seconds is given up. When the fragments take more than `HIMEM` bytes, or more than an eighth of
 /// the packet buffers, the packets longest without a new fragment are given up, until three
 /// quarters of the limit are left.
@@ -202,10 +219,7 @@ impl IPReassembler {
     /// Takes a fragment in; gives the packet back if it is complete now.
     fn take(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Option<Packet> {
         self.seen += 1;
-        let now = match packet.timestamp() {
-            0 => cx.wall(),
-            stamp => stamp,
-        } / SECOND;
+        let now = packet.timestamp().div_euclid(SECOND);
         self.reap(cx, now);
         let Some(fragment) = Fragment::of(packet) else {
             self.bad += 1;
@@ -225,7 +239,7 @@ impl IPReassembler {
                 if self.partial.len() >= most {
                     self.reap_oldest(cx, usize::MAX, most * 3 / 4);
                 }
-                start(cx.pool(), packet)?
+                start(cx.pool(), packet, self.seen)?
             }
         };
         partial.touched = cx.steady();
@@ -254,9 +268,11 @@ impl IPReassembler {
     }
 
     fn give_up_where(&mut self, cx: &mut Cx<'_>, lost: impl Fn(&Partial) -> bool) {
-        let lost = |(key, partial): (&Key, &Partial)| lost(partial).then_some(*key);
-        let keys: Vec<Key> = self.partial.iter().filter_map(lost).collect();
-        for key in keys {
+        let rank = |(key, partial): (&Key, &Partial)| (partial.rank(key), *key);
+        let lost = self.partial.iter().filter(|(_, partial)| lost(partial));
+        let mut ranked: Vec<_> = lost.map(rank).collect();
+        ranked.sort_unstable_by_key(|(rank, _)| *rank);
+        for (_, key) in ranked {
             self.give_up(cx, &key);
         }
     }
@@ -281,6 +297,7 @@ impl IPReassembler {
             if self.memory <= memory && self.partial.len() <= count {
                 break;
             }
+            self.failed += 1;
             self.give_up(cx, &key);
         }
     }
@@ -288,7 +305,6 @@ impl IPReassembler {
     fn give_up(&mut self, cx: &mut Cx<'_>, key: &Key) {
         if let Some(partial) = self.partial.remove(key) {
             self.memory -= partial.memory();
-            self.failed += 1;
             if let Some(packet) = partial.assemble(false, self.max_mtu_anno) {
                 cx.emit(1, packet);
             }
@@ -296,8 +312,8 @@ impl IPReassembler {
     }
 }
 
-/// A packet with nothing in it but the headers of `packet`.
-fn start(pool: &mut Pool, packet: &Packet) -> Option<Partial> {
+/// A packet with nothing in it but the headers of `packet`, the fragment of that number.
+fn start(pool: &mut Pool, packet: &Packet, number: u64) -> Option<Partial> {
     let headroom = HEADROOM + packet.transport_offset()?.max(0) as usize;
     Some(Partial {
         payload: pool.packet(headroom, 0)?,
@@ -307,6 +323,7 @@ fn start(pool: &mut Pool, packet: &Packet) -> Option<Partial> {
         length: None,
         flags: packet.network_header()?.get(FLAGS)? & KEPT,
         longest: 0,
+        number,
         seen: 0,
         touched: Steady::default(),
     })
@@ -354,7 +371,9 @@ fn add(
 
 #[handlers]
 impl IPReassembler {
-    /// Counts, and a line for each packet that is not complete.
+    /// Counts, and a line for each packet that is not complete: addresses and ports,
+    /// identification, and what of the payload is here. Packets that are given up for their age do
+    /// not count as failed.
     #[read]
     fn dump(&self) -> String {
         let mut text = alloc::format!(
@@ -365,9 +384,12 @@ impl IPReassembler {
             self.failed,
             self.bad
         );
-        for (key, partial) in &self.partial {
+        let mut partial: Vec<_> = self.partial.iter().collect();
+        partial.sort_unstable_by_key(|(key, partial)| partial.rank(key));
+        for (key, partial) in partial {
             let (from, to, ident) = (key.source, key.destination, key.ident);
-            let _ = write!(text, " {from} > {to} {ident}");
+            let [sport, dport] = partial.ports();
+            let _ = write!(text, " ({from}, {sport}, {to}, {dport}) {ident}");
             for range in &partial.here {
                 let _ = write!(text, " ({},{})", range.start, range.end);
             }
@@ -396,6 +418,10 @@ impl Element for IPReassembler {
         let header = packet.network_header().unwrap_or_default();
         if !Ipv4Packet::new_unchecked(header).is_fragment() {
             return Verdict::Forward;
+        }
+        // A time of less than a second is none, as in Click.
+        if packet.timestamp().div_euclid(SECOND) == 0 {
+            packet.set_timestamp(cx.wall());
         }
         match self.take(cx, packet) {
             Some(mut whole) => {

@@ -83,6 +83,14 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_without_capacity_drops_all() {
+        let mut rig = Rig::new("s :: InfiniteSource(LIMIT 5) -> q :: Queue(0) -> p :: Puller;");
+        rig.run();
+        rig.assert_handlers(&[("s.count", "5"), ("q.drops", "5"), ("q.length", "0")]);
+        assert_eq!(rig.printed(), [""; 0]);
+    }
+
+    #[test]
     fn a_successor_tells_what_it_has_no_room_for() {
         let mut rig = Rig::new("i :: Inject -> q :: Queue(10) -> p :: Puller;");
         rig.push_all("i", &vec![vec![1]; 10]);

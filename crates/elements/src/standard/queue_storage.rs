@@ -128,9 +128,10 @@ impl QueueStorage {
         self.capacity().saturating_sub(self.packets.len())
     }
 
+    /// A queue without capacity is never full, as in Click: it drops what a source sends.
     fn tell_nonfull(&self, cx: &mut Cx<'_>) {
         if let Some(signal) = self.nonfull {
-            cx.set_signal(signal, self.free() > 0);
+            cx.set_signal(signal, self.free() > 0 || self.packets.is_empty());
         }
     }
 

@@ -54,6 +54,11 @@ fn named(cx: &Cx<'_>, name: &str) -> Result<Vec<ElementId>, String> {
 
 /// The name and the thread of an entry.
 fn parse_entry(words: &[String], args: &Args<'_>) -> Result<(String, i32), Failed> {
+    let Some(name) = words.first() else {
+        args.error("ELEMENT: required argument missing");
+        args.error("THREAD: required argument missing");
+        return Err(Failed);
+    };
     let thread = match words
         .get(1)
         .map(|thread| args.context().parse::<i32>(thread))
@@ -72,7 +77,7 @@ fn parse_entry(words: &[String], args: &Args<'_>) -> Result<(String, i32), Faile
         args.error("too many arguments");
         return Err(Failed);
     }
-    let name = args.context().parse(&words[0]).unwrap_or_default();
+    let name = args.context().parse(name).unwrap_or_default();
     thread.map(|thread| (name, thread)).ok_or(Failed)
 }
 
@@ -80,12 +85,7 @@ impl Element for StaticThreadSched {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let words = click::config::split_space(&entry);
-            if words.is_empty() {
-                continue;
-            }
-            let Ok((name, mut thread)) = parse_entry(&words, args) else {
-                continue;
-            };
+            let (name, mut thread) = parse_entry(&words, args)?;
             if thread < NO_THREAD || thread >= i32::from(cx.threads()) {
                 args.warning(format_args!("thread preference {thread} out of range"));
                 thread = if thread < 0 { NO_THREAD } else { 0 };
@@ -103,7 +103,7 @@ impl Element for StaticThreadSched {
                 ),
             }
         }
-        args.finish()
+        Ok(())
     }
 }
 
@@ -120,6 +120,10 @@ mod tests {
             (
                 "StaticThreadSched(i 5000000000);",
                 "THREAD: out of range, bound 2147483647",
+            ),
+            (
+                "StaticThreadSched(i 0, , i one);",
+                ":\n  ELEMENT: required argument missing\n  THREAD: required argument missing\nRouter",
             ),
         ] {
             Rig::refuses(&(["i :: Idle -> Discard;", config].concat()), message);

@@ -1,7 +1,10 @@
+use click::Location;
+
 use super::capture::Capture;
-use super::capture::source::{self, Opened, shown, shown_size};
+use super::capture::source::{self, OpenError, Opened, shown, shown_size};
 use super::sample::Sample;
 use crate::headers::link_type::LinkType;
+use crate::positions::Positioned;
 use crate::prelude::*;
 
 mod fill;
@@ -26,7 +29,14 @@ use times::Times;
 /// # See also
 /// ToDump, FromDevice
 #[derive(Element)]
-#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over)]
+#[element(
+    ports = "0/1-2",
+    processing = "/ah",
+    handlers,
+    task(when = self.push),
+    take_over,
+    provides(Positioned)
+)]
 #[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
     /// The file; `-` is the standard input.
@@ -75,15 +85,21 @@ pub struct FromDump {
     mmap: bool,
     times: Times,
     end: End,
+    /// The file could be opened.
+    is_open: bool,
     capture: Option<Capture>,
     /// The file's length in bytes, `-` if that is not known.
     #[handler(read = shown_size)]
     filesize: Option<u64>,
+    /// The end was read, and packets before it had to be sent first.
+    has_ended: bool,
     /// Read, and not yet sent.
     pending: Option<Pending>,
     /// Offset of the last packet in the file, in bytes.
     #[handler(read)]
     packet_filepos: u64,
+    /// It sends one packet at a time.
+    sends_singly: bool,
     /// Packets that left by output 0.
     #[handler(read)]
     count: u64,
@@ -119,34 +135,42 @@ impl FromDump {
         shown(&self.filename)
     }
 
-    fn fail(&self, cx: &mut Cx<'_>, error: impl core::fmt::Display) -> Failed {
-        let name = self.print_filename();
-        cx.error(format_args!("{name}: {error}"))
+    fn location(&self) -> Location {
+        Location::new(self.print_filename(), 0)
     }
 
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
+        let location = self.location();
+        let opened = source::open(&self.filename, false);
+        self.is_open = !matches!(opened, Err(OpenError::Unopened(_)));
+        let opened = opened.map_err(|error| error.report(cx, &location))?;
         let Some(Opened { source, size }) = opened else {
             return Err(Failed);
         };
         self.filesize = size;
-        let mut capture = Capture::open(source).map_err(|error| self.fail(cx, error))?;
+        let capture = Capture::open(source);
+        let mut capture = capture.map_err(|error| cx.error_at(&location, error))?;
         if self.filepos != 0 {
             if self.filesize.is_some_and(|size| self.filepos > size) {
                 return Err(cx.error("FILEPOS out of range"));
             }
             let gone = capture.go_to(self.filepos);
-            gone.map_err(|error| self.fail(cx, error))?;
+            gone.map_err(|error| cx.error_at(&location, error))?;
         }
         let link = capture.link();
         if self.force_ip && !link.can_force_ip() {
             let link = link.0;
-            let error = format_args!("unknown linktype {link}; can't force IP packets").to_string();
-            return Err(self.fail(cx, error));
+            let error = format_args!("unknown linktype {link}; can't force IP packets");
+            return Err(cx.error_at(&location, error));
         }
         self.force_ip |= link == LinkType::RAW;
         self.capture = Some(capture);
         Ok(())
+    }
+
+    /// How many packets it sends at a time, of `most`.
+    fn most(&self, most: usize) -> usize {
+        if self.sends_singly { most.min(1) } else { most }
     }
 
     fn activated(&mut self, cx: &mut Cx<'_>) {
@@ -198,6 +222,7 @@ impl FromDump {
         if self.filesize.is_some_and(|size| position > size) {
             return Err("FILEPOS out of range".into());
         }
+        self.has_ended = false;
         if let Some(capture) = &mut self.capture {
             capture.go_to(position).map_err(|error| error.to_string())?;
         }
@@ -254,12 +279,17 @@ impl FromDump {
         self.times.offset = old.times.offset;
         let link = self.capture.as_ref().map_or(LinkType::RAW, Capture::link);
         if self.force_ip && !link.can_force_ip() {
-            let (name, link) = (self.print_filename(), link.0);
-            cx.chatter(format_args!(
-                "{name}: warning: unknown linktype {link}; can't force IP packets"
-            ));
+            let link = link.0;
+            let warning = format_args!("unknown linktype {link}; can't force IP packets");
+            cx.warning_at(&self.location(), warning);
         }
         self.force_ip |= link == LinkType::RAW;
+    }
+}
+
+impl Positioned for FromDump {
+    fn send_singly(&mut self) {
+        self.sends_singly = true;
     }
 }
 
@@ -312,6 +342,10 @@ impl Element for FromDump {
         self.open(cx)
     }
 
+    fn declared_argument(&self) -> Option<&str> {
+        self.is_open.then(|| self.print_filename())
+    }
+
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.capture = None;
         self.drop_pending(cx);
@@ -328,7 +362,7 @@ impl Element for FromDump {
             return Ran::Nothing;
         }
         let mut batch = cx.batch();
-        let most = cx.limit();
+        let most = self.most(cx.limit());
         let more = self.fill(cx, &mut batch, most);
         let worked = !batch.is_empty();
         cx.push(0, batch);
@@ -344,7 +378,7 @@ impl Element for FromDump {
             self.sleep(cx);
             return;
         }
-        match self.fill(cx, batch, most) {
+        match self.fill(cx, batch, self.most(most)) {
             Filled::More => self.wake(cx),
             Filled::Early => {}
             Filled::Ended => self.sleep(cx),

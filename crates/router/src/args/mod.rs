@@ -55,6 +55,8 @@ pub mod unparse;
 use core::cell::RefCell;
 use core::fmt::Display;
 
+use click::Location;
+
 use crate::prelude::*;
 
 pub use anno::{AnnoArg, AnnoOf, Annotation};
@@ -103,9 +105,9 @@ pub struct Message {
     pub part: String,
     /// The line, without severity or place.
     pub text: String,
-    /// Whether the line is to repeat the element's place, which the heading above names too. A line
-    /// about a part of an argument does not, in Click.
-    pub placed: bool,
+    /// Where the line is: in a file that an argument names, or unknown, which is the element's
+    /// place. The place of a line about a part of an argument is blank, as in Click.
+    pub location: Location,
     /// Whether it ended the configuration at once.
     pub ends: bool,
 }
@@ -117,6 +119,9 @@ impl Display for Message {
             Severity::Warning => "warning: ",
             Severity::Error | Severity::Info => "",
         };
+        if !self.location.file().trim_ascii().is_empty() {
+            write!(f, "{}: ", self.location)?;
+        }
         write!(f, "{}{mark}{}", self.part, self.text)
     }
 }
@@ -249,11 +254,16 @@ impl<'n> Args<'n> {
 
     /// Adds a message.
     pub fn message(&self, severity: Severity, text: impl Display) {
+        self.message_at(&Location::unknown(), severity, text);
+    }
+
+    /// Adds a message about a place in a file that an argument names.
+    pub fn message_at(&self, location: &Location, severity: Severity, text: impl Display) {
         self.messages.borrow_mut().push(Message {
             severity,
             part: String::new(),
             text: text.to_string(),
-            placed: true,
+            location: location.clone(),
             ends: false,
         });
     }
@@ -264,7 +274,7 @@ impl<'n> Args<'n> {
             severity: Severity::Error,
             part: format!("{part}: "),
             text: text.to_string(),
-            placed: false,
+            location: Location::new(" ", 0),
             ends: false,
         });
     }
@@ -275,7 +285,7 @@ impl<'n> Args<'n> {
             severity: Severity::Warning,
             part: format!("{part}: "),
             text: text.to_string(),
-            placed: true,
+            location: Location::unknown(),
             ends: false,
         });
     }

@@ -66,9 +66,7 @@ impl Engine {
 
     pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
         let specs = self.handlers(element);
-        let named = |wanted: &str| specs.iter().find(|s| s.name == wanted).map(|s| s.flags);
-        // An element that answers to any name lists `*`.
-        named(name).or_else(|| named("*"))
+        HandlerList { specs }.flags(name)
     }
 
     /// A handler's name with its element's.

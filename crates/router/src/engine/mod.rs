@@ -26,8 +26,6 @@ mod segments;
 
 use alloc::collections::BTreeSet;
 
-use click::Severity;
-
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
 use crate::optimizer::Optimizer;
@@ -39,6 +37,7 @@ use crate::settings::{Settings, THREADS_MAX};
 use crate::threads::Threads;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
+pub(crate) use context::Report;
 use driver::Driver;
 use element::{Addressed, DynElement};
 pub(crate) use elements::ElementTable;
@@ -71,7 +70,7 @@ pub(crate) struct Engine {
     /// Elements whose arguments named addresses of the machine's interfaces.
     pub addressed: BTreeSet<ElementId>,
     /// What elements report while they are initialized.
-    pub reports: Vec<(Severity, String)>,
+    pub reports: Vec<Report>,
 }
 
 impl Engine {

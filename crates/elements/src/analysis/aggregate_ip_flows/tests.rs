@@ -52,7 +52,7 @@ fn flows_are_numbered_and_ways_painted() {
     assert_eq!(rig.collected("d").len(), 2);
     assert_eq!(
         rig.printed(),
-        ["a: warning: packet received without timestamp"]
+        ["a :: AggregateIPFlows: warning: packet received without timestamp"]
     );
 }
 
@@ -169,8 +169,8 @@ fn flows_are_described_in_a_file() {
     assert_eq!(
         alloc::string::String::from_utf8(file.read()).unwrap(),
         "<?xml version='1.0' standalone='yes'?>\n<trace>\n\
-         <flow aggregate='1' src='9.0.0.1' sport='10' dst='2.0.0.2' dport='20' begin='1.000000' \
-         duration='2.000000'>\n  <stream dir='0' packets='1' /><stream dir='1' packets='1' />\n\
+         <flow aggregate='1' src='9.0.0.1' sport='10' dst='2.0.0.2' dport='20' \
+         begin='1.000000000' duration='2.000000000'>\n  <stream dir='0' packets='1' /><stream dir='1' packets='1' />\n\
          </flow>\n</trace>\n"
     );
     Rig::refuses(
@@ -179,4 +179,40 @@ fn flows_are_described_in_a_file() {
     );
     let errors = Rig::errors("Idle -> AggregateIPFlows(FRAGMENTS true) -> Unqueue -> Discard;");
     assert!(errors.contains("incompatible with pull"), "{errors}");
+}
+
+#[cfg(feature = "host")]
+#[test]
+fn flows_are_described_with_their_place_in_the_capture() {
+    use crate::headers::link_type::LinkType;
+    use crate::userlevel::capture::{Record, file_header, record_header};
+    use crate::userlevel::testing::TempFile;
+
+    let (capture, trace) = (
+        TempFile::new("flows_capture"),
+        TempFile::new("flows_places"),
+    );
+    let mut bytes = file_header(true, 65535, LinkType::RAW).to_vec();
+    for packet in [datagram(A, B), datagram(B, A), segment(A, B, 2)] {
+        let (time, length) = (1_000_000_000, packet.len() as u32);
+        let record = Record {
+            time,
+            captured: length,
+            length,
+        };
+        bytes.extend(record_header(&record, true));
+        bytes.extend(packet);
+    }
+    capture.write(&bytes);
+    let mut rig = Rig::new(&alloc::format!(
+        "f :: FromDump({capture}) -> AggregateIPFlows(TRACEINFO {trace}, SOURCE f) -> c :: Collect;"
+    ));
+    rig.run();
+    assert_eq!(rig.collected("c").len(), 3);
+    rig.end();
+    let text = String::from_utf8(trace.read()).unwrap();
+    let second = 24 + 2 * (16 + datagram(A, B).len());
+    assert_contains(&text, &alloc::format!("<trace file='{capture}'>"));
+    assert_contains(&text, " filepos='24'>");
+    assert_contains(&text, &alloc::format!(" filepos='{second}'>"));
 }

@@ -2,6 +2,7 @@
 
 use core::fmt::Write;
 
+use super::PER_SECOND;
 use super::flows::{Flow, Key};
 use crate::prelude::*;
 
@@ -67,8 +68,8 @@ impl Trace {
             from.1,
             address(to.0),
             to.1,
-            Timestamp(flow.first),
-            Timestamp(flow.last.saturating_sub(flow.first)),
+            seconds(flow.first),
+            seconds(flow.last.saturating_sub(flow.first)),
         );
         if flow.filepos != 0 {
             let _ = write!(text, " filepos='{}'", flow.filepos);
@@ -81,12 +82,24 @@ impl Trace {
         self.write(cx, &text);
     }
 
-    /// Ends the file.
+    /// Ends the file. The standard output stays open, as in Click.
     pub fn end(&mut self, cx: &mut Cx<'_>) {
-        self.write(cx, "</trace>\n");
         #[cfg(feature = "host")]
-        self.output.flush(cx);
+        {
+            if !self.output.is_stdout() {
+                self.write(cx, "</trace>\n");
+            }
+            self.output.flush(cx);
+        }
+        #[cfg(not(feature = "host"))]
+        let _ = cx;
     }
+}
+
+/// Seconds and nanoseconds. Those of a negative time are counted up from the second before.
+fn seconds(time: i64) -> String {
+    let (seconds, rest) = (time.div_euclid(PER_SECOND), time.rem_euclid(PER_SECOND));
+    alloc::format!("{seconds}.{rest:09}")
 }
 
 fn escaped(text: &str) -> String {

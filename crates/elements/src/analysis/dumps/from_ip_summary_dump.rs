@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::replay::{Read, Replay};
 use super::summary::{Defaults, Next, Reader};
 use crate::prelude::*;
-use crate::userlevel::capture::source::{self, Opened, shown, shown_size};
+use crate::userlevel::capture::source::{self, OpenError, Opened, shown, shown_size};
 use crate::userlevel::sample::Sample;
 
 /// What messages call the file that the argument DATA is.
@@ -83,9 +83,8 @@ pub struct FromIPSummaryDump {
     input: Input,
     #[init(Reader::new("", Defaults::default()))]
     reader: Reader,
-    /// The file's length in bytes, `-` if that is not known.
-    #[handler(read = shown_size)]
-    filesize: Option<u64>,
+    /// The file's length in bytes.
+    size: Option<u64>,
 }
 
 /// The file, which is opened again for each of TIMES.
@@ -101,7 +100,7 @@ struct Input {
 }
 
 impl Input {
-    fn open(&self) -> Result<Option<Opened>, String> {
+    fn open(&self) -> Result<Option<Opened>, OpenError> {
         if self.filename != DATA_NAME {
             return source::open(&self.filename, self.may_be_missing);
         }
@@ -137,11 +136,13 @@ impl FromIPSummaryDump {
             left: self.times.saturating_sub(1).max(-1),
             has_packets: false,
         };
-        let opened = self.input.open().map_err(|error| cx.error(error))?;
+        let location = self.reader.location();
+        let opened = self.input.open();
+        let opened = opened.map_err(|error| error.report(cx, &location))?;
         let Some(Opened { source, size }) = opened else {
             return Ok(());
         };
-        self.filesize = size;
+        self.size = size;
         let is_open = self.reader.open(source);
         let notes = self.reader.take_notes();
         if !is_open && self.may_be_missing {
@@ -149,8 +150,8 @@ impl FromIPSummaryDump {
         }
         for note in notes {
             match note.severity {
-                Severity::Error => drop(cx.error(note.text)),
-                _ => cx.warning(note.unplaced()),
+                Severity::Error => drop(cx.error_at(&note.location, note.text)),
+                _ => cx.warning_at(&note.location, note.text),
             }
         }
         is_open.then_some(()).ok_or(Failed)
@@ -167,7 +168,7 @@ fn read_packet(reader: &mut Reader, input: &mut Input, cx: &mut Cx<'_>) -> Read 
     };
     let next = reader.next(cx.names(), &mut packet);
     for note in reader.take_notes() {
-        cx.chatter(note.text);
+        cx.chatter(note);
     }
     let read = match next {
         Next::Packet => {
@@ -188,6 +189,12 @@ impl FromIPSummaryDump {
     #[read]
     fn filepos(&self) -> u64 {
         self.reader.position()
+    }
+
+    /// The file's length in bytes, `-` if that is not known, and at the end.
+    #[read]
+    fn filesize(&self) -> String {
+        shown_size(&self.size.filter(|_| self.reader.is_open()))
     }
 
     /// Ends reading, and stops the driver.
@@ -224,10 +231,7 @@ impl Element for FromIPSummaryDump {
             self.reader.set_flow(&words, &args.context());
         }
         for note in self.reader.take_notes() {
-            match note.severity {
-                Severity::Error => args.error(note.text),
-                _ => args.warning(note.unplaced()),
-            }
+            args.message_at(&note.location, note.severity, note.text);
         }
         self.replay.burst = self.burst as usize;
         self.replay.configured(cx);

@@ -1,3 +1,5 @@
+use click::Location;
+
 use super::replay::{Read, Replay};
 use super::summary::Lines;
 use crate::prelude::*;
@@ -54,6 +56,8 @@ pub struct FromNetFlowSummaryDump {
     link_name: String,
     link: Link,
     file: Option<File>,
+    /// Where the file ended, or reading it.
+    end: u64,
     /// The file's length in bytes, `-` if that is not known.
     #[handler(read = shown_size)]
     filesize: Option<u64>,
@@ -200,13 +204,20 @@ fn make(line: &str, link: Link, names: &Context<'_>, packet: &mut Packet) -> Opt
     Some(())
 }
 
-/// The next packet of a file, which is closed at its end.
-fn read_packet(file: &mut Option<File>, cx: &mut Cx<'_>, name: &str, link: Link) -> Read {
-    let read = match file {
-        Some(file) => file.read(cx, name, link),
-        None => Read::End,
+/// The next packet of a file, which is closed at its end; `end` becomes its position there.
+fn read_packet(
+    file: &mut Option<File>,
+    end: &mut u64,
+    cx: &mut Cx<'_>,
+    name: &str,
+    link: Link,
+) -> Read {
+    let Some(open) = file else {
+        return Read::End;
     };
+    let read = open.read(cx, name, link);
     if matches!(read, Read::End) {
+        *end = open.lines.position();
         *file = None;
     }
     read
@@ -217,7 +228,8 @@ impl FromNetFlowSummaryDump {
     /// Where in the file the next line is, in bytes.
     #[read]
     fn filepos(&self) -> u64 {
-        self.file.as_ref().map_or(0, |file| file.lines.position())
+        let file = self.file.as_ref();
+        file.map_or(self.end, |file| file.lines.position())
     }
 }
 
@@ -234,15 +246,16 @@ impl Element for FromNetFlowSummaryDump {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
+        let location = Location::new(format!("{}:0", shown(&self.filename)), 0);
+        let opened = source::open(&self.filename, false);
+        let opened = opened.map_err(|error| error.report(cx, &location))?;
         if let Some(Opened { source, size }) = opened {
             self.filesize = size;
             let mut lines = Lines::new(source);
-            let name = shown(&self.filename);
             match lines.peek() {
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(cx.error(format!("{name}:0: empty file"))),
-                Err(error) => return Err(cx.error(format!("{name}: {}", os_error(&error)))),
+                Ok(None) => return Err(cx.error_at(&location, "empty file")),
+                Err(error) => return Err(cx.error_at(&location, os_error(&error))),
             }
             self.file = Some(File {
                 lines,
@@ -263,17 +276,17 @@ impl Element for FromNetFlowSummaryDump {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let (file, link) = (&mut self.file, self.link);
+        let (file, end, link) = (&mut self.file, &mut self.end, self.link);
         let name = shown(&self.filename);
         self.replay
-            .run_task(cx, task, |cx| read_packet(file, cx, name, link))
+            .run_task(cx, task, |cx| read_packet(file, end, cx, name, link))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let (file, link) = (&mut self.file, self.link);
+        let (file, end, link) = (&mut self.file, &mut self.end, self.link);
         let name = shown(&self.filename);
         self.replay
-            .pull(cx, batch, most, |cx| read_packet(file, cx, name, link));
+            .pull(cx, batch, most, |cx| read_packet(file, end, cx, name, link));
     }
 }
 

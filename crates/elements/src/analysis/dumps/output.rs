@@ -52,6 +52,11 @@ impl Output {
         !matches!(self.to, To::Nowhere)
     }
 
+    /// Whether it is the standard output.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.to, To::Stdout)
+    }
+
     /// What is to be written next: to be added to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer

@@ -125,7 +125,7 @@ fn what_stays_incomplete_is_given_up() {
     rig.push("i", &pieces[2]);
     assert!(
         rig.read("r.dump")
-            .contains(" 1.0.0.1 > 2.0.0.2 7 (0,24) (48,72)\n")
+            .contains(" (1.0.0.1, 1, 2.0.0.2, 2) 7 (0,24) (48,72)\n")
     );
     rig.advance(41_000_000_000);
     let (_, others) = fragments(8, &[5; 40], 24);
@@ -135,7 +135,7 @@ fn what_stays_incomplete_is_given_up() {
     assert_eq!(lost[0].len(), 20 + 72);
     assert_eq!(lost[0][6], 0x20);
     assert_eq!(checksum(&lost[0][..20]), 0);
-    assert!(rig.read("r.dump").contains("failed reassemblies: 1\n"));
+    assert!(rig.read("r.dump").contains("failed reassemblies: 0\n"));
 }
 
 #[test]
@@ -145,9 +145,36 @@ fn memory_is_bounded() {
         let (_, pieces) = fragments(ident, &[5; 40], 24);
         rig.push("i", &pieces[0]);
     }
-    let left = rig.read("r.dump").matches(" > ").count();
+    let left = rig.read("r.dump").matches("\n (").count();
     assert!((30..60).contains(&left), "{left}");
     assert_eq!(rig.data("lost").len() + left, 100);
+}
+
+#[test]
+fn a_fragment_of_the_first_second_has_no_time() {
+    let mut rig = rig("");
+    let (_, pieces) = fragments(7, &[5; 40], 24);
+    for piece in &pieces {
+        rig.push_with("i", piece, |packet| packet.set_timestamp(999_999_999));
+    }
+    assert!(rig.collected("c")[0].timestamp() > 999_999_999);
+    let (_, pieces) = fragments(8, &[5; 40], 24);
+    for piece in &pieces {
+        rig.push_with("i", piece, |packet| packet.set_timestamp(1_000_000_000));
+    }
+    assert_eq!(rig.collected("c")[0].timestamp(), 1_000_000_000);
+}
+
+#[test]
+fn incomplete_packets_are_shown_in_clicks_order() {
+    let mut rig = rig("");
+    for ident in [0x201, 7, 0x101, 8] {
+        rig.push("i", &fragments(ident, &[5; 40], 24).1[1]);
+    }
+    let dump = rig.read("r.dump");
+    let (_, lines) = dump.split_once("cached chunk data:\n").unwrap();
+    let line = |ident: u16| format!(" (1.0.0.1, 0, 2.0.0.2, 0) {ident} (24,48)\n");
+    assert_eq!(lines, [8, 7, 0x101, 0x201].map(line).concat());
 }
 
 #[test]

@@ -10,9 +10,9 @@ use crate::prelude::*;
 /// How often an element says that it has no route.
 const COMPLAINTS: u32 = 5;
 
-/// A routing table with its argument, the handler that looks up addresses, and its data path.
+/// A routing table with its argument and its data path.
 #[derive(Component)]
-#[component(handlers, default)]
+#[component(default)]
 pub struct RouteLookup {
     /// The routes. An address without a mask is a host route; `-` is no gateway.
     #[arg(
@@ -28,7 +28,7 @@ pub struct RouteLookup {
     complaints: u32,
 }
 
-/// A [`RouteLookup`] whose routes stay, with the handler that shows them.
+/// A [`RouteLookup`] whose routes stay, with the handlers that show them and look up addresses.
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct FixedRoutes {
@@ -36,7 +36,7 @@ pub struct FixedRoutes {
     lookup: RouteLookup,
 }
 
-/// A [`RouteLookup`] with the handlers that show and change its routes.
+/// A [`RouteLookup`] with the handlers that change and show its routes and look up addresses.
 #[derive(Component)]
 #[component(handlers, default)]
 pub struct Routes {
@@ -50,19 +50,6 @@ pub struct Routes {
 pub struct FlushableRoutes {
     #[delegate]
     routes: Routes,
-}
-
-#[handlers]
-impl RouteLookup {
-    /// Output and gateway for the address; -1 if there is no route.
-    #[read(error = "expected IP address")]
-    fn lookup(&mut self, address: Ipv4Addr) -> String {
-        match self.table.find(address.to_bits()) {
-            Hop::NOWHERE => "-1".to_string(),
-            hop if hop.gateway.is_unspecified() => hop.port.to_string(),
-            hop => format!("{} {}", hop.port, hop.gateway),
-        }
-    }
 }
 
 impl FixedRoutes {
@@ -79,6 +66,12 @@ impl FixedRoutes {
     fn table(&self) -> String {
         self.lookup.text()
     }
+
+    /// Output and gateway for the address; -1 if there is no route.
+    #[read(error = "expected IP address")]
+    fn lookup(&mut self, address: Ipv4Addr) -> String {
+        self.lookup.find(address)
+    }
 }
 
 impl Routes {
@@ -90,12 +83,6 @@ impl Routes {
 
 #[handlers]
 impl Routes {
-    /// The routes, one a line.
-    #[read(expensive)]
-    fn table(&self) -> String {
-        self.lookup.text()
-    }
-
     /// Adds a route; fails if there is one for its prefix.
     #[write]
     fn add(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
@@ -118,6 +105,18 @@ impl Routes {
     #[write]
     fn ctrl(&mut self, cx: &mut Cx<'_>, commands: &str) -> Result<(), HandlerError> {
         self.lookup.run_all(cx, commands)
+    }
+
+    /// The routes, one a line.
+    #[read(expensive)]
+    fn table(&self) -> String {
+        self.lookup.text()
+    }
+
+    /// Output and gateway for the address; -1 if there is no route.
+    #[read(error = "expected IP address")]
+    fn lookup(&mut self, address: Ipv4Addr) -> String {
+        self.lookup.find(address)
     }
 }
 
@@ -176,6 +175,15 @@ impl RouteLookup {
         for (packet, _) in lost.take((COMPLAINTS - self.complaints) as usize) {
             cx.chatter(format_args!("{name}: no route for {}", packet.dst_ip()));
             self.complaints += 1;
+        }
+    }
+
+    /// Where packets for an address go, as text.
+    fn find(&self, address: Ipv4Addr) -> String {
+        match self.table.find(address.to_bits()) {
+            Hop::NOWHERE => "-1".to_string(),
+            hop if hop.gateway.is_unspecified() => hop.port.to_string(),
+            hop => format!("{} {}", hop.port, hop.gateway),
         }
     }
 

@@ -87,6 +87,19 @@ fn routes_come_and_go_by_handlers() {
 }
 
 #[test]
+fn handlers_are_listed_in_clicks_order() {
+    let starts = |class: &str, list: &str| {
+        let mut rig = Rig::new(&format!("Idle -> rt :: {class}(10/8 0) -> Discard;"));
+        let handlers = rig.read("rt.handlers");
+        assert!(handlers.starts_with(list), "{class}: {handlers}");
+    };
+    let changing = "lookup\tr+\ntable\tr$\nctrl\tw\nremove\tw\nset\tw\nadd\tw\nhandlers\t";
+    starts("StaticIPLookup", "lookup\tr+\ntable\tr\nhandlers\t");
+    starts("LinearIPLookup", changing);
+    starts("RadixIPLookup", &["flush\twb\n", changing].concat());
+}
+
+#[test]
 fn routes_are_added_and_flushed() {
     for class in ["DirectIPLookup", "RadixIPLookup", "RangeIPLookup"] {
         let mut rig = Rig::new(&format!("Idle -> rt :: {class}(10/8 0) -> Discard;"));

@@ -10,7 +10,6 @@ use super::words::Words;
 use crate::prelude::*;
 
 const READ: HandlerFlags = HandlerFlags::READ;
-const WRITE: HandlerFlags = HandlerFlags::WRITE;
 const READ_WITH: HandlerFlags = READ.with(HandlerFlags::PARAMETER);
 /// Handlers of every element, which the router answers.
 const EVERYWHERE: &[&str] = &["name", "class", "config", "ports", "handlers"];
@@ -63,7 +62,7 @@ impl ScriptMachine {
         self.list_handlers(&mut list);
         let everywhere = || EVERYWHERE.contains(&name).then_some(READ);
         let listed = list.find(name).or_else(everywhere);
-        listed.or_else(|| list.find("*"))
+        listed.or_else(|| list.flags(name))
     }
 }
 
@@ -149,11 +148,13 @@ impl DynamicHandlers for ScriptMachine {
         for name in output::host::NAMES {
             list.add(*name, READ_WITH.with(HandlerFlags::PRIVATE));
         }
+        // Click lists what concerns variables behind the functions.
+        list.move_last("get").move_last("set").move_last("shift");
+        if self.script_type == ScriptType::Proxy {
+            list.any();
+        }
         for (name, _) in self.program.exported() {
             list.read(name.clone());
-        }
-        if self.script_type == ScriptType::Proxy {
-            list.add("*", READ_WITH.with(WRITE));
         }
     }
 
@@ -174,7 +175,7 @@ impl DynamicHandlers for ScriptMachine {
         if let Some((_, value)) = self.program.exported().find(|(known, _)| known == name) {
             return Ok(value.clone());
         }
-        if self.script_type == ScriptType::Proxy && !EVERYWHERE.contains(&name) {
+        if self.script_type == ScriptType::Proxy && name != "*" && !EVERYWHERE.contains(&name) {
             return self.request(cx, Request::Run, name, parameter, false);
         }
         Err(HandlerError::Unknown)

@@ -236,6 +236,10 @@ fn proxies_answer_to_any_handler() {
         While executing 't :: Script':|\n  While calling 's.b':|\n    bad handler|\n";
     assert_eq!(printed, expected);
     assert_eq!(rig.read("s.class"), "Script");
+    let handlers = rig.read("s.handlers");
+    let starts = "*\tw\nshift\tr+\nset\tw\nget\tr+\nntohl\tr+\n";
+    assert!(handlers.starts_with(starts), "{handlers}");
+    assert!(rig.try_read("s.*").is_err());
 }
 
 #[test]

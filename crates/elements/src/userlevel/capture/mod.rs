@@ -104,12 +104,17 @@ pub struct Capture {
     input: Input,
     format: Format,
     link: LinkType,
+    /// What follows is no packet.
+    has_failed: bool,
 }
 
 impl Capture {
     /// Reads the head of a file.
     pub fn open(source: Box<dyn Source>) -> Result<Capture, CaptureError> {
         let mut input = Input::new(source);
+        if input.available()?.is_empty() {
+            return Err(format_error("empty file"));
+        }
         let Some(magic) = input.peek(4)? else {
             return Err(format_error("not a tcpdump file (too short)"));
         };
@@ -120,6 +125,7 @@ impl Capture {
                 input,
                 format: Format::Pcapng(section),
                 link: link.canonical(),
+                has_failed: false,
             });
         }
         if magic.starts_with(&[0x1f, 0x8b]) || magic.starts_with(b"BZh") {
@@ -134,6 +140,7 @@ impl Capture {
             input,
             format: Format::Pcap(format),
             link: link.canonical(),
+            has_failed: false,
         })
     }
 
@@ -149,14 +156,31 @@ impl Capture {
 
     /// Goes to another place in the file, where a packet had better start.
     pub fn go_to(&mut self, position: u64) -> Result<(), CaptureError> {
+        self.has_failed = false;
         Ok(self.input.go_to(position)?)
+    }
+
+    /// Passes over what is left where the file was cut off.
+    pub fn end(&mut self) {
+        if !self.has_failed {
+            // What cannot be read is not read later either.
+            let _ = self.input.skip(usize::MAX);
+        }
+    }
+
+    /// Reads no more, until it [goes](Self::go_to) to another place.
+    pub fn give_up(&mut self) {
+        self.has_failed = true;
     }
 
     /// The next packet; `None` at the end, which is also where the file was cut off.
     ///
     /// # Errors
-    /// What follows is no packet: there is nothing more to be had of the file.
+    /// What follows is no packet.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        if self.has_failed {
+            return Ok(None);
+        }
         match &mut self.format {
             Format::Pcap(format) => pcap::next(&mut self.input, format, self.link),
             Format::Pcapng(section) => section.next(&mut self.input),

@@ -138,7 +138,13 @@ pub fn next<'i>(
     let Some(Some(bytes)) = input.peek(head)?.map(|bytes| bytes.first_chunk()) else {
         return Ok(None);
     };
-    let record = format.record(bytes)?;
+    let record = match format.record(bytes) {
+        Ok(record) => record,
+        Err(error) => {
+            input.consume(RECORD);
+            return Err(error);
+        }
+    };
     let whole = head + record.captured + record.skipped;
     // One with a byte too many may be the file's last.
     if input.peek(head + record.captured)?.is_none() {

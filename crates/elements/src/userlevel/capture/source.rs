@@ -4,12 +4,31 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 
 use bzip2::read::MultiBzDecoder;
+use click::Location;
 use flate2::read::MultiGzDecoder;
 
 use super::Source;
 use crate::prelude::*;
 use crate::userlevel::os_error;
 use router::args::path;
+
+/// Why a file is not read.
+pub enum OpenError {
+    /// It cannot be opened. The file's name is in front.
+    Unopened(String),
+    /// It was opened, and cannot be read.
+    Unreadable(String),
+}
+
+impl OpenError {
+    /// Tells the user, while the element is initialized. `location` is that of the file.
+    pub fn report(self, cx: &mut Cx<'_>, location: &Location) -> Failed {
+        match self {
+            OpenError::Unopened(text) => cx.error(text),
+            OpenError::Unreadable(text) => cx.error_at(location, text),
+        }
+    }
+}
 
 /// The name of a file as messages show it.
 pub fn shown(name: &str) -> &str {
@@ -80,8 +99,8 @@ fn is_compressed(magic: &[u8]) -> bool {
 /// the standard input. `None` if there is no such file and it may be missing.
 ///
 /// # Errors
-/// The system's reason, with the file's name in front.
-pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, String> {
+/// The system's reason.
+pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, OpenError> {
     if shown(name) == "<stdin>" {
         return Ok(Some(Opened {
             source: Box::new(io::stdin()),
@@ -93,9 +112,9 @@ pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, String> 
             let opened = unpacked(file);
             opened
                 .map(Some)
-                .map_err(|error| [name, &os_error(&error)].join(": "))
+                .map_err(|error| OpenError::Unreadable(os_error(&error)))
         }
         Err(error) if error.kind() == ErrorKind::NotFound && may_be_missing => Ok(None),
-        Err(error) => Err([name, &os_error(&error)].join(": ")),
+        Err(error) => Err(OpenError::Unopened([name, &os_error(&error)].join(": "))),
     }
 }

@@ -101,7 +101,7 @@ fn a_file_that_was_cut_off_ends_there() {
 #[test]
 fn what_is_no_capture_is_refused_in_clicks_words() {
     let error = |file: &[u8]| packets(file).unwrap_err();
-    assert_eq!(error(&[]), "not a tcpdump file (too short)");
+    assert_eq!(error(&[]), "empty file");
     assert_eq!(
         error(&[0xd4, 0xc3, 0xb2, 0xa1, 2]),
         "not a tcpdump file (too short)"

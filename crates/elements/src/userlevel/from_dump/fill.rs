@@ -46,9 +46,12 @@ impl FromDump {
         self.packet_filepos = capture.position();
         let frame = match capture.next_frame() {
             Ok(Some(frame)) => frame,
-            Ok(None) => return Next::End,
+            Ok(None) => {
+                capture.end();
+                return Next::End;
+            }
             Err(error) => {
-                self.capture = None;
+                capture.give_up();
                 let name = self.print_filename();
                 cx.chatter(format_args!("{name}: {error}"));
                 return Next::End;
@@ -136,6 +139,10 @@ impl FromDump {
     pub(super) fn fill(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> Filled {
         let mut skips = 0;
         while batch.len() < most && skips < SKIPS {
+            if core::mem::take(&mut self.has_ended) {
+                self.call_end(cx);
+                return Filled::Ended;
+            }
             if self.pending.is_none() {
                 match self.read_packet(cx) {
                     Next::Packet => {}
@@ -147,7 +154,10 @@ impl FromDump {
                         self.call_end(cx);
                         return Filled::Ended;
                     }
-                    Next::End => return Filled::More,
+                    Next::End => {
+                        self.has_ended = true;
+                        return Filled::More;
+                    }
                 }
             }
             if self.is_at_end() {

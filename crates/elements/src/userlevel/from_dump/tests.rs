@@ -222,8 +222,10 @@ fn wrong_arguments_and_files_are_refused_in_clicks_words() {
     );
     let file = TempFile::new("wrong");
     file.write(b"this is no capture file at all");
-    let expected = format!("{file}: not a tcpdump file (bad magic number)");
-    contains(&error(&file.to_string()), &expected);
+    let error_of_file = error(&file.to_string());
+    contains(&error_of_file, &format!(":: FromDump({file})':\n"));
+    let expected = format!("\n{file}:   not a tcpdump file (bad magic number)\n");
+    contains(&error_of_file, &expected);
     let aironet = self::file("aironet", LinkType::AIRONET, &[]);
     let args: String = format!("{aironet}, FORCE_IP true");
     contains(
@@ -251,4 +253,36 @@ fn a_broken_file_ends_with_a_message() {
         rig.printed(),
         [format!("{file}: bad packet header; giving up")]
     );
+    rig.assert_handlers(&[("f.packet_filepos", "60"), ("f.filepos", "76")]);
+    rig.assert_handlers(&[("f.encap", "ETHER"), ("f.count", "1")]);
+}
+
+#[test]
+fn reading_goes_on_elsewhere_in_a_broken_file() {
+    let file = file("elsewhere", LinkType::ETHERNET, &[1000, 1001]);
+    let mut bytes = file.read();
+    bytes[24 + 36 + 8..24 + 36 + 16].fill(0xff);
+    file.write(&bytes);
+    let mut rig = Rig::new(&format!("f :: FromDump({file}) -> c :: Collect;"));
+    rig.run();
+    rig.write("f.active", "true");
+    rig.run();
+    assert_eq!(rig.read("f.count"), "1");
+    rig.write("f.filepos", "24");
+    rig.write("f.active", "true");
+    rig.run();
+    assert_eq!(numbers(&mut rig), [0, 0]);
+    assert_eq!(rig.printed().len(), 2);
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_read_to_its_end() {
+    let file = file("short", LinkType::ETHERNET, &[1000, 1001]);
+    let mut bytes = file.read();
+    bytes.truncate(24 + 36 + 20);
+    file.write(&bytes);
+    let mut rig = Rig::new(&format!("f :: FromDump({file}) -> c :: Collect;"));
+    rig.run();
+    assert_eq!(numbers(&mut rig), [0]);
+    rig.assert_handlers(&[("f.packet_filepos", "60"), ("f.filepos", "80")]);
 }

@@ -1,14 +1,55 @@
 //! Messages: for the user, for other elements, and about initialization.
 
-use core::fmt::Display;
+use alloc::format;
+use core::fmt::{self, Display};
 
-use click::Severity;
+use click::{Location, Severity};
 
 use super::{Cx, Engine};
 use crate::args::Failed;
 use crate::chatter::DEFAULT_CHANNEL;
 use crate::prelude::*;
 use crate::scheduler::task::TaskId;
+
+/// What an element reports while it is initialized.
+pub(crate) struct Report {
+    pub severity: Severity,
+    /// Unknown: the element's.
+    pub location: Location,
+    pub text: String,
+}
+
+/// A line below the heading.
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.location.is_known() {
+            write!(f, "{}: ", self.location)?;
+        }
+        let mark = if self.severity == Severity::Warning {
+            "warning: "
+        } else {
+            ""
+        };
+        write!(f, "  {mark}{}", self.text)
+    }
+}
+
+impl Engine {
+    /// The first line of messages about an element.
+    pub fn heading(&self, what: &str, id: ElementId) -> String {
+        let info = self.graph.info(id);
+        // Only the heading names the place, as Click has it.
+        let place = if info.location.is_known() {
+            format!("{}: ", info.location)
+        } else {
+            String::new()
+        };
+        let (name, class) = (&info.name, info.class.name);
+        let argument = self.elements.get(id).and_then(|e| e.declared_argument());
+        let argument = argument.map_or(String::new(), |argument| format!("({argument})"));
+        format!("{place}{what} ‘{name} :: {class}{argument}’:")
+    }
+}
 
 /// Messages.
 impl Cx<'_> {
@@ -64,23 +105,35 @@ impl Cx<'_> {
 
     /// Says what is wrong, while the element is initialized: `return Err(cx.error("…"))`.
     pub fn error(&mut self, text: impl Display) -> Failed {
-        self.engine
-            .reports
-            .push((Severity::Error, text.to_string()));
+        self.error_at(&Location::unknown(), text)
+    }
+
+    /// As [`error`](Self::error), of a place in a file that the element reads.
+    pub fn error_at(&mut self, location: &Location, text: impl Display) -> Failed {
+        self.report_at(Severity::Error, location, text);
         Failed
     }
 
     /// Tells something worth knowing, while the element is initialized.
     pub fn message(&mut self, text: impl Display) {
-        self.engine
-            .reports
-            .push((Severity::Message, text.to_string()));
+        self.report_at(Severity::Message, &Location::unknown(), text);
     }
 
     /// Warns, while the element is initialized.
     pub fn warning(&mut self, text: impl Display) {
-        self.engine
-            .reports
-            .push((Severity::Warning, text.to_string()));
+        self.warning_at(&Location::unknown(), text);
+    }
+
+    /// As [`warning`](Self::warning), of a place in a file that the element reads.
+    pub fn warning_at(&mut self, location: &Location, text: impl Display) {
+        self.report_at(Severity::Warning, location, text);
+    }
+
+    fn report_at(&mut self, severity: Severity, location: &Location, text: impl Display) {
+        self.engine.reports.push(Report {
+            severity,
+            location: location.clone(),
+            text: text.to_string(),
+        });
     }
 }

@@ -4,6 +4,7 @@ mod messages;
 mod notifiers;
 mod others;
 
+pub(crate) use messages::Report;
 use packet::{Pool, Prefetcher};
 
 use super::graph::Graph;

@@ -63,6 +63,11 @@ pub trait Element: Any + Send {
         Ok(())
     }
 
+    /// The argument that headings of messages name, beside the element's name and class.
+    fn declared_argument(&self) -> Option<&str> {
+        None
+    }
+
     /// Gives back what dropping the element does not: the router ends, or did not start.
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         let _ = cx;

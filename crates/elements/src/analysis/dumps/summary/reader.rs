@@ -2,7 +2,9 @@
 //!
 //! Files may come from anywhere: whatever they hold, there are packets and notes, never a panic.
 
-use click::config;
+use core::fmt;
+
+use click::{Location, config};
 
 use super::build::{Build, Flow};
 use super::input::{LINE_MAX, Lines};
@@ -15,14 +17,18 @@ use crate::userlevel::os_error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub severity: Severity,
-    /// With the place in the file in front.
+    /// The place in the file.
+    pub location: Location,
     pub text: String,
 }
 
-impl Note {
-    /// The text of a warning without its severity.
-    pub fn unplaced(&self) -> String {
-        self.text.replacen("warning: ", "", 1)
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.severity {
+            Severity::Warning => "warning: ",
+            Severity::Error | Severity::Info => "",
+        };
+        write!(f, "{}: {mark}{}", self.location, self.text)
     }
 }
 
@@ -108,18 +114,26 @@ impl Reader {
         self.lines.as_ref().map_or(self.end, Lines::position)
     }
 
-    fn note(&mut self, severity: Severity, text: impl core::fmt::Display) {
+    /// Where in the file it reads.
+    pub fn location(&self) -> Location {
         let record = if self.binary { "record " } else { "" };
-        let text = format!("{}:{record}{}: {text}", self.name, self.line);
-        self.notes.push(Note { severity, text });
+        Location::new(format!("{}:{record}{}", self.name, self.line), 0)
     }
 
-    fn error(&mut self, text: impl core::fmt::Display) {
+    fn note(&mut self, severity: Severity, text: impl fmt::Display) {
+        self.notes.push(Note {
+            severity,
+            location: self.location(),
+            text: text.to_string(),
+        });
+    }
+
+    fn error(&mut self, text: impl fmt::Display) {
         self.note(Severity::Error, text);
     }
 
-    fn warning(&mut self, text: impl core::fmt::Display) {
-        self.note(Severity::Warning, format!("warning: {text}"));
+    fn warning(&mut self, text: impl fmt::Display) {
+        self.note(Severity::Warning, text);
     }
 
     /// Reads the first line of the file. False if that cannot be read, or the file is empty: a note
