@@ -156,6 +156,8 @@ impl Socket {
         }
         let mut done = 0;
         let mut deadline = None;
+        // An application that only sends learns here that the connection is broken.
+        self.drain();
         loop {
             match self.put(parts, flags) {
                 Ok(n) => done += n,
