@@ -13,7 +13,7 @@
 //! - Readiness is found in this library ([`wait`], [`poll`], [`epoll`]), together with the kernel's of
 //!   ordinary descriptors.
 //! - Before a socket's descriptor gets into a second process, its life becomes that of a kernel object
-//!   ([`process::share`]).
+//!   ([`share`]).
 //!
 //! The library makes system calls past the functions that it interposes, so it never calls itself.
 //!
@@ -42,7 +42,9 @@
 
 mod address;
 mod cell;
+mod connection;
 mod datagram;
+mod dispatch;
 mod epoll;
 mod exports;
 mod lock;
@@ -53,6 +55,7 @@ mod poll;
 mod private;
 mod process;
 mod queues;
+mod share;
 mod socket;
 mod stack;
 mod stream;
