@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
@@ -36,6 +36,8 @@ static BELL: AtomicI32 = AtomicI32::new(-1);
 static CORE: AtomicI32 = AtomicI32::new(-1);
 static QUEUES: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static PAYLOAD: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// The queue file that is mapped; 0: none.
+static INODE: AtomicU64 = AtomicU64::new(0);
 /// Held by a thread that joins.
 pub static JOINING: Lock = Lock::new();
 static COMPLAINED: AtomicU32 = AtomicU32::new(0);
@@ -163,9 +165,20 @@ fn join() -> Result<(Shared, usize)> {
             return Err(error);
         }
     };
-    if QUEUES.load(Ordering::Acquire).is_null() {
-        QUEUES.store(map(queues, QUEUE_FILE_BYTES)?, Ordering::Release);
-        PAYLOAD.store(map(payload, PAYLOAD_FILE_BYTES)?, Ordering::Release);
+    // A forked child has its parent's mappings. They are of the tenant's files no more if the parent
+    // and all others have ended meanwhile.
+    let inode = inode(queues)?;
+    if INODE.swap(inode, Ordering::AcqRel) != inode {
+        for (mapping, file, len) in [
+            (&QUEUES, queues, QUEUE_FILE_BYTES),
+            (&PAYLOAD, payload, PAYLOAD_FILE_BYTES),
+        ] {
+            let before = mapping.swap(map(file, len)?, Ordering::AcqRel);
+            if !before.is_null() {
+                // SAFETY: a mapping of this length, which nothing uses: no socket is left in it.
+                let _ = syscall!(libc::SYS_munmap, before, len);
+            }
+        }
     }
     sys::close(queues);
     sys::close(payload);
@@ -221,6 +234,14 @@ fn welcome(fd: c_int) -> Result<(Welcome, [c_int; 3])> {
         sys::close(fd);
     }
     Err(Errno(refused))
+}
+
+fn inode(fd: c_int) -> Result<u64> {
+    // SAFETY: zeros are a stat of nothing.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: room for the stat.
+    syscall!(libc::SYS_fstat, fd, &raw mut stat)?;
+    Ok(stat.st_ino)
 }
 
 fn map(fd: c_int, len: usize) -> Result<*mut u8> {

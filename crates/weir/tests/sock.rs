@@ -267,6 +267,25 @@ print('good')
     assert_eq!(bench.ok("$SOCK -- python3 udp.py"), "good\n");
 }
 
+/// A daemon: its parent has used sockets, and ends before it uses one itself.
+#[test]
+fn a_child_goes_on_where_its_parent_has_ended() {
+    let bench = Bench::new();
+    bench.ok(BODY);
+    let _server = bench.server("python3 -m http.server 8000 >/dev/null 2>&1", 8000);
+    bench.file(
+        "daemon.py",
+        "import os, socket, time, urllib.request
+url = 'http://127.0.0.1:8000/body'
+assert len(urllib.request.urlopen(url).read()) == 3000000
+if os.fork(): os._exit(0)
+time.sleep(0.3)
+open('late', 'wb').write(urllib.request.urlopen(url).read())
+",
+    );
+    bench.ok("$SOCK -- python3 daemon.py && cmp late body");
+}
+
 #[test]
 fn limits_are_told_as_the_socket_api_does() {
     let bench = Bench::new();
