@@ -793,6 +793,7 @@ module Nsm_object = struct
     local : bool option; [@yojson.default None] (** Connections between its own sockets go through shared memory, not through its network stack. *)
     name : string; (** Its name. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
     status : Nsm_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]

@@ -561,7 +561,8 @@ export interface paths {
         delete: operations["delete-nsm"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once. */
+        patch: operations["patch-nsm"];
         trace?: never;
     };
     "/v1/stats": {
@@ -1718,6 +1719,8 @@ export interface components {
              *     is made and removed with it.
              */
             namespace?: string | null;
+            /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
+            properties?: Record<string, unknown>;
             status?: components["schemas"]["NsmStatus"];
         };
         /** @description An NSM as it is. */
@@ -3577,6 +3580,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    "patch-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"];
+                };
             };
         };
     };

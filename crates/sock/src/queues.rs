@@ -262,7 +262,12 @@ pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Ans
             address: cell.answer_address.get(),
             len: cell.answer_len.load(Ordering::Relaxed),
         }),
-        error => Err(Errno(error as i32)),
+        error => {
+            // A socket that could not be made is none to CoreEngine: why not was told before.
+            let before = cell.error.load(Ordering::Acquire);
+            let unknown = error == libc::EBADF as u32 && before != 0;
+            Err(Errno(if unknown { before } else { error } as i32))
+        }
     }
 }
 

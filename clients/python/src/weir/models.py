@@ -1249,4 +1249,6 @@ class NsmObject(Model):
     The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
     is made and removed with it.
     """
+    properties: dict[str, Any] | None = None
+    """What it may have, for all its applications together: `maxbw`, `conns`."""
     status: NsmStatus | None = None

@@ -385,6 +385,12 @@ class AsyncOperations(ABC):
         """Removes a network stack module. No application may use it."""
         return await self._do("DELETE", f"/v1/nsms/{segment(name)}")
 
+    async def patch_nsm(self, name: str, body: dict[str, Any]) -> models.NsmObject:
+        """Changes fields of a network stack module (JSON merge patch); null resets a
+        field. Its `properties` can change, at once.
+        """
+        return await self._call(models.NsmObject, "PATCH", f"/v1/nsms/{segment(name)}", body=body)
+
     async def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""
         return await self._call(list[models.PortStats], "GET", "/v1/stats")
