@@ -16,7 +16,7 @@ use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
 use node::model::{Admission, Application, Object, Socket};
 use node::paths::run_folder;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitOptions};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -314,11 +314,16 @@ impl Drop for Folder {
 struct Stack {
     operator: Operator,
     door: PathBuf,
-    _nsm: Helper,
-    _core: Helper,
+    nsm: Helper,
+    core: Helper,
 }
 
 impl Stack {
+    /// Its processes.
+    fn own(&self) -> [u32; 2] {
+        [self.nsm.0.id(), self.core.0.id()]
+    }
+
     fn start(folder: &Path, local: bool) -> Result<Stack, SockError> {
         let (door, operator) = (folder.join("door"), folder.join("operator"));
         let mut core = Helper(ours(&["sock", "core"], &[&door, &operator], None)?);
@@ -341,8 +346,8 @@ impl Stack {
         Ok(Stack {
             operator,
             door,
-            _nsm: nsm,
-            _core: core,
+            nsm,
+            core,
         })
     }
 }
@@ -449,7 +454,23 @@ fn plain(program: &str) -> String {
     }
 }
 
+/// Whether this process, to which orphans of its children fall, has children but its own.
+fn others_run(own: [u32; 2]) -> io::Result<bool> {
+    let pids = fs::read_to_string("/proc/thread-self/children")?;
+    let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+    let mut run = false;
+    for pid in pids.filter(|pid: &i32| !own.contains(&(*pid as u32))) {
+        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+        let ended = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?;
+        run |= ended.is_none();
+    }
+    Ok(run)
+}
+
 fn run_program(args: &RunArgs) -> Result<ExitCode, SockError> {
+    // Orphans of the program's fall to this process.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(io::Error::from)?;
     let folder = Folder::make()?;
     let library = folder.0.join("libweir_sock.so");
     fs::write(&library, netkernel::LIBRARY).map_err(|e| SockError::File(library.clone(), e))?;
@@ -477,12 +498,9 @@ fn run_program(args: &RunArgs) -> Result<ExitCode, SockError> {
         }
     });
     let status = child.wait()?;
-    // Children that run on keep their sockets, and a socket sends what it has.
-    while let Ok(status) = stack.operator.status() {
-        let user = status.tenants.first();
-        if user.is_none_or(|user| user.processes == 0 && user.sockets == 0) {
-            break;
-        }
+    // Children that run on keep their NSM, and a socket sends what it has.
+    let user = || Some(stack.operator.status().ok()?.tenants.first()?.clone());
+    while others_run(stack.own())? || user().is_some_and(|user| user.sockets > 0) {
         std::thread::sleep(LOOK);
     }
     let code = status.code().or_else(|| Some(128 + status.signal()?));
