@@ -220,11 +220,23 @@ impl Node {
         }
     }
 
-    /// Has NSMs whose namespaces were made anew be in those.
-    pub(super) fn look_at_nsms(&mut self) {
-        if let Ok(nsms) = self.store.all::<NsmRecord>() {
-            self.host.leave_namespaces(&nsms);
+    /// Makes the namespaces of NSMs' own that are not there: VNICs may be in them.
+    pub(super) fn bring_nsm_namespaces(&mut self) -> Result<()> {
+        for nsm in self.store.all::<NsmRecord>()? {
+            let place = nsm.spec.place(&nsm.name);
+            if nsm.spec.namespace.is_none() && !network::exists(&place) {
+                let made = network::create(&place);
+                self.host.note(Subject::Namespace(place), made);
+            }
         }
+        Ok(())
+    }
+
+    /// Has NSMs whose namespaces were recreated be in those.
+    pub(super) fn look_at_nsms(&mut self) -> Result<()> {
+        self.bring_nsm_namespaces()?;
+        self.host.leave_namespaces(&self.store.all::<NsmRecord>()?);
+        Ok(())
     }
 
     /// Ends an NSM that no application uses, and removes it.

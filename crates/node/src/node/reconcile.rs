@@ -48,6 +48,7 @@ impl Node {
     /// tried again later; the rest goes on.
     pub fn reconcile(&mut self) -> Result<()> {
         self.bring_namespaces()?;
+        self.bring_nsm_namespaces()?;
         macro_rules! reconcile {
             ($($resource:ident),*; $($waiting:ident),*) => {
                 $(<$resource>::reconcile(self)?;)*
@@ -131,7 +132,7 @@ impl Node {
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();
-            self.look_at_nsms();
+            let _ = self.look_at_nsms();
             self.look_at_consoles();
         }
         self.host.hear_silent();
@@ -173,7 +174,10 @@ impl Node {
                     self.bring_guest(&guest);
                 }
             }
-            Subject::Namespace(_) => self.bring_namespaces()?,
+            Subject::Namespace(_) => {
+                self.bring_namespaces()?;
+                self.bring_nsm_namespaces()?;
+            }
             Subject::Patch(_) => self.bring_patches()?,
             Subject::Link(name) => {
                 if let Some(link) = self.store.get::<LinkRecord>(name)? {

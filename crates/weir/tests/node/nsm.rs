@@ -212,19 +212,26 @@ fn nsms_and_applications_outlive_the_node() {
         !host.ok("sock ls -p").contains("server")
     });
 
-    // One whose namespace is another goes there.
+    // One whose namespace is another goes there; its own namespace is recreated.
     let namespace = format!("{}-web", host.prefix);
-    ip(&format!("netns delete {namespace}"));
+    let own = format!("{}own", host.prefix);
+    host.ok(&format!("nsm create {own}"));
+    let of_own = format!("weir-nsm-{own}");
+    for namespace in [&namespace, &of_own] {
+        ip(&format!("netns delete {namespace}"));
+    }
     ip(&format!("netns add {namespace}"));
     let inode = |path: String| {
         use std::os::unix::fs::MetadataExt;
         std::fs::metadata(path).ok().map(|file| file.ino())
     };
-    until("it is not in the new namespace", || {
-        let is = status(&host, "web")["pid"].as_u64();
-        let is = is.and_then(|pid| inode(format!("/proc/{pid}/ns/net")));
-        is.is_some() && is == inode(format!("/run/netns/{namespace}"))
-    });
+    for (nsm, namespace) in [("web", &namespace), (&own, &of_own)] {
+        until("it is not in the new namespace", || {
+            let is = status(&host, nsm)["pid"].as_u64();
+            let is = is.and_then(|pid| inode(format!("/proc/{pid}/ns/net")));
+            is.is_some() && is == inode(format!("/run/netns/{namespace}"))
+        });
+    }
 }
 
 #[test]
