@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
+use std::time::{Duration, Instant};
 
 use abi::SharedBytes;
 use abi::tenant::{PAYLOAD_FILE_BYTES, PayloadFile, QueueFile};
@@ -187,6 +188,24 @@ pub(crate) fn ring(bell: impl AsFd) {
 /// Silences a bell.
 pub(crate) fn silence(bell: impl AsFd) {
     let _ = rustix::io::read(bell, &mut [0; 8]);
+}
+
+/// How long CoreEngine and an NSM look for work before they sleep: what a sleep and a wake-up cost.
+/// Others run meanwhile if they want to (`sched_yield`). With one request at a time it makes the way
+/// through both two to three times as fast (wrk with one connection to nginx on a kernel NSM: 8.6 to
+/// 19 thousand requests a second).
+const SPIN: Duration = Duration::from_micros(20);
+
+/// Looks for work for [`SPIN`]; returns whether any was found.
+pub(crate) fn spin<E>(mut look: impl FnMut() -> Result<bool, E>) -> Result<bool, E> {
+    let start = Instant::now();
+    while start.elapsed() < SPIN {
+        rustix::thread::sched_yield();
+        if look()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Sends a message with descriptors.

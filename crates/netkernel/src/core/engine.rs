@@ -155,6 +155,9 @@ impl CoreEngine {
                 }
                 continue;
             }
+            if limited.is_none() && sys::spin(|| Ok::<_, CoreError>(self.round().0))? {
+                continue;
+            }
             self.forget_idle();
             self.set_sleeps(true);
             let (busy, _) = self.round();

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::protocol::{ToNsm, Token};
 use crate::service::Service;
+use crate::sys;
 use local::Listeners;
 use socket::{Kind, Sockets};
 
@@ -30,6 +31,10 @@ const CONTROL: u64 = u64::MAX - 1;
 
 /// Most requests of a round.
 const REQUESTS: usize = 1024;
+
+/// Requests and sockets of a step after which the NSM looks for more before it sleeps: those of a few
+/// connections that wait for each answer.
+const ALONE: usize = 4;
 
 /// A kernel NSM.
 pub struct KernelNsm {
@@ -77,22 +82,36 @@ impl KernelNsm {
     /// Serves until CoreEngine ends.
     pub fn run(mut self) -> io::Result<()> {
         loop {
-            if !self.step()? && self.service.sleep() {
+            let worked = self.step()?;
+            if worked > 0 {
+                // With many sockets at work there is more soon, and a look costs what a sleep does.
+                let alone = worked <= ALONE;
+                if !alone || sys::spin(|| Ok::<_, io::Error>(self.look()? > 0))? {
+                    continue;
+                }
+            }
+            if self.service.sleep() {
                 self.events(None)?;
                 self.service.awake();
             }
         }
     }
 
-    /// Does what there is to do now; returns whether there was anything.
-    pub fn step(&mut self) -> io::Result<bool> {
+    fn look(&mut self) -> io::Result<usize> {
+        self.events(Some(Duration::ZERO))?;
+        self.step()
+    }
+
+    /// Does what there is to do now; returns how many requests and sockets that were.
+    pub fn step(&mut self) -> io::Result<usize> {
         let requests = self.take_requests()?;
-        let work = self.work();
+        let sockets = self.ready.len();
+        self.work();
         self.service.flush();
-        if requests || work {
+        if requests + sockets > 0 {
             self.events(Some(Duration::ZERO))?;
         }
-        Ok(requests || work)
+        Ok(requests + sockets)
     }
 
     fn events(&mut self, wait: Option<Duration>) -> io::Result<()> {
@@ -152,9 +171,8 @@ impl KernelNsm {
         }
     }
 
-    /// Looks at the sockets that something has happened to; returns whether any is to be looked at
-    /// again at once.
-    fn work(&mut self) -> bool {
+    /// Looks at the sockets that something has happened to.
+    fn work(&mut self) {
         for number in std::mem::take(&mut self.ready) {
             let Some(socket) = self.sockets.get(number) else {
                 continue;
@@ -168,7 +186,6 @@ impl KernelNsm {
             }
             self.finish(number);
         }
-        !self.ready.is_empty()
     }
 
     /// Has the kernel tell what happens to a descriptor.

@@ -11,15 +11,15 @@ use super::socket::{Kind, Local, Sending, Socket};
 use super::{KernelNsm, REQUESTS, options};
 
 impl KernelNsm {
-    /// Takes a round's requests; returns whether there were any.
-    pub(super) fn take_requests(&mut self) -> io::Result<bool> {
+    /// Takes a round's requests; returns how many.
+    pub(super) fn take_requests(&mut self) -> io::Result<usize> {
         for taken in 0..REQUESTS {
             let Some(nqe) = self.service.request()? else {
-                return Ok(taken > 0);
+                return Ok(taken);
             };
             self.request(nqe)?;
         }
-        Ok(true)
+        Ok(REQUESTS)
     }
 
     fn request(&mut self, nqe: Nqe) -> io::Result<()> {
