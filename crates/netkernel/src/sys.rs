@@ -132,13 +132,13 @@ impl CoreSides {
     }
 }
 
-/// Takes what was delivered to a queue set whose process is gone, of the sockets for which `its` holds. The
+/// Takes what was delivered to a queue set whose process is gone, as far as `its` holds. The
 /// rest is for the process that has taken the socket over: it reads this ring itself, before what came
 /// later by its own.
 pub(crate) fn undelivered(
     queues: &Queues,
     set: usize,
-    mut its: impl FnMut(u32) -> bool,
+    mut its: impl FnMut(&abi::nqe::Nqe) -> bool,
 ) -> Vec<abi::nqe::Nqe> {
     // SAFETY: this process has the other sides only, and the queue set's own process is gone. One that
     // still writes there harms nobody: a cursor is checked.
@@ -146,7 +146,7 @@ pub(crate) fn undelivered(
     let mut taken = Vec::new();
     for i in 0..deliveries.filled(abi::tenant::SLOTS).unwrap_or(0) {
         let nqe = deliveries.peek(i);
-        if nqe.operation != 0 && its(nqe.socket) {
+        if nqe.operation != 0 && its(&nqe) {
             deliveries.overwrite(i, abi::nqe::Nqe::default());
             taken.push(nqe);
         }

@@ -552,9 +552,12 @@ impl CoreEngine {
         }
         let queues = tenant.files.as_ref().map(|files| files.queues.clone());
         let mut left = queues.map_or(Vec::new(), |queues| {
-            sys::undelivered(&queues, number as usize, |socket| {
-                let set = tenant.socket(socket).map_or(number, |socket| socket.set);
-                set == number || tenant.sets.get(set as usize).is_none_or(Option::is_none)
+            sys::undelivered(&queues, number as usize, |nqe| {
+                let set = tenant.socket(nqe.socket).map_or(number, |row| row.set);
+                // A listening socket has several processes: any takes the connection.
+                nqe.operation == operation::INCOMING
+                    || set == number
+                    || tenant.sets.get(set as usize).is_none_or(Option::is_none)
             })
         });
         left.extend(set.outbox.take());
