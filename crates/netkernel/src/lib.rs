@@ -12,6 +12,7 @@
 //! whose stack is Linux's. Each runs in a process of its own.
 #![deny(unsafe_code)]
 
+pub mod calls;
 pub mod core;
 pub mod kernel;
 pub mod process;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use netkernel::calls;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
@@ -180,6 +181,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             if *detached {
                 leave_file_system(door)?;
                 confine::drop_privileges()?;
+                confine::filter_system_calls(calls::CORE_ENGINE)?;
             }
             core.run()?;
         }
@@ -196,6 +198,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             if *detached {
                 leave_file_system(door)?;
                 keep_ports()?;
+                confine::filter_system_calls(calls::KERNEL_NSM)?;
             }
             nsm.run()?;
         }

@@ -86,6 +86,7 @@ fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
     assert_contains(&said, "CapEff:\t0000000000000400");
     assert_contains(&said, "Uid:\t65534\t");
     assert_contains(&said, "NoNewPrivs:\t1");
+    assert_contains(&said, "Seccomp:\t2");
     let root = std::fs::read_dir(format!("/proc/{nsm}/root")).unwrap();
     assert_eq!(root.count(), 0);
 
