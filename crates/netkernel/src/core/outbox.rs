@@ -93,6 +93,20 @@ impl Outbox {
         Ok(())
     }
 
+    /// What waits of a socket, for another consumer. What is in the ring is published.
+    pub fn take_of(
+        &mut self,
+        ring: &mut Producer<Nqe>,
+        bell: &OwnedFd,
+        socket: u32,
+    ) -> Result<VecDeque<Nqe>, Violation> {
+        let all = std::mem::take(&mut self.waiting);
+        let (its, others) = all.into_iter().partition(|nqe| nqe.socket == socket);
+        self.flush(ring, bell)?;
+        self.waiting = others;
+        Ok(its)
+    }
+
     /// What waits, for another consumer.
     pub fn take(&mut self) -> VecDeque<Nqe> {
         std::mem::take(&mut self.waiting)

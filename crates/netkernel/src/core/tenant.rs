@@ -277,17 +277,28 @@ impl Tenant {
 
     /// A queue set takes over a socket.
     pub fn attach(&mut self, number: u32, set: u8) -> Result<(), Errno> {
-        self.socket(number).ok_or(Errno::BADF)?.set = set;
+        let socket = self.socket(number).ok_or(Errno::BADF)?;
+        let before = std::mem::replace(&mut socket.set, set);
+        // The process takes over what is in the ring of the one before when it is answered.
+        let mut its = match self.sets.get_mut(before as usize).and_then(Option::as_mut) {
+            Some(other) if before != set => {
+                let ring = &mut other.sides.deliveries;
+                // The next flush finds a ring that cannot be believed again, and ends its process.
+                let taken = other.outbox.take_of(ring, &other.bell, number);
+                taken.unwrap_or_default()
+            }
+            _ => VecDeque::new(),
+        };
         if let Some(listener) = self.listeners.get_mut(&number)
             && !listener.acceptors.contains(&set)
         {
             listener.acceptors.push(set);
         }
-        let (its, others) = std::mem::take(&mut self.orphans)
+        let (orphans, others): (VecDeque<_>, _) = std::mem::take(&mut self.orphans)
             .into_iter()
             .partition(|nqe| nqe.socket == number);
         self.orphans = others;
-        let its: VecDeque<Nqe> = its;
+        its.extend(orphans);
         its.into_iter().for_each(|nqe| self.deliver(nqe));
         Ok(())
     }
