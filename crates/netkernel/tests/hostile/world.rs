@@ -1,23 +1,20 @@
-//! A tenant that submits whatever it likes: CoreEngine and the NSM go on, and so do other tenants. All
-//! three take their steps in this thread, in a network namespace of its own.
+//! CoreEngine, an NSM, a hostile tenant and another, which take their steps in one thread.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use abi::nqe::{Nqe, STREAM, operation};
-use abi::tenant::{CHUNK_BYTES, PAYLOAD_FILE_BYTES};
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
 use netkernel::process::Process;
 use netkernel::protocol::{Limits, Operator, Request, Token};
-use proptest::prelude::*;
 
 /// CoreEngine, an NSM, a hostile tenant and another.
-struct World {
+pub struct World {
     core: CoreEngine,
     nsm: KernelNsm,
-    hostile: Process,
+    pub hostile: Process,
     other: Process,
     folder: PathBuf,
 }
@@ -29,7 +26,7 @@ impl Drop for World {
 }
 
 impl World {
-    fn new(local: bool) -> World {
+    pub fn new(local: bool) -> World {
         let folder = std::env::temp_dir().join(format!("weir-nkh-{}-{local}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (door, operator) = (folder.join("door"), folder.join("operator"));
@@ -73,7 +70,7 @@ impl World {
     }
 
     /// Everybody's turn.
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         self.core.round();
         self.core.hear(Duration::ZERO).unwrap();
         self.nsm.step().unwrap();
@@ -100,7 +97,7 @@ impl World {
     }
 
     /// The other tenant connects to itself and sends a byte.
-    fn the_other_goes_on(&mut self) {
+    pub fn the_other_goes_on(&mut self) {
         for socket in [1, 2] {
             let nqe = Nqe::new(operation::SOCKET, socket);
             self.other(nqe.with_data(STREAM).with_family(4));
@@ -125,58 +122,8 @@ impl World {
     }
 }
 
-/// An element, mostly one that means something, of a few sockets and ports.
-fn element() -> impl Strategy<Value = Nqe> {
-    let sensible = (
-        0..20u8,
-        0..6u32,
-        any::<u16>(),
-        any::<u8>(),
-        0..4u64,
-        any::<u32>(),
-    );
-    let sensible = sensible.prop_map(|(operation, socket, port, flags, kind, len)| {
-        let nqe = Nqe::new(operation, socket).with_flags(flags);
-        match operation {
-            operation::BIND | operation::CONNECT => {
-                let port = 40_000 + port % 4;
-                nqe.with_address(([127, 0, 0, 1], port).into())
-            }
-            operation::SOCKET | operation::SHUTDOWN => nqe.with_data(kind).with_family(4 + len % 3),
-            operation::ACCEPT => nqe.with_data(u64::from(len % 8)),
-            operation::LISTEN => nqe.with_data(u64::from(port)),
-            operation::SEND | operation::SEND_TO | operation::CONSUMED => {
-                let place = u64::from(len) % PAYLOAD_FILE_BYTES as u64;
-                nqe.with_chunk(place, u32::from(port) % (CHUNK_BYTES as u32 + 2))
-            }
-            operation::SET_OPTION | operation::GET_OPTION => {
-                let data = u64::from(kind as u32) << 32 | u64::from(len % 64);
-                nqe.with_data(data).with_chunk(0, u32::from(port) % 600)
-            }
-            _ => nqe,
-        }
-    });
-    let any = any::<(u8, u32, u64, u64, u32, u8, u32)>().prop_map(
-        |(operation, socket, data, place, len, flags, extra)| Nqe {
-            // No address that is not this namespace's.
-            operation: match operation {
-                operation::BIND | operation::CONNECT => 0,
-                operation => operation,
-            },
-            tenant: flags,
-            queue_set: flags,
-            socket,
-            data,
-            place,
-            len,
-            flags,
-            extra,
-        },
-    );
-    prop_oneof![8 => sensible, 1 => any]
-}
-
-fn own_namespace() {
+/// Gives this thread a network namespace of its own, with loopback up: sockets of the NSM are made there.
+pub fn own_namespace() {
     // SAFETY is not asked: only this thread's network namespace changes.
     // SAFETY: no descriptor table or memory is unshared, only this thread's network namespace.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.expect("root");
@@ -184,43 +131,4 @@ fn own_namespace() {
         .args(["link", "set", "lo", "up"])
         .status();
     assert!(up.unwrap().success());
-}
-
-fn a_hostile_tenant_harms_itself_alone(local: bool) {
-    // In the thread of the NSM, whose sockets are made here.
-    own_namespace();
-    let mut world = World::new(local);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 200,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
-    let batches = proptest::collection::vec(proptest::collection::vec(element(), 1..60), 1..12);
-    let world = std::cell::RefCell::new(&mut world);
-    runner
-        .run(&batches, |batches| {
-            let mut world = world.borrow_mut();
-            for batch in batches {
-                for nqe in batch {
-                    world.hostile.submit(nqe);
-                }
-                world.hostile.flush();
-                world.turn();
-                // It reads what it is delivered, or does not.
-                world.hostile.take(16, |_| ());
-            }
-            world.the_other_goes_on();
-            Ok(())
-        })
-        .unwrap();
-}
-
-#[test]
-fn a_hostile_tenant_harms_itself_alone_at_the_kernel() {
-    a_hostile_tenant_harms_itself_alone(false);
-}
-
-#[test]
-fn a_hostile_tenant_harms_itself_alone_in_shared_memory() {
-    a_hostile_tenant_harms_itself_alone(true);
 }
