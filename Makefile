@@ -12,7 +12,7 @@ PACKAGES += python3 python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-de
 PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
 
 # What is measured beside us, where it can be had.
-PEERS := openvswitch-switch
+PEERS := openvswitch-switch wrk redis-server
 
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 
