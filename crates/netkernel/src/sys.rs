@@ -126,13 +126,26 @@ impl CoreSides {
     }
 }
 
-/// What was delivered to a queue set whose process is gone, and not taken.
-pub(crate) fn undelivered(queues: &Queues, set: usize) -> Vec<abi::nqe::Nqe> {
+/// Takes what was delivered to a queue set whose process is gone, of the sockets for which `its` holds. The
+/// rest is for the process that has taken the socket over: it reads this ring itself, before what came
+/// later by its own.
+pub(crate) fn undelivered(
+    queues: &Queues,
+    set: usize,
+    mut its: impl FnMut(u32) -> bool,
+) -> Vec<abi::nqe::Nqe> {
     // SAFETY: this process has the other sides only, and the queue set's own process is gone. One that
     // still writes there harms nobody: a cursor is checked.
     let (_, mut deliveries) = unsafe { queues.file().user(set) };
-    let filled = deliveries.filled(abi::tenant::SLOTS).unwrap_or(0);
-    (0..filled).map(|i| deliveries.peek(i)).collect()
+    let mut taken = Vec::new();
+    for i in 0..deliveries.filled(abi::tenant::SLOTS).unwrap_or(0) {
+        let nqe = deliveries.peek(i);
+        if nqe.operation != 0 && its(nqe.socket) {
+            deliveries.overwrite(i, abi::nqe::Nqe::default());
+            taken.push(nqe);
+        }
+    }
+    taken
 }
 
 /// The sides of a queue set that its user has, with the mapping that they are in.

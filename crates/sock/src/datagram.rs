@@ -152,6 +152,9 @@ impl Socket {
                 cell.in_flight.fetch_add(1, Ordering::AcqRel);
                 let nqe = Nqe::new(operation::SEND_TO, self.number).with_chunk(place, len as u32);
                 if queues::submit(&self.shared, self.set, &[nqe], Urgency::Send) {
+                    if cell.has(flag::STARVED) {
+                        cell.unset(flag::STARVED);
+                    }
                     return Ok(true);
                 }
                 cell.in_flight.fetch_sub(1, Ordering::AcqRel);

@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
-use crate::cell::event;
+use crate::cell::{event, flag};
 use crate::lock::Lock;
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result, syscall};
@@ -21,6 +21,9 @@ const UNSEEN: u32 = 16;
 /// Data of the event that takes a thread out of the kernel's epoll_wait when the first socket of an
 /// NSM is added.
 const KICK: u64 = 0x7765_6972_6b69_636b;
+
+/// How long that event stands, so that every thread there sees it.
+const KICK_NS: u64 = 1_000_000;
 
 const ET: u32 = libc::EPOLLET as u32;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
@@ -47,8 +50,12 @@ struct Epoll {
     waiters: u64,
     /// Reports since the kernel's part was looked at.
     unseen: u32,
+    /// A socket waits for a chunk to send from, of which it is not told.
+    starved: bool,
     /// The eventfd behind [`KICK`], plus one.
     kick: c_int,
+    /// When it is removed.
+    kick_until: u64,
 }
 
 #[derive(Default)]
@@ -218,6 +225,47 @@ pub fn event(socket: u32, events: u32) {
     }
 }
 
+/// A socket finds no chunk to send from: its epolls look again by time.
+#[cold]
+pub fn starved(socket: u32) {
+    with(|tables| {
+        let mut next = table::local(socket).interests.load(Ordering::Relaxed);
+        while let Some(index) = next.checked_sub(1) {
+            let interest = &tables.interests[index as usize];
+            next = interest.next;
+            tables.epolls[interest.epoll as usize].starved = true;
+        }
+    });
+}
+
+/// Queues the interests in sockets that have waited for a chunk and can send again; whether some still wait.
+fn feed(shared: &Shared, number: u32) -> bool {
+    with(|tables| {
+        if !tables.epolls[number as usize].starved {
+            return false;
+        }
+        let mut waits = false;
+        for index in 0..tables.interests.len() {
+            let interest = &tables.interests[index];
+            let cell = shared.private.cell(interest.socket);
+            let of = interest.live && interest.epoll == number;
+            let Some(cell) = cell.filter(|cell| of && cell.has(flag::STARVED)) else {
+                continue;
+            };
+            if shared.private.readiness(cell) & event::OUT == 0 {
+                waits = true;
+                continue;
+            }
+            cell.unset(flag::STARVED);
+            if interest.events & event::WRITE != 0 {
+                tables.queue(index as u32);
+            }
+        }
+        tables.epolls[number as usize].starved = waits;
+        waits
+    })
+}
+
 /// Has a thread be woken by an epoll's events.
 pub fn register(number: u32, bit: u64) {
     with(|tables| {
@@ -293,6 +341,9 @@ pub fn control(
             _ => return Err(Errno(libc::EINVAL)),
         };
         let events = tables.interests[index as usize].events;
+        if socket.cell.has(flag::STARVED) {
+            tables.epolls[number as usize].starved = true;
+        }
         if socket.readiness() & (events | event::ALWAYS) == 0 {
             return Ok(0);
         }
@@ -349,14 +400,10 @@ fn add_to_kernel(epfd: c_int, operation: c_int, fd: c_int, data: u64) -> Result<
     syscall!(libc::SYS_epoll_ctl, epfd, operation, fd, &raw mut event).map(drop)
 }
 
-/// The first socket of an NSM in an epoll. A thread may be in the kernel's epoll_wait on it.
+/// The first socket of an NSM in an epoll. Threads may be in the kernel's epoll_wait on it.
 fn begin(epfd: c_int) -> Result<u32> {
     let kick = process::own(sys::eventfd()?);
     sys::write_eventfd(kick);
-    if let Err(error) = add_to_kernel(epfd, libc::EPOLL_CTL_ADD, kick, KICK) {
-        drop_kick(kick);
-        return Err(error);
-    }
     let number = with(|tables| {
         let free = tables
             .epolls
@@ -369,11 +416,18 @@ fn begin(epfd: c_int) -> Result<u32> {
         tables.epolls[number] = Epoll {
             descriptors: 1,
             kick: kick + 1,
+            kick_until: sys::now() + KICK_NS,
             ..Epoll::default()
         };
         number as u32
     });
+    // The threads that the event takes out of the kernel find the entry.
     table::set(epfd, Some(Entry::Epoll(number)));
+    if let Err(error) = add_to_kernel(epfd, libc::EPOLL_CTL_ADD, kick, KICK) {
+        table::set(epfd, None);
+        close(number);
+        return Err(error);
+    }
     Ok(number)
 }
 
@@ -464,10 +518,16 @@ pub fn wait(
     let (shared, set) = process::joined()?;
     loop {
         queues::drain(&shared, set);
+        let starves = feed(&shared, number);
         let (look, kick) = with(|tables| {
             let epoll = &mut tables.epolls[number as usize];
             epoll.unseen += 1;
-            (epoll.unseen >= UNSEEN, core::mem::take(&mut epoll.kick))
+            let kick = match epoll.kick {
+                0 => 0,
+                _ if sys::now() < epoll.kick_until => 0,
+                _ => core::mem::take(&mut epoll.kick),
+            };
+            (epoll.unseen >= UNSEEN, kick)
         });
         if kick > 0 {
             drop_kick(kick - 1);
@@ -488,7 +548,7 @@ pub fn wait(
             mask,
             fds: &mut fds,
             restarts: false,
-            glances: false,
+            glances: starves,
         };
         let register = |bit| register(number, bit);
         match wait::sleep(&shared, set, terms, register, || any_ready(&shared, number))? {

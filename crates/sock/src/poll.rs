@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use crate::cell::event;
+use crate::cell::{event, flag};
 use crate::process::{self, Shared};
 use crate::socket;
 use crate::sys::{self, Result};
@@ -74,7 +74,7 @@ pub fn poll(
             mask,
             fds: if any { &mut *kernel } else { &mut kernel[n..] },
             restarts: false,
-            glances: false,
+            glances: starving(&shared, fds),
         };
         let register = |bit| register(fds, bit);
         let woke = wait::sleep(&shared, set, terms, register, || check_any(&shared, fds))?;
@@ -104,6 +104,17 @@ fn readiness(shared: &Shared, fd: &libc::pollfd) -> u32 {
         _ => 0,
     };
     ready & (fd.events as u16 as u32 | event::ALWAYS)
+}
+
+/// Whether a socket waits for a chunk, of which it is not told.
+fn starving(shared: &Shared, fds: &[libc::pollfd]) -> bool {
+    fds.iter().any(|fd| match ours(fd.fd) {
+        Some(Entry::Socket(number)) => {
+            let cell = shared.private.cell(number);
+            cell.is_some_and(|cell| cell.has(flag::STARVED))
+        }
+        _ => false,
+    })
 }
 
 fn check_any(shared: &Shared, fds: &[libc::pollfd]) -> bool {

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use abi::nqe::Nqe;
-use abi::tenant::{CHUNK_BYTES, PRIVATE_BYTES, SEND_CHUNKS, SETS, SOCKETS};
+use abi::tenant::{CHUNK_BYTES, PRIVATE_BYTES, SEND_CHUNKS, SEND_WINDOW, SETS, SOCKETS};
 
 use crate::cell::Cell;
 use crate::lock::Lock;
@@ -86,6 +86,8 @@ pub struct Private {
     sockets: Stack,
     chunks: Stack,
     queues: Stack,
+    /// Send chunks in use.
+    chunks_taken: AtomicU32,
     pub sets: [SetLocks; SETS],
     socket_links: [AtomicU32; SOCKETS],
     chunk_links: [AtomicU32; SEND_CHUNKS],
@@ -116,6 +118,7 @@ impl Private {
     /// Takes a chunk to send from, for a socket; its place in the payload file.
     pub fn take_chunk(&self, socket: u32) -> Option<u64> {
         let chunk = self.chunks.pop(&self.chunk_links)?;
+        self.chunks_taken.fetch_add(1, Ordering::Relaxed);
         self.chunk_owners[chunk as usize].store(socket + 1, Ordering::Relaxed);
         Some(u64::from(chunk) * CHUNK_BYTES as u64)
     }
@@ -130,6 +133,7 @@ impl Private {
             .compare_exchange(socket + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
         if mine {
+            self.chunks_taken.fetch_sub(1, Ordering::Relaxed);
             self.chunks.push(&self.chunk_links, chunk as u32);
         }
         mine
@@ -141,6 +145,18 @@ impl Private {
             if self.chunk_owners[chunk as usize].load(Ordering::Relaxed) == socket + 1 {
                 self.free_chunk(socket, u64::from(chunk) * CHUNK_BYTES as u64);
             }
+        }
+    }
+
+    /// Most chunks that a socket may have with the NSM now. Less of a window when chunks run short, so that
+    /// every socket can send something: a program may read of one socket only what it can send on
+    /// another.
+    pub fn send_window(&self) -> usize {
+        match self.chunks_taken.load(Ordering::Relaxed) as usize * 8 / SEND_CHUNKS {
+            0..4 => SEND_WINDOW,
+            4..6 => 8,
+            6 => 2,
+            _ => 1,
         }
     }
 
@@ -171,7 +187,11 @@ impl Private {
     #[inline]
     pub fn readiness(&self, cell: &Cell) -> u32 {
         let accepts = self.queue(cell).is_some_and(|queue| !queue.is_empty());
-        cell.readiness(accepts, self.chunks_available())
+        let in_flight = cell.in_flight.load(Ordering::Relaxed) as usize;
+        cell.readiness(
+            accepts,
+            self.chunks_available() && in_flight < self.send_window(),
+        )
     }
 }
 

@@ -5,7 +5,7 @@
 //! sleeps for CoreEngine while it holds one.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use abi::nqe::{GONE, Nqe, operation};
 use abi::ring::Producer;
@@ -32,11 +32,13 @@ unsafe impl Sync for Submission {}
 static SUBMISSION: Submission = Submission(UnsafeCell::new(None));
 /// Elements were submitted for which CoreEngine was not woken.
 static QUIET: AtomicBool = AtomicBool::new(false);
-/// A send found no free chunk or slot: sleeps are short until that is over.
-pub static STARVED: AtomicBool = AtomicBool::new(false);
+/// Not 0: a thread takes a socket over from another process. No other dispatches meanwhile; that one
+/// looks at the ring once more afterwards.
+static ADOPTS: AtomicU32 = AtomicU32::new(0);
 
 /// Begins with a queue set that CoreEngine gave to this process.
 pub fn open(shared: &Shared, set: usize) {
+    ADOPTS.store(0, Ordering::Release);
     shared.private.sets[set].submit.reset();
     shared.private.sets[set].deliver.reset();
     let _guard = shared.private.sets[set].submit.lock();
@@ -108,15 +110,6 @@ pub fn flush(shared: &Shared, set: usize) {
     }
 }
 
-/// Whether a send of this process found no chunk or slot, and that may not be over.
-pub fn starving(shared: &Shared) -> bool {
-    let starved = STARVED.load(Ordering::Relaxed);
-    if starved && shared.private.chunks_available() {
-        STARVED.store(false, Ordering::Relaxed);
-    }
-    starved
-}
-
 /// Whether elements wait in the delivery ring.
 fn filled(shared: &Shared, set: usize) -> bool {
     // SAFETY: this consumer only reads the cursors; the one that moves them is under the deliver lock.
@@ -127,7 +120,7 @@ fn filled(shared: &Shared, set: usize) -> bool {
 /// Whether elements wait in the delivery ring that no thread is dispatching. A thread that is at it looks
 /// at the ring once more after it has unlocked.
 pub fn pending(shared: &Shared, set: usize) -> bool {
-    if !filled(shared, set) {
+    if !filled(shared, set) || ADOPTS.load(Ordering::SeqCst) != 0 {
         return false;
     }
     fence(Ordering::SeqCst);
@@ -146,28 +139,64 @@ pub fn set_sleeps(shared: &Shared, set: usize) {
 /// Dispatches what has been delivered. False: there was nothing, or another thread is at it.
 pub fn drain(shared: &Shared, set: usize) -> bool {
     let mut any = false;
-    while filled(shared, set) {
+    while filled(shared, set) && ADOPTS.load(Ordering::SeqCst) == 0 {
         let locks = &shared.private.sets[set];
-        let _guard = match locks.deliver.try_lock() {
+        let guard = match locks.deliver.try_lock() {
             Some(guard) => guard,
             None if locks.adopting.swap(0, Ordering::SeqCst) != 0 => locks.deliver.lock(),
             None => break,
         };
-        // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
-        let (_, mut consumer) = unsafe { shared.queues.user(set) };
-        while let Ok(filled @ 1..) = consumer.filled(1) {
-            let n = filled.min(BATCH);
-            for i in 0..n {
-                dispatch(shared, set, consumer.peek(i));
-            }
-            consumer.release(n);
-            if consumer.take_producer_sleeper().is_some() {
-                process::wake_core();
-            }
-            any = true;
+        any = true;
+        if let Some(attached) = dispatch_all(shared, set) {
+            ADOPTS.store(1, Ordering::SeqCst);
+            drop(guard);
+            take_over(shared, set, attached);
+            ADOPTS.store(0, Ordering::SeqCst);
         }
     }
     any
+}
+
+/// Dispatches what stands in the delivery ring, under the deliver lock, up to the answer to an ATTACH,
+/// if one is there: what comes behind it is newer than what the ring before has of the socket.
+fn dispatch_all(shared: &Shared, set: usize) -> Option<Nqe> {
+    // SAFETY: under the deliver lock, so the only consumer; its cursors are read afresh.
+    let (_, mut consumer) = unsafe { shared.queues.user(set) };
+    while let Ok(filled @ 1..) = consumer.filled(1) {
+        let (mut n, mut attached) = (0, None);
+        while n < filled.min(BATCH) && attached.is_none() {
+            let nqe = consumer.peek(n);
+            if nqe.operation == operation::RESULT && nqe.flags == operation::ATTACH {
+                attached = Some(nqe);
+            } else {
+                dispatch(shared, set, nqe);
+            }
+            n += 1;
+        }
+        consumer.release(n);
+        if consumer.take_producer_sleeper().is_some() {
+            process::wake_core();
+        }
+        if attached.is_some() {
+            return attached;
+        }
+    }
+    None
+}
+
+/// This process has a socket's answers from here on.
+fn take_over(shared: &Shared, set: usize, attached: Nqe) {
+    if let Some(cell) = shared.private.cell(attached.socket)
+        && attached.error() == 0
+    {
+        let before = cell.owner.swap(set as u32 + 1, Ordering::AcqRel);
+        if let Some(before) = before.checked_sub(1)
+            && before as usize != set
+        {
+            adopt(shared, set, attached.socket, before as usize);
+        }
+    }
+    dispatch(shared, set, attached);
 }
 
 /// Dispatches the elements of one socket that stand in another queue set's delivery ring. That set's
@@ -388,15 +417,7 @@ pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Ans
 /// Has the answers of a socket come to this process.
 #[cold]
 pub fn attach(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
-    let before = cell.owner.load(Ordering::Acquire);
-    request(shared, set, cell, Nqe::new(operation::ATTACH, socket))?;
-    cell.owner.store(set as u32 + 1, Ordering::Release);
-    if let Some(before) = before.checked_sub(1)
-        && before as usize != set
-    {
-        adopt(shared, set, socket, before as usize);
-    }
-    Ok(())
+    request(shared, set, cell, Nqe::new(operation::ATTACH, socket)).map(drop)
 }
 
 /// Has a listening socket's connections come to this process in turn.

@@ -30,6 +30,18 @@ pub fn of(fd: c_int) -> Option<Result<Socket>> {
     table::socket(fd).map(usable)
 }
 
+/// Readies all sockets of this process for use, if it has any and has not joined.
+pub fn use_all() {
+    if process::set().is_none() {
+        table::each(|_, entry| {
+            if let Entry::Socket(number) = entry {
+                // What fails now fails again when the socket is used.
+                let _ = usable(number);
+            }
+        });
+    }
+}
+
 fn usable(number: u32) -> Result<Socket> {
     let (shared, set) = process::joined()?;
     let cell = shared.private.cell(number).ok_or(Errno(libc::EBADF))?;

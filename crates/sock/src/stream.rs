@@ -8,6 +8,7 @@ use abi::nqe::{MORE, Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW, SEND_WINDOW};
 
 use crate::cell::{event, flag, state};
+use crate::epoll;
 use crate::parts::Parts;
 use crate::queues::{self, Urgency};
 use crate::socket::Socket;
@@ -215,7 +216,8 @@ impl Socket {
         }
         let private = self.shared.private;
         let in_flight = cell.in_flight.load(Ordering::Relaxed) as usize;
-        let room = SEND_WINDOW.saturating_sub(in_flight).min(BATCH);
+        let full = in_flight >= SEND_WINDOW;
+        let room = private.send_window().saturating_sub(in_flight).min(BATCH);
         let mut nqes = [Nqe::default(); BATCH];
         let (mut n, mut done) = (0, 0);
         let before = *parts;
@@ -238,6 +240,9 @@ impl Socket {
         if n > 0 {
             cell.in_flight.fetch_add(n as u32, Ordering::AcqRel);
             if queues::submit(&self.shared, self.set, &nqes[..n], Urgency::Send) {
+                if cell.has(flag::STARVED) {
+                    cell.unset(flag::STARVED);
+                }
                 return Ok(done);
             }
             cell.in_flight.fetch_sub(n as u32, Ordering::AcqRel);
@@ -246,7 +251,7 @@ impl Socket {
             }
             *parts = before;
         }
-        if room > 0 {
+        if !full {
             self.starved();
         }
         Ok(0)
@@ -255,6 +260,6 @@ impl Socket {
     /// No chunk or slot is free: this is found out again by looking.
     pub fn starved(&self) {
         self.cell.set(flag::STARVED);
-        queues::STARVED.store(true, Ordering::Relaxed);
+        epoll::starved(self.number);
     }
 }

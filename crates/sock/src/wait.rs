@@ -10,6 +10,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use crate::cell::flag;
 use crate::process::{self, Shared};
 use crate::queues;
 use crate::stack::Stack;
@@ -100,13 +101,11 @@ pub fn sleep(
         register(1 << (me % 64));
         queues::set_sleeps(shared, set);
         queues::flush(shared, set);
-        // Asked before `ready`, so that what ends the shortage in between is seen there.
-        let glances = terms.glances || queues::starving(shared);
         let unled = !leads && LEADER.load(Ordering::SeqCst) == 0;
         if unled || queues::pending(shared, set) || ready() {
             return Ok(Woke::Ready);
         }
-        in_kernel(fd, Terms { glances, ..terms })
+        in_kernel(fd, terms)
     });
     sleeper.state.store(sleep::AWAKE, Ordering::SeqCst);
     ASLEEP.fetch_sub(1, Ordering::SeqCst);
@@ -202,20 +201,22 @@ pub fn for_socket(
     ready: impl Fn() -> bool,
 ) -> Result<()> {
     let waiters = &table::local(socket).waiters;
-    let owner = shared.private.cell(socket).map(|cell| &cell.owner);
+    let cell = shared.private.cell(socket);
     loop {
         queues::drain(shared, set);
         if ready() {
             return Ok(());
         }
         let mut last = [NOTHING];
-        let elsewhere = owner.is_some_and(|o| o.load(Ordering::Relaxed) != set as u32 + 1);
+        let glances = cell.is_some_and(|cell| {
+            cell.owner.load(Ordering::Relaxed) != set as u32 + 1 || cell.has(flag::STARVED)
+        });
         let terms = Terms {
             deadline,
             mask: None,
             fds: &mut last,
             restarts,
-            glances: elsewhere,
+            glances,
         };
         let register = |bit| {
             waiters.fetch_or(bit, Ordering::SeqCst);

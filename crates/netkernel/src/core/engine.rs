@@ -547,8 +547,12 @@ impl CoreEngine {
         for listener in tenant.listeners.values_mut() {
             listener.acceptors.retain(|&acceptor| acceptor != number);
         }
-        let mut left = tenant.files.as_ref().map_or(Vec::new(), |files| {
-            sys::undelivered(&files.queues, number as usize)
+        let queues = tenant.files.as_ref().map(|files| files.queues.clone());
+        let mut left = queues.map_or(Vec::new(), |queues| {
+            sys::undelivered(&queues, number as usize, |socket| {
+                let set = tenant.socket(socket).map_or(number, |socket| socket.set);
+                set == number || tenant.sets.get(set as usize).is_none_or(Option::is_none)
+            })
         });
         left.extend(set.outbox.take());
         drop(set);

@@ -1,9 +1,11 @@
 //! New programs and processes. fork itself is caught by handlers that the C library runs for it (see
 //! [`process`](crate::process)).
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_ulong, c_void};
 
+use super::messages::keeping_errno;
 use crate::process::share_inherited;
+use crate::socket;
 use crate::sys::real;
 
 type Strings = *const *const c_char;
@@ -83,6 +85,43 @@ pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
 pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
     share_inherited(false);
     real!(popen(command => *const c_char, mode => *const c_char) -> *mut libc::FILE)
+}
+
+/// Before a process gives up rights (descriptors, system calls), as a sandboxed child does: what it would
+/// do at the first use of its sockets is done now.
+fn settle() {
+    keeping_errno(socket::use_all);
+}
+
+/// As for `...`, see [`fcntl`](super::descriptors::fcntl).
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn prctl(
+    option: c_int,
+    a: c_ulong,
+    b: c_ulong,
+    c: c_ulong,
+    d: c_ulong,
+) -> c_int {
+    if matches!(option, libc::PR_SET_SECCOMP | libc::PR_SET_NO_NEW_PRIVS) {
+        settle();
+    }
+    real!(prctl(option => c_int, a => c_ulong, b => c_ulong, c => c_ulong, d => c_ulong) -> c_int)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int {
+    if resource == libc::RLIMIT_NOFILE as c_int {
+        settle();
+    }
+    real!(setrlimit(resource => c_int, limit => *const libc::rlimit) -> c_int)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn setrlimit64(resource: c_int, limit: *const libc::rlimit64) -> c_int {
+    if resource == libc::RLIMIT_NOFILE as c_int {
+        settle();
+    }
+    real!(setrlimit64(resource => c_int, limit => *const libc::rlimit64) -> c_int)
 }
 
 /// execl(3) and its kind take as many arguments as are passed. They are jumped to with the arguments
