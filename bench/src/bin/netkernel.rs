@@ -78,7 +78,7 @@ fn iperf(text: &str) -> Option<[f64; 3]> {
 fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
     let mut all = Vec::new();
     let nginx = format!("nginx -c {}/nginx.conf", folder.display());
-    for (name, more) in [("keep-alive", ""), ("short", "-H Connection:close ")] {
+    for (name, more) in [("keep-alive", ""), ("short", "-H 'Connection: close' ")] {
         for clients in [1, 32, 256] {
             all.push(Load {
                 name: format!("nginx, {name} connections, {clients}"),

@@ -37,6 +37,51 @@ module Address = struct
 end
 (** An address that a link's switch knows. *)
 
+module Admission = struct
+  type t = {
+    name : string; (** The application's name. *)
+    nsm : string; (** The NSM that its sockets are to go to. *)
+    pid : int; (** The program's process: the application lasts at least as long. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A program that is to become an application. *)
+
+module Admitted = struct
+  type t = {
+    library : string; (** `LD_PRELOAD`: the library that redirects sockets. *)
+    sock : string; (** `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** What an application's programs need in their environment. *)
+
+module Application_status = struct
+  type t = {
+    connections : int option; [@yojson.default None] (** Connections made and accepted. *)
+    pid : int option; [@yojson.default None] (** The process that it was started as. *)
+    processes : int option; [@yojson.default None] (** Processes of it that use sockets. *)
+    received : int option; [@yojson.default None] (** Bytes received. *)
+    sent : int option; [@yojson.default None] (** Bytes sent. *)
+    sockets : int option; [@yojson.default None] (** Its sockets. *)
+    violations : int option; [@yojson.default None] (** Queue elements that broke the protocol. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An application as it is. Counters run from its start, or the last one of CoreEngine. *)
+
+module Application_object = struct
+  type t = {
+    name : string; (** Its name. *)
+    nsm : string; (** The NSM that its new sockets go to. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    status : Application_status.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An application: a program, with its children, whose sockets an NSM serves. *)
+
 module Class = struct
   type t = [ `Nic | `Stub | `Other of string ]
 
@@ -256,7 +301,7 @@ end
 (** What happened. *)
 
 module Topic = struct
-  type t = [ `Node | `Switch | `Store | `Link | `Stub | `Vnic | `Patch | `Flow | `Guest | `Wire | `Namespace | `Other of string ]
+  type t = [ `Node | `Switch | `Store | `Link | `Stub | `Vnic | `Patch | `Flow | `Guest | `Wire | `Namespace | `Core_engine | `Nsm | `Application | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Node -> `String "node"
@@ -270,6 +315,9 @@ module Topic = struct
     | `Guest -> `String "guest"
     | `Wire -> `String "wire"
     | `Namespace -> `String "namespace"
+    | `Core_engine -> `String "core-engine"
+    | `Nsm -> `String "nsm"
+    | `Application -> `String "application"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
@@ -284,6 +332,9 @@ module Topic = struct
     | `String "guest" -> Ok `Guest
     | `String "wire" -> Ok `Wire
     | `String "namespace" -> Ok `Namespace
+    | `String "core-engine" -> Ok `Core_engine
+    | `String "nsm" -> Ok `Nsm
+    | `String "application" -> Ok `Application
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
@@ -685,10 +736,13 @@ end
 
 module Node_status = struct
   type t = {
+    applications : int option; [@yojson.default None] (** Applications whose sockets network stack modules serve. *)
+    core_pid : int option; [@yojson.key "core-pid"] [@yojson.default None] (** CoreEngine's process, which switches between applications and network stack modules; none without any of these. *)
     damaged : string list option; [@yojson.default None] (** Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are. *)
     flows : int; (** Flows. *)
     guests : int; (** Guests. *)
     links : int; (** Links, stubs included. *)
+    nsms : int option; [@yojson.default None] (** Network stack modules. *)
     pid : int; (** Its process. *)
     store_pid : int option; [@yojson.key "store-pid"] [@yojson.default None] (** The control store's process; none while there is none. *)
     switch_pid : int option; [@yojson.key "switch-pid"] [@yojson.default None] (** The switch's process; none while there is none. *)
@@ -700,6 +754,51 @@ module Node_status = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** The node itself. *)
+
+module Nsm_kind = struct
+  type t = [ `Kernel | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Kernel -> `String "kernel"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "kernel" -> Ok `Kernel
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What an NSM's network stack is. *)
+
+module Nsm_status = struct
+  type t = {
+    answers : int option; [@yojson.default None] (** Queue elements that it gave. *)
+    applications : int option; [@yojson.default None] (** Applications whose new sockets go to it. *)
+    cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
+    namespace : string option; [@yojson.default None] (** The network namespace that it is in. *)
+    pid : int option; [@yojson.default None] (** Its process. *)
+    reason : string option; [@yojson.default None] (** Why not. *)
+    requests : int option; [@yojson.default None] (** Queue elements that it was given. *)
+    resident : int option; [@yojson.default None] (** Bytes of memory that its process has in use, those of applications' payload included. *)
+    restarts : int option; [@yojson.default None] (** Number of times that this node has restarted it. *)
+    sockets : int option; [@yojson.default None] (** Its sockets. *)
+    state : State.t option; [@yojson.default None] (** Whether it serves. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An NSM as it is. *)
+
+module Nsm_object = struct
+  type t = {
+    kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
+    local : bool option; [@yojson.default None] (** Connections between its own sockets go through shared memory, not through its network stack. *)
+    name : string; (** Its name. *)
+    namespace : string option; [@yojson.default None] (** The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
+    status : Nsm_status.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A network stack module: a process whose network stack serves the sockets of applications. *)
 
 module Patch = struct
   type t = {
@@ -774,6 +873,38 @@ module Saved = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** A file that a guest was saved to. *)
+
+module Socket_state = struct
+  type t = [ `Open | `Listening | `Failed | `Closing | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Open -> `String "open"
+    | `Listening -> `String "listening"
+    | `Failed -> `String "failed"
+    | `Closing -> `String "closing"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "open" -> Ok `Open
+    | `String "listening" -> Ok `Listening
+    | `String "failed" -> Ok `Failed
+    | `String "closing" -> Ok `Closing
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What a socket does. *)
+
+module Socket = struct
+  type t = {
+    bound : string option; [@yojson.default None] (** The address that it was bound to, if the application bound it. *)
+    nsm : string; (** The NSM that serves it. *)
+    number : int; (** Its number in the application. *)
+    shares : int; (** How many processes, beside the first, it was given to by fork, exec or a message. *)
+    state : Socket_state.t; (** What it does. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A socket of an application. *)
 
 module Stub = struct
   type t = {

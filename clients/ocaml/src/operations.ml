@@ -1,5 +1,23 @@
 (* Written by generate/generate.ml from the API's description. *)
 
+(** Lists applications. *)
+let list_applications ?name node = Call.json node (Call.list Models.Application_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "applications" ]
+
+(** Has the sockets of a program go to a network stack module: the program becomes an application. *)
+let admit_application node body = Call.json node Models.Admitted.of_yojson ~body:(Models.Admission.to_yojson body) "POST" [ "v1"; "applications" ]
+
+(** Shows an application. *)
+let show_application node name = Call.json node Models.Application_object.of_yojson "GET" [ "v1"; "applications"; name ]
+
+(** Removes an application. Its sockets are closed; its processes go on without any. *)
+let delete_application node name = Call.unit node "DELETE" [ "v1"; "applications"; name ]
+
+(** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. *)
+let patch_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "applications"; name ]
+
+(** Lists the sockets of an application. *)
+let list_sockets node name = Call.json node (Call.list Models.Socket.of_yojson) "GET" [ "v1"; "applications"; name; "sockets" ]
+
 (** Lists the crash reports of guests that the node keeps, oldest first. *)
 let list_crashes ?name node = Call.json node (Call.list Models.Crash_report.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "crashes" ]
 
@@ -131,6 +149,21 @@ let end_unknown node = Call.json node (Call.list Models.Unknown_guest.of_yojson)
 
 (** Forgets the damaged records of the state. *)
 let forget_damaged node = Call.unit node "POST" [ "v1"; "node"; "forget-damaged" ]
+
+(** Lists network stack modules. *)
+let list_nsms ?name node = Call.json node (Call.list Models.Nsm_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "nsms" ]
+
+(** Creates a network stack module. The answer comes when it serves; one that does not start is removed. *)
+let create_nsm node body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "POST" [ "v1"; "nsms" ]
+
+(** Shows a network stack module. *)
+let show_nsm node name = Call.json node Models.Nsm_object.of_yojson "GET" [ "v1"; "nsms"; name ]
+
+(** Removes a network stack module. No application may use it. *)
+let delete_nsm node name = Call.unit node "DELETE" [ "v1"; "nsms"; name ]
+
+(** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once. *)
+let patch_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "nsms"; name ]
 
 (** Shows the counters of all attached interfaces, VNICs and patches. *)
 let list_stats node = Call.json node (Call.list Models.Port_stats.of_yojson) "GET" [ "v1"; "stats" ]

@@ -1,6 +1,60 @@
 // Written by generate.mjs from the API's description.
 
 export interface paths {
+    "/v1/applications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists applications. */
+        get: operations["list-applications"];
+        put?: never;
+        /** Has the sockets of a program go to a network stack module: the program becomes an application. */
+        post: operations["admit-application"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/applications/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows an application. */
+        get: operations["show-application"];
+        put?: never;
+        post?: never;
+        /** Removes an application. Its sockets are closed; its processes go on without any. */
+        delete: operations["delete-application"];
+        options?: never;
+        head?: never;
+        /** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. */
+        patch: operations["patch-application"];
+        trace?: never;
+    };
+    "/v1/applications/{name}/sockets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the sockets of an application. */
+        get: operations["list-sockets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/crashes": {
         parameters: {
             query?: never;
@@ -474,6 +528,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/nsms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists network stack modules. */
+        get: operations["list-nsms"];
+        put?: never;
+        /** Creates a network stack module. The answer comes when it serves; one that does not start is removed. */
+        post: operations["create-nsm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nsms/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a network stack module. */
+        get: operations["show-nsm"];
+        put?: never;
+        post?: never;
+        /** Removes a network stack module. No application may use it. */
+        delete: operations["delete-nsm"];
+        options?: never;
+        head?: never;
+        /** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once. */
+        patch: operations["patch-nsm"];
+        trace?: never;
+    };
     "/v1/stats": {
         parameters: {
             query?: never;
@@ -787,6 +878,80 @@ export interface components {
              * @description Its VLAN; 0 for frames without a tag.
              */
             vlan: number;
+        };
+        /** @description A program that is to become an application. */
+        Admission: {
+            /** @description The application's name. */
+            name: string;
+            /** @description The NSM that its sockets are to go to. */
+            nsm: string;
+            /**
+             * Format: uint32
+             * @description The program's process: the application lasts at least as long.
+             */
+            pid: number;
+            /** @description What it may have: `maxbw`, `conns`, `weight`. */
+            properties?: Record<string, unknown>;
+        };
+        /** @description What an application's programs need in their environment. */
+        Admitted: {
+            /** @description `LD_PRELOAD`: the library that redirects sockets. */
+            library: string;
+            /** @description `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them. */
+            sock: string;
+        };
+        /** @description An application: a program, with its children, whose sockets an NSM serves. */
+        ApplicationObject: {
+            /** @description Its name. */
+            name: string;
+            /** @description The NSM that its new sockets go to. */
+            nsm: string;
+            /** @description What it may have: `maxbw`, `conns`, `weight`. */
+            properties?: Record<string, unknown>;
+            status?: components["schemas"]["ApplicationStatus"];
+        };
+        /** @description An application as it is. Counters run from its start, or the last one of CoreEngine. */
+        ApplicationStatus: {
+            /**
+             * Format: uint64
+             * @description Connections made and accepted.
+             * @default 0
+             */
+            connections?: number;
+            /**
+             * Format: uint32
+             * @description The process that it was started as.
+             * @default 0
+             */
+            pid?: number;
+            /**
+             * @description Processes of it that use sockets.
+             * @default 0
+             */
+            processes?: number;
+            /**
+             * Format: uint64
+             * @description Bytes received.
+             * @default 0
+             */
+            received?: number;
+            /**
+             * Format: uint64
+             * @description Bytes sent.
+             * @default 0
+             */
+            sent?: number;
+            /**
+             * @description Its sockets.
+             * @default 0
+             */
+            sockets?: number;
+            /**
+             * Format: uint64
+             * @description Queue elements that broke the protocol.
+             * @default 0
+             */
+            violations?: number;
         };
         /**
          * @description What a link is.
@@ -1492,6 +1657,13 @@ export interface components {
         };
         /** @description The node itself. */
         NodeStatus: {
+            /** @description Applications whose sockets network stack modules serve. */
+            applications?: number;
+            /**
+             * Format: uint32
+             * @description CoreEngine's process, which switches between applications and network stack modules; none without any of these.
+             */
+            "core-pid"?: number | null;
             /** @description Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are. */
             damaged?: string[];
             /** @description Flows. */
@@ -1500,6 +1672,8 @@ export interface components {
             guests: number;
             /** @description Links, stubs included. */
             links: number;
+            /** @description Network stack modules. */
+            nsms?: number;
             /**
              * Format: uint32
              * @description Its process.
@@ -1526,6 +1700,92 @@ export interface components {
             version: string;
             /** @description VNICs. */
             vnics: number;
+        };
+        /**
+         * @description What an NSM's network stack is.
+         * @enum {string}
+         */
+        NsmKind: "kernel";
+        /** @description A network stack module: a process whose network stack serves the sockets of applications. */
+        NsmObject: {
+            /** @description What its network stack is. */
+            kind?: components["schemas"]["NsmKind"];
+            /** @description Connections between its own sockets go through shared memory, not through its network stack. */
+            local?: boolean;
+            /** @description Its name. */
+            name: string;
+            /**
+             * @description The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
+             *     is made and removed with it.
+             */
+            namespace?: string | null;
+            /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
+            properties?: Record<string, unknown>;
+            status?: components["schemas"]["NsmStatus"];
+        };
+        /** @description An NSM as it is. */
+        NsmStatus: {
+            /**
+             * Format: uint64
+             * @description Queue elements that it gave.
+             * @default 0
+             */
+            answers?: number;
+            /**
+             * @description Applications whose new sockets go to it.
+             * @default 0
+             */
+            applications?: number;
+            /**
+             * Format: double
+             * @description Seconds of processor time that its process has used.
+             * @default null
+             */
+            "cpu-s"?: number | null;
+            /**
+             * @description The network namespace that it is in.
+             * @default
+             */
+            namespace?: string;
+            /**
+             * Format: uint32
+             * @description Its process.
+             * @default null
+             */
+            pid?: number | null;
+            /**
+             * @description Why not.
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * Format: uint64
+             * @description Queue elements that it was given.
+             * @default 0
+             */
+            requests?: number;
+            /**
+             * Format: uint64
+             * @description Bytes of memory that its process has in use, those of applications' payload included.
+             * @default null
+             */
+            resident?: number | null;
+            /**
+             * Format: uint32
+             * @description Number of times that this node has restarted it.
+             * @default 0
+             */
+            restarts?: number;
+            /**
+             * @description Its sockets.
+             * @default 0
+             */
+            sockets?: number;
+            /**
+             * @description Whether it serves.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
         };
         /** @description A wire between two switches. */
         Patch: {
@@ -1647,6 +1907,30 @@ export interface components {
             /** @description Its path. */
             file: string;
         };
+        /** @description A socket of an application. */
+        Socket: {
+            /** @description The address that it was bound to, if the application bound it. */
+            bound?: string | null;
+            /** @description The NSM that serves it. */
+            nsm: string;
+            /**
+             * Format: uint32
+             * @description Its number in the application.
+             */
+            number: number;
+            /**
+             * Format: uint32
+             * @description How many processes, beside the first, it was given to by fork, exec or a message.
+             */
+            shares: number;
+            /** @description What it does. */
+            state: components["schemas"]["SocketState"];
+        };
+        /**
+         * @description What a socket does.
+         * @enum {string}
+         */
+        SocketState: "open" | "listening" | "failed" | "closing";
         /**
          * @description Whether something does what it is there for.
          * @enum {string}
@@ -1780,7 +2064,7 @@ export interface components {
          * @description What kind of thing an event is of.
          * @enum {string}
          */
-        Topic: "node" | "switch" | "store" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace";
+        Topic: "node" | "switch" | "store" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace" | "core-engine" | "nsm" | "application";
         /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
         Tunnel: {
             /** @description This host's address; without one, any. */
@@ -2013,6 +2297,143 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-applications": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApplicationObject"][];
+                };
+            };
+        };
+    };
+    "admit-application": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Admission"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Admitted"];
+                };
+            };
+        };
+    };
+    "show-application": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApplicationObject"];
+                };
+            };
+        };
+    };
+    "delete-application": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-application": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApplicationObject"];
+                };
+            };
+        };
+    };
+    "list-sockets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Socket"][];
+                };
+            };
+        };
+    };
     "list-crashes": {
         parameters: {
             query?: {
@@ -3070,6 +3491,121 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    "list-nsms": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"][];
+                };
+            };
+        };
+    };
+    "create-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NsmObject"];
+            };
+        };
+        responses: {
+            /** @description It is made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"];
+                };
+            };
+        };
+    };
+    "show-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"];
+                };
+            };
+        };
+    };
+    "delete-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "patch-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"];
+                };
             };
         };
     };

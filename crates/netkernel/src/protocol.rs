@@ -2,8 +2,10 @@
 //! the network stack modules ([`ToNsm`]). Each is one packet of JSON on a Unix socket of packets.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use abi::tenant::{Hello, Role, Welcome};
 use rustix::io::Errno;
@@ -61,7 +63,10 @@ impl TryFrom<String> for Token {
     }
 }
 
-/// What a tenant may have.
+/// The variable by which an NSM's process gets its token.
+pub const TOKEN_VARIABLE: &str = "WEIR_NSM_TOKEN";
+
+/// What a tenant, or an NSM, may have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -103,6 +108,9 @@ pub enum Request {
     RemoveTenant {
         /// Its name.
         name: String,
+        /// Refuse if it has a process or a socket.
+        #[serde(default)]
+        idle: bool,
     },
     /// A new NSM, which will come with this token.
     AddNsm {
@@ -130,9 +138,26 @@ pub enum Request {
         /// The limits.
         limits: Limits,
     },
+    /// Limits for an NSM, for all tenants together; the weight says nothing.
+    SetNsmLimits {
+        /// The NSM's name.
+        nsm: String,
+        /// The limits.
+        limits: Limits,
+    },
     /// Asks for the [`Status`].
     Status,
+    /// Asks for a tenant's sockets, by number from one on: at most [`SOCKETS_MAX`].
+    Sockets {
+        /// The tenant's name.
+        tenant: String,
+        /// The least number.
+        from: u32,
+    },
 }
+
+/// Most sockets of an answer.
+pub const SOCKETS_MAX: usize = 512;
 
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -144,11 +169,34 @@ pub enum Reply {
     Refused(String),
     /// The status.
     Status(Status),
+    /// A tenant's sockets.
+    Sockets(Vec<SocketStatus>),
+}
+
+/// A tenant's socket.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SocketStatus {
+    /// Its number in the tenant.
+    pub socket: u32,
+    /// The NSM that serves it.
+    pub nsm: String,
+    /// The address that it was bound to, if it was.
+    pub bound: Option<SocketAddr>,
+    /// Whether it listens.
+    pub listens: bool,
+    /// Whether its NSM, and the connection with it, are gone.
+    pub failed: bool,
+    /// Whether it is being closed.
+    pub closing: bool,
+    /// Processes that it was shared with, by fork or a message.
+    pub shares: u32,
 }
 
 /// What CoreEngine has.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
+    /// CoreEngine's version.
+    pub version: String,
     /// The tenants.
     pub tenants: Vec<TenantStatus>,
     /// The network stack modules.
@@ -183,6 +231,8 @@ pub struct NsmStatus {
     pub name: String,
     /// Whether it runs.
     pub present: bool,
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
     /// Sockets.
     pub sockets: usize,
     /// Queue elements delivered to it.
@@ -300,13 +350,44 @@ impl Operator {
         })
     }
 
-    /// Asks, and waits for the answer. A refusal is an error.
+    /// Has it wait no longer than this for an answer.
+    pub fn with_timeout(self, time: Duration) -> io::Result<Operator> {
+        let receive = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&self.connection, receive, Some(time))?;
+        Ok(self)
+    }
+
+    /// CoreEngine's process.
+    pub fn pid(&self) -> io::Result<u32> {
+        Ok(sys::peer(&self.connection)?)
+    }
+
+    /// Asks, and waits for the answer. A refusal is an error of the kind [`io::ErrorKind::Other`].
     pub fn ask(&self, request: &Request) -> io::Result<Reply> {
         send(&self.connection, request, &[])?;
         match receive(&self.connection, true)? {
             Some((Reply::Refused(why), _)) => Err(io::Error::other(why)),
             Some((reply, _)) => Ok(reply),
-            None => Err(io::Error::other("CoreEngine has ended")),
+            None => Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "CoreEngine has ended",
+            )),
+        }
+    }
+
+    /// Asks for a tenant's sockets.
+    pub fn sockets(&self, tenant: &str) -> io::Result<Vec<SocketStatus>> {
+        let mut all = Vec::new();
+        loop {
+            let from = all.last().map_or(0, |last: &SocketStatus| last.socket + 1);
+            let tenant = tenant.to_owned();
+            match self.ask(&Request::Sockets { tenant, from })? {
+                Reply::Sockets(some) if some.is_empty() => return Ok(all),
+                Reply::Sockets(some) => all.extend(some),
+                _ => {
+                    return Err(io::Error::other("CoreEngine did not answer with sockets"));
+                }
+            }
         }
     }
 

@@ -60,6 +60,12 @@ pub(crate) fn memory_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
     Ok(file)
 }
 
+/// The process that made the other end of a Unix socket.
+pub(crate) fn peer(socket: impl AsFd) -> Result<u32, Errno> {
+    let peer = rustix::net::sockopt::socket_peercred(socket)?;
+    Ok(peer.pid.as_raw_nonzero().get() as u32)
+}
+
 /// A queue file, mapped.
 pub(crate) struct Queues {
     queues: QueueFile,

@@ -498,4 +498,23 @@ fn two_tenants_of_an_nsm_need_no_tcp() {
         client.next(1, operation::CLOSED);
     }
     assert_eq!(client.connect(4, address).error(), libc::ECONNREFUSED);
+    // An option that was set before the kernel had a socket.
+    client.open(5, STREAM);
+    let data = (libc::SOL_SOCKET as u64) << 32 | libc::SO_KEEPALIVE as u64;
+    client
+        .process
+        .payload(0, 4)
+        .unwrap()
+        .write(&1i32.to_ne_bytes());
+    let set = Nqe::new(operation::SET_OPTION, 5).with_data(data);
+    assert_eq!(client.result(set.with_chunk(0, 4)).error(), 0);
+    let get = Nqe::new(operation::GET_OPTION, 5).with_data(data);
+    assert_eq!(client.result(get.with_chunk(CHUNK_BYTES as u64, 4)).len, 4);
+    let mut value = [0; 4];
+    client
+        .process
+        .payload(CHUNK_BYTES as u64, 4)
+        .unwrap()
+        .read(&mut value);
+    assert_eq!(i32::from_ne_bytes(value), 1);
 }

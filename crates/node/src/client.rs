@@ -18,11 +18,11 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Clones, Configuration, CrashReport, CrashesQuery, Entry, Event, EventsQuery,
-    FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead, HandlerValue,
-    HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, Migrate, Migrated, NodeStatus, Object,
-    PortStats, Purge, Rename, Restore, Save, Saved, Selection, Spec, UnknownGuest, Wire,
-    WireChange,
+    Address, Admission, Admitted, Clones, Configuration, CrashReport, CrashesQuery, Entry, Event,
+    EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
+    HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, Migrate, Migrated,
+    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Socket, Spec,
+    UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::{self, Files};
@@ -311,6 +311,16 @@ impl Client {
     /// Removes an entry from a link's flow table.
     pub fn remove_entry(&self, link: &str, flow: &str) -> Result<()> {
         self.call(&operations::remove_entry(), &[link, flow], &())
+    }
+
+    /// Has a program be an application.
+    pub fn admit(&self, program: &Admission) -> Result<Admitted> {
+        self.call(&operations::admit_application(), &[], program)
+    }
+
+    /// Lists the sockets of an application.
+    pub fn sockets(&self, application: &str) -> Result<Vec<Socket>> {
+        self.call(&operations::list_sockets(), &[application], &())
     }
 
     /// Makes a wire what `wire` says; the steps that were taken.

@@ -253,6 +253,17 @@ faults! {
     NoMatch { what: &'static str, pattern: String } NotFound => "no {what} matches ‘{pattern}’";
     /// No flow.
     NoFlow { name: String } NotFound => "no flow ‘{name}’: `weir flow show` lists them";
+    /// No network stack module.
+    NoNsm { name: String } NotFound => "no NSM ‘{name}’: `weir nsm ls` lists them";
+    /// No network stack module that an application is to use.
+    NoNsmFor { nsm: String } NotFound "nsm" =>
+        "no NSM ‘{nsm}’: `weir nsm ls` lists them, `weir nsm create {nsm}` makes one";
+    /// No application.
+    NoApplication { name: String } NotFound =>
+        "no application ‘{name}’: `weir sock ls` lists them";
+    /// A namespace that an NSM is to be in.
+    NoNsmNamespace { name: String } NotFound "namespace" =>
+        "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `--netns`, the NSM gets its own";
     /// No wire.
     NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists them";
     /// No entry.
@@ -289,10 +300,22 @@ faults! {
     /// An IP address that is given twice.
     AddressTwice { vnic: String, address: IpAddr } Invalid "addresses" =>
         "VNIC ‘{vnic}’: the address {address} is given twice: give it once";
+    /// An NSM of that name.
+    NsmExists { name: String } Exists "name" =>
+        "there is already an NSM named ‘{name}’: choose another name, or `weir nsm delete {name}` first";
+    /// A namespace of the name that an NSM's own is to have.
+    NsmNamespaceExists { name: String, namespace: String } Exists "namespace" =>
+        "NSM ‘{name}’ would have a network namespace ‘{namespace}’ of its own, and there is one already: `ip netns delete {namespace}` first, or use it by `--netns {namespace}`";
+    /// An application of that name.
+    ApplicationExists { name: String } Exists "name" =>
+        "there is already an application named ‘{name}’: choose another name (`--name`)";
     /// An entry that leads elsewhere.
     EntryExists { name: String, port: String } Exists =>
         "the flow has an entry, which leads to ‘{port}’: `weir switch remove-flow {name}` first";
 
+    /// An NSM that applications use.
+    NsmInUse { name: String, applications: String } InUse =>
+        "NSM ‘{name}’ is in use: end its applications, or `weir nsm move` them to another NSM first ({applications})";
     /// A link with VNICs on it.
     HasVnics { name: String, vnics: String } InUse =>
         "‘{name}’ is in use: delete its VNICs first ({vnics})";
@@ -560,4 +583,8 @@ pub enum Subject {
     Guest(String),
     /// A network namespace of a wire.
     Namespace(String),
+    /// There is no CoreEngine.
+    CoreEngine,
+    /// A network stack module.
+    Nsm(String),
 }

@@ -152,6 +152,8 @@ payloads!(
     crate::model::PortStats,
     crate::model::FlowStats,
     crate::model::WireChange,
+    crate::model::Admission: |it| it.name.clone(),
+    crate::model::Admitted,
 );
 
 payloads!(

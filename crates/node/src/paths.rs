@@ -55,6 +55,17 @@ impl Paths {
         self.run.join("switch.control")
     }
 
+    /// CoreEngine's files, in a folder that every user may pass through.
+    pub fn sock(&self) -> SockPaths {
+        let folder = self.run.join("sock");
+        SockPaths {
+            door: folder.join("door"),
+            operator: folder.join("operator"),
+            library: folder.join("libweir_sock.so"),
+            folder,
+        }
+    }
+
     /// The control store's sockets.
     pub fn store(&self) -> StoreSockets {
         StoreSockets {
@@ -73,8 +84,21 @@ pub struct StoreSockets {
     pub node: PathBuf,
 }
 
+/// CoreEngine's files.
+#[derive(Clone, Debug)]
+pub struct SockPaths {
+    /// Their folder.
+    pub folder: PathBuf,
+    /// The socket for applications' processes and NSMs.
+    pub door: PathBuf,
+    /// The socket for the node.
+    pub operator: PathBuf,
+    /// The library that redirects the sockets of programs.
+    pub library: PathBuf,
+}
+
 /// The files in the folder of sockets besides sockets of that ending.
-const RUN_FILES: [&str; 3] = ["node.lock", "switch.control", "store.control"];
+const RUN_FILES: [&str; 4] = ["node.lock", "switch.control", "store.control", "sock"];
 
 /// Makes a folder that is this user's alone, but for a group that may pass through it. One that is there becomes so if
 /// it holds nothing but files that are `ours`: others may need what else is there.

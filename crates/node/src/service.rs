@@ -8,6 +8,7 @@ mod configurations;
 mod copies;
 mod events;
 mod logs;
+mod nsms;
 mod queue;
 mod resources;
 mod routers;

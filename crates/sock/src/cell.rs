@@ -110,6 +110,8 @@ pub struct Cell {
     pub flags: AtomicU32,
     /// The error of SO_ERROR; 0: none.
     pub error: AtomicU32,
+    /// Why the NSM has not made the socket; 0: it has.
+    pub unmade: AtomicU32,
     /// Times that the number has been freed.
     pub generation: AtomicU32,
     /// The queue set that its answers come by, plus one.
@@ -170,6 +172,7 @@ impl Cell {
     pub fn start(&self, domain: u32, kind: u32, protocol: u32, owner: u32, flags: u32) {
         for word in [
             &self.error,
+            &self.unmade,
             &self.returned,
             &self.head,
             &self.tail,

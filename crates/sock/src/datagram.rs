@@ -113,6 +113,7 @@ impl Socket {
             return Err(Errno(libc::EMSGSIZE));
         }
         let mut deadline = None;
+        self.drain();
         loop {
             if self.put_message(parts, to)? {
                 return Ok(len);

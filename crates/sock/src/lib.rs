@@ -13,18 +13,38 @@
 //! - Readiness is found in this library ([`wait`], [`poll`], [`epoll`]), together with the kernel's of
 //!   ordinary descriptors.
 //! - Before a socket's descriptor gets into a second process, its life becomes that of a kernel object
-//!   ([`process::share`]).
+//!   ([`share`]).
 //!
 //! The library makes system calls past the functions that it interposes, so it never calls itself.
-//! Calls on an NSM's socket are no cancellation points, and may not be made by a signal handler that
-//! interrupted a call on the same socket.
+//!
+//! # Differences from the kernel's sockets
+//! - Out-of-band data is refused: EOPNOTSUPP to send, EINVAL to receive.
+//! - Control messages of datagrams (IP_PKTINFO, IPV6_HOPLIMIT …) are neither sent nor received, and a
+//!   datagram has at most [`datagram::MESSAGE_MAX`] bytes.
+//! - Buffers are windows of chunks: SO_SNDBUF and SO_RCVBUF reach the NSM's stack, and do not make the
+//!   windows smaller. SO_RCVLOWAT is not looked at.
+//! - SO_LINGER with a time does not make close wait. With time 0 the connection is reset.
+//! - Calls on an NSM's socket are no cancellation points, and may not be made by a signal handler that
+//!   interrupted a call on the same socket, nor left by longjmp out of one.
+//! - An epoll descriptor may be polled, but its sockets of an NSM are not seen by an epoll that it is
+//!   added to.
+//! - What goes past the C library's functions is not redirected: io_uring and other direct system calls
+//!   (a socket's descriptor is an unconnected Unix socket for them: ENOTCONN, EINVAL), the C library's own
+//!   sockets (getaddrinfo's), static programs, and C++ streams on a socket that a program was
+//!   started with. execl and its kind share sockets on x86-64 only; elsewhere a program that they
+//!   start does not inherit sockets.
+//! - vfork is fork. A process that blocks on a socket which another process has taken over looks
+//!   at it every millisecond.
+//! - The processes of a tenant are to be in one PID namespace: locks name their holders by thread.
 
 // Unit tests don't export the functions that the rest is there for: they would interpose themselves.
 #![cfg_attr(test, allow(dead_code))]
 
 mod address;
 mod cell;
+mod connection;
 mod datagram;
+mod dispatch;
 mod epoll;
 mod exports;
 mod lock;
@@ -35,6 +55,7 @@ mod poll;
 mod private;
 mod process;
 mod queues;
+mod share;
 mod socket;
 mod stack;
 mod stream;

@@ -191,7 +191,7 @@ impl Socket {
             .with_chunk(place, value.len() as u32);
         let _guard = self.cell.lock.lock();
         self.cell.options_pending.fetch_add(1, Ordering::AcqRel);
-        if queues::submit(&self.shared, self.set, &[nqe], Urgency::Request) {
+        if queues::submit(&self.shared, self.set, &[nqe], Urgency::Quiet) {
             return Ok(());
         }
         self.cell.options_pending.fetch_sub(1, Ordering::AcqRel);

@@ -62,6 +62,7 @@ pub fn poll(
         queues::drain(&shared, set);
         let ready = check(&shared, fds);
         if ready > 0 || deadline == Some(0) {
+            queues::flush(&shared, set);
             if any {
                 let (kernel, _) = kernel.split_at_mut(n);
                 sys::ppoll(kernel, Some(0), None)?;

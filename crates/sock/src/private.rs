@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use abi::nqe::Nqe;
 use abi::tenant::{CHUNK_BYTES, PRIVATE_BYTES, SEND_CHUNKS, SEND_WINDOW, SETS, SOCKETS};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, state};
 use crate::lock::Lock;
 use crate::stack::Stack;
 
@@ -113,6 +113,30 @@ impl Private {
 
     pub fn free_socket(&self, socket: u32) {
         self.sockets.push(&self.socket_links, socket);
+    }
+
+    /// Takes the number of a socket that is closed out of use.
+    pub fn retire(&self, socket: u32) {
+        let Some(cell) = self.cell(socket) else {
+            return;
+        };
+        let queue = {
+            let _guard = cell.lock.lock();
+            if cell.is(state::FREE) {
+                return;
+            }
+            if cell.in_flight.swap(0, Ordering::AcqRel) != 0
+                || cell.options_pending.swap(0, Ordering::AcqRel) != 0
+            {
+                self.free_chunks(socket);
+            }
+            cell.owner.store(0, Ordering::Release);
+            cell.generation.fetch_add(1, Ordering::AcqRel);
+            cell.state.store(state::FREE, Ordering::Release);
+            cell.queue.swap(0, Ordering::AcqRel)
+        };
+        self.free_queue(queue);
+        self.free_socket(socket);
     }
 
     /// Takes a chunk to send from, for a socket; its place in the payload file.

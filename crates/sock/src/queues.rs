@@ -7,15 +7,15 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-use abi::nqe::{GONE, Nqe, operation};
+use abi::nqe::{Nqe, operation};
 use abi::ring::Producer;
-use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 
-use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
+use crate::cell::{Cell, answer};
+use crate::dispatch::dispatch;
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result};
 use crate::table;
-use crate::{epoll, wait};
+use crate::wait;
 
 /// Slots that sends leave free for other requests.
 const RESERVE: u32 = 256;
@@ -88,7 +88,12 @@ pub fn submit(shared: &Shared, set: usize, nqes: &[Nqe], urgency: Urgency) -> bo
 
 /// Submits a request, however long it takes. The caller holds no lock.
 pub fn submit_all(shared: &Shared, set: usize, nqe: Nqe) {
-    while !submit(shared, set, &[nqe], Urgency::Request) {
+    submit_as(shared, set, nqe, Urgency::Request);
+}
+
+/// As [`submit_all`].
+pub fn submit_as(shared: &Shared, set: usize, nqe: Nqe, urgency: Urgency) {
+    while !submit(shared, set, &[nqe], urgency) {
         drain(shared, set);
         // The ring empties in microseconds; this is rare enough to be asked about by time.
         let _ = sys::ppoll(&mut [], Some(sys::now() + 100_000), None);
@@ -221,159 +226,6 @@ fn adopt(shared: &Shared, mine: usize, socket: u32, set: usize) {
     locks.adopting.store(0, Ordering::SeqCst);
 }
 
-fn dispatch(shared: &Shared, set: usize, nqe: Nqe) {
-    let socket = nqe.socket;
-    let Some(cell) = shared.private.cell(socket) else {
-        return;
-    };
-    if nqe.operation == operation::CLOSED {
-        process::free(shared, socket);
-        return notify(socket, event::ALWAYS);
-    }
-    let events = {
-        let _guard = cell.lock.lock();
-        match cell.state.load(Ordering::Relaxed) {
-            state::FREE => 0,
-            state::CLOSING if nqe.operation != operation::SENT => 0,
-            _ => apply(shared, set, cell, nqe),
-        }
-    };
-    notify(socket, events);
-}
-
-/// Changes a cell by an element, under its lock; the events that are news.
-fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
-    let socket = nqe.socket;
-    match nqe.operation {
-        operation::DATA | operation::DATAGRAM => {
-            let chunk = Chunk {
-                place: nqe.place as u32,
-                len: nqe.len,
-            };
-            let received = nqe.place >= (SEND_CHUNKS * CHUNK_BYTES) as u64
-                && shared.payload.bytes(nqe.place, nqe.len).is_some();
-            if received && cell.receive(chunk) {
-                return event::READ;
-            }
-            0
-        }
-        operation::SENT => {
-            if !shared.private.free_chunk(socket, nqe.place) {
-                return 0;
-            }
-            let before = cell.in_flight.fetch_sub(1, Ordering::AcqRel);
-            if nqe.error() != 0 && !cell.is_stream() {
-                cell.error.store(nqe.error() as u32, Ordering::Release);
-                return event::ERR | event::WRITE;
-            }
-            if before == WRITABLE { event::WRITE } else { 0 }
-        }
-        operation::END => {
-            cell.set(flag::END);
-            event::READ | event::RDHUP | event::HUP
-        }
-        operation::FAILED => {
-            if nqe.flags & GONE != 0 {
-                shared.private.free_chunks(socket);
-                cell.in_flight.store(0, Ordering::Release);
-                cell.options_pending.store(0, Ordering::Release);
-            }
-            fail(cell, nqe.error())
-        }
-        operation::INCOMING => {
-            let queue = shared.private.queue(cell);
-            if queue.is_some_and(|queue| queue.push(nqe)) {
-                return event::READ;
-            }
-            refuse(shared, set, nqe.len);
-            0
-        }
-        operation::RESULT => result(shared, cell, nqe),
-        _ => 0,
-    }
-}
-
-/// A connection is broken, or a datagram socket has an error.
-fn fail(cell: &Cell, error: i32) -> u32 {
-    cell.error.store(error as u32, Ordering::Release);
-    if cell.is_stream() && !cell.is(state::LISTENING) {
-        if cell.is(state::CONNECTING) {
-            cell.state.store(state::IDLE, Ordering::Release);
-            cell.set(flag::CONNECT_OUTCOME);
-        } else {
-            cell.set(flag::END | flag::FAILED);
-        }
-    }
-    event::READ | event::WRITE | event::RDHUP | event::ALWAYS
-}
-
-/// Takes a connection for which there is no room, and closes it.
-fn refuse(shared: &Shared, set: usize, connection: u32) {
-    let Some(socket) = shared.private.take_socket() else {
-        return;
-    };
-    if let Some(cell) = shared.private.cell(socket) {
-        cell.start(0, libc::SOCK_STREAM as u32, 0, set as u32 + 1, 0);
-        cell.state.store(state::CLOSING, Ordering::Release);
-    }
-    let accept = Nqe::new(operation::ACCEPT, socket).with_data(u64::from(connection));
-    let close = Nqe::new(operation::CLOSE, socket);
-    if !submit(shared, set, &[accept, close], Urgency::Request) {
-        process::free(shared, socket);
-    }
-}
-
-fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
-    match nqe.flags {
-        operation::CONNECT if cell.is_stream() => {
-            if nqe.error() != 0 {
-                cell.error.store(nqe.error() as u32, Ordering::Release);
-                cell.state.store(state::IDLE, Ordering::Release);
-            } else {
-                cell.local.set(nqe.address());
-                cell.state.store(state::CONNECTED, Ordering::Release);
-            }
-            cell.set(flag::CONNECT_OUTCOME);
-            event::READ | event::WRITE | event::ALWAYS
-        }
-        operation::SET_OPTION if cell.options_pending.load(Ordering::Relaxed) > 0 => {
-            cell.options_pending.fetch_sub(1, Ordering::Relaxed);
-            shared.private.free_chunk(nqe.socket, nqe.place);
-            0
-        }
-        operation::SOCKET | operation::ACCEPT => fail(cell, nqe.error()),
-        _ => {
-            let asked = cell.asked.load(Ordering::Relaxed) == u32::from(nqe.flags);
-            if asked && cell.answer.load(Ordering::Relaxed) == answer::PENDING {
-                cell.answer_error
-                    .store(nqe.error() as u32, Ordering::Relaxed);
-                cell.answer_len.store(nqe.len, Ordering::Relaxed);
-                cell.answer_address.set(nqe.address());
-                cell.answer.store(answer::HERE, Ordering::Release);
-            }
-            0
-        }
-    }
-}
-
-/// Tells threads and epolls of this process that something about a socket has changed.
-#[inline]
-fn notify(socket: u32, events: u32) {
-    let local = table::local(socket);
-    fence(Ordering::SeqCst);
-    if events != 0 && local.interests.load(Ordering::Relaxed) != 0 {
-        epoll::event(socket, events);
-    }
-    if local.waiters.load(Ordering::Relaxed) != 0 {
-        wait::wake(local.waiters.swap(0, Ordering::SeqCst));
-    }
-}
-
-/// Tells the other threads of this process what a thread did to a socket itself.
-pub fn announce(socket: u32, events: u32) {
-    notify(socket, events);
-}
-
 /// What an answered request brought.
 pub struct Answer {
     pub address: Option<core::net::SocketAddr>,
@@ -410,7 +262,12 @@ pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Ans
             address: cell.answer_address.get(),
             len: cell.answer_len.load(Ordering::Relaxed),
         }),
-        error => Err(Errno(error as i32)),
+        error => {
+            // A socket that could not be made is none to CoreEngine: why not was told before.
+            let before = cell.error.load(Ordering::Acquire);
+            let unknown = error == libc::EBADF as u32 && before != 0;
+            Err(Errno(if unknown { before } else { error } as i32))
+        }
     }
 }
 

@@ -48,6 +48,8 @@ impl Socket {
                 continue;
             }
             if self.nonblocking(flags) {
+                // The application may ask again and again without ever waiting.
+                queues::flush(&self.shared, self.set);
                 return if done > 0 {
                     Ok(done)
                 } else {
@@ -154,6 +156,8 @@ impl Socket {
         }
         let mut done = 0;
         let mut deadline = None;
+        // An application that only sends learns here that the connection is broken.
+        self.drain();
         loop {
             match self.put(parts, flags) {
                 Ok(n) => done += n,

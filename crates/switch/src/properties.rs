@@ -1,4 +1,4 @@
-//! Properties of ports and domains, and attributes and properties of flows.
+//! Properties of ports, domains and applications, and attributes and properties of flows.
 //!
 //! Their names and values are dladm's and flowadm's where those have them. One form serves
 //! everywhere: on the command line `maxbw=100M,priority=high,cpus=0,share=200`, which is also how
@@ -11,6 +11,7 @@ mod flow;
 mod port;
 mod prefix;
 mod quantity;
+mod socket;
 mod table;
 mod text;
 mod units;
@@ -28,6 +29,7 @@ pub use flow::{DsField, FlowAttributes, FlowProperties, Transport};
 pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
 pub use prefix::IpPrefix;
 pub use quantity::Invalid;
+pub use socket::{ApplicationProperties, NsmProperties};
 pub use table::Property;
 pub use text::PropertyError;
 pub use units::{Bandwidth, Loss, Micros, Vlan};

@@ -1,6 +1,6 @@
 //! `weir sock`: programs whose sockets a network stack module serves.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -9,26 +9,60 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
-use netkernel::protocol::{Limits, Operator, Request, Token};
+use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
+use node::model::{Admission, Application, Object, Socket};
 use node::paths::run_folder;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitOptions};
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use switch::confine;
+use switch::properties::ApplicationProperties;
+
+use crate::nouns::output::{Column, Output, made, maybe, name};
+use crate::nouns::{client, is_remote, properties, set};
 
 /// Runs programs whose sockets a network stack module (NSM) serves
 #[derive(Debug, Subcommand)]
 pub enum SockCommand {
     /// Runs a program whose sockets an NSM serves, its children's too
     ///
-    /// It makes a kernel NSM for the program: Linux's TCP/IP in the network namespace that the
-    /// command runs in. It ends when the program and its children have ended.
-    #[command(after_help = "Examples:
-  weir sock run -- curl http://192.0.2.1/
-  weir sock run -- nginx -g 'daemon off;'")]
+    /// With --nsm, the program is an application of the node from then on. Without, no node is
+    /// needed: the command makes a kernel NSM for the program, Linux's TCP/IP in the network
+    /// namespace that it runs in, which ends when the program and its children have ended.
     Run(RunArgs),
+    /// Lists applications, or the sockets of one
+    #[command(after_help = "Examples:
+  weir sock ls
+  weir sock ls -p -o application,sent,received
+  weir sock ls curl-4711
+  weir sock ls --json")]
+    Ls {
+        /// The application whose sockets to list; default: list the applications
+        application: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Changes what an application may have, at once
+    #[command(after_help = format!("Properties:
+{}
+Examples:
+  weir sock set -p maxbw=100M curl-4711
+  weir sock set -p weight=10,conns=100 curl-4711", ApplicationProperties::help()))]
+    Set {
+        /// PROPERTY=VALUE, separated by commas
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        properties: Vec<String>,
+        /// The application
+        application: String,
+        /// Print the application as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Runs CoreEngine
     #[command(hide = true)]
     Core {
@@ -36,12 +70,18 @@ pub enum SockCommand {
         door: PathBuf,
         /// The operator's socket
         operator: PathBuf,
+        /// Outlive the process that started it
+        #[arg(long)]
+        detached: bool,
     },
     /// Runs a kernel NSM
     #[command(hide = true)]
     Nsm {
         /// CoreEngine's socket
         door: PathBuf,
+        /// Outlive the process that started it, with no privilege but to serve any port
+        #[arg(long)]
+        detached: bool,
         /// Connections between its own sockets go through shared memory
         #[arg(long)]
         local: bool,
@@ -50,15 +90,26 @@ pub enum SockCommand {
 
 /// `weir sock run`.
 #[derive(Debug, Args)]
+#[command(after_help = format!("Properties:
+{}
+Examples:
+  weir sock run -- curl http://192.0.2.1/
+  weir sock run -p maxbw=100M -- nginx -g 'daemon off;'
+  weir sock run --nsm web -- nginx -g 'daemon off;'
+  weir sock run --nsm web --name shop -p conns=1000 -- python3 -m http.server 80", ApplicationProperties::help()))]
 pub struct RunArgs {
-    /// Most bytes a second that the program's sockets move, both ways together
-    #[arg(long, value_name = "BYTES")]
-    max_rate: Option<u64>,
-    /// Most sockets of the program
-    #[arg(long, value_name = "N")]
-    max_sockets: Option<u32>,
-    /// Connections of the program to itself and its children go through shared memory, not TCP
-    #[arg(long)]
+    /// The NSM of the node that serves the sockets
+    #[arg(long, value_name = "NSM")]
+    nsm: Option<String>,
+    /// With --nsm, the application's name; default: the program's, with the number of its process
+    #[arg(long, value_name = "NAME", requires = "nsm")]
+    name: Option<String>,
+    /// PROPERTY=VALUE, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+    properties: Vec<String>,
+    /// Without --nsm, connections of the program to itself and its children go through shared
+    /// memory, not TCP
+    #[arg(long, conflicts_with = "nsm")]
     local: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -74,6 +125,12 @@ pub enum SockError {
     /// The program cannot be started.
     #[error("{0}: {1}")]
     Program(String, io::Error),
+    /// The node did not do what was asked.
+    #[error(transparent)]
+    Node(#[from] node::error::Error),
+    /// A process of ours cannot give up what it does not need.
+    #[error(transparent)]
+    Confine(#[from] confine::ConfineError),
     /// CoreEngine cannot run.
     #[error(transparent)]
     Core(#[from] netkernel::core::CoreError),
@@ -85,8 +142,6 @@ pub enum SockError {
     System(#[from] io::Error),
 }
 
-/// The variable by which an NSM gets its token.
-const TOKEN: &str = "WEIR_NSM_TOKEN";
 /// How long CoreEngine and an NSM may take to come up.
 const START: Duration = Duration::from_secs(5);
 /// How often is looked for the end of a program's children.
@@ -95,21 +150,119 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Runs a command of `weir sock`.
 pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
     match command {
-        SockCommand::Run(args) => run_program(args),
-        SockCommand::Core { door, operator } => {
-            end_with_parent()?;
-            CoreEngine::listen(door, operator)?.run()?;
-            Ok(ExitCode::SUCCESS)
+        SockCommand::Run(args) => match &args.nsm {
+            Some(nsm) => return run_application(args, nsm),
+            None => return run_program(args),
+        },
+        SockCommand::Ls {
+            application: None,
+            output,
+        } => output.show(&client().list::<Application>()?, COLUMNS)?,
+        SockCommand::Ls {
+            application: Some(application),
+            output,
+        } => output.show(&client().sockets(application)?, SOCKETS)?,
+        SockCommand::Set {
+            properties,
+            application,
+            json,
+        } => {
+            let patch = json!({ "properties": set::<ApplicationProperties>(properties)? });
+            made(*json, &client().patch::<Application>(application, &patch)?)?;
         }
-        SockCommand::Nsm { door, local } => {
-            end_with_parent()?;
-            let wrong = || io::Error::other(format!("{TOKEN} is not set to a token"));
-            let token = std::env::var(TOKEN).map_err(|_| wrong())?;
+        SockCommand::Core {
+            door,
+            operator,
+            detached,
+        } => {
+            begin(*detached)?;
+            let core = CoreEngine::listen(door, operator)?;
+            if *detached {
+                leave_file_system(door)?;
+                confine::drop_privileges()?;
+            }
+            core.run()?;
+        }
+        SockCommand::Nsm {
+            door,
+            detached,
+            local,
+        } => {
+            begin(*detached)?;
+            let wrong = || io::Error::other(format!("{TOKEN_VARIABLE} is not set to a token"));
+            let token = std::env::var(TOKEN_VARIABLE).map_err(|_| wrong())?;
             let token = Token::try_from(token).map_err(|_| wrong())?;
-            KernelNsm::join(door, token, *local)?.run()?;
-            Ok(ExitCode::SUCCESS)
+            let nsm = KernelNsm::join(door, token, *local)?;
+            if *detached {
+                leave_file_system(door)?;
+                keep_ports()?;
+            }
+            nsm.run()?;
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+const COLUMNS: &[Column<Object<Application>>] = &[
+    Column::new("application", |a| a.name.clone()),
+    Column::new("nsm", |a| a.spec.nsm.clone()),
+    Column::new("processes", |a| a.status.processes.to_string()),
+    Column::new("sockets", |a| a.status.sockets.to_string()),
+    Column::new("sent", |a| a.status.sent.to_string()),
+    Column::new("received", |a| a.status.received.to_string()),
+    Column::new("connections", |a| a.status.connections.to_string()),
+    Column::new("properties", |a| a.spec.properties.to_string()),
+    Column::extra("pid", |a| a.status.pid.to_string()),
+    Column::extra("violations", |a| a.status.violations.to_string()),
+];
+
+const SOCKETS: &[Column<Socket>] = &[
+    Column::new("socket", |s| s.number.to_string()),
+    Column::new("nsm", |s| s.nsm.clone()),
+    Column::new("state", |s| name(&s.state)),
+    Column::new("bound", |s| maybe(s.bound.as_ref())),
+    Column::extra("shares", |s| s.shares.to_string()),
+];
+
+/// Has this process go on when the one that started it ends, or end with it.
+fn begin(detached: bool) -> io::Result<()> {
+    if detached {
+        // A Ctrl-C at the parent's terminal is the parent's to deal with.
+        rustix::process::setsid()?;
+        return Ok(());
+    }
+    end_with_parent()
+}
+
+/// Makes an empty folder, which has no name any more, the root of this process, if it is root's. `near` is in a folder
+/// where it may be made.
+fn leave_file_system(near: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let root = near.with_file_name(format!("root-{}", std::process::id()));
+    fs::create_dir(&root)?;
+    let left = std::env::set_current_dir(&root);
+    fs::remove_dir(&root)?;
+    left?;
+    Ok(rustix::process::chroot(".")?)
+}
+
+/// Gives up all privileges but that to serve ports below 1024.
+fn keep_ports() -> Result<(), SockError> {
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    if !rustix::process::geteuid().is_root() {
+        return Ok(confine::drop_privileges()?);
+    }
+    let system = |error: rustix::io::Errno| SockError::System(error.into());
+    rustix::thread::set_keep_capabilities(true).map_err(system)?;
+    confine::drop_privileges()?;
+    let kept = CapabilitySets {
+        effective: CapabilitySet::NET_BIND_SERVICE,
+        permitted: CapabilitySet::NET_BIND_SERVICE,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, kept).map_err(system)
 }
 
 /// Has this process end when the one that started it does.
@@ -161,11 +314,16 @@ impl Drop for Folder {
 struct Stack {
     operator: Operator,
     door: PathBuf,
-    _nsm: Helper,
-    _core: Helper,
+    nsm: Helper,
+    core: Helper,
 }
 
 impl Stack {
+    /// Its processes.
+    fn own(&self) -> [u32; 2] {
+        [self.nsm.0.id(), self.core.0.id()]
+    }
+
     fn start(folder: &Path, local: bool) -> Result<Stack, SockError> {
         let (door, operator) = (folder.join("door"), folder.join("operator"));
         let mut core = Helper(ours(&["sock", "core"], &[&door, &operator], None)?);
@@ -188,8 +346,8 @@ impl Stack {
         Ok(Stack {
             operator,
             door,
-            _nsm: nsm,
-            _core: core,
+            nsm,
+            core,
         })
     }
 }
@@ -199,7 +357,7 @@ fn ours(words: &[&str], paths: &[&Path], token: Option<Token>) -> io::Result<Chi
     let mut command = Command::new("/proc/self/exe");
     command.args(words).args(paths);
     if let Some(token) = token {
-        command.env(TOKEN, token.to_string());
+        command.env(TOKEN_VARIABLE, token.to_string());
     }
     // A key that ends the program does not end what serves it.
     command.process_group(0).spawn()
@@ -226,40 +384,110 @@ fn until<T>(
     }
 }
 
+impl RunArgs {
+    fn application(&self, nsm: &str) -> Result<Application, SockError> {
+        Ok(Application {
+            nsm: nsm.to_owned(),
+            properties: properties(&self.properties, None)?,
+        })
+    }
+
+    /// The program, with the environment in which `library` has its sockets go to where `sock` says.
+    fn command(&self, library: &Path, sock: &OsStr) -> Result<Command, SockError> {
+        let mut preload = library.as_os_str().to_owned();
+        if let Some(others) = std::env::var_os("LD_PRELOAD") {
+            preload.push(":");
+            preload.push(others);
+        }
+        let (program, words) = self
+            .program
+            .split_first()
+            .ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .env("LD_PRELOAD", preload)
+            .env("WEIR_SOCK", sock);
+        Ok(command)
+    }
+
+    fn failed(&self, error: io::Error) -> SockError {
+        let program = self.program.first().cloned().unwrap_or_default();
+        SockError::Program(program.to_string_lossy().into_owned(), error)
+    }
+}
+
+/// Has this process be the program, as an application of the node.
+fn run_application(args: &RunArgs, nsm: &str) -> Result<ExitCode, SockError> {
+    if is_remote() {
+        return Err(node::error::Error::invalid(
+            "an application runs where its NSM does: without --node, or on that host",
+        )
+        .into());
+    }
+    let Application { nsm, properties } = args.application(nsm)?;
+    let pid = std::process::id();
+    let program = args
+        .program
+        .first()
+        .map(Path::new)
+        .and_then(Path::file_name);
+    let program = program.unwrap_or_default().to_string_lossy();
+    let name = args.name.clone();
+    let admitted = client().admit(&Admission {
+        name: name.unwrap_or_else(|| format!("{}-{pid}", plain(&program))),
+        nsm,
+        properties,
+        pid,
+    })?;
+    let mut program = args.command(&admitted.library, OsStr::new(&admitted.sock))?;
+    Err(args.failed(program.exec()))
+}
+
+/// What an application's name can have of its program's.
+fn plain(program: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let plain: String = program.chars().filter(|c| plain(*c)).take(48).collect();
+    match plain.trim_start_matches(['.', '-']) {
+        "" => "program".into(),
+        plain => plain.into(),
+    }
+}
+
+/// Whether this process, to which orphans of its children fall, has children but its own.
+fn others_run(own: [u32; 2]) -> io::Result<bool> {
+    let pids = fs::read_to_string("/proc/thread-self/children")?;
+    let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+    let mut run = false;
+    for pid in pids.filter(|pid: &i32| !own.contains(&(*pid as u32))) {
+        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+        let ended = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?;
+        run |= ended.is_none();
+    }
+    Ok(run)
+}
+
 fn run_program(args: &RunArgs) -> Result<ExitCode, SockError> {
+    // Orphans of the program's fall to this process.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(io::Error::from)?;
     let folder = Folder::make()?;
     let library = folder.0.join("libweir_sock.so");
     fs::write(&library, netkernel::LIBRARY).map_err(|e| SockError::File(library.clone(), e))?;
     let stack = Stack::start(&folder.0, args.local)?;
     let token = Token::random().map_err(io::Error::from)?;
+    let application = args.application("kernel")?;
     stack.operator.ask(&Request::AddTenant {
         name: "program".to_owned(),
         token,
-        nsm: "kernel".to_owned(),
-        limits: Limits {
-            bytes_per_second: args.max_rate,
-            sockets: args.max_sockets,
-            ..Limits::default()
-        },
+        limits: application.limits(),
+        nsm: application.nsm,
     })?;
-    let mut preload = library.into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD") {
-        preload.push(":");
-        preload.push(others);
-    }
     let mut door = stack.door.clone().into_os_string();
     door.push(format!(":{token}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let (program, words) = args
-        .program
-        .split_first()
-        .ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut child = Command::new(program)
-        .args(words)
-        .env("LD_PRELOAD", preload)
-        .env("WEIR_SOCK", door)
-        .spawn()
-        .map_err(|e| SockError::Program(program.to_string_lossy().into_owned(), e))?;
+    let mut child = args.command(&library, &door)?;
+    let mut child = child.spawn().map_err(|error| args.failed(error))?;
     let pid = Pid::from_child(&child);
     std::thread::spawn(move || {
         for signal in signals.forever() {
@@ -270,12 +498,9 @@ fn run_program(args: &RunArgs) -> Result<ExitCode, SockError> {
         }
     });
     let status = child.wait()?;
-    // Children that run on keep their sockets, and a socket sends what it has.
-    while let Ok(status) = stack.operator.status() {
-        let user = status.tenants.first();
-        if user.is_none_or(|user| user.processes == 0 && user.sockets == 0) {
-            break;
-        }
+    // Children that run on keep their NSM, and a socket sends what it has.
+    let user = || Some(stack.operator.status().ok()?.tenants.first()?.clone());
+    while others_run(stack.own())? || user().is_some_and(|user| user.sockets > 0) {
         std::thread::sleep(LOOK);
     }
     let code = status.code().or_else(|| Some(128 + status.signal()?));

@@ -130,6 +130,7 @@ fn each_command_of_the_documentation_runs() {
         [
             "README.md",
             "docs/node.md",
+            "docs/nsm.md",
             "docs/store.md",
             "docs/wires.md"
         ]

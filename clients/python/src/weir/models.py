@@ -12,6 +12,10 @@ from weir._model import Model
 __all__ = [
     "Action",
     "Address",
+    "Admission",
+    "Admitted",
+    "ApplicationObject",
+    "ApplicationStatus",
     "Class",
     "Clones",
     "Configuration",
@@ -48,6 +52,9 @@ __all__ = [
     "Mode",
     "Namespace",
     "NodeStatus",
+    "NsmKind",
+    "NsmObject",
+    "NsmStatus",
     "Patch",
     "PortStats",
     "Purge",
@@ -56,6 +63,8 @@ __all__ = [
     "Restore",
     "Save",
     "Saved",
+    "Socket",
+    "SocketState",
     "State",
     "Stub",
     "StubObject",
@@ -100,6 +109,47 @@ class Address(Model):
     """The VNIC or interface that it is behind."""
     vlan: int
     """Its VLAN; 0 for frames without a tag."""
+
+
+class Admission(Model):
+    """A program that is to become an application."""
+
+    name: str
+    """The application's name."""
+    nsm: str
+    """The NSM that its sockets are to go to."""
+    pid: int
+    """The program's process: the application lasts at least as long."""
+    properties: dict[str, Any] | None = None
+    """What it may have: `maxbw`, `conns`, `weight`."""
+
+
+class Admitted(Model):
+    """What an application's programs need in their environment."""
+
+    library: str
+    """`LD_PRELOAD`: the library that redirects sockets."""
+    sock: str
+    """`WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them."""
+
+
+class ApplicationStatus(Model):
+    """An application as it is. Counters run from its start, or the last one of CoreEngine."""
+
+    connections: int = 0
+    """Connections made and accepted."""
+    pid: int = 0
+    """The process that it was started as."""
+    processes: int = 0
+    """Processes of it that use sockets."""
+    received: int = 0
+    """Bytes received."""
+    sent: int = 0
+    """Bytes sent."""
+    sockets: int = 0
+    """Its sockets."""
+    violations: int = 0
+    """Queue elements that broke the protocol."""
 
 
 class Class(StrEnum):
@@ -452,6 +502,14 @@ class Namespace(Model):
     """Its routes, besides those that follow from its addresses."""
 
 
+class NsmKind(StrEnum):
+    """
+    What an NSM's network stack is.
+    """
+
+    kernel = "kernel"
+
+
 class Patch(Model):
     """A wire between two switches."""
 
@@ -553,6 +611,17 @@ class Saved(Model):
     """Its path."""
 
 
+class SocketState(StrEnum):
+    """
+    What a socket does.
+    """
+
+    open = "open"
+    listening = "listening"
+    failed = "failed"
+    closing = "closing"
+
+
 class State(StrEnum):
     """
     Whether something does what it is there for.
@@ -619,6 +688,9 @@ class Topic(StrEnum):
     guest = "guest"
     wire = "wire"
     namespace = "namespace"
+    core_engine = "core-engine"
+    nsm = "nsm"
+    application = "application"
 
 
 class Tunnel(Model):
@@ -710,6 +782,18 @@ class WireStatus(Model):
     """Whether it is being changed."""
     guests: list[WireGuest] = Field([], validate_default=True)
     """The state of each of its guests."""
+
+
+class ApplicationObject(Model):
+    """An application: a program, with its children, whose sockets an NSM serves."""
+
+    name: str
+    """Its name."""
+    nsm: str
+    """The NSM that its new sockets go to."""
+    properties: dict[str, Any] | None = None
+    """What it may have: `maxbw`, `conns`, `weight`."""
+    status: ApplicationStatus | None = None
 
 
 class EntryStatus(Model):
@@ -914,6 +998,10 @@ class LinkStatus(Model):
 class NodeStatus(Model):
     """The node itself."""
 
+    applications: int | None = None
+    """Applications whose sockets network stack modules serve."""
+    core_pid: int | None = None
+    """CoreEngine's process, which switches between applications and network stack modules; none without any of these."""
     damaged: list[str] | None = None
     """Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are."""
     flows: int
@@ -922,6 +1010,8 @@ class NodeStatus(Model):
     """Guests."""
     links: int
     """Links, stubs included."""
+    nsms: int | None = None
+    """Network stack modules."""
     pid: int
     """Its process."""
     store_pid: int | None = None
@@ -936,6 +1026,48 @@ class NodeStatus(Model):
     """Its version."""
     vnics: int
     """VNICs."""
+
+
+class NsmStatus(Model):
+    """An NSM as it is."""
+
+    answers: int = 0
+    """Queue elements that it gave."""
+    applications: int = 0
+    """Applications whose new sockets go to it."""
+    cpu_s: float | None = None
+    """Seconds of processor time that its process has used."""
+    namespace: str = ""
+    """The network namespace that it is in."""
+    pid: int | None = None
+    """Its process."""
+    reason: str | None = None
+    """Why not."""
+    requests: int = 0
+    """Queue elements that it was given."""
+    resident: int | None = None
+    """Bytes of memory that its process has in use, those of applications' payload included."""
+    restarts: int = 0
+    """Number of times that this node has restarted it."""
+    sockets: int = 0
+    """Its sockets."""
+    state: State = State.unused
+    """Whether it serves."""
+
+
+class Socket(Model):
+    """A socket of an application."""
+
+    bound: str | None = None
+    """The address that it was bound to, if the application bound it."""
+    nsm: str
+    """The NSM that serves it."""
+    number: int
+    """Its number in the application."""
+    shares: int
+    """How many processes, beside the first, it was given to by fork, exec or a message."""
+    state: SocketState
+    """What it does."""
 
 
 class StubObject(Model):
@@ -1101,3 +1233,22 @@ class LinkObject(Model):
     """Properties of the switch."""
     status: LinkStatus | None = None
     vxlan: Tunnel | None = None
+
+
+class NsmObject(Model):
+    """A network stack module: a process whose network stack serves the sockets of applications."""
+
+    kind: NsmKind | None = None
+    """What its network stack is."""
+    local: bool | None = None
+    """Connections between its own sockets go through shared memory, not through its network stack."""
+    name: str
+    """Its name."""
+    namespace: str | None = None
+    """
+    The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
+    is made and removed with it.
+    """
+    properties: dict[str, Any] | None = None
+    """What it may have, for all its applications together: `maxbw`, `conns`."""
+    status: NsmStatus | None = None

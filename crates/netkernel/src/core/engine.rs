@@ -14,10 +14,13 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::limiter::Limiter;
 use super::nsm::{Nsm, Running};
 use super::outbox::Outbox;
 use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Set, Tenant};
-use crate::protocol::{self, NsmStatus, Reply, Request, Status, TenantStatus, ToNsm};
+use crate::protocol::{
+    self, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus, ToNsm,
+};
 use crate::sys::{self, CoreSides, Queues};
 
 /// Most tenants, and most NSMs.
@@ -679,8 +682,12 @@ impl CoreEngine {
                 let tenant = Tenant::new(name, token, nsm, limits);
                 place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
             }
-            Request::RemoveTenant { name } => {
+            Request::RemoveTenant { name, idle } => {
                 let at = self.tenant_named(&name)?;
+                let used = |tenant: &Tenant| !tenant.live.is_empty() || tenant.used > 0;
+                if idle && self.tenants[at as usize].as_ref().is_some_and(used) {
+                    return Err(format!("the tenant ‘{name}’ is in use"));
+                }
                 self.remove_tenant(at);
             }
             Request::AddNsm { name, token } => {
@@ -715,10 +722,21 @@ impl CoreEngine {
             Request::SetLimits { tenant, limits } => {
                 let at = self.tenant_named(&tenant)?;
                 if let Some(tenant) = self.tenants[at as usize].as_mut() {
-                    tenant.limits = limits;
+                    tenant.set_limits(limits);
+                }
+            }
+            Request::SetNsmLimits { nsm, limits } => {
+                let at = self.nsm_named(&nsm)?;
+                if let Some(nsm) = self.nsms[at as usize].as_mut() {
+                    nsm.limits = limits;
+                    nsm.limiter = Limiter::new();
                 }
             }
             Request::Status => return Ok(Reply::Status(self.status())),
+            Request::Sockets { tenant, from } => {
+                let at = self.tenant_named(&tenant)?;
+                return Ok(Reply::Sockets(self.sockets(at, from)));
+            }
         }
         Ok(Reply::Done)
     }
@@ -785,14 +803,37 @@ impl CoreEngine {
         let nsms = self.nsms.iter().flatten().map(|nsm| NsmStatus {
             name: nsm.name.clone(),
             present: nsm.running.is_some(),
+            pid: nsm
+                .running
+                .as_ref()
+                .and_then(|running| sys::peer(&running.control).ok()),
             sockets: nsm.used,
             requests: nsm.requests,
             answers: nsm.answers,
         });
         Status {
+            version: env!("CARGO_PKG_VERSION").into(),
             tenants: tenants.collect(),
             nsms: nsms.collect(),
         }
+    }
+
+    fn sockets(&self, at: u8, from: u32) -> Vec<SocketStatus> {
+        let Some(tenant) = self.tenants[at as usize].as_ref() else {
+            return Vec::new();
+        };
+        let nsm = |number: u8| self.nsms.get(number as usize)?.as_ref();
+        let sockets = tenant.sockets_from(from).take(SOCKETS_MAX);
+        let status = sockets.map(|(number, socket)| SocketStatus {
+            socket: number,
+            nsm: nsm(socket.nsm).map_or(String::new(), |nsm| nsm.name.clone()),
+            bound: tenant.bound.get(&number).and_then(Nqe::address),
+            listens: tenant.listeners.contains_key(&number),
+            failed: socket.failed,
+            closing: socket.closing,
+            shares: socket.shares,
+        });
+        status.collect()
     }
 }
 

@@ -5,6 +5,7 @@
 //! socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that rings its bell.
 
 mod engine;
+mod limiter;
 mod nsm;
 mod outbox;
 mod switching;

@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 
 use abi::nqe::{CHOSEN_BY_NSM, Nqe};
 
+use super::limiter::Limiter;
 use super::outbox::Outbox;
-use crate::protocol::Token;
+use crate::protocol::{Limits, Token};
 use crate::sys::CoreSides;
 
 /// Most sockets of each kind (chosen by CoreEngine, chosen by the NSM) of an NSM.
@@ -63,6 +64,8 @@ impl Running {
 pub(crate) struct Nsm {
     pub name: String,
     pub token: Token,
+    pub limits: Limits,
+    pub limiter: Limiter,
     pub running: Option<Running>,
     /// Numbers below this have been chosen by CoreEngine.
     chosen: Vec<Owner>,
@@ -79,6 +82,8 @@ impl Nsm {
         Nsm {
             name,
             token,
+            limits: Limits::default(),
+            limiter: Limiter::new(),
             running: None,
             chosen: Vec::new(),
             free: Vec::new(),
@@ -89,8 +94,25 @@ impl Nsm {
         }
     }
 
+    /// Whether it has as many sockets as it may.
+    pub fn is_full(&self) -> bool {
+        let most = self.limits.sockets;
+        most.is_some_and(|most| self.used >= most as usize)
+    }
+
+    /// Lets bytes count against its limit.
+    #[inline]
+    pub fn charge(&mut self, bytes: u64) {
+        if self.limits.bytes_per_second.is_some() {
+            self.limiter.charge(bytes);
+        }
+    }
+
     /// A number for a tenant's new socket.
     pub fn choose(&mut self, tenant: u8, socket: u32) -> Option<u32> {
+        if self.is_full() {
+            return None;
+        }
         let owner = Owner::Socket { tenant, socket };
         let number = match self.free.pop() {
             Some(number) => number,

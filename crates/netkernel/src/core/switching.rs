@@ -43,8 +43,17 @@ impl CoreEngine {
                 busy |= self.take_submissions(tenant, set);
             }
         }
-        for nsm in 0..self.nsms.len() as u8 {
-            busy |= self.take_answers(nsm);
+        for number in 0..self.nsms.len() as u8 {
+            if let Some(nsm) = self.nsms[number as usize].as_mut()
+                && let Some(rate) = nsm.limits.bytes_per_second
+                && let Some(time) = nsm
+                    .limiter
+                    .waits(rate, *now.get_or_insert_with(Instant::now))
+            {
+                wait = Some(wait.map_or(time, |least| least.min(time)));
+                continue;
+            }
+            busy |= self.take_answers(number);
         }
         self.flush();
         (busy, wait)
@@ -125,6 +134,10 @@ impl CoreEngine {
         let Some(nsm) = self.nsms.get_mut(to as usize).and_then(Option::as_mut) else {
             return 0;
         };
+        if nsm.limiter.overdrawn() {
+            return 0;
+        }
+        let limited = limited || nsm.limits.bytes_per_second.is_some();
         let Some(running) = nsm.running.as_mut() else {
             return 0;
         };
@@ -158,6 +171,7 @@ impl CoreEngine {
             }
         }
         nsm.requests += u64::from(taken);
+        nsm.charge(sent);
         tenant.sent += sent;
         tenant.charge(sent);
         taken
@@ -196,12 +210,9 @@ impl CoreEngine {
                 }
             },
         };
-        let running = self
-            .nsms
-            .get_mut(nsm as usize)
-            .and_then(|nsm| nsm.as_mut()?.running.as_mut());
-        if let Some(running) = running
-            && !running.has_room(1)
+        if let Some(nsm) = self.nsms.get_mut(nsm as usize).and_then(Option::as_mut)
+            && let Some(running) = nsm.running.as_mut()
+            && (!running.has_room(1) || nsm.limiter.overdrawn())
         {
             return false;
         }
@@ -244,6 +255,9 @@ impl CoreEngine {
         let running = match nsm {
             Some(nsm) if !failed => {
                 nsm.requests += 1;
+                if matches!(nqe.operation, operation::SEND | operation::SEND_TO) {
+                    nsm.charge(nqe.len.into());
+                }
                 nsm.running.as_mut()
             }
             _ => None,
@@ -269,8 +283,9 @@ impl CoreEngine {
             return;
         };
         let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
+        let runs = nsm.as_ref().is_some_and(|nsm| nsm.running.is_some());
         let number = match nsm {
-            Some(nsm) if nsm.running.is_some() => nsm.choose(nqe.tenant, nqe.socket),
+            Some(nsm) if runs => nsm.choose(nqe.tenant, nqe.socket),
             _ => None,
         };
         let opened = number.and_then(|number| {
@@ -293,10 +308,10 @@ impl CoreEngine {
                     nsm.release(number);
                 }
                 // Later elements of the socket are refused, and its close is answered.
-                let error = if number.is_some() {
-                    libc::EMFILE
-                } else {
-                    libc::ENETDOWN
+                let error = match number {
+                    Some(_) => libc::EMFILE,
+                    None if runs => libc::ENOBUFS,
+                    None => libc::ENETDOWN,
                 };
                 tenant.deliver(Nqe {
                     queue_set: nqe.queue_set,
@@ -391,6 +406,7 @@ impl CoreEngine {
                             continue;
                         }
                         operation::DATA | operation::DATAGRAM => {
+                            nsm.charge(nqe.len.into());
                             tenant.received += u64::from(nqe.len);
                             tenant.charge(nqe.len.into());
                         }
@@ -401,6 +417,16 @@ impl CoreEngine {
                             continue;
                         }
                         operation::INCOMING => {
+                            // One too many is closed.
+                            if nsm.is_full()
+                                && let Some(running) = nsm.running.as_mut()
+                            {
+                                running.push(Nqe {
+                                    socket: nqe.len,
+                                    ..Nqe::new(operation::CLOSE, 0)
+                                });
+                                continue;
+                            }
                             let connection = nqe.len & !CHOSEN_BY_NSM;
                             if nsm.offer(nqe.len, at).is_none() {
                                 continue;
@@ -533,6 +559,7 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
         queue.put(Nqe { socket, ..nqe });
         given += 1;
     }
+    nsm.charge(received);
     tenant.received += received;
     tenant.charge(received);
     given

@@ -9,6 +9,7 @@ use abi::nqe::{Nqe, operation};
 use abi::tenant::{PAYLOAD_FILE_BYTES, QUEUE_FILE_BYTES, SETS, SOCKETS};
 use rustix::io::Errno;
 
+use super::limiter::Limiter;
 use super::outbox::Outbox;
 use crate::protocol::{Limits, Token};
 use crate::sys::{self, CoreSides, Queues};
@@ -19,8 +20,6 @@ pub(crate) const NO_SET: u8 = u8::MAX;
 pub(crate) const NO_NSM: u8 = u8::MAX;
 /// NSMs that may have a tenant's sockets at a time; each has its share of the receive chunks.
 pub(crate) const NSMS_OF_TENANT: usize = 4;
-/// How long a limited tenant may save up bytes.
-const BURST: Duration = Duration::from_millis(20);
 
 /// A tenant's row of the connection table.
 #[derive(Clone, Copy)]
@@ -128,9 +127,7 @@ pub(crate) struct Tenant {
     pub orphans: VecDeque<Nqe>,
     /// The NSMs that know the tenant, by their part of the receive chunks.
     pub parts: [u8; NSMS_OF_TENANT],
-    /// Bytes that a limited tenant may move now; less than 0: it waits.
-    credit: i64,
-    credited: Instant,
+    limiter: Limiter,
     pub sent: u64,
     pub received: u64,
     pub connections: u64,
@@ -155,8 +152,7 @@ impl Tenant {
             bound: HashMap::new(),
             orphans: VecDeque::new(),
             parts: [NO_NSM; NSMS_OF_TENANT],
-            credit: 0,
-            credited: Instant::now(),
+            limiter: Limiter::new(),
             sent: 0,
             received: 0,
             connections: 0,
@@ -227,6 +223,13 @@ impl Tenant {
             .collect()
     }
 
+    /// The sockets whose numbers are not below this.
+    pub fn sockets_from(&self, from: u32) -> impl Iterator<Item = (u32, &Socket)> {
+        let all = self.sockets.iter().enumerate().skip(from as usize);
+        all.filter(|(_, socket)| socket.nsm != NO_NSM)
+            .map(|(number, socket)| (number as u32, socket))
+    }
+
     /// Delivers an element to the process that it is for.
     #[inline]
     pub fn deliver(&mut self, nqe: Nqe) {
@@ -292,28 +295,25 @@ impl Tenant {
     /// Lets bytes count against the limit.
     #[inline]
     pub fn charge(&mut self, bytes: u64) {
-        self.credit -= bytes as i64;
+        if self.limits.bytes_per_second.is_some() {
+            self.limiter.charge(bytes);
+        }
     }
 
     /// Whether a limited tenant has to wait.
     #[inline]
     pub fn overdrawn(&self) -> bool {
-        self.credit < 0 && self.limits.bytes_per_second.is_some()
+        self.limiter.overdrawn()
     }
 
     /// How long a limited tenant has to wait; `None`: not at all.
     pub fn waits(&mut self, now: Instant) -> Option<Duration> {
-        let rate = self.limits.bytes_per_second?.max(1);
-        let bytes = |time: Duration| (time.as_secs_f64() * rate as f64) as i64;
-        let more = bytes(
-            now.duration_since(self.credited)
-                .min(Duration::from_secs(1)),
-        );
-        if more > 0 {
-            self.credit = (self.credit + more).min(bytes(BURST).max(1));
-            self.credited = now;
-        }
-        let missing = u64::try_from(-self.credit).ok()?;
-        (missing > 0).then(|| Duration::from_secs_f64(missing as f64 / rate as f64))
+        self.limiter.waits(self.limits.bytes_per_second?, now)
+    }
+
+    /// Has other limits hold from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.limiter = Limiter::new();
     }
 }

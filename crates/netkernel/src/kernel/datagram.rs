@@ -31,7 +31,9 @@ impl KernelNsm {
             let done = match (bytes, head) {
                 (Some(bytes), Some(head)) => {
                     let DatagramHead(address) = DatagramHead::from_bytes(&head);
-                    sys::send_to(&socket.file, bytes.skip(DatagramHead::LEN), address)
+                    socket
+                        .file()
+                        .and_then(|file| sys::send_to(file, bytes.skip(DatagramHead::LEN), address))
                 }
                 _ => Err(Errno::FAULT),
             };
@@ -73,7 +75,10 @@ impl KernelNsm {
             else {
                 return;
             };
-            match sys::receive_from(&socket.file, bytes.skip(DatagramHead::LEN)) {
+            let received = socket
+                .file()
+                .and_then(|file| sys::receive_from(file, bytes.skip(DatagramHead::LEN)));
+            match received {
                 Ok((n, address)) => {
                     bytes.write(&DatagramHead(address).to_bytes());
                     socket.lent += 1;

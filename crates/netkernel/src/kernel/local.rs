@@ -2,7 +2,7 @@
 //! receiver's.
 //!
 //! A connect to an address that a listening socket of this NSM has becomes one, where the NSM may do
-//! so. Both sockets keep a socket of the kernel, which holds their addresses and options.
+//! so. The kernel has a socket only for what was bound, listens, or has an option asked for.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use abi::nqe::{Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::AddressFamily;
 
 use super::KernelNsm;
 use super::requests::local_address;
@@ -24,7 +24,11 @@ const TURN: usize = 64;
 pub(super) struct Listeners {
     by_port: HashMap<u16, Vec<(SocketAddr, u32)>>,
     turn: usize,
+    clients: u16,
 }
+
+/// The ports of clients that have none: Linux's range (net.ipv4.ip_local_port_range).
+const PORTS: std::ops::Range<u16> = 32_768..61_000;
 
 impl Listeners {
     /// Notes a socket that listens.
@@ -41,6 +45,12 @@ impl Listeners {
             there.retain(|&(_, listening)| listening != number);
             !there.is_empty()
         });
+    }
+
+    /// A port for a client, the next in turn.
+    fn port(&mut self) -> u16 {
+        self.clients = (self.clients + 1) % PORTS.len() as u16;
+        PORTS.start + self.clients
     }
 
     /// The socket that listens at an address; of several, in turn.
@@ -85,23 +95,20 @@ impl KernelNsm {
         if !matches!(client.kind, Kind::Stream { connecting: None }) {
             return Some(Err(Errno::ISCONN));
         }
-        let address = match bound(client, to) {
-            Ok(address) => address,
-            Err(error) => return Some(Err(error)),
+        let now = client.file().and_then(|_| local_address(client));
+        let address = match now {
+            Ok(address) if address.port() != 0 => address,
+            _ => SocketAddr::new(to.ip(), self.listeners.port()),
         };
         let family = if to.is_ipv4() {
             AddressFamily::INET
         } else {
             AddressFamily::INET6
         };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let file = match rustix::net::socket_with(family, SocketType::STREAM, flags, None) {
-            Ok(file) => file,
-            Err(error) => return Some(Err(error)),
-        };
         let own = self.sockets.choose()?;
         let mut server = Socket::new(
-            file,
+            None,
+            family,
             tenant,
             Kind::Local(Local {
                 peer: Some(nqe.socket),
@@ -237,14 +244,4 @@ impl KernelNsm {
             self.mark(peer);
         }
     }
-}
-
-/// A client's address: its own, or a port at the address that it connects to.
-fn bound(client: &Socket, to: SocketAddr) -> Result<SocketAddr, Errno> {
-    let now = local_address(client)?;
-    if now.port() != 0 {
-        return Ok(now);
-    }
-    rustix::net::bind(&client.file, &SocketAddr::new(to.ip(), 0))?;
-    local_address(client)
 }

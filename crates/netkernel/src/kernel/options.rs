@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use abi::SharedBytes;
 use rustix::io::Errno;
 
+use super::socket::{LATER_MAX, Later, Socket};
 use crate::sys;
 
 /// Whether a tenant may set an option.
@@ -98,9 +99,14 @@ fn may_get(level: i32, name: i32) -> bool {
     reads || may_set(level, name)
 }
 
-/// Sets an option.
+/// Whether an option with a value of this length can wait until the kernel's socket is made.
+pub(super) fn can_wait(socket: &Socket, len: usize) -> bool {
+    (size_of::<i32>()..=LATER_MAX).contains(&len) && socket.later.len() < LATERS_MAX
+}
+
+/// Sets an option, now or when the kernel's socket is made.
 pub(super) fn set(
-    socket: impl AsFd,
+    socket: &mut Socket,
     level: i32,
     name: i32,
     value: SharedBytes,
@@ -113,8 +119,22 @@ pub(super) fn set(
         return Err(Errno::INVAL);
     }
     let n = value.read(&mut copy);
-    sys::set_option(socket, level, name, &copy[..n])
+    if let Ok(file) = socket.file() {
+        return sys::set_option(file, level, name, &copy[..n]);
+    }
+    let mut value = [0; LATER_MAX];
+    value[..n].copy_from_slice(&copy[..n]);
+    socket.later.push(Later {
+        level,
+        name,
+        value,
+        len: n,
+    });
+    Ok(())
 }
+
+/// Most options that a socket has set later.
+const LATERS_MAX: usize = 64;
 
 /// Reads an option into the bytes; returns the length of its value.
 pub(super) fn get(

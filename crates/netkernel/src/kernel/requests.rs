@@ -24,6 +24,14 @@ impl KernelNsm {
 
     fn request(&mut self, nqe: Nqe) -> io::Result<()> {
         let number = nqe.socket;
+        let needs = matches!(
+            nqe.operation,
+            operation::BIND | operation::LISTEN | operation::GET_OPTION | operation::LOCAL_ADDRESS
+        );
+        if needs && let Err(error) = self.make(number) {
+            self.refuse(nqe, error);
+            return Ok(());
+        }
         match nqe.operation {
             operation::SOCKET => {
                 if !self.service.knows(nqe.tenant) {
@@ -35,7 +43,7 @@ impl KernelNsm {
             }
             operation::BIND => self.call(nqe, |socket| {
                 let address = nqe.address().ok_or(Errno::AFNOSUPPORT)?;
-                rustix::net::bind(&socket.file, &address)?;
+                rustix::net::bind(socket.file()?, &address)?;
                 local_address(socket).map(Some)
             }),
             operation::LISTEN => self.listen(nqe),
@@ -54,7 +62,7 @@ impl KernelNsm {
                 if let Kind::Local(local) = &socket.kind {
                     return Ok(Some(local.peer_address));
                 }
-                let address = rustix::net::getpeername(&socket.file)?;
+                let address = rustix::net::getpeername(socket.file()?)?;
                 SocketAddr::try_from(address.ok_or(Errno::NOTCONN)?).map(Some)
             }),
             operation::CLOSE => self.close(nqe),
@@ -76,6 +84,14 @@ impl KernelNsm {
             queue_set: nqe.queue_set,
             ..result
         });
+    }
+
+    /// Answers a request with an error, and its chunk if it has one.
+    fn refuse(&mut self, nqe: Nqe, error: Errno) {
+        match nqe.operation {
+            operation::GET_OPTION => self.give_back(nqe, Err(error)),
+            _ => self.answer(nqe, Err(error)),
+        }
     }
 
     /// Does a request that is answered at once.
@@ -102,14 +118,50 @@ impl KernelNsm {
             DATAGRAM_TYPE => (SocketType::DGRAM, Kind::Datagram),
             _ => return Err(Errno::PROTONOSUPPORT),
         };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let file = rustix::net::socket_with(family, kind, flags, None)?;
-        if nqe.flags & RESTORED != 0 {
-            sockopt::set_socket_reuseaddr(&file, true)?;
+        // The kernel's socket of a stream that may be connected inside is made when it is needed.
+        let later = self.local && nqe.data == STREAM && nqe.flags & RESTORED == 0;
+        let socket = Socket::new(None, family, nqe.tenant, of);
+        self.sockets.put(nqe.socket, socket);
+        if later {
+            return Ok(());
         }
-        self.watch(&file, nqe.socket)?;
-        self.sockets
-            .put(nqe.socket, Socket::new(file, nqe.tenant, of));
+        let made = self.make_as(nqe.socket, kind);
+        match (made, self.sockets.get(nqe.socket)) {
+            (Ok(()), Some(socket)) if nqe.flags & RESTORED != 0 => {
+                sockopt::set_socket_reuseaddr(socket.file()?, true)
+            }
+            (Err(error), _) => {
+                self.sockets.remove(nqe.socket);
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the kernel's socket of a stream that has none yet.
+    fn make(&mut self, number: u32) -> Result<(), Errno> {
+        let missing = |socket: &mut Socket| !socket.is_made();
+        match self.sockets.get(number).is_some_and(missing) {
+            true => self.make_as(number, SocketType::STREAM),
+            false => Ok(()),
+        }
+    }
+
+    fn make_as(&mut self, number: u32, kind: SocketType) -> Result<(), Errno> {
+        let Some(socket) = self.sockets.get(number) else {
+            return Ok(());
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let file = rustix::net::socket_with(socket.family, kind, flags, None)?;
+        for later in std::mem::take(&mut socket.later) {
+            // Its value was looked at when it was set; what the kernel has against it is not told.
+            let value = &later.value[..later.len];
+            let _ = crate::sys::set_option(&file, later.level, later.name, value);
+        }
+        self.watch(&file, number)?;
+        if let Some(socket) = self.sockets.get(number) {
+            socket.make(file);
+        }
         Ok(())
     }
 
@@ -123,7 +175,7 @@ impl KernelNsm {
                 Kind::Listening { offered, .. } => offered,
                 Kind::Stream { .. } => 0,
             };
-            rustix::net::listen(&socket.file, backlog as i32)?;
+            rustix::net::listen(socket.file()?, backlog as i32)?;
             socket.kind = Kind::Listening { offered, backlog };
             socket.readable = true;
             listens = Some(local_address(socket)?);
@@ -140,12 +192,19 @@ impl KernelNsm {
         {
             return self.answer(nqe, done.map(Some));
         }
+        if let Err(error) = self.make(nqe.socket) {
+            return self.answer(nqe, Err(error));
+        }
         let Some(socket) = self.sockets.get(nqe.socket) else {
             return self.answer(nqe, Err(Errno::BADF));
         };
+        let file = match socket.file() {
+            Ok(file) => file,
+            Err(error) => return self.answer(nqe, Err(error)),
+        };
         let done = match nqe.address() {
-            Some(address) => rustix::net::connect(&socket.file, &address),
-            None => rustix::net::connect_unspec(&socket.file),
+            Some(address) => rustix::net::connect(file, &address),
+            None => rustix::net::connect_unspec(file),
         };
         match done {
             Err(Errno::INPROGRESS) => {
@@ -258,16 +317,24 @@ impl KernelNsm {
         };
         if nqe.data != 1 {
             // Errors are of sockets that are not connected: nothing to shut.
-            let _ = rustix::net::shutdown(&socket.file, Shutdown::Read);
+            let _ = socket
+                .file()
+                .map(|file| rustix::net::shutdown(file, Shutdown::Read));
         }
         socket.shut |= nqe.data != 0;
     }
 
     fn set_option(&mut self, nqe: Nqe) {
+        let can_wait = |socket: &mut Socket| options::can_wait(socket, nqe.len as usize);
+        if !self.sockets.get(nqe.socket).is_some_and(can_wait)
+            && let Err(error) = self.make(nqe.socket)
+        {
+            return self.give_back(nqe, Err(error));
+        }
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
         let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => options::set(&socket.file, level, name, value),
+            (Some(socket), Some(value)) => options::set(socket, level, name, value),
             (None, _) => Err(Errno::BADF),
             (_, None) => Err(Errno::FAULT),
         };
@@ -278,7 +345,9 @@ impl KernelNsm {
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
         let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => options::get(&socket.file, level, name, value),
+            (Some(socket), Some(value)) => socket
+                .file()
+                .and_then(|file| options::get(file, level, name, value)),
             (None, _) => Err(Errno::BADF),
             (_, None) => Err(Errno::FAULT),
         };
@@ -359,5 +428,5 @@ impl KernelNsm {
 
 /// The address that a socket has.
 pub(super) fn local_address(socket: &Socket) -> Result<SocketAddr, Errno> {
-    SocketAddr::try_from(rustix::net::getsockname(&socket.file)?)
+    SocketAddr::try_from(rustix::net::getsockname(socket.file()?)?)
 }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use abi::nqe::CHOSEN_BY_NSM;
 use rustix::io::Errno;
+use rustix::net::AddressFamily;
 
 /// A chunk to be sent.
 #[derive(Clone, Copy)]
@@ -43,9 +44,23 @@ pub(super) struct Local {
     pub peer_address: SocketAddr,
 }
 
+/// An option that is set when the kernel's socket is made.
+pub(super) struct Later {
+    pub level: i32,
+    pub name: i32,
+    pub value: [u8; LATER_MAX],
+    pub len: usize,
+}
+
+/// Longest value of an option that is set later: that of SO_LINGER.
+pub(super) const LATER_MAX: usize = 8;
+
 /// A tenant's socket.
 pub(super) struct Socket {
-    pub file: OwnedFd,
+    /// The kernel's. One that may be connected inside the NSM has it made when it needs it.
+    file: Option<OwnedFd>,
+    pub family: AddressFamily,
+    pub later: Vec<Later>,
     pub tenant: u8,
     pub kind: Kind,
     pub sending: VecDeque<Sending>,
@@ -74,9 +89,11 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub fn new(file: OwnedFd, tenant: u8, kind: Kind) -> Socket {
+    pub fn new(file: Option<OwnedFd>, family: AddressFamily, tenant: u8, kind: Kind) -> Socket {
         Socket {
             file,
+            family,
+            later: Vec::new(),
             tenant,
             kind,
             sending: VecDeque::new(),
@@ -92,6 +109,22 @@ impl Socket {
             closing: None,
             listener: None,
         }
+    }
+
+    /// The kernel's socket. An error is what a socket says that is not connected.
+    #[inline]
+    pub fn file(&self) -> Result<&OwnedFd, Errno> {
+        self.file.as_ref().ok_or(Errno::NOTCONN)
+    }
+
+    /// Whether the kernel's socket is made.
+    pub fn is_made(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Gives it the kernel's socket.
+    pub fn make(&mut self, file: OwnedFd) {
+        self.file = Some(file);
     }
 }
 

@@ -42,7 +42,7 @@ impl KernelNsm {
         let Some(socket) = self.sockets.get(number) else {
             return;
         };
-        let error = match sockopt::socket_error(&socket.file) {
+        let error = match socket.file().and_then(sockopt::socket_error) {
             Ok(Ok(())) => None,
             Ok(Err(error)) | Err(error) => Some(error),
         };
@@ -83,7 +83,7 @@ impl KernelNsm {
                     .sending
                     .get(parts.len() - 1)
                     .is_some_and(|last| last.more);
-            match sys::send(&socket.file, &parts, more) {
+            match socket.file().and_then(|file| sys::send(file, &parts, more)) {
                 Ok(n) => {
                     let whole: usize = parts.iter().map(|part| part.len()).sum();
                     socket.writable = n == whole;
@@ -114,7 +114,9 @@ impl KernelNsm {
         }
         if socket.shut && socket.sending.is_empty() && socket.failed.is_none() {
             // An error means that there is no connection to shut.
-            let _ = rustix::net::shutdown(&socket.file, Shutdown::Write);
+            let _ = socket
+                .file()
+                .map(|file| rustix::net::shutdown(file, Shutdown::Write));
         }
         if !socket.sending.is_empty() && socket.writable {
             self.mark(number);
@@ -179,7 +181,7 @@ impl KernelNsm {
                         .payload(socket.tenant, chunk.place(), CHUNK_BYTES as u32)
                 })
                 .collect();
-            let received = sys::receive(&socket.file, &parts);
+            let received = socket.file().and_then(|file| sys::receive(file, &parts));
             let n = received.unwrap_or(0);
             let used = n.div_ceil(CHUNK_BYTES);
             for (at, &chunk) in chunks.iter().enumerate() {
@@ -255,14 +257,17 @@ impl KernelNsm {
             let Some(socket) = self.sockets.get(number) else {
                 return;
             };
-            let Kind::Listening { offered, backlog } = &mut socket.kind else {
+            let Kind::Listening { offered, backlog } = socket.kind else {
                 return;
             };
-            if !socket.readable || *offered > *backlog || socket.closing.is_some() {
+            if !socket.readable || offered > backlog || socket.closing.is_some() {
                 return;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let (file, address) = match rustix::net::acceptfrom_with(&socket.file, flags) {
+            let accepted = socket
+                .file()
+                .and_then(|file| rustix::net::acceptfrom_with(file, flags));
+            let (file, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 // Also when there are no descriptors: the next event, or the next connection that is
@@ -272,8 +277,11 @@ impl KernelNsm {
                     return;
                 }
             };
-            *offered += 1;
-            let tenant = socket.tenant;
+            socket.kind = Kind::Listening {
+                offered: offered + 1,
+                backlog,
+            };
+            let (tenant, family) = (socket.tenant, socket.family);
             let address = address.and_then(|address| SocketAddr::try_from(address).ok());
             let (Some(address), Some(own)) = (address, self.sockets.choose()) else {
                 self.offered_less(number);
@@ -284,7 +292,8 @@ impl KernelNsm {
                 self.offered_less(number);
                 continue;
             }
-            let mut connection = Socket::new(file, tenant, Kind::Stream { connecting: None });
+            let kind = Kind::Stream { connecting: None };
+            let mut connection = Socket::new(Some(file), family, tenant, kind);
             connection.listener = Some(number);
             connection.readable = true;
             self.sockets.put_own(own, connection);

@@ -27,8 +27,8 @@ use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::migration;
 use crate::model::{
-    Flow, Guest, GuestOutcome, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire,
-    name_of, patched,
+    Application, Flow, Guest, GuestOutcome, HandlerValue, Link, Nsm, Object, Stub, SwitchFunction,
+    Verb, Vnic, Wire, name_of, patched,
 };
 use crate::node::for_each_resource;
 use crate::node::resource::{found, selected};
@@ -353,6 +353,7 @@ fn api() -> Api {
     }
     for_each_resource!(resources);
     switches(&mut api);
+    applications(&mut api);
     guests(&mut api);
     logs(&mut api);
     events(&mut api);
@@ -389,6 +390,15 @@ fn switches(api: &mut Api) {
         let flow = names.get(1).cloned().unwrap_or_default();
         let removed = handle.run(move |node| node.remove_flow_entry(&name(&names), &flow));
         removed.await
+    });
+}
+
+fn applications(api: &mut Api) {
+    api.on(operations::admit_application(), async |handle, _, new| {
+        handle.run(move |node| node.admit(new)).await
+    });
+    api.on(operations::list_sockets(), async |handle, names, ()| {
+        handle.run(move |node| node.sockets(&name(&names))).await
     });
 }
 

@@ -24,6 +24,7 @@ mod namespace;
 pub mod network;
 mod orphans;
 mod process;
+mod stacks;
 mod switch;
 mod usage;
 
@@ -42,13 +43,14 @@ use ::switch::protocol::{PortId, PortKind};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
-use crate::paths::StoreSockets;
+use crate::paths::{SockPaths, StoreSockets};
 use control_store::StoreProcess;
 use doorbells::Doorbells;
 use ending::Ending;
 use ends::Ends;
 use guests::{PreForked, RunningGuest};
 use interfaces::{Held, turn_off_gro};
+use stacks::Stacks;
 use switch::SwitchProcess;
 
 use bells::Bells;
@@ -74,6 +76,10 @@ pub enum Ready {
     ControlStore,
     /// A message of the control store.
     ControlStoreTold,
+    /// CoreEngine's process.
+    CoreEngine,
+    /// Processes of network stack modules.
+    Nsms,
     /// The process of the guest with this number.
     Guest(u64),
 }
@@ -88,6 +94,10 @@ const CONTROL_STORE: u64 = 2;
 const CONTROL_STORE_TOLD: u64 = 3;
 /// The number of the connection to the control store, when there is room in it.
 const CONTROL_STORE_ROOM: u64 = 4;
+/// The number of CoreEngine in that set.
+const CORE_ENGINE: u64 = 5;
+/// The number of network stack modules' ends.
+const NSMS: u64 = 6;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +116,8 @@ pub struct Host {
     switch: Option<SwitchProcess>,
     store_sockets: StoreSockets,
     control_store: Option<StoreProcess>,
+    sock_paths: SockPaths,
+    stacks: Stacks,
     /// Times that a switch was started in the place of one that ended.
     restarts: u64,
     /// Ports by their names.
@@ -145,7 +157,12 @@ pub struct Host {
 
 impl Host {
     /// Nothing yet. The switch's socket will be `socket`.
-    pub fn new(socket: PathBuf, store_sockets: StoreSockets, options: Options) -> Result<Host> {
+    pub fn new(
+        socket: PathBuf,
+        store_sockets: StoreSockets,
+        sock_paths: SockPaths,
+        options: Options,
+    ) -> Result<Host> {
         let template = vmm::Template::with_zygote(vmm::IMAGE)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC);
         let events =
@@ -156,6 +173,8 @@ impl Host {
             switch: None,
             store_sockets,
             control_store: None,
+            sock_paths,
+            stacks: Stacks::default(),
             restarts: 0,
             ports: HashMap::new(),
             flows: HashMap::new(),
@@ -195,7 +214,7 @@ impl Host {
 
     /// What ended. The switch is told until it is dealt with.
     pub fn take_events(&mut self) -> Vec<Ready> {
-        let mut found = Vec::with_capacity(5);
+        let mut found = Vec::with_capacity(8);
         let now = rustix::event::Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -215,6 +234,8 @@ impl Host {
                 SWITCH => Some(Ready::Switch),
                 CONTROL_STORE => Some(Ready::ControlStore),
                 CONTROL_STORE_TOLD => Some(Ready::ControlStoreTold),
+                CORE_ENGINE => Some(Ready::CoreEngine),
+                NSMS => Some(Ready::Nsms),
                 _ => None,
             })
             .collect();

@@ -60,19 +60,25 @@ pub fn create(name: &str) -> Result<()> {
         Err(Errno::EXIST) => return Err(is_taken(name)),
         Err(error) => return Err(refused("its file", &error)),
     }
-    let made = bind_new(&path).and_then(|()| {
-        let up = namespace::within(name, || {
-            let mut netlink = Netlink::new()?;
-            let loopback = netlink.index("lo")?;
-            netlink.set_up(loopback)
-        });
-        up?.map_err(|error| refused("its loopback", &error))
-    });
+    let made = bind_new(&path).and_then(|()| set_loopback_up(name));
     if made.is_err() {
         // Whatever there is of it.
         let _ = delete(name);
     }
     made
+}
+
+/// Sets the loopback of a namespace up.
+pub fn set_loopback_up(name: &str) -> Result<()> {
+    let up = with_netlink(Some(name), |netlink| {
+        let loopback = netlink.index("lo")?;
+        netlink.set_up(loopback)
+    });
+    up?.map_err(|error| {
+        Error::refused(format_args!(
+            "network namespace ‘{name}’: its loopback: {error}"
+        ))
+    })
 }
 
 /// That there is a namespace of that name already.

@@ -34,6 +34,12 @@ pub enum Topic {
     Wire,
     /// A network namespace of a wire.
     Namespace,
+    /// CoreEngine's process.
+    CoreEngine,
+    /// A network stack module.
+    Nsm,
+    /// An application whose sockets a network stack module serves.
+    Application,
 }
 
 /// What happened.
@@ -189,8 +195,13 @@ impl fmt::Display for Event {
             Topic::Guest => "guest",
             Topic::Wire => "wire",
             Topic::Namespace => "namespace",
+            Topic::CoreEngine => "CoreEngine",
+            Topic::Nsm => "NSM",
+            Topic::Application => "application",
         };
-        if self.name.is_empty() {
+        if self.topic == Topic::CoreEngine {
+            write!(f, "{topic}")?;
+        } else if self.name.is_empty() {
             write!(f, "the {topic}")?;
         } else {
             write!(f, "{topic} ‘{}’", self.name)?;

@@ -12,6 +12,7 @@ mod link;
 mod log;
 mod migrate;
 mod name;
+mod nsm;
 mod object;
 mod stats;
 mod stub;
@@ -37,6 +38,10 @@ pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode,
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
 pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
+pub use nsm::{
+    Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Nsm, NsmKind,
+    NsmRecord, NsmStatus, Socket, SocketState,
+};
 pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
@@ -78,6 +83,15 @@ pub struct NodeStatus {
     pub flows: usize,
     /// Guests.
     pub guests: usize,
+    /// CoreEngine's process, which switches between applications and network stack modules; none without any of these.
+    #[serde(default)]
+    pub core_pid: Option<u32>,
+    /// Network stack modules.
+    #[serde(default)]
+    pub nsms: usize,
+    /// Applications whose sockets network stack modules serve.
+    #[serde(default)]
+    pub applications: usize,
     /// Records of the state that are damaged, as in `guests/fw`. Their resources are not there; the others are.
     #[serde(default)]
     pub damaged: Vec<String>,

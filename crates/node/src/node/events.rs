@@ -142,6 +142,8 @@ impl Node {
                 Subject::Switch
                 | Subject::ControlStore
                 | Subject::State
+                | Subject::CoreEngine
+                | Subject::Nsm(_)
                 | Subject::Guest(_)
                 | Subject::Entries(_) => continue,
             };

@@ -417,6 +417,7 @@ impl Node {
         for id in self.guests.restarts.take_due(Instant::now()) {
             self.want_start(id);
         }
+        self.restart_nsms();
     }
 
     /// Ends a guest and removes it, with the VNICs that were made for it.

@@ -3,12 +3,14 @@
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
 //! nothing. Waiting is the service's.
 
+mod applications;
 mod arrivals;
 mod asking;
 mod changes;
 mod configurations;
 mod control_store;
 mod copies;
+mod core_engine;
 mod crashes;
 mod creation;
 mod departures;
@@ -20,6 +22,7 @@ mod health;
 mod index;
 mod links;
 mod logs;
+mod nsms;
 mod reconcile;
 pub mod resource;
 mod restart;
@@ -38,8 +41,8 @@ use switch::process::Options;
 use crate::error::{Error, Result, Subject};
 use crate::host::{Host, Ready, StoreRun, SwitchRun};
 use crate::model::{
-    EntryRecord, Event, FlowRecord, GuestRecord, Happened, Leaving, LinkRecord, NodeStatus, Run,
-    Topic, UnknownGuest, VnicRecord,
+    ApplicationRecord, EntryRecord, Event, FlowRecord, GuestRecord, Happened, Leaving, LinkRecord,
+    NodeStatus, NsmRecord, Run, Topic, UnknownGuest, VnicRecord,
 };
 use crate::paths::Paths;
 use crate::store::{self, Store};
@@ -50,6 +53,7 @@ use events::Events;
 use guests::Guests;
 use health::Checks;
 use index::Index;
+use restart::Restarts;
 use wires::Wires;
 
 pub use asking::Asked;
@@ -63,7 +67,7 @@ pub use starting::{Tell, TellGone};
 /// semicolon are served with something to wait for.
 macro_rules! for_each_resource {
     ($call:ident) => {
-        $call! { Link, Stub, Vnic, Flow; SwitchFunction, Guest, Wire }
+        $call! { Link, Stub, Vnic, Flow, Application; SwitchFunction, Nsm, Guest, Wire }
     };
 }
 pub(crate) use for_each_resource;
@@ -75,6 +79,7 @@ pub struct Node {
     host: Host,
     index: Index,
     guests: Guests,
+    nsm_restarts: Restarts,
     arriving: Arrivals,
     wires: Wires,
     events: Events,
@@ -113,7 +118,12 @@ impl Node {
         let store = Store::open(&paths.state, LOCK)?;
         let last = store.get::<SwitchRun>(SwitchRun::NAME)?;
         let options = options.or(last.map(|run| run.options));
-        let host = Host::new(paths.switch(), paths.store(), options.unwrap_or_default())?;
+        let host = Host::new(
+            paths.switch(),
+            paths.store(),
+            paths.sock(),
+            options.unwrap_or_default(),
+        )?;
         let index = Index::load(&store)?;
         let crashes = Crashes::load(&store)?;
         let mut node = Node {
@@ -122,6 +132,7 @@ impl Node {
             host,
             index,
             guests: Guests::default(),
+            nsm_restarts: Restarts::default(),
             arriving: Arrivals::default(),
             wires: Wires::default(),
             events: Events::default(),
@@ -157,6 +168,7 @@ impl Node {
         self.number_guests()?;
         self.adopt_guests()?;
         self.take_store_over()?;
+        self.take_core_over()?;
         self.find_unknown()?;
         self.detach_leftovers()?;
         if adopted {
@@ -241,6 +253,7 @@ impl Node {
         let guests = events.iter().filter_map(|event| match event {
             Ready::Guest(id) => Some(*id),
             Ready::Switch | Ready::ControlStore | Ready::ControlStoreTold => None,
+            Ready::CoreEngine | Ready::Nsms => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
@@ -250,6 +263,8 @@ impl Node {
                 Ready::ControlStore => self.replace_store(),
                 // What it told is for the service, which takes it.
                 Ready::ControlStoreTold => {}
+                Ready::CoreEngine => self.replace_core(),
+                Ready::Nsms => self.nsms_ended(),
                 Ready::Guest(id) => self.guest_ended(*id),
             }
         }
@@ -289,9 +304,10 @@ impl Node {
         }
     }
 
-    /// When the next guest is to be restarted.
+    /// When the next guest or NSM is to be restarted.
     pub fn next_restart(&self) -> Option<Instant> {
-        self.guests.restarts.next()
+        let next = [self.guests.restarts.next(), self.nsm_restarts.next()];
+        next.into_iter().flatten().min()
     }
 
     /// What the node tells of itself.
@@ -306,6 +322,9 @@ impl Node {
             vnics: self.store.count::<VnicRecord>()?,
             flows: self.store.count::<FlowRecord>()?,
             guests: self.store.count::<GuestRecord>()?,
+            core_pid: self.host.core_pid(),
+            nsms: self.store.count::<NsmRecord>()?,
+            applications: self.store.count::<ApplicationRecord>()?,
             damaged: self.store.damaged()?,
             unknown_guests: self
                 .unknown
@@ -332,10 +351,11 @@ impl Node {
         self.over
     }
 
-    /// Removes everything: guests, VNICs, links, the switch, the state. The node ends then.
+    /// Removes everything: guests, NSMs, VNICs, links, the switch, the state. The node ends then.
     pub fn purge(&mut self) -> Result<()> {
         let guests = self.store.all::<GuestRecord>()?;
         let vnics = self.store.all::<VnicRecord>()?;
+        self.purge_nsms();
         // With a full disk all ends as well: it is only that a node which is killed meanwhile has
         // another bring it back.
         let _ = self.forget_all(&guests, &vnics);
@@ -374,6 +394,12 @@ impl Node {
         }
         for link in self.store.all::<LinkRecord>()? {
             change.remove::<LinkRecord>(&link.name)?;
+        }
+        for nsm in self.store.all::<NsmRecord>()? {
+            change.remove::<NsmRecord>(&nsm.name)?;
+        }
+        for application in self.store.all::<ApplicationRecord>()? {
+            change.remove::<ApplicationRecord>(&application.name)?;
         }
         change.remove::<SwitchRun>(SwitchRun::NAME)?;
         change.remove::<StoreRun>(StoreRun::NAME)?;

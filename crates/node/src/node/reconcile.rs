@@ -5,8 +5,8 @@ use super::{LOOK_TICKS, Node, for_each_resource};
 use crate::error::{Error, Kind, Result, Subject};
 use crate::host::Attached;
 use crate::model::{
-    Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Location, Run, Stub, SwitchFunction,
-    Vnic, VnicRecord, Wire,
+    Application, Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Location, Nsm, NsmRecord,
+    Run, Stub, SwitchFunction, Vnic, VnicRecord, Wire,
 };
 
 impl Node {
@@ -131,11 +131,14 @@ impl Node {
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();
+            self.look_at_nsms();
             self.look_at_consoles();
         }
         self.host.hear_silent();
         self.host.tell_pending();
         self.reconnect_store();
+        // A state that cannot be read now can be later.
+        let _ = self.drop_ended_applications();
         for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
             let _ = self.heal(subject);
@@ -150,6 +153,12 @@ impl Node {
                 self.host.note(subject, started);
             }
             Subject::ControlStore => self.need_store(),
+            Subject::CoreEngine => self.bring_core(),
+            Subject::Nsm(name) => {
+                if let Some(nsm) = self.store.get::<NsmRecord>(name)? {
+                    self.bring_nsm(&nsm);
+                }
+            }
             Subject::State => {
                 let kept = self.keep_processes();
                 self.host.note(subject, kept);

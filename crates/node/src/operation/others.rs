@@ -3,11 +3,12 @@
 use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
-    Action, Address, Clones, Configuration, ConfigurationState, CrashReport, CrashesQuery, Entry,
-    EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries,
-    HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats, LogLine, LogQuery, LogsQuery,
-    MAIN, Migrate, Migrated, NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved,
-    Spec, State, Topic, UnknownGuest, Wire, WireChange,
+    Action, Address, Admission, Admitted, Clones, Configuration, ConfigurationState, CrashReport,
+    CrashesQuery, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
+    GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
+    LogLine, LogQuery, LogsQuery, MAIN, Migrate, Migrated, NodeStatus, Object, PortStats, Purge,
+    Rename, Restore, Save, Saved, Socket, SocketState, Spec, State, Topic, UnknownGuest, Wire,
+    WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -110,6 +111,12 @@ operations! {
     /// Removes the entry, made by command, of a flow.
     remove_entry: Delete "/v1/switches/{name}/flows/{flow}" [Invalid, NotFound],
         () => (), () => ();
+
+    /// Has the sockets of a program go to a network stack module: the program becomes an application.
+    admit_application: Post "/v1/applications" [Invalid, NotFound, Exists, Refused],
+        Admission => Admitted, admission() => admitted();
+    /// Lists the sockets of an application.
+    list_sockets: Get "/v1/applications/{name}/sockets" [NotFound], () => Vec<Socket>, () => vec![socket()];
 
     /// Makes a wire match the body, as a whole or not at all. The answer lists the steps.
     apply_wire: Put "/v1/wires/{name}" [Invalid, NotFound, Exists, InUse, Refused],
@@ -299,6 +306,32 @@ fn entry() -> Entry {
             age: None,
             state: State::Up,
         },
+    }
+}
+
+fn admission() -> Admission {
+    Admission {
+        name: "curl-4711".into(),
+        nsm: "stack1".into(),
+        pid: 4711,
+        ..Admission::default()
+    }
+}
+
+fn admitted() -> Admitted {
+    Admitted {
+        library: "/run/weir/sock/libweir_sock.so".into(),
+        sock: "/run/weir/sock/door:00112233445566778899aabbccddeeff".into(),
+    }
+}
+
+fn socket() -> Socket {
+    Socket {
+        number: 3,
+        nsm: "stack1".into(),
+        state: SocketState::Listening,
+        bound: Some(([0, 0, 0, 0], 80).into()),
+        shares: 1,
     }
 }
 

@@ -3,7 +3,8 @@
 use super::Handle;
 use crate::error::Result;
 use crate::model::{
-    Event, Flow, Guest, Happened, Link, Object, Stub, SwitchFunction, Topic, Vnic, Wire,
+    Application, Event, Flow, Guest, Happened, Link, Nsm, Object, Stub, SwitchFunction, Topic,
+    Vnic, Wire,
 };
 use crate::node::resource::Resource;
 use crate::node::{Node, for_each_resource};
@@ -77,6 +78,14 @@ impl Served for SwitchFunction {
             Ok(set)
         };
         handle.run(set).await
+    }
+}
+
+impl Served for Nsm {
+    const TOPIC: Topic = Topic::Nsm;
+
+    async fn create_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
+        handle.create_nsm(name, spec).await
     }
 }
 

@@ -8,6 +8,7 @@ use crate::exports::io::{destination, pieces, send_parts};
 use crate::message;
 use crate::parts::Parts;
 use crate::process;
+use crate::share;
 use crate::socket::{self, Socket};
 use crate::sys::{Errno, Result, errno, real, returned_int};
 use crate::table;
@@ -57,7 +58,7 @@ fn share_rights(message: &libc::msghdr) {
     if message.msg_controllen != 0 {
         message::rights(message, |fd| {
             if let Some(socket) = table::socket(fd) {
-                let _ = process::share(socket);
+                let _ = share::share(socket);
             }
         });
     }
@@ -65,7 +66,7 @@ fn share_rights(message: &libc::msghdr) {
 
 fn recognize_rights(message: &libc::msghdr) {
     if message.msg_controllen != 0 && process::redirects() {
-        message::rights(message, process::recognize);
+        message::rights(message, share::recognize);
     }
 }
 

@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 
 use super::messages::keeping_errno;
-use crate::process::share_inherited;
+use crate::share::share_inherited;
 use crate::socket;
 use crate::sys::real;
 
@@ -131,7 +131,7 @@ mod lists {
     use core::ffi::{CStr, c_void};
     use core::sync::atomic::AtomicPtr;
 
-    use crate::process::share_inherited;
+    use crate::share::share_inherited;
     use crate::sys;
 
     /// Shares the sockets; returns the C library's function.

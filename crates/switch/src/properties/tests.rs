@@ -243,6 +243,8 @@ fn the_documentation_has_the_tables() {
         ("domains", DomainProperties::markdown()),
         ("flow attributes", FlowAttributes::markdown()),
         ("flows", FlowProperties::markdown()),
+        ("nsms", NsmProperties::markdown()),
+        ("applications", ApplicationProperties::markdown()),
     ] {
         let start = format!("<!-- {name} -->\n");
         let from = page.find(&start).expect(name) + start.len();
@@ -262,6 +264,8 @@ proptest! {
         let _ = text.parse::<DomainProperties>();
         let _ = text.parse::<FlowAttributes>();
         let _ = text.parse::<FlowProperties>();
+        let _ = text.parse::<ApplicationProperties>();
+        let _ = text.parse::<NsmProperties>();
         if let Ok(properties) = text.parse::<PortProperties>() {
             prop_assert_eq!(properties.to_string().parse(), Ok(properties));
         }

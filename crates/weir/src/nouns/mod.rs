@@ -1,4 +1,4 @@
-//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, and those of
+//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `nsm`, and those of
 //! guests;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
@@ -11,6 +11,7 @@ pub mod guest;
 pub mod link;
 pub mod log;
 pub mod node;
+pub mod nsm;
 pub mod output;
 pub mod stat;
 pub mod stub;
@@ -97,6 +98,8 @@ Examples:
     Flow(flow::FlowCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Wire(wire::WireCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Nsm(nsm::NsmCommand),
 }
 
 /// Runs a command that asks a node, or is one.
@@ -131,6 +134,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Vnic(command) => vnic::run(command),
         NounCommand::Flow(command) => flow::run(command),
         NounCommand::Wire(command) => wire::run(command),
+        NounCommand::Nsm(command) => nsm::run(command),
     }
 }
 
@@ -181,7 +185,7 @@ pub fn client() -> Client {
 }
 
 /// Reads properties as the command line has them: `a=1,b=2`, several times.
-fn properties<T>(parts: &[String], more: Option<(&str, String)>) -> Result<T>
+pub(crate) fn properties<T>(parts: &[String], more: Option<(&str, String)>) -> Result<T>
 where
     T: FromStr<Err = PropertyError>,
 {
@@ -191,7 +195,7 @@ where
 }
 
 /// The changes of `set-prop` as a JSON merge patch: a property that is set to its default is null.
-fn set<T>(text: &[String]) -> Result<Value>
+pub(crate) fn set<T>(text: &[String]) -> Result<Value>
 where
     T: FromStr<Err = PropertyError> + Serialize,
 {

@@ -19,6 +19,7 @@ mod links;
 mod logs;
 mod migration;
 mod network;
+mod nsm;
 mod routers;
 mod service;
 mod settings;

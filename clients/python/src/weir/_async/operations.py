@@ -37,6 +37,42 @@ class AsyncOperations(ABC):
         self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> AsyncIterator[T]: ...
 
+    async def list_applications(self, *, name: str | None = None) -> list[models.ApplicationObject]:
+        """Lists applications."""
+        return await self._call(
+            list[models.ApplicationObject], "GET", "/v1/applications", query={"name": name}
+        )
+
+    async def admit_application(self, body: models.Admission) -> models.Admitted:
+        """Has the sockets of a program go to a network stack module: the program becomes
+        an application.
+        """
+        return await self._call(models.Admitted, "POST", "/v1/applications", body=body)
+
+    async def show_application(self, name: str) -> models.ApplicationObject:
+        """Shows an application."""
+        return await self._call(
+            models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}"
+        )
+
+    async def delete_application(self, name: str) -> None:
+        """Removes an application. Its sockets are closed; its processes go on without any."""
+        return await self._do("DELETE", f"/v1/applications/{segment(name)}")
+
+    async def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
+        """Changes fields of an application (JSON merge patch); null resets a field. With
+        another `nsm`, new sockets go there; those that there are stay where they are.
+        """
+        return await self._call(
+            models.ApplicationObject, "PATCH", f"/v1/applications/{segment(name)}", body=body
+        )
+
+    async def list_sockets(self, name: str) -> list[models.Socket]:
+        """Lists the sockets of an application."""
+        return await self._call(
+            list[models.Socket], "GET", f"/v1/applications/{segment(name)}/sockets"
+        )
+
     async def list_crashes(self, *, name: str | None = None) -> list[models.CrashReport]:
         """Lists the crash reports of guests that the node keeps, oldest first."""
         return await self._call(
@@ -330,6 +366,30 @@ class AsyncOperations(ABC):
     async def forget_damaged(self) -> None:
         """Forgets the damaged records of the state."""
         return await self._do("POST", "/v1/node/forget-damaged")
+
+    async def list_nsms(self, *, name: str | None = None) -> list[models.NsmObject]:
+        """Lists network stack modules."""
+        return await self._call(list[models.NsmObject], "GET", "/v1/nsms", query={"name": name})
+
+    async def create_nsm(self, body: models.NsmObject) -> models.NsmObject:
+        """Creates a network stack module. The answer comes when it serves; one that does
+        not start is removed.
+        """
+        return await self._call(models.NsmObject, "POST", "/v1/nsms", body=body)
+
+    async def show_nsm(self, name: str) -> models.NsmObject:
+        """Shows a network stack module."""
+        return await self._call(models.NsmObject, "GET", f"/v1/nsms/{segment(name)}")
+
+    async def delete_nsm(self, name: str) -> None:
+        """Removes a network stack module. No application may use it."""
+        return await self._do("DELETE", f"/v1/nsms/{segment(name)}")
+
+    async def patch_nsm(self, name: str, body: dict[str, Any]) -> models.NsmObject:
+        """Changes fields of a network stack module (JSON merge patch); null resets a
+        field. Its `properties` can change, at once.
+        """
+        return await self._call(models.NsmObject, "PATCH", f"/v1/nsms/{segment(name)}", body=body)
 
     async def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""

@@ -35,6 +35,38 @@ class Operations(ABC):
         self, element: type[T], path: str, *, query: Query = None, last: int | None
     ) -> Iterator[T]: ...
 
+    def list_applications(self, *, name: str | None = None) -> list[models.ApplicationObject]:
+        """Lists applications."""
+        return self._call(
+            list[models.ApplicationObject], "GET", "/v1/applications", query={"name": name}
+        )
+
+    def admit_application(self, body: models.Admission) -> models.Admitted:
+        """Has the sockets of a program go to a network stack module: the program becomes
+        an application.
+        """
+        return self._call(models.Admitted, "POST", "/v1/applications", body=body)
+
+    def show_application(self, name: str) -> models.ApplicationObject:
+        """Shows an application."""
+        return self._call(models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}")
+
+    def delete_application(self, name: str) -> None:
+        """Removes an application. Its sockets are closed; its processes go on without any."""
+        return self._do("DELETE", f"/v1/applications/{segment(name)}")
+
+    def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
+        """Changes fields of an application (JSON merge patch); null resets a field. With
+        another `nsm`, new sockets go there; those that there are stay where they are.
+        """
+        return self._call(
+            models.ApplicationObject, "PATCH", f"/v1/applications/{segment(name)}", body=body
+        )
+
+    def list_sockets(self, name: str) -> list[models.Socket]:
+        """Lists the sockets of an application."""
+        return self._call(list[models.Socket], "GET", f"/v1/applications/{segment(name)}/sockets")
+
     def list_crashes(self, *, name: str | None = None) -> list[models.CrashReport]:
         """Lists the crash reports of guests that the node keeps, oldest first."""
         return self._call(list[models.CrashReport], "GET", "/v1/crashes", query={"name": name})
@@ -322,6 +354,30 @@ class Operations(ABC):
     def forget_damaged(self) -> None:
         """Forgets the damaged records of the state."""
         return self._do("POST", "/v1/node/forget-damaged")
+
+    def list_nsms(self, *, name: str | None = None) -> list[models.NsmObject]:
+        """Lists network stack modules."""
+        return self._call(list[models.NsmObject], "GET", "/v1/nsms", query={"name": name})
+
+    def create_nsm(self, body: models.NsmObject) -> models.NsmObject:
+        """Creates a network stack module. The answer comes when it serves; one that does
+        not start is removed.
+        """
+        return self._call(models.NsmObject, "POST", "/v1/nsms", body=body)
+
+    def show_nsm(self, name: str) -> models.NsmObject:
+        """Shows a network stack module."""
+        return self._call(models.NsmObject, "GET", f"/v1/nsms/{segment(name)}")
+
+    def delete_nsm(self, name: str) -> None:
+        """Removes a network stack module. No application may use it."""
+        return self._do("DELETE", f"/v1/nsms/{segment(name)}")
+
+    def patch_nsm(self, name: str, body: dict[str, Any]) -> models.NsmObject:
+        """Changes fields of a network stack module (JSON merge patch); null resets a
+        field. Its `properties` can change, at once.
+        """
+        return self._call(models.NsmObject, "PATCH", f"/v1/nsms/{segment(name)}", body=body)
 
     def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""

@@ -1,0 +1,323 @@
+//! Network stack modules (NSMs), and the applications whose sockets they serve.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use netkernel::protocol::{Limits, SocketStatus, Token};
+use serde::{Deserialize, Serialize};
+use switch::properties::{ApplicationProperties, Bandwidth, NsmProperties};
+use utoipa::ToSchema;
+
+use super::State;
+use super::object::{Object, Spec, Verb, is_default, record};
+
+/// What an NSM's network stack is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NsmKind {
+    /// Linux's TCP/IP, in the NSM's network namespace.
+    #[default]
+    Kernel,
+}
+
+/// A network stack module: a process whose network stack serves the sockets of applications.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Nsm {
+    /// What its network stack is.
+    #[serde(default)]
+    pub kind: NsmKind,
+    /// The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
+    /// is made and removed with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Connections between its own sockets go through shared memory, not through its network stack.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub local: bool,
+    /// What it may have, for all its applications together: `maxbw`, `conns`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: NsmProperties,
+}
+
+impl Nsm {
+    /// The namespace of an NSM of this name.
+    pub fn place(&self, name: &str) -> String {
+        let own = || format!("weir-nsm-{name}");
+        self.namespace.clone().unwrap_or_else(own)
+    }
+
+    /// What it may have, as CoreEngine is told.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            bytes_per_second: self.properties.maxbw.map(bytes),
+            sockets: self.properties.conns,
+            ..Limits::default()
+        }
+    }
+}
+
+/// An NSM as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct NsmStatus {
+    /// Whether it serves.
+    pub state: State,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The network namespace that it is in.
+    pub namespace: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Number of times that this node has restarted it.
+    pub restarts: u32,
+    /// Applications whose new sockets go to it.
+    pub applications: usize,
+    /// Its sockets.
+    pub sockets: usize,
+    /// Queue elements that it was given.
+    pub requests: u64,
+    /// Queue elements that it gave.
+    pub answers: u64,
+    /// Seconds of processor time that its process has used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Bytes of memory that its process has in use, those of applications' payload included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+}
+
+impl Spec for Nsm {
+    type Status = NsmStatus;
+    const PATH: &'static str = "nsms";
+    const NOUN: &'static str = "nsm";
+    const CALLED: [&'static str; 2] = ["a network stack module", "network stack modules"];
+    const VERBS: &'static [Verb] = &[
+        Verb::List,
+        Verb::Show,
+        Verb::Create,
+        Verb::Patch,
+        Verb::Delete,
+    ];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Patch => "Its `properties` can change, at once.",
+            Verb::Create => "The answer comes when it serves; one that does not start is removed.",
+            Verb::Delete => "No application may use it.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Nsm> {
+        let mut nsm = Object::new("stack1", Nsm::default());
+        nsm.status = NsmStatus {
+            state: State::Up,
+            namespace: "weir-nsm-stack1".into(),
+            pid: Some(4712),
+            applications: 1,
+            sockets: 3,
+            requests: 1200,
+            answers: 1800,
+            cpu_s: Some(0.5),
+            resident: Some(3 << 20),
+            ..NsmStatus::default()
+        };
+        nsm
+    }
+}
+
+record!(NsmRecord: "nsms", Nsm);
+
+/// An NSM.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct NsmRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted.
+    pub spec: Nsm,
+    /// Its number; never given twice.
+    pub id: u64,
+    /// By what its process proves to CoreEngine that it is this NSM.
+    pub token: Token,
+}
+
+/// An application: a program, with its children, whose sockets an NSM serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Application {
+    /// The NSM that its new sockets go to.
+    pub nsm: String,
+    /// What it may have: `maxbw`, `conns`, `weight`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: ApplicationProperties,
+}
+
+impl Application {
+    /// What it may have, as CoreEngine is told.
+    pub fn limits(&self) -> Limits {
+        let properties = &self.properties;
+        Limits {
+            weight: properties.weight,
+            bytes_per_second: properties.maxbw.map(bytes),
+            sockets: properties.conns,
+        }
+    }
+}
+
+/// A rate in bytes a second.
+fn bytes(rate: Bandwidth) -> u64 {
+    rate.bits().div_ceil(8)
+}
+
+/// An application as it is. Counters run from its start, or the last one of CoreEngine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ApplicationStatus {
+    /// The process that it was started as.
+    pub pid: u32,
+    /// Processes of it that use sockets.
+    pub processes: usize,
+    /// Its sockets.
+    pub sockets: usize,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Connections made and accepted.
+    pub connections: u64,
+    /// Queue elements that broke the protocol.
+    pub violations: u64,
+}
+
+impl Spec for Application {
+    type Status = ApplicationStatus;
+    const PATH: &'static str = "applications";
+    const NOUN: &'static str = "application";
+    const CALLED: [&'static str; 2] = ["an application", "applications"];
+    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Patch, Verb::Delete];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Patch => {
+                "With another `nsm`, new sockets go there; those that there are stay where they are."
+            }
+            Verb::Delete => "Its sockets are closed; its processes go on without any.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Application> {
+        let mut application = Object::new("curl-4711", Application::default());
+        application.spec.nsm = "stack1".into();
+        application.spec.properties.conns = Some(100);
+        application.status = ApplicationStatus {
+            pid: 4711,
+            processes: 1,
+            sockets: 1,
+            sent: 78,
+            received: 612,
+            connections: 1,
+            violations: 0,
+        };
+        application
+    }
+}
+
+record!(ApplicationRecord: "applications", Application);
+
+/// An application.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ApplicationRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted.
+    pub spec: Application,
+    /// By what its processes prove to CoreEngine that they are its.
+    pub token: Token,
+    /// The process that it was started as.
+    pub pid: u32,
+    /// When that was started, in clock ticks since the boot of the machine; none if it had ended.
+    pub started: Option<u64>,
+}
+
+/// A program that is to become an application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Admission {
+    /// The application's name.
+    pub name: String,
+    /// The NSM that its sockets are to go to.
+    pub nsm: String,
+    /// What it may have: `maxbw`, `conns`, `weight`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: ApplicationProperties,
+    /// The program's process: the application lasts at least as long.
+    pub pid: u32,
+}
+
+/// What an application's programs need in their environment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Admitted {
+    /// `LD_PRELOAD`: the library that redirects sockets.
+    #[schema(value_type = String)]
+    pub library: PathBuf,
+    /// `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them.
+    pub sock: String,
+}
+
+/// A socket of an application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Socket {
+    /// Its number in the application.
+    pub number: u32,
+    /// The NSM that serves it.
+    pub nsm: String,
+    /// What it does.
+    pub state: SocketState,
+    /// The address that it was bound to, if the application bound it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub bound: Option<SocketAddr>,
+    /// How many processes, beside the first, it was given to by fork, exec or a message.
+    pub shares: u32,
+}
+
+/// What a socket does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketState {
+    /// It is there.
+    #[default]
+    Open,
+    /// It waits for connections.
+    Listening,
+    /// Its NSM has ended, and its connection with it.
+    Failed,
+    /// It sends what it has, and ends.
+    Closing,
+}
+
+impl From<SocketStatus> for Socket {
+    fn from(socket: SocketStatus) -> Socket {
+        Socket {
+            number: socket.socket,
+            nsm: socket.nsm,
+            state: match (socket.closing, socket.failed, socket.listens) {
+                (true, ..) => SocketState::Closing,
+                (_, true, _) => SocketState::Failed,
+                (.., true) => SocketState::Listening,
+                _ => SocketState::Open,
+            },
+            bound: socket.bound,
+            shares: socket.shares,
+        }
+    }
+}

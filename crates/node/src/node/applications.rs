@@ -1,0 +1,170 @@
+//! Applications: programs whose sockets network stack modules serve.
+
+use netkernel::protocol::{Status, Token};
+
+use super::Node;
+use super::resource::Resource;
+use crate::error::{Error, Fault, Kind, Result};
+use crate::model::{
+    Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Event, Happened,
+    NsmRecord, Object, Socket, Topic, check_name,
+};
+
+impl Resource for Application {
+    fn all(node: &mut Node) -> Result<Vec<Object<Application>>> {
+        let all = node.store.all::<ApplicationRecord>()?;
+        let status = node.host.core_status().unwrap_or_default();
+        Ok(all.into_iter().map(|it| view(it, &status)).collect())
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Application>> {
+        let found = node.find_application(name)?;
+        Ok(view(found, &node.host.core_status().unwrap_or_default()))
+    }
+
+    fn change(node: &mut Node, name: &str, spec: Application) -> Result<()> {
+        node.change_application(name, spec)
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.find_application(name)?;
+        node.drop_application(name, false)
+    }
+}
+
+fn view(it: ApplicationRecord, status: &Status) -> Object<Application> {
+    let of = status.tenants.iter().find(|tenant| tenant.name == it.name);
+    let of = of.cloned().unwrap_or_default();
+    Object {
+        name: it.name,
+        spec: it.spec,
+        status: ApplicationStatus {
+            pid: it.pid,
+            processes: of.processes,
+            sockets: of.sockets,
+            sent: of.sent,
+            received: of.received,
+            connections: of.connections,
+            violations: of.violations,
+        },
+    }
+}
+
+impl Node {
+    fn find_application(&self, name: &str) -> Result<ApplicationRecord> {
+        let found = self.store.get::<ApplicationRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoApplication { name: name.into() })?)
+    }
+
+    fn check_application(&self, spec: &Application) -> Result<()> {
+        spec.properties.check()?;
+        match self.store.get::<NsmRecord>(&spec.nsm)? {
+            Some(_) => Ok(()),
+            None => Err(Fault::NoNsmFor {
+                nsm: spec.nsm.clone(),
+            }
+            .into()),
+        }
+    }
+
+    /// Has a program be an application.
+    pub fn admit(&mut self, admission: Admission) -> Result<Admitted> {
+        let Admission {
+            name,
+            nsm,
+            properties,
+            pid,
+        } = admission;
+        check_name("application", &name)?;
+        let spec = Application { nsm, properties };
+        self.check_application(&spec)?;
+        if let Some(there) = self.store.get::<ApplicationRecord>(&name)?
+            && (there.runs() || self.drop_application(&name, true).is_err())
+        {
+            return Err(Fault::ApplicationExists { name }.into());
+        }
+        let application = ApplicationRecord {
+            name,
+            spec,
+            token: Token::random().map_err(Error::failed)?,
+            pid,
+            started: vmm::started(pid),
+        };
+        self.host.add_application(&application)?;
+        if let Err(error) = self.store.put(&application) {
+            let _ = self.host.end_application(&application.name, false);
+            return Err(error.into());
+        }
+        let name = &application.name;
+        self.tell(Event::of(Topic::Application, name, Happened::Started));
+        let paths = self.paths.sock();
+        Ok(Admitted {
+            library: paths.library,
+            sock: format!("{}:{}", paths.door.display(), application.token),
+        })
+    }
+
+    fn change_application(&mut self, name: &str, spec: Application) -> Result<()> {
+        let was = self.find_application(name)?;
+        self.check_application(&spec)?;
+        let is = ApplicationRecord {
+            spec,
+            ..was.clone()
+        };
+        self.host.change_application(&is)?;
+        if let Err(error) = self.store.put(&is) {
+            let _ = self.host.change_application(&was);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// The sockets of an application.
+    pub fn sockets(&mut self, name: &str) -> Result<Vec<Socket>> {
+        self.find_application(name)?;
+        let sockets = self.host.sockets_of(name)?;
+        Ok(sockets.into_iter().map(Socket::from).collect())
+    }
+
+    /// Removes an application, be it only an `idle` one: an error if it is not.
+    fn drop_application(&mut self, name: &str, idle: bool) -> Result<()> {
+        self.host.end_application(name, idle)?;
+        self.store.with_spare(|| -> Result<()> {
+            let change = self.store.change()?;
+            change.remove::<ApplicationRecord>(name)?;
+            Ok(change.commit()?)
+        })
+    }
+
+    /// Has CoreEngine know all applications.
+    pub(super) fn bring_applications(&mut self) -> Result<()> {
+        for application in self.store.all::<ApplicationRecord>()? {
+            if let Err(error) = self.host.add_application(&application) {
+                tracing::warn!("application ‘{}’: {error}", application.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the applications that have ended: none of their processes uses sockets, and no socket is left.
+    pub(super) fn drop_ended_applications(&mut self) -> Result<()> {
+        for it in self.store.all::<ApplicationRecord>()? {
+            if it.runs() {
+                continue;
+            }
+            match self.drop_application(&it.name, true) {
+                Ok(()) => self.tell(Event::of(Topic::Application, &it.name, Happened::Ended)),
+                Err(error) if error.kind == Kind::Refused => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ApplicationRecord {
+    /// Whether the process runs that it was started as.
+    fn runs(&self) -> bool {
+        self.started.is_some() && vmm::started(self.pid) == self.started
+    }
+}

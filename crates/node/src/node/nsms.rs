@@ -1,0 +1,256 @@
+//! Network stack modules.
+
+use std::time::Instant;
+
+use netkernel::protocol::Status;
+
+use super::Node;
+use super::links::list;
+use super::resource::Resource;
+use crate::error::{Error, Fault, Result, Subject};
+use crate::host::{Usage, network};
+use crate::model::{
+    ApplicationRecord, Event, Happened, Nsm, NsmRecord, NsmStatus, Object, State, Topic, check_name,
+};
+
+impl Resource for Nsm {
+    fn all(node: &mut Node) -> Result<Vec<Object<Nsm>>> {
+        let nsms = node.store.all::<NsmRecord>()?;
+        let status = node.host.core_status().unwrap_or_default();
+        nsms.into_iter()
+            .map(|nsm| node.view_nsm(nsm, &status))
+            .collect()
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Nsm>> {
+        let nsm = node.find_nsm(name)?;
+        let status = node.host.core_status().unwrap_or_default();
+        node.view_nsm(nsm, &status)
+    }
+
+    fn create(node: &mut Node, name: &str, spec: Nsm) -> Result<()> {
+        node.create_nsm(name, spec)
+    }
+
+    fn change(node: &mut Node, name: &str, spec: Nsm) -> Result<()> {
+        node.change_nsm(name, spec)
+    }
+
+    /// The applications, too: CoreEngine knows them once it knows their NSMs.
+    fn reconcile(node: &mut Node) -> Result<()> {
+        for nsm in node.store.all::<NsmRecord>()? {
+            node.bring_nsm(&nsm);
+        }
+        node.bring_applications()
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.delete_nsm(name)
+    }
+}
+
+impl Node {
+    pub(super) fn find_nsm(&self, name: &str) -> Result<NsmRecord> {
+        let found = self.store.get::<NsmRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoNsm { name: name.into() })?)
+    }
+
+    fn view_nsm(&self, nsm: NsmRecord, status: &Status) -> Result<Object<Nsm>> {
+        let of = status.nsms.iter().find(|it| it.name == nsm.name);
+        let of = of.cloned().unwrap_or_default();
+        let fault = self.host.fault(&Subject::Nsm(nsm.name.clone()));
+        let reason = fault.unwrap_or("it starts").to_string();
+        let pid = self.host.nsm_pid(&nsm.name);
+        let usage = pid.and_then(Usage::of);
+        Ok(Object {
+            status: NsmStatus {
+                state: if of.present { State::Up } else { State::Down },
+                reason: (!of.present).then_some(reason),
+                namespace: nsm.spec.place(&nsm.name),
+                pid,
+                restarts: self.nsm_restarts.count(nsm.id),
+                applications: self.applications_of(&nsm.name)?.len(),
+                sockets: of.sockets,
+                requests: of.requests,
+                answers: of.answers,
+                cpu_s: usage.map(|usage| usage.cpu.as_secs_f64()),
+                resident: usage.map(|usage| usage.resident),
+            },
+            name: nsm.name,
+            spec: nsm.spec,
+        })
+    }
+
+    /// The names of the applications whose new sockets go to an NSM.
+    fn applications_of(&self, nsm: &str) -> Result<Vec<String>> {
+        let all = self.store.all::<ApplicationRecord>()?.into_iter();
+        let its = all.filter(|it| it.spec.nsm == nsm);
+        Ok(its.map(|it| it.name).collect())
+    }
+
+    /// Makes an NSM. It serves when its process has come up.
+    fn create_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
+        check_name("network stack module", name)?;
+        if self.store.get::<NsmRecord>(name)?.is_some() {
+            return Err(Fault::NsmExists { name: name.into() }.into());
+        }
+        spec.properties.check()?;
+        let namespace = spec.place(name);
+        if spec.namespace.is_none() && network::exists(&namespace) {
+            let name = name.into();
+            return Err(Fault::NsmNamespaceExists { name, namespace }.into());
+        }
+        let change = self.store.change()?;
+        let nsm = NsmRecord {
+            name: name.into(),
+            spec,
+            id: change.next("nsm")?,
+            token: netkernel::protocol::Token::random().map_err(Error::failed)?,
+        };
+        change.put(&nsm)?;
+        let made = self.start_nsm(&nsm).and_then(|()| Ok(change.commit()?));
+        if made.is_err() {
+            self.end_nsm(&nsm);
+            self.release_core()?;
+        }
+        made
+    }
+
+    fn change_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
+        let was = self.find_nsm(name)?;
+        let fixed = Nsm {
+            properties: was.spec.properties.clone(),
+            ..spec.clone()
+        };
+        if fixed != was.spec {
+            return Err(Fault::Fixed {
+                what: "NSM",
+                name: name.into(),
+                can: "`properties`",
+            }
+            .into());
+        }
+        spec.properties.check()?;
+        let is = NsmRecord {
+            spec,
+            ..was.clone()
+        };
+        self.host.limit_nsm(&is)?;
+        if let Err(error) = self.store.put(&is) {
+            let _ = self.host.limit_nsm(&was);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Starts an NSM, if it does not run, in its namespace.
+    fn start_nsm(&mut self, nsm: &NsmRecord) -> Result<()> {
+        let again = self.nsm_restarts.count(nsm.id) > 0;
+        self.need_core()?;
+        let place = nsm.spec.place(&nsm.name);
+        if !network::exists(&place) {
+            match nsm.spec.namespace {
+                Some(_) => return Err(Fault::NoNsmNamespace { name: place }.into()),
+                None => network::create(&place)?,
+            }
+        }
+        if self.host.start_nsm(nsm)? {
+            let happened = if again {
+                Happened::Restarted
+            } else {
+                Happened::Started
+            };
+            self.tell(Event::of(Topic::Nsm, &nsm.name, happened));
+        }
+        Ok(())
+    }
+
+    /// Ends what an NSM has on the host.
+    fn end_nsm(&mut self, nsm: &NsmRecord) {
+        self.host.end_nsm(&nsm.name);
+        if nsm.spec.namespace.is_none() {
+            // What cannot be removed is in the way of the next NSM of this name, which is told of it.
+            let _ = network::delete(&nsm.spec.place(&nsm.name));
+        }
+        self.nsm_restarts.forget(nsm.id);
+        self.host.clear_fault(&Subject::Nsm(nsm.name.clone()));
+    }
+
+    /// Starts an NSM if it does not run.
+    pub(super) fn bring_nsm(&mut self, nsm: &NsmRecord) {
+        // It is restarted when its time comes.
+        if self.nsm_restarts.is_waiting(nsm.id) {
+            return;
+        }
+        let subject = Subject::Nsm(nsm.name.clone());
+        let started = self.start_nsm(nsm);
+        if let (Err(error), None) = (&started, self.host.fault(&subject)) {
+            let down = Event::of(Topic::Nsm, &nsm.name, Happened::Down).because(&error.error);
+            self.tell(down.note("the node tries again every second"));
+        }
+        self.host.note(subject, started);
+    }
+
+    /// Deals with NSMs whose processes have ended.
+    pub(super) fn nsms_ended(&mut self) {
+        for (name, how) in self.host.ended_nsms() {
+            // A state that cannot be read now can be later: it is a fault until then.
+            let Ok(Some(nsm)) = self.store.get::<NsmRecord>(&name) else {
+                continue;
+            };
+            let delay = self.nsm_restarts.schedule(nsm.id, Instant::now());
+            let event = Event::of(Topic::Nsm, &name, Happened::Crashed).because(&how);
+            let note = format_args!("it restarts in {} s", delay.as_secs_f64());
+            self.tell(event.note(note));
+            let subject = Subject::Nsm(name);
+            self.host.note::<()>(subject, Err(Error::failed(how)));
+        }
+    }
+
+    /// Restarts the NSMs whose time has come.
+    pub(super) fn restart_nsms(&mut self) {
+        let due = self.nsm_restarts.take_due(Instant::now());
+        if due.is_empty() {
+            return;
+        }
+        // A state that cannot be read now can be later.
+        let nsms = self.store.all::<NsmRecord>().unwrap_or_default();
+        for nsm in nsms.iter().filter(|nsm| due.contains(&nsm.id)) {
+            self.bring_nsm(nsm);
+        }
+    }
+
+    /// Has NSMs whose namespaces were made anew be in those.
+    pub(super) fn look_at_nsms(&mut self) {
+        if let Ok(nsms) = self.store.all::<NsmRecord>() {
+            self.host.leave_namespaces(&nsms);
+        }
+    }
+
+    /// Ends an NSM that no application uses, and removes it.
+    fn delete_nsm(&mut self, name: &str) -> Result<()> {
+        let nsm = self.find_nsm(name)?;
+        // What is left of them is no reason to refuse.
+        let _ = self.drop_ended_applications();
+        let applications = self.applications_of(name)?;
+        if let Some(applications) = list(applications.iter().map(String::as_str)) {
+            let name = name.into();
+            return Err(Fault::NsmInUse { name, applications }.into());
+        }
+        self.store.with_spare(|| -> Result<()> {
+            let change = self.store.change()?;
+            change.remove::<NsmRecord>(name)?;
+            Ok(change.commit()?)
+        })?;
+        self.end_nsm(&nsm);
+        self.release_core()
+    }
+
+    /// Ends all NSMs, and CoreEngine.
+    pub(super) fn purge_nsms(&mut self) {
+        for nsm in self.store.all::<NsmRecord>().unwrap_or_default() {
+            self.end_nsm(&nsm);
+        }
+        self.host.stop_core();
+    }
+}

@@ -1,0 +1,198 @@
+//! `weir nsm`.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+use node::model::{Application, Nsm, NsmKind, Object};
+use serde_json::json;
+use switch::properties::NsmProperties;
+
+use super::output::{Column, Output, made, maybe, name};
+use super::{Result, client, properties, set};
+
+/// Makes and shows network stack modules (NSMs), which serve the sockets of applications (`weir sock`)
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  weir nsm create web
+  weir stub create lan
+  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0
+  weir sock run --nsm web -- python3 -m http.server 80
+  weir nsm ls
+  weir nsm stat web
+  weir nsm delete web")]
+pub enum NsmCommand {
+    /// Makes an NSM, which serves when the command ends
+    Create(CreateNsm),
+    /// Lists NSMs
+    #[command(
+        visible_alias = "show",
+        after_help = "Examples:
+  weir nsm ls
+  weir nsm ls -p -o nsm,state,pid
+  weir nsm ls --json web"
+    )]
+    Ls {
+        /// The NSM; default: all
+        nsm: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows what NSMs do: queue elements, sockets, processor time, memory
+    #[command(after_help = "Examples:
+  weir nsm stat
+  weir nsm stat web -o all")]
+    Stat {
+        /// The NSM; default: all
+        nsm: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Changes what an NSM may have, at once
+    #[command(after_help = format!("Properties:
+{}
+Examples:
+  weir nsm set -p maxbw=1G web
+  weir nsm set -p conns=10000 web", NsmProperties::help()))]
+    Set {
+        /// PROPERTY=VALUE, separated by commas
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        properties: Vec<String>,
+        /// The NSM
+        nsm: String,
+        /// Print the NSM as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Has new sockets of an application go to another NSM, at once
+    ///
+    /// Sockets that the application has stay where they are.
+    #[command(after_help = "Example:\n  weir nsm move curl-4711 web2")]
+    Move {
+        /// The application, as `weir sock ls` lists it
+        application: String,
+        /// The NSM
+        nsm: String,
+        /// Print the application as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ends an NSM that no application uses, and removes it with its namespace
+    Delete {
+        /// The NSM
+        nsm: String,
+    },
+}
+
+/// `weir nsm create`.
+#[derive(Debug, Args)]
+#[command(after_help = format!("The NSM's network is that of its namespace: what VNICs, routes and addresses are there.
+
+Properties, for all its applications together:
+{}
+Examples:
+  weir nsm create web
+  weir nsm create web --kind kernel --netns blue
+  weir nsm create web -p maxbw=1G,conns=10000
+  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0", NsmProperties::help()))]
+pub struct CreateNsm {
+    /// The NSM's name
+    pub nsm: String,
+    /// What its network stack is
+    #[arg(long, value_enum, default_value_t)]
+    pub kind: KindArg,
+    /// Run it in this network namespace of `ip netns`; default: one of its own, weir-nsm-NAME
+    #[arg(long, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
+    pub netns: Option<String>,
+    /// Connections between its own sockets go through shared memory, not through its network stack
+    #[arg(long)]
+    pub local: bool,
+    /// PROPERTY=VALUE, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+    pub properties: Vec<String>,
+    /// Print the NSM as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--kind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KindArg {
+    /// Linux's TCP/IP
+    #[default]
+    Kernel,
+}
+
+impl From<KindArg> for NsmKind {
+    fn from(kind: KindArg) -> NsmKind {
+        match kind {
+            KindArg::Kernel => NsmKind::Kernel,
+        }
+    }
+}
+
+const COLUMNS: &[Column<Object<Nsm>>] = &[
+    Column::new("nsm", |n| n.name.clone()),
+    Column::new("kind", |n| name(&n.spec.kind)),
+    Column::new("state", |n| name(&n.status.state)),
+    Column::new("namespace", |n| n.status.namespace.clone()),
+    Column::new("applications", |n| n.status.applications.to_string()),
+    Column::new("sockets", |n| n.status.sockets.to_string()),
+    Column::new("properties", |n| n.spec.properties.to_string()),
+    Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
+    Column::extra("restarts", |n| n.status.restarts.to_string()),
+    Column::extra("reason", |n| maybe(n.status.reason.as_ref())),
+];
+
+const STATS: &[Column<Object<Nsm>>] = &[
+    Column::new("nsm", |n| n.name.clone()),
+    Column::new("requests", |n| n.status.requests.to_string()),
+    Column::new("answers", |n| n.status.answers.to_string()),
+    Column::new("sockets", |n| n.status.sockets.to_string()),
+    Column::new("applications", |n| n.status.applications.to_string()),
+    Column::new("cpu-s", |n| {
+        n.status
+            .cpu_s
+            .map_or_else(String::new, |cpu| format!("{cpu:.2}"))
+    }),
+    Column::new("resident", |n| maybe(n.status.resident.as_ref())),
+    Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
+    Column::extra("restarts", |n| n.status.restarts.to_string()),
+];
+
+/// Runs `weir nsm`.
+pub fn run(command: &NsmCommand) -> Result {
+    let client = client();
+    match command {
+        NsmCommand::Create(args) => {
+            let nsm = Nsm {
+                kind: args.kind.into(),
+                namespace: args.netns.clone(),
+                local: args.local,
+                properties: properties(&args.properties, None)?,
+            };
+            made(args.json, &client.create(&Object::new(&args.nsm, nsm))?)
+        }
+        NsmCommand::Ls { nsm, output } => {
+            output.show(&client.some::<Nsm>(nsm.as_deref())?, COLUMNS)
+        }
+        NsmCommand::Stat { nsm, output } => {
+            output.show(&client.some::<Nsm>(nsm.as_deref())?, STATS)
+        }
+        NsmCommand::Set {
+            properties,
+            nsm,
+            json,
+        } => {
+            let patch = json!({ "properties": set::<NsmProperties>(properties)? });
+            made(*json, &client.patch::<Nsm>(nsm, &patch)?)
+        }
+        NsmCommand::Move {
+            application,
+            nsm,
+            json,
+        } => {
+            let patch = json!({ "nsm": nsm });
+            made(*json, &client.patch::<Application>(application, &patch)?)
+        }
+        NsmCommand::Delete { nsm } => client.delete::<Nsm>(nsm),
+    }
+}

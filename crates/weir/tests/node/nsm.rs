@@ -1,0 +1,378 @@
+//! Network stack modules and the applications that they serve, with real programs.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{Host, alive, assert_contains, inside, ip, kill, named, until};
+
+/// A program that is ended when this is dropped.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `weir sock run` with these arguments.
+fn start(host: &Host, arguments: &str) -> Program {
+    let words: Vec<_> = ["sock", "run"]
+        .into_iter()
+        .chain(arguments.split_whitespace())
+        .collect();
+    let mut program = host.weir(&words);
+    program.current_dir(&host.folder).stdout(Stdio::null());
+    Program(program.stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// Starts a web server of this folder, as the application `name`, and waits until it listens.
+fn serve(host: &Host, nsm: &str, name: &str, port: u16) -> Program {
+    let server = format!("--nsm {nsm} --name {name} -- python3 -m http.server {port}");
+    let server = start(host, &server);
+    until("it does not listen", || {
+        host.output(&format!("sock ls {name} -p -o state")).stdout == b"listening\n"
+    });
+    server
+}
+
+/// What a web server says to curl as an application.
+fn fetch(host: &Host, nsm: &str, port: u16) -> Option<String> {
+    let curl = format!("sock run --nsm {nsm} -- curl -s -m 5 http://127.0.0.1:{port}/said");
+    let output = host.output(&curl);
+    let said = String::from_utf8(output.stdout).unwrap();
+    output.status.success().then_some(said)
+}
+
+fn status(host: &Host, nsm: &str) -> Value {
+    host.json(&format!("nsm ls {nsm}"))[0]["status"].clone()
+}
+
+fn pid(host: &Host, nsm: &str) -> u32 {
+    status(host, nsm)["pid"].as_u64().unwrap() as u32
+}
+
+/// A host with an NSM `web` in a namespace that begins with the host's prefix, and a file to fetch.
+fn host() -> Host {
+    let host = Host::new();
+    std::fs::write(host.folder.join("said"), "hello").unwrap();
+    let namespace = format!("{}-web", host.prefix);
+    ip(&format!("netns add {namespace}"));
+    host.ok(&format!("nsm create web --netns {namespace}"));
+    host
+}
+
+#[test]
+fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
+    let host = host();
+    // Its own namespace; names of NSMs are the node's.
+    let own = format!("{}own", host.prefix);
+    host.ok(&format!("nsm create {own}"));
+    assert_eq!(
+        named(&format!("weir-nsm-{own}")),
+        [format!("weir-nsm-{own}")]
+    );
+    host.shows(
+        &format!("nsm ls -p -o nsm,kind,state {own}"),
+        &format!("{own}:kernel:up\n"),
+    );
+    let core = host.view().core_pid.unwrap();
+    assert_eq!(host.view().nsms, 2);
+    let nsm = pid(&host, "web");
+    // It has no privileges but to serve any port, no files, and is where it is to be.
+    let said = std::fs::read_to_string(format!("/proc/{nsm}/status")).unwrap();
+    assert_contains(&said, "CapEff:\t0000000000000400");
+    assert_contains(&said, "Uid:\t65534\t");
+    assert_contains(&said, "NoNewPrivs:\t1");
+    let root = std::fs::read_dir(format!("/proc/{nsm}/root")).unwrap();
+    assert_eq!(root.count(), 0);
+
+    let server = serve(&host, "web", "server", 80);
+    assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+    // Others in the namespace reach it, and the host's own does not.
+    let namespace = format!("{}-web", host.prefix);
+    let direct = inside(&namespace, "curl -s -m 5 http://127.0.0.1/said");
+    assert_eq!(direct.as_deref(), Some("hello"));
+    assert_eq!(fetch(&host, &own, 80), None);
+    host.shows(
+        "sock ls server -p -o nsm,state,bound",
+        "web:listening:0.0.0.0\\:80\n",
+    );
+    let list = host.json("sock ls");
+    let server_is = list.as_array().unwrap().iter();
+    let server_is = server_is.clone().find(|it| it["name"] == "server").unwrap();
+    assert_eq!(server_is["nsm"], "web");
+    assert_eq!(server_is["status"]["processes"], 1);
+    assert!(server_is["status"]["sent"].as_u64() >= Some(10), "{list}");
+    assert!(status(&host, "web")["requests"].as_u64() > Some(4));
+    assert!(host.ok("nsm stat web").contains("REQUESTS"));
+
+    // It goes with its last process and socket.
+    host.refuses("nsm delete web", "NSM ‘web’ is in use");
+    drop(server);
+    until("the applications do not end", || {
+        host.ok("sock ls -p").is_empty()
+    });
+    assert_contains(&host.ok("events server"), "application ‘server’ ended");
+    for name in ["web", &own] {
+        host.ok(&format!("nsm delete {name}"));
+    }
+    let events = host.ok("events web");
+    for happened in ["was created", "was started", "was removed"] {
+        assert_contains(&events, &format!("NSM ‘web’ {happened}"));
+    }
+    assert!(!alive(nsm) && !alive(core), "processes are left");
+    assert_eq!(named(&format!("weir-nsm-{own}")), [""; 0]);
+    assert_eq!(
+        named(&namespace),
+        [namespace.as_str()],
+        "it is not the node's"
+    );
+    assert!(!host.run().join("sock").exists());
+}
+
+#[test]
+fn an_nsm_that_is_killed_is_back_within_a_second_and_so_are_its_listeners() {
+    let host = host();
+    let _server = serve(&host, "web", "server", 80);
+    let nsm = pid(&host, "web");
+    kill("-KILL", nsm);
+    let killed = Instant::now();
+    until("it does not serve", || {
+        fetch(&host, "web", 80).as_deref() == Some("hello")
+    });
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}, with curl's start");
+    assert_ne!(pid(&host, "web"), nsm);
+    assert_eq!(status(&host, "web")["restarts"], 1);
+    let events = host.ok("events web");
+    assert_contains(&events, "was killed by signal 9: it restarts in 0.1 s");
+    assert_contains(&events, "NSM ‘web’ was restarted");
+}
+
+#[test]
+fn core_engine_is_replaced_and_knows_all_as_before() {
+    let host = host();
+    let program = start(&host, "--nsm web --name stays -p conns=7 -- sleep 60");
+    until("it is not there", || {
+        host.ok("sock ls -p").contains("stays")
+    });
+    let core = host.view().core_pid.unwrap();
+    kill("-KILL", core);
+    until("no other CoreEngine runs", || {
+        let view = host.view();
+        view.core_pid.is_some_and(|pid| pid != core) && status(&host, "web")["state"] == "up"
+    });
+    assert_contains(&host.ok("events"), "CoreEngine ");
+    // Programs of the application have the same token as before.
+    let environment = std::fs::read(format!("/proc/{}/environ", program.0.id())).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let variable = |name: &str| {
+        let found = environment.split('\0').find_map(|it| it.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("{environment}")).to_string()
+    };
+    let code = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 81)); s.listen(); \
+                import time; time.sleep(60)";
+    let child = Command::new("python3")
+        .args(["-c", code])
+        .env("LD_PRELOAD", variable("LD_PRELOAD="))
+        .env("WEIR_SOCK", variable("WEIR_SOCK="))
+        .spawn();
+    let _child = Program(child.unwrap());
+    until("its socket is not there", || {
+        host.ok("sock ls stays -p -o state,bound") == "listening:127.0.0.1\\:81\n"
+    });
+    host.shows("sock ls -p -o application,properties", "stays:conns=7\n");
+}
+
+#[test]
+fn nsms_and_applications_outlive_the_node() {
+    let mut host = host();
+    let server = serve(&host, "web", "server", 80);
+    let (core, nsm) = (host.view().core_pid, pid(&host, "web"));
+    host.end("-KILL");
+    host.start();
+    assert_eq!((host.view().core_pid, pid(&host, "web")), (core, nsm));
+    host.shows("sock ls server -p -o state", "listening\n");
+    assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+
+    // They are brought back where nothing is left of them.
+    host.end("-KILL");
+    drop(server);
+    kill("-KILL", nsm);
+    kill("-KILL", core.unwrap());
+    until("they do not end", || !alive(nsm) && !alive(core.unwrap()));
+    host.start();
+    until("it is not up", || status(&host, "web")["state"] == "up");
+    let _server = serve(&host, "web", "again", 80);
+    assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+    until("the first one does not go", || {
+        !host.ok("sock ls -p").contains("server")
+    });
+
+    // One whose namespace is another goes there.
+    let namespace = format!("{}-web", host.prefix);
+    ip(&format!("netns delete {namespace}"));
+    ip(&format!("netns add {namespace}"));
+    let inode = |path: String| {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).ok().map(|file| file.ino())
+    };
+    until("it is not in the new namespace", || {
+        let is = status(&host, "web")["pid"].as_u64();
+        let is = is.and_then(|pid| inode(format!("/proc/{pid}/ns/net")));
+        is.is_some() && is == inode(format!("/run/netns/{namespace}"))
+    });
+}
+
+#[test]
+fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
+    let host = host();
+    let other = format!("{}-other", host.prefix);
+    ip(&format!("netns add {other}"));
+    host.ok(&format!("nsm create other --netns {other}"));
+    // A server that listens again each second, on the next port.
+    let code = "import socket, time\nkept = []\nfor port in range(80, 200):\n s = socket.socket(); \
+                s.bind(('127.0.0.1', port)); s.listen(); kept.append(s); time.sleep(0.2)";
+    let file = host.config("ports.py", code);
+    let _server = start(&host, &format!("--nsm web --name server -- python3 {file}"));
+    until("it is not there", || {
+        host.ok("sock ls -p").contains("server")
+    });
+    let nsms = || host.ok("sock ls server -p -o nsm");
+    until("it has no sockets", || nsms().lines().count() > 1);
+    host.ok("nsm move server other");
+    until("new sockets do not go to the other", || {
+        nsms().contains("other")
+    });
+    let at = nsms();
+    assert!(at.starts_with("web\nweb\n"), "{at}");
+    assert_eq!(at.matches("web\nother").count(), 1, "{at}");
+    host.shows("sock ls -p -o application,nsm", "server:other\n");
+    // Those that there are stay, and are reset with their NSM.
+    host.ok("nsm delete web");
+    until("they do not fail", || {
+        host.ok("sock ls server -p -o state").contains("failed")
+    });
+}
+
+#[test]
+fn what_an_application_may_have_holds_at_once() {
+    let host = host();
+    std::fs::write(host.folder.join("long"), vec![b'x'; 3 << 20]).unwrap();
+    let server = serve(&host, "web", "server", 80);
+    let time = || {
+        let start = Instant::now();
+        let curl = "sock run --nsm web -- curl -s -m 20 -o /dev/null http://127.0.0.1/long";
+        host.ok(curl);
+        start.elapsed()
+    };
+    let free = time();
+    // 3 MB are 24 Mb.
+    host.ok("sock set -p maxbw=20M server");
+    let limited = time();
+    assert!(
+        limited > free + Duration::from_millis(700),
+        "{free:?}, {limited:?}"
+    );
+    drop(server);
+    let code = "import socket\na = socket.socket(); a.bind(('', 90))\n\
+                try:\n b = socket.socket(); b.bind(('', 91))\n\
+                except OSError as e: print(e.errno)";
+    let file = host.config("two.py", code);
+    let said = host.ok(&format!("sock run --nsm web -p conns=1 -- python3 {file}"));
+    let error = said.trim().parse::<i32>().unwrap();
+    assert!(error == 24 || error == 23, "{error}: EMFILE");
+}
+
+#[test]
+fn what_an_nsm_may_have_holds_for_all_its_applications() {
+    let host = host();
+    std::fs::write(host.folder.join("long"), vec![b'x'; 3 << 20]).unwrap();
+    let _server = serve(&host, "web", "server", 80);
+    host.ok("nsm set -p conns=2 web");
+    host.shows("nsm ls web -p -o properties", "conns=2\n");
+    let code = "import socket\na = socket.socket(); a.bind(('', 90)); print(a.getsockname()[1])\n\
+                try:\n b = socket.socket(); b.bind(('', 91))\n\
+                except OSError as e: print(e.errno)";
+    let file = host.config("two.py", code);
+    host.shows(
+        &format!("sock run --nsm web -- python3 {file}"),
+        "90\n105\n",
+    );
+    // 3 MB are 24 Mb, and they pass twice: both ends are here.
+    host.ok("nsm set -p conns=100,maxbw=20M web");
+    let start = Instant::now();
+    host.ok("sock run --nsm web -- curl -s -m 20 -o /dev/null http://127.0.0.1/long");
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(1500), "{took:?}");
+    host.refuses("nsm set -p maxbw=0 web", "maxbw=0 is invalid");
+    host.refuses("nsm set -p weight=2 web", "no property ‘weight’");
+}
+
+#[test]
+fn what_cannot_be_is_told_in_a_sentence() {
+    let host = Host::new();
+    let refused = [
+        (
+            "nsm create a/b",
+            "‘a/b’ is not a valid name for a network stack module: use 1 to 64 letters",
+        ),
+        (
+            "nsm create a --netns weir-none9",
+            "no network namespace ‘weir-none9’: `ip netns add weir-none9` makes one; without `--netns`, the NSM gets its own",
+        ),
+        (
+            "nsm create a --kind user",
+            "invalid value 'user' for '--kind <KIND>' [possible values: kernel]",
+        ),
+        ("nsm ls a", "no NSM ‘a’: `weir nsm ls` lists them"),
+        ("nsm delete a", "no NSM ‘a’: `weir nsm ls` lists them"),
+        (
+            "sock run --nsm a -- true",
+            "no NSM ‘a’: `weir nsm ls` lists them, `weir nsm create a` makes one",
+        ),
+        ("sock ls a", "no application ‘a’: `weir sock ls` lists them"),
+        ("sock set -p maxbw=1G a", "no application ‘a’"),
+        ("nsm move a b", "no application ‘a’"),
+        ("nsm set -p conns=1 a", "no NSM ‘a’"),
+        ("sock set -p maxbw=1X a", "maxbw=1X is invalid"),
+        (
+            "sock set -p weight=0 a",
+            "weight=0 is invalid: it is a number from 1 to 100",
+        ),
+        ("sock set -p share=1 a", "no property ‘share’"),
+        ("sock run --name x -- true", "--nsm"),
+    ];
+    for (command, part) in refused {
+        host.refuses(command, part);
+    }
+    assert_eq!(host.view().core_pid, None, "nothing was begun");
+    let taken = format!("weir-nsm-{}", host.prefix);
+    ip(&format!("netns add {taken}"));
+    let refusal = host.refusal(&format!("nsm create {}", host.prefix));
+    ip(&format!("netns delete {taken}"));
+    assert_contains(&refusal, &format!("or use it by `--netns {taken}`"));
+
+    let namespace = format!("{}-web", host.prefix);
+    ip(&format!("netns add {namespace}"));
+    host.ok(&format!("nsm create web --netns {namespace}"));
+    host.refuses("nsm create web", "there is already an NSM named ‘web’");
+    let _program = start(&host, "--nsm web --name x -- sleep 60");
+    until("it is not there", || !host.ok("sock ls -p").is_empty());
+    host.refuses(
+        "sock run --nsm web --name x -- true",
+        "there is already an application named ‘x’",
+    );
+    host.refuses("nsm move x y", "no NSM ‘y’");
+    host.refuses(
+        "nsm delete web",
+        "or `weir nsm move` them to another NSM first (x)",
+    );
+    host.refuses(
+        "sock run --nsm web -- /no/such/program",
+        "/no/such/program: No such file",
+    );
+}
