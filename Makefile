@@ -45,9 +45,10 @@ bench: setup peers ## Measure; results go to bench/results
 
 CONFORMANCE_SECONDS ?= 60
 CLICK ?= $(CLICK_SOURCE)/userlevel/click
-conformance: setup ## Run Click's own tests, and CONFORMANCE_SECONDS of random cases beside the program CLICK
+conformance: setup ## Run Click's own tests, CPython's tests of sockets, and CONFORMANCE_SECONDS of random cases beside CLICK
 	$(CARGO) build --release --quiet --package weir
 	tests/clicktest.sh
+	$(SUDO) tests/sockettest.sh -c $(TARGET)/release/weir
 	CLICK=$(CLICK) CONFORMANCE_SECONDS=$(CONFORMANCE_SECONDS) $(CARGO) test --release --quiet \
 		--package weir --test differential -- --ignored --nocapture
 

@@ -264,33 +264,133 @@ fn bytes_of(address: SocketAddr) -> (u32, [u8; 16], u32) {
     }
 }
 
-/// The bytes before a datagram's payload: its destination or its source.
+/// The bytes before a datagram's payload: its destination or its source, and its ancillary data (IP
+/// header fields, and the interface). Of a datagram to send, what is `None` is the socket's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramHead {
+    /// The destination of a datagram to send (`None`: the peer), or the source of one received.
+    pub address: Option<SocketAddr>,
+    /// The hop limit of IPv6, or the TTL of IPv4.
+    pub hop_limit: Option<u8>,
+    /// The traffic class of IPv6, or the TOS of IPv4.
+    pub traffic_class: Option<u8>,
+    /// Packet information.
+    pub packet: Option<PacketInfo>,
+}
+
+/// The interface and the local address of a datagram: IP_PKTINFO (ip(7)) or IPV6_PKTINFO (RFC 3542,
+/// section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DatagramHead(pub Option<SocketAddr>);
+pub enum PacketInfo {
+    /// Of IPv4.
+    V4 {
+        /// The interface's index; 0: any.
+        interface: u32,
+        /// The local address.
+        local: Ipv4Addr,
+        /// The destination in the header of a datagram received.
+        destination: Ipv4Addr,
+    },
+    /// Of IPv6.
+    V6 {
+        /// The interface's index; 0: any.
+        interface: u32,
+        /// The source of a datagram to send, the destination of one received.
+        address: Ipv6Addr,
+    },
+}
+
+const HAS_HOP_LIMIT: u8 = 1;
+const HAS_TRAFFIC_CLASS: u8 = 2;
 
 impl DatagramHead {
-    /// Length, in bytes: family (4 bytes), scope (4), port (2), zeros (6), address (16).
-    pub const LEN: usize = 32;
+    /// Length, in bytes: family (4 bytes), scope (4), port (2), hop limit (1), traffic class (1), which
+    /// of these two are there (1), family of the packet information (1), zeros (2), address (16),
+    /// addresses of the packet information (16), its interface (4), zeros (12).
+    pub const LEN: usize = 64;
+
+    /// To or from an address, without ancillary data.
+    pub const fn new(address: Option<SocketAddr>) -> DatagramHead {
+        DatagramHead {
+            address,
+            hop_limit: None,
+            traffic_class: None,
+            packet: None,
+        }
+    }
+
+    /// Whether there is ancillary data.
+    pub const fn has_ancillary(&self) -> bool {
+        self.hop_limit.is_some() || self.traffic_class.is_some() || self.packet.is_some()
+    }
 
     /// As bytes.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut all = [0; Self::LEN];
-        if let Some(address) = self.0 {
+        if let Some(address) = self.address {
             let (family, bytes, scope) = bytes_of(address);
             all[..4].copy_from_slice(&family.to_le_bytes());
             all[4..8].copy_from_slice(&scope.to_le_bytes());
             all[8..10].copy_from_slice(&address.port().to_le_bytes());
-            all[16..].copy_from_slice(&bytes);
+            all[16..32].copy_from_slice(&bytes);
         }
+        if let Some(hops) = self.hop_limit {
+            all[10] = hops;
+            all[12] |= HAS_HOP_LIMIT;
+        }
+        if let Some(class) = self.traffic_class {
+            all[11] = class;
+            all[12] |= HAS_TRAFFIC_CLASS;
+        }
+        let interface = match self.packet {
+            None => 0,
+            Some(PacketInfo::V4 {
+                interface,
+                local,
+                destination,
+            }) => {
+                all[13] = IPV4 as u8;
+                all[32..36].copy_from_slice(&local.octets());
+                all[36..40].copy_from_slice(&destination.octets());
+                interface
+            }
+            Some(PacketInfo::V6 { interface, address }) => {
+                all[13] = IPV6 as u8;
+                all[32..48].copy_from_slice(&address.octets());
+                interface
+            }
+        };
+        all[48..52].copy_from_slice(&interface.to_le_bytes());
         all
     }
 
-    /// Of bytes. An unknown family is no address.
+    /// Of bytes. An unknown family is no address, or no packet information.
     pub fn from_bytes(all: &[u8; Self::LEN]) -> DatagramHead {
         let word = |at: usize| u32::from_le_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&all[16..]);
-        DatagramHead(address_of(word(0), bytes, word(8) as u16, word(4)))
+        let ip = |at: usize| {
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&all[at..at + 16]);
+            bytes
+        };
+        let v4 = |at: usize| Ipv4Addr::new(all[at], all[at + 1], all[at + 2], all[at + 3]);
+        let interface = word(48);
+        DatagramHead {
+            address: address_of(word(0), ip(16), word(8) as u16, word(4)),
+            hop_limit: (all[12] & HAS_HOP_LIMIT != 0).then_some(all[10]),
+            traffic_class: (all[12] & HAS_TRAFFIC_CLASS != 0).then_some(all[11]),
+            packet: match u32::from(all[13]) {
+                IPV4 => Some(PacketInfo::V4 {
+                    interface,
+                    local: v4(32),
+                    destination: v4(36),
+                }),
+                IPV6 => Some(PacketInfo::V6 {
+                    interface,
+                    address: ip(32).into(),
+                }),
+                _ => None,
+            },
+        }
     }
 }
 
@@ -386,14 +486,35 @@ mod tests {
             prop_assert_eq!((nqe.address(), nqe.error()), (Some(address), error));
             let nqe = Nqe::new(operation::CONNECT, 7).with_address(address).with_error(error);
             prop_assert_eq!((nqe.address(), nqe.error()), (Some(address), error));
-            let head = DatagramHead(Some(address));
+            let head = DatagramHead::new(Some(address));
             prop_assert_eq!(DatagramHead::from_bytes(&head.to_bytes()), head);
         }
 
         #[test]
+        fn ancillary_data_is_read_as_written(
+            hop_limit in any::<Option<u8>>(),
+            traffic_class in any::<Option<u8>>(),
+            ip in any::<IpAddr>(),
+            interface in any::<u32>(),
+            destination in any::<Ipv4Addr>(),
+        ) {
+            let packet = match ip {
+                IpAddr::V4(local) => PacketInfo::V4 { interface, local, destination },
+                IpAddr::V6(address) => PacketInfo::V6 { interface, address },
+            };
+            for packet in [None, Some(packet)] {
+                let head = DatagramHead { address: None, hop_limit, traffic_class, packet };
+                prop_assert_eq!(DatagramHead::from_bytes(&head.to_bytes()), head);
+            }
+        }
+
+        #[test]
         fn any_bytes_are_a_head(bytes in any::<[u8; DatagramHead::LEN]>()) {
-            let DatagramHead(address) = DatagramHead::from_bytes(&bytes);
-            prop_assert_eq!(address.is_some(), bytes[1..4] == [0; 3] && [4, 6].contains(&bytes[0]));
+            let head = DatagramHead::from_bytes(&bytes);
+            let known = bytes[1..4] == [0; 3] && [4, 6].contains(&bytes[0]);
+            prop_assert_eq!(head.address.is_some(), known);
+            prop_assert_eq!(head.packet.is_some(), [4, 6].contains(&bytes[13]));
+            prop_assert_eq!(DatagramHead::from_bytes(&head.to_bytes()), head);
         }
 
         #[test]

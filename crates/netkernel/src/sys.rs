@@ -5,17 +5,18 @@
 use std::ffi::c_void;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::time::{Duration, Instant};
 
 use abi::SharedBytes;
+use abi::nqe::{DatagramHead, PacketInfo};
 use abi::tenant::{PAYLOAD_FILE_BYTES, PayloadFile, QueueFile};
 use rustix::event::EventfdFlags;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::addr::SocketAddrArg;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrAny,
@@ -301,45 +302,174 @@ pub(crate) fn send(to: impl AsFd, parts: &[SharedBytes], more: bool) -> Result<u
     counted(unsafe { libc::sendmsg(to.as_fd().as_raw_fd(), &header, flags) })
 }
 
-/// Receives a datagram, without waiting; returns its bytes and source.
-pub(crate) fn receive_from(
+/// Room for the ancillary data of a datagram, aligned as its headers must be.
+#[repr(align(8))]
+struct Control([u8; 192]);
+
+const _: () = {
+    // SAFETY: arithmetic only. The number twice, as of IPv4 and of IPv6, and both kinds of packet
+    // information.
+    let needed = unsafe {
+        4 * libc::CMSG_SPACE(size_of::<i32>() as u32)
+            + libc::CMSG_SPACE(size_of::<libc::in_pktinfo>() as u32)
+            + libc::CMSG_SPACE(size_of::<libc::in6_pktinfo>() as u32)
+    };
+    assert!(needed as usize <= size_of::<Control>());
+};
+
+/// Receives a datagram, without waiting; returns its bytes, its source and its ancillary data.
+pub(crate) fn receive_datagram(
     from: impl AsFd,
     part: SharedBytes,
-) -> Result<(usize, Option<SocketAddr>), Errno> {
+) -> Result<(usize, DatagramHead), Errno> {
+    let (mut vectors, count) = vectors(&[part]);
+    let mut header = header(&mut vectors, count);
     // SAFETY: an address of zeros is one without a family.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: the part is mapped memory, the address has the length told.
-    let n = unsafe {
-        libc::recvfrom(
-            from.as_fd().as_raw_fd(),
-            part.start().as_ptr().cast(),
-            part.len(),
-            libc::MSG_DONTWAIT,
-            (&raw mut storage).cast(),
-            &mut len,
-        )
-    };
+    header.msg_name = (&raw mut storage).cast();
+    header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    let mut control = Control([0; 192]);
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: the part is mapped memory, the address and the control bytes have the lengths told.
+    let n = unsafe { libc::recvmsg(from.as_fd().as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
     let n = counted(n)?;
     // SAFETY: the kernel has written an address of this length.
-    let address = unsafe { SocketAddrAny::read((&raw const storage).cast(), len) };
-    Ok((n, address.try_into().ok()))
+    let address = unsafe { SocketAddrAny::read((&raw const storage).cast(), header.msg_namelen) };
+    let mut head = DatagramHead::new(address.try_into().ok());
+    if header.msg_controllen > 0 {
+        read_ancillary(&header, &mut head);
+    }
+    Ok((n, head))
+}
+
+fn read_ancillary(header: &libc::msghdr, head: &mut DatagramHead) {
+    // SAFETY: the kernel has filled the control bytes with whole messages, but for the last, whose
+    // length is looked at before its data is read.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(header);
+        while let Some(&message) = control.as_ref() {
+            let data = libc::CMSG_DATA(control);
+            let len = (message.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            match (message.cmsg_level, message.cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)
+                    if len >= 4 =>
+                {
+                    head.hop_limit = Some(data.cast::<i32>().read_unaligned() as u8);
+                }
+                // Linux gives a TOS as a byte.
+                (libc::IPPROTO_IP, libc::IP_TOS) if len >= 1 => head.traffic_class = Some(*data),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= 4 => {
+                    head.traffic_class = Some(data.cast::<i32>().read_unaligned() as u8);
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) if len >= size_of::<libc::in_pktinfo>() => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    head.packet = Some(PacketInfo::V4 {
+                        interface: info.ipi_ifindex as u32,
+                        local: u32::from_be(info.ipi_spec_dst.s_addr).into(),
+                        destination: u32::from_be(info.ipi_addr.s_addr).into(),
+                    });
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
+                    if len >= size_of::<libc::in6_pktinfo>() =>
+                {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    head.packet = Some(PacketInfo::V6 {
+                        interface: info.ipi6_ifindex,
+                        address: info.ipi6_addr.s6_addr.into(),
+                    });
+                }
+                _ => {}
+            }
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    }
 }
 
 /// Sends a datagram, without waiting.
-pub(crate) fn send_to(
+pub(crate) fn send_datagram(
     to: impl AsFd,
     part: SharedBytes,
-    address: Option<SocketAddr>,
+    head: &DatagramHead,
 ) -> Result<(), Errno> {
-    let mut copy = [0; abi::tenant::CHUNK_BYTES];
-    let n = part.read(&mut copy);
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    match address {
-        Some(address) => rustix::net::sendto(to, &copy[..n], flags, &address),
-        None => rustix::net::send(to, &copy[..n], flags),
+    let (mut vectors, count) = vectors(&[part]);
+    let mut header = header(&mut vectors, count);
+    let mut control = Control([0; 192]);
+    if head.has_ancillary() {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        header.msg_controllen = write_ancillary(&header, head) as _;
     }
-    .map(drop)
+    let fd = to.as_fd().as_raw_fd();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let n = match head.address {
+        // SAFETY: the address is valid for the closure, and the rest as in `receive_datagram`.
+        Some(address) => unsafe {
+            address.with_sockaddr(|at, len| {
+                header.msg_name = at.cast_mut().cast();
+                header.msg_namelen = len as libc::socklen_t;
+                libc::sendmsg(fd, &header, flags)
+            })
+        },
+        // SAFETY: as above.
+        None => unsafe { libc::sendmsg(fd, &header, flags) },
+    };
+    counted(n).map(drop)
+}
+
+/// Writes ancillary data; returns the length of the control bytes. A number is written as of IPv4 and
+/// as of IPv6: Linux reads that of the version the datagram is sent by, and no other.
+fn write_ancillary(header: &libc::msghdr, head: &DatagramHead) -> usize {
+    let mut used = 0;
+    let mut put = |level, kind, value: &[u8]| {
+        let len = value.len() as u32;
+        // SAFETY: the control bytes have room for all, by the assertion at `Control`.
+        unsafe {
+            let control = header
+                .msg_control
+                .cast::<u8>()
+                .add(used)
+                .cast::<libc::cmsghdr>();
+            (*control).cmsg_level = level;
+            (*control).cmsg_type = kind;
+            (*control).cmsg_len = libc::CMSG_LEN(len) as _;
+            libc::CMSG_DATA(control).copy_from_nonoverlapping(value.as_ptr(), value.len());
+            used += libc::CMSG_SPACE(len) as usize;
+        }
+    };
+    if let Some(hops) = head.hop_limit {
+        let hops = i32::from(hops).to_ne_bytes();
+        put(libc::IPPROTO_IP, libc::IP_TTL, &hops);
+        put(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &hops);
+    }
+    if let Some(class) = head.traffic_class {
+        let class = i32::from(class).to_ne_bytes();
+        put(libc::IPPROTO_IP, libc::IP_TOS, &class);
+        put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class);
+    }
+    match head.packet {
+        None => {}
+        // struct in_pktinfo: interface, local address, destination.
+        Some(PacketInfo::V4 {
+            interface,
+            local,
+            destination,
+        }) => {
+            let mut info = [0; size_of::<libc::in_pktinfo>()];
+            info[..4].copy_from_slice(&interface.to_ne_bytes());
+            info[4..8].copy_from_slice(&local.octets());
+            info[8..].copy_from_slice(&destination.octets());
+            put(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+        }
+        // struct in6_pktinfo: address, interface.
+        Some(PacketInfo::V6 { interface, address }) => {
+            let mut info = [0; size_of::<libc::in6_pktinfo>()];
+            info[..16].copy_from_slice(&address.octets());
+            info[16..].copy_from_slice(&interface.to_ne_bytes());
+            put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+        }
+    }
+    used
 }
 
 /// Longest value of a socket option, in bytes.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, PacketInfo, STREAM, operation};
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
@@ -325,7 +325,9 @@ fn datagrams_go_and_come() {
     let peer = UdpSocket::bind(loopback()).unwrap();
     tenant.open(5, DATAGRAM_TYPE);
     let bound = tenant.result(Nqe::new(operation::BIND, 5).with_address(loopback()));
-    let mut bytes = DatagramHead(peer.local_addr().ok()).to_bytes().to_vec();
+    let mut bytes = DatagramHead::new(peer.local_addr().ok())
+        .to_bytes()
+        .to_vec();
     bytes.extend(b"question");
     let len = bytes.len() as u32;
     tenant.process.payload(0, len).unwrap().write(&bytes);
@@ -346,8 +348,60 @@ fn datagrams_go_and_come() {
         .unwrap()
         .read(&mut bytes);
     let (head, body) = bytes.split_at(DatagramHead::LEN);
-    let DatagramHead(from) = DatagramHead::from_bytes(head.try_into().unwrap());
-    assert_eq!((from, body), (peer.local_addr().ok(), &b"answer"[..]));
+    let head = DatagramHead::from_bytes(head.try_into().unwrap());
+    let expected = DatagramHead::new(peer.local_addr().ok());
+    assert_eq!((head, body), (expected, &b"answer"[..]));
+}
+
+#[test]
+fn datagrams_have_the_ancillary_data_that_was_asked_for() {
+    let stack = Stack::start("ancillary");
+    let (_, mut tenant) = stack.tenant("app", Limits::default());
+    tenant.open(5, DATAGRAM_TYPE);
+    let bound = tenant.result(Nqe::new(operation::BIND, 5).with_address(loopback()));
+    for name in [libc::IP_RECVTTL, libc::IP_RECVTOS, libc::IP_PKTINFO] {
+        let on = 1i32.to_ne_bytes();
+        tenant.process.payload(0, 4).unwrap().write(&on);
+        let word = (libc::IPPROTO_IP as u64) << 32 | name as u64;
+        let set = Nqe::new(operation::SET_OPTION, 5).with_data(word);
+        assert_eq!(tenant.result(set.with_chunk(0, 4)).error(), 0);
+    }
+    let sent = DatagramHead {
+        address: bound.address(),
+        hop_limit: Some(7),
+        traffic_class: Some(0x10),
+        packet: Some(PacketInfo::V4 {
+            interface: 0,
+            local: std::net::Ipv4Addr::LOCALHOST,
+            destination: std::net::Ipv4Addr::UNSPECIFIED,
+        }),
+    };
+    let bytes = sent.to_bytes();
+    let len = bytes.len() as u32;
+    tenant.process.payload(0, len).unwrap().write(&bytes);
+    tenant.submit(Nqe::new(operation::SEND_TO, 5).with_chunk(0, len));
+    assert_eq!(tenant.next(5, operation::SENT).error(), 0);
+    let datagram = tenant.next(5, operation::DATAGRAM);
+    let mut bytes = [0; DatagramHead::LEN];
+    tenant
+        .process
+        .payload(datagram.place, datagram.len)
+        .unwrap()
+        .read(&mut bytes);
+    let head = DatagramHead::from_bytes(&bytes);
+    assert_eq!(head.address, bound.address());
+    assert_eq!((head.hop_limit, head.traffic_class), (Some(7), Some(0x10)));
+    let Some(PacketInfo::V4 {
+        interface,
+        local,
+        destination,
+    }) = head.packet
+    else {
+        panic!("no packet information: {head:?}");
+    };
+    assert!(interface > 0);
+    let loopback = std::net::Ipv4Addr::LOCALHOST;
+    assert_eq!((local, destination), (loopback, loopback));
 }
 
 /// A process that ends closes what it alone had; a shared socket goes on with the process that takes it

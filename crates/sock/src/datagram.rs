@@ -1,7 +1,6 @@
-//! The messages of a datagram socket: a chunk each, with the address in front.
+//! The messages of a datagram socket: a chunk each, with the address and the ancillary data in front.
 
 use core::ffi::c_int;
-use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 
 use abi::nqe::{DatagramHead, Nqe, operation};
@@ -23,7 +22,8 @@ pub struct Received {
     pub copied: usize,
     /// Bytes of the message.
     pub len: usize,
-    pub from: Option<SocketAddr>,
+    /// Its source and its ancillary data.
+    pub head: DatagramHead,
 }
 
 impl Socket {
@@ -63,7 +63,7 @@ impl Socket {
             return Ok(ended.then_some(Received {
                 copied: 0,
                 len: 0,
-                from: None,
+                head: DatagramHead::default(),
             }));
         }
         let head = cell.head.load(Ordering::Relaxed);
@@ -72,15 +72,14 @@ impl Socket {
         let mut received = Received {
             copied: 0,
             len: 0,
-            from: None,
+            head: DatagramHead::default(),
         };
         if let Some(bytes) = bytes
             && let Some(front) = bytes.read_array::<{ DatagramHead::LEN }>(0)
         {
             let payload = bytes.skip(DatagramHead::LEN);
-            received.from = DatagramHead::from_bytes(&front)
-                .0
-                .map(|from| cell.seen(from));
+            received.head = DatagramHead::from_bytes(&front);
+            received.head.address = received.head.address.map(|from| cell.seen(from));
             received.copied = parts.copy_from(payload);
             received.len = payload.len();
         }
@@ -92,11 +91,12 @@ impl Socket {
         Ok(Some(received))
     }
 
-    /// Sends one message, to an address or to the peer.
+    /// Sends one message, to an address or to the peer, with ancillary data.
     pub fn send_datagram(
         &self,
         parts: &mut Parts<'_>,
         to: Option<Address>,
+        ancillary: DatagramHead,
         flags: c_int,
     ) -> Result<usize> {
         if flags & libc::MSG_OOB != 0 {
@@ -108,6 +108,10 @@ impl Socket {
             None if self.cell.is(state::CONNECTED) => None,
             None => return Err(Errno(libc::EDESTADDRREQ)),
         };
+        let head = DatagramHead {
+            address: to,
+            ..ancillary
+        };
         let len = parts.left();
         if len > MESSAGE_MAX {
             return Err(Errno(libc::EMSGSIZE));
@@ -115,7 +119,7 @@ impl Socket {
         let mut deadline = None;
         self.drain();
         loop {
-            if self.put_message(parts, to)? {
+            if self.put_message(parts, head)? {
                 return Ok(len);
             }
             if self.drain() {
@@ -129,8 +133,17 @@ impl Socket {
         }
     }
 
+    /// Whether a message to this address, or to the peer, goes out by IPv4.
+    pub fn sends_ipv4(&self, to: Option<Address>) -> bool {
+        let to = match to {
+            Some(Address::Inet(to)) => Some(to),
+            _ => self.cell.peer.get(),
+        };
+        to.is_some_and(|to| to.ip().to_canonical().is_ipv4())
+    }
+
     /// False: there is no room now.
-    fn put_message(&self, parts: &mut Parts<'_>, to: Option<SocketAddr>) -> Result<bool> {
+    fn put_message(&self, parts: &mut Parts<'_>, head: DatagramHead) -> Result<bool> {
         let cell = self.cell;
         let _guard = cell.lock.lock();
         match cell.take_error() {
@@ -147,7 +160,7 @@ impl Socket {
         if let Some(place) = private.take_chunk(self.number) {
             let len = DatagramHead::LEN + parts.left();
             if let Some(bytes) = self.shared.payload.bytes(place, len as u32) {
-                bytes.write_array(0, &DatagramHead(to).to_bytes());
+                bytes.write_array(0, &head.to_bytes());
                 let mut copy = *parts;
                 copy.copy_to(bytes.skip(DatagramHead::LEN));
                 cell.in_flight.fetch_add(1, Ordering::AcqRel);

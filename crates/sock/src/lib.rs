@@ -19,8 +19,9 @@
 //!
 //! # Differences from the kernel's sockets
 //! - Out-of-band data is refused: EOPNOTSUPP to send, EINVAL to receive.
-//! - Control messages of datagrams (IP_PKTINFO, IPV6_HOPLIMIT …) are neither sent nor received, and a
-//!   datagram has at most [`datagram::MESSAGE_MAX`] bytes.
+//! - Of control messages, datagrams have hop limit, traffic class and packet information ([`ancillary`]);
+//!   a datagram that arrived before IPV6_RECVHOPLIMIT or its kind was set has none. A datagram has at
+//!   most [`datagram::MESSAGE_MAX`] bytes.
 //! - Buffers are windows of chunks: SO_SNDBUF and SO_RCVBUF reach the NSM's stack, and do not make the
 //!   windows smaller. SO_RCVLOWAT is not looked at.
 //! - SO_LINGER with a time does not make close wait. With time 0 the connection is reset.
@@ -41,6 +42,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod address;
+mod ancillary;
 mod cell;
 mod connection;
 mod datagram;

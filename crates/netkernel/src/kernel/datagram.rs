@@ -30,10 +30,12 @@ impl KernelNsm {
             let head = bytes.and_then(|bytes| bytes.read_array::<{ DatagramHead::LEN }>(0));
             let done = match (bytes, head) {
                 (Some(bytes), Some(head)) => {
-                    let DatagramHead(address) = DatagramHead::from_bytes(&head);
-                    socket
-                        .file()
-                        .and_then(|file| sys::send_to(file, bytes.skip(DatagramHead::LEN), address))
+                    let (head, bytes) = (
+                        DatagramHead::from_bytes(&head),
+                        bytes.skip(DatagramHead::LEN),
+                    );
+                    let file = socket.file();
+                    file.and_then(|file| sys::send_datagram(file, bytes, &head))
                 }
                 _ => Err(Errno::FAULT),
             };
@@ -77,10 +79,10 @@ impl KernelNsm {
             };
             let received = socket
                 .file()
-                .and_then(|file| sys::receive_from(file, bytes.skip(DatagramHead::LEN)));
+                .and_then(|file| sys::receive_datagram(file, bytes.skip(DatagramHead::LEN)));
             match received {
-                Ok((n, address)) => {
-                    bytes.write(&DatagramHead(address).to_bytes());
+                Ok((n, head)) => {
+                    bytes.write(&head.to_bytes());
                     socket.lent += 1;
                     let datagram = Nqe::new(operation::DATAGRAM, number);
                     let len = (DatagramHead::LEN + n) as u32;

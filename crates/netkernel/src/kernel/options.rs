@@ -55,6 +55,9 @@ fn may_set(level: i32, name: i32) -> bool {
                 | libc::IP_TTL
                 | libc::IP_MTU_DISCOVER
                 | libc::IP_RECVERR
+                | libc::IP_RECVTTL
+                | libc::IP_RECVTOS
+                | libc::IP_PKTINFO
                 | libc::IP_BIND_ADDRESS_NO_PORT
                 | libc::IP_MULTICAST_TTL
                 | libc::IP_MULTICAST_LOOP
@@ -69,6 +72,9 @@ fn may_set(level: i32, name: i32) -> bool {
                 | libc::IPV6_UNICAST_HOPS
                 | libc::IPV6_MTU_DISCOVER
                 | libc::IPV6_RECVERR
+                | libc::IPV6_RECVHOPLIMIT
+                | libc::IPV6_RECVTCLASS
+                | libc::IPV6_RECVPKTINFO
                 | libc::IPV6_MULTICAST_HOPS
                 | libc::IPV6_MULTICAST_LOOP
                 | libc::IPV6_MULTICAST_IF

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use abi::nqe::DatagramHead;
+
 use super::redirect;
 use crate::address::{self, Address};
 use crate::parts::Parts;
@@ -36,7 +38,7 @@ pub fn send_parts(
     if socket.cell.is_stream() {
         socket.send_stream(parts, flags)
     } else {
-        socket.send_datagram(parts, to, flags)
+        socket.send_datagram(parts, to, DatagramHead::default(), flags)
     }
 }
 
@@ -239,7 +241,7 @@ unsafe fn receive_from(
     }
     let received = socket.receive_datagram(&mut parts, flags)?;
     // SAFETY: the caller's promise.
-    unsafe { address::write(received.from, from, from_len)? };
+    unsafe { address::write(received.head.address, from, from_len)? };
     let whole = flags & libc::MSG_TRUNC != 0;
     Ok(if whole { received.len } else { received.copied })
 }

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_uint};
 
 use super::{failed, redirect};
 use crate::address;
+use crate::ancillary;
 use crate::exports::io::{destination, pieces, send_parts};
 use crate::message;
 use crate::parts::Parts;
@@ -20,7 +21,12 @@ unsafe fn send_message(socket: &Socket, message: &libc::msghdr, flags: c_int) ->
     unsafe {
         let to = destination(socket, message.msg_name.cast(), message.msg_namelen)?;
         let pieces = pieces(message.msg_iov, message.msg_iovlen as _)?;
-        send_parts(socket, &mut Parts::new(pieces), to, flags)
+        let mut parts = Parts::new(pieces);
+        if message.msg_controllen == 0 || socket.cell.is_stream() {
+            return send_parts(socket, &mut parts, to, flags);
+        }
+        let ancillary = ancillary::read(message, socket.sends_ipv4(to))?;
+        socket.send_datagram(&mut parts, to, ancillary, flags)
     }
 }
 
@@ -37,15 +43,17 @@ unsafe fn receive_message(
     // SAFETY: the caller's promise.
     let mut parts = unsafe { Parts::new(pieces(message.msg_iov, message.msg_iovlen as _)?) };
     message.msg_flags = 0;
-    message.msg_controllen = 0;
     if socket.cell.is_stream() {
+        message.msg_controllen = 0;
         message.msg_namelen = 0;
         return socket.receive_stream(&mut parts, flags);
     }
     let received = socket.receive_datagram(&mut parts, flags)?;
     let room = message.msg_name;
     // SAFETY: the caller's promise.
-    unsafe { address::write(received.from, room.cast(), &mut message.msg_namelen)? };
+    unsafe { address::write(received.head.address, room.cast(), &mut message.msg_namelen)? };
+    // SAFETY: as above.
+    unsafe { ancillary::write(&received.head, message) };
     if received.copied < received.len {
         message.msg_flags |= libc::MSG_TRUNC;
     }
