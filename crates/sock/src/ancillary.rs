@@ -27,7 +27,7 @@ pub unsafe fn read(message: &libc::msghdr, ipv4: bool) -> Result<DatagramHead> {
     if message.msg_control.is_null() {
         return Ok(head);
     }
-    let len = message.msg_controllen as usize;
+    let len = message.msg_controllen;
     // SAFETY: the caller's promise.
     let mut left = unsafe { core::slice::from_raw_parts(message.msg_control.cast::<u8>(), len) };
     while left.len() >= HEADER {
@@ -111,7 +111,7 @@ pub unsafe fn write(head: &DatagramHead, message: &mut libc::msghdr) {
     let room = if message.msg_control.is_null() {
         0
     } else {
-        message.msg_controllen as usize
+        message.msg_controllen
     };
     let mut control = Control {
         at: message.msg_control.cast(),
@@ -272,12 +272,12 @@ mod tests {
             prop_assert_eq!(unsafe { read(&all, ipv4) }, Ok(expected));
             // SAFETY: as above.
             prop_assert_eq!(unsafe { read(&all, !ipv4) }, Ok(DatagramHead::default()));
-            let whole = all.msg_controllen as usize;
+            let whole = all.msg_controllen;
             let mut control = [u64::MAX; 16];
             let mut cut = message(&mut control, room);
             // SAFETY: as above.
             unsafe { write(&head, &mut cut) };
-            prop_assert!(cut.msg_controllen as usize <= room);
+            prop_assert!(cut.msg_controllen <= room);
             // Padding of the last may be missing.
             if room >= whole {
                 prop_assert_eq!(cut.msg_flags, 0);
