@@ -259,6 +259,9 @@ fn errors_are_the_socket_apis() {
     );
     let nobody = TcpListener::bind(loopback()).unwrap().local_addr().unwrap();
     assert_eq!(tenant.connect(1, nobody).error(), libc::ECONNREFUSED);
+    // A socket whose connection failed makes another attempt.
+    let again = tenant.result(Nqe::new(operation::CONNECT, 1).with_address(nobody));
+    assert_eq!(again.error(), libc::ECONNREFUSED);
     assert_eq!(
         tenant.result(Nqe::new(operation::PEER_ADDRESS, 1)).error(),
         libc::ENOTCONN

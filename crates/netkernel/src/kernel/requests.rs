@@ -202,9 +202,14 @@ impl KernelNsm {
             Ok(file) => file,
             Err(error) => return self.answer(nqe, Err(error)),
         };
-        let done = match nqe.address() {
+        let connect = || match nqe.address() {
             Some(address) => rustix::net::connect(file, &address),
             None => rustix::net::connect_unspec(file),
+        };
+        // After a connection that failed and whose error was read, Linux says this once.
+        let done = match connect() {
+            Err(Errno::CONNABORTED) => connect(),
+            done => done,
         };
         match done {
             Err(Errno::INPROGRESS) => {
