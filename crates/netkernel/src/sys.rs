@@ -350,7 +350,7 @@ fn read_ancillary(header: &libc::msghdr, head: &mut DatagramHead) {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while let Some(&message) = control.as_ref() {
             let data = libc::CMSG_DATA(control);
-            let len = (message.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let len = message.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
             match (message.cmsg_level, message.cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)
                     if len >= 4 =>
