@@ -12,8 +12,9 @@ use std::sync::mpsc::{Receiver, channel};
 use node::client::Client;
 use node::error::Error;
 use node::model::{
-    Clones, CrashesQuery, EventsQuery, Flow, Guest, GuestAction, GuestOutcome, GuestSeries, Link,
-    LogQuery, LogsQuery, Object, Purge, Spec, Stub, SwitchFunction, Verb, Vnic, Wire,
+    Admission, Application, Clones, CrashesQuery, EventsQuery, Flow, Guest, GuestAction,
+    GuestOutcome, GuestSeries, Link, LogQuery, LogsQuery, Nsm, Object, Purge, Spec, Stub,
+    SwitchFunction, Verb, Vnic, Wire,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -215,6 +216,12 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     check.resource::<Flow>();
     check.resource::<Guest>();
     check.resource::<Wire>();
+    check.resource::<Nsm>();
+    check.resource::<Application>();
+    check.operation("admit-application", |c, _, program: Admission| {
+        c.admit(&program)
+    });
+    check.operation("list-sockets", |c, [name, _], ()| c.sockets(name));
     check.operation("show-node", |c, _, ()| c.node());
     check.operation("end-unknown", |c, _, ()| c.end_unknown());
     check.operation("forget-damaged", |c, _, ()| c.forget_damaged());

@@ -67,6 +67,11 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
                 shared.private.free_chunks(socket);
                 cell.in_flight.store(0, Ordering::Release);
                 cell.options_pending.store(0, Ordering::Release);
+                unanswered(cell, nqe.error());
+                if cell.is(state::LISTENING) {
+                    // It listens again when the NSM is back.
+                    return event::ALWAYS;
+                }
             }
             fail(cell, nqe.error())
         }
@@ -80,6 +85,14 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
         }
         operation::RESULT => result(shared, cell, nqe),
         _ => 0,
+    }
+}
+
+/// No answer comes to what a socket has asked.
+fn unanswered(cell: &Cell, error: i32) {
+    if cell.answer.load(Ordering::Relaxed) == answer::PENDING {
+        cell.answer_error.store(error as u32, Ordering::Relaxed);
+        cell.answer.store(answer::HERE, Ordering::Release);
     }
 }
 

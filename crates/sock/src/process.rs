@@ -7,6 +7,7 @@
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
@@ -23,6 +24,7 @@ use crate::{message, queues, share};
 struct Config {
     path: Vec<u8>,
     token: [u8; 16],
+    variables: [CString; 2],
 }
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
@@ -64,7 +66,18 @@ pub fn configure() {
         return;
     };
     let path = path.to_vec();
-    if CONFIG.set(Config { path, token }).is_ok() {
+    let variables = ["LD_PRELOAD", "WEIR_SOCK"].map(|name| {
+        let value = std::env::var_os(name).unwrap_or_default();
+        let text = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        // A variable holds no zero.
+        CString::new(text).unwrap_or_default()
+    });
+    let config = Config {
+        path,
+        token,
+        variables,
+    };
+    if CONFIG.set(config).is_ok() {
         share::begin();
     }
 }
@@ -81,6 +94,11 @@ fn parse(value: &[u8]) -> Option<(&[u8], [u8; 16])> {
         *byte = (digit(0)? << 4 | digit(1)?) as u8;
     }
     Some((path, token))
+}
+
+/// The variables that have a program of this process redirected as well, `NAME=VALUE` each.
+pub fn variables() -> Option<&'static [CString; 2]> {
+    CONFIG.get().map(|config| &config.variables)
 }
 
 /// Whether the process's sockets are redirected.

@@ -632,7 +632,6 @@ impl CoreEngine {
                 }
             }
             for socket in tenant.sockets_that(|socket| socket.nsm == number && !socket.failed) {
-                let listens = tenant.listeners.contains_key(&socket);
                 let Some(row) = tenant.socket(socket) else {
                     continue;
                 };
@@ -640,7 +639,8 @@ impl CoreEngine {
                 if row.closing {
                     tenant.deliver(Nqe::new(operation::CLOSED, socket));
                     tenant.free(socket);
-                } else if !listens {
+                } else {
+                    // A listening socket's process has no answers and no chunks to wait for, either.
                     let failed = Nqe::new(operation::FAILED, socket);
                     tenant.deliver(failed.with_flags(GONE).with_error(libc::ECONNRESET));
                 }

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_uint, c_ulong};
 use core::sync::atomic::Ordering;
 
-use super::failed;
 use super::messages::keeping_errno;
+use super::{failed, stdio};
 use crate::cell::{Cell, flag};
 use crate::process;
 use crate::socket;
@@ -46,6 +46,7 @@ pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
     let new = real!(dup2(fd => c_int, to => c_int) -> c_int);
     if new >= 0 && fd != to {
         socket::duplicate(fd, new);
+        stdio::replaced(new);
     }
     new
 }
@@ -58,6 +59,7 @@ pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     let new = real!(dup3(fd => c_int, to => c_int, flags => c_int) -> c_int);
     if new >= 0 {
         socket::duplicate(fd, new);
+        stdio::replaced(new);
     }
     new
 }

@@ -81,21 +81,75 @@ fn stream(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
     stream
 }
 
+/// A standard stream: the C library's variable, its first value, and this library's stream.
+struct Standard {
+    variable: *mut *mut libc::FILE,
+    mode: *const c_char,
+    first: AtomicPtr<libc::FILE>,
+    ours: AtomicPtr<libc::FILE>,
+}
+
+// SAFETY: addresses of variables that stay, and constants.
+unsafe impl Sync for Standard {}
+
+const fn standard(variable: *mut *mut libc::FILE, mode: *const c_char) -> Standard {
+    Standard {
+        variable,
+        mode,
+        first: AtomicPtr::new(core::ptr::null_mut()),
+        ours: AtomicPtr::new(core::ptr::null_mut()),
+    }
+}
+
+static STANDARD: [Standard; 3] = [
+    standard(&raw mut stdin, c"r".as_ptr()),
+    standard(&raw mut stdout, c"w".as_ptr()),
+    standard(&raw mut stderr, c"w".as_ptr()),
+];
+
 /// A program that was started with a socket for its standard input or output gets streams for it.
 pub fn standard_streams() {
-    // SAFETY: the program has not started, so nobody uses the streams; the C library's variables
-    // are there to be assigned.
-    unsafe {
-        if table::socket(0).is_some() {
-            stdin = stream(0, c"r".as_ptr());
+    (0..STANDARD.len() as c_int).for_each(replaced);
+}
+
+/// Another file stands behind a descriptor. If it is a standard one's, its stream is one of this library
+/// while that is a socket, as of a shell's command with `>&3`, and the C library's else.
+pub fn replaced(fd: c_int) {
+    let Some(standard) = STANDARD.get(fd as usize) else {
+        return;
+    };
+    let ours = standard.ours.load(Ordering::Acquire);
+    if table::socket(fd).is_none() {
+        let first = standard.first.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if !first.is_null() {
+            remember(fd, core::ptr::null_mut());
+            // SAFETY: the C library's variable is there to be assigned; whoever changes the file
+            // behind a stream that others use has them wait.
+            unsafe { *standard.variable = first };
         }
-        if table::socket(1).is_some() {
-            stdout = stream(1, c"w".as_ptr());
+        return;
+    }
+    let ours = if ours.is_null() {
+        let ours = stream(fd, standard.mode);
+        if ours.is_null() {
+            return;
         }
-        if table::socket(2).is_some() {
-            stderr = stream(2, c"w".as_ptr());
-            libc::setvbuf(stderr, core::ptr::null_mut(), libc::_IONBF, 0);
+        standard.ours.store(ours, Ordering::Release);
+        if fd == 2 {
+            // SAFETY: a stream that nobody has used yet.
+            unsafe { libc::setvbuf(ours, core::ptr::null_mut(), libc::_IONBF, 0) };
         }
+        ours
+    } else {
+        remember(fd, ours);
+        ours
+    };
+    // SAFETY: as above.
+    let now = unsafe { *standard.variable };
+    if now != ours {
+        standard.first.store(now, Ordering::Release);
+        // SAFETY: as above.
+        unsafe { *standard.variable = ours };
     }
 }
 
