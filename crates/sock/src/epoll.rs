@@ -9,7 +9,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use crate::cell::{event, flag};
+use crate::cell::{event, flag, state};
 use crate::lock::Lock;
 use crate::process::{self, Shared};
 use crate::sys::{self, Errno, Result, syscall};
@@ -108,6 +108,39 @@ fn feed(shared: &Shared, number: u32) -> bool {
         tables.epolls[number as usize].starved = waits;
         waits
     })
+}
+
+/// Has the events of an epoll's sockets come to this process, a child that waits on its parent's epoll.
+#[cold]
+fn take_over(shared: &Shared, set: usize, number: u32) {
+    let sockets: Vec<u32> = with(|tables| {
+        tables.epolls[number as usize].foreign = false;
+        let of = |interest: &&Interest| interest.live && interest.epoll == number;
+        let all = tables.interests.iter().filter(of);
+        all.map(|interest| interest.socket).collect()
+    });
+    for socket in sockets {
+        if let Some(cell) = shared.private.cell(socket)
+            && cell.owner.load(Ordering::Relaxed) != set as u32 + 1
+        {
+            // One that cannot be taken over is told of no events, as one that is closed.
+            let _ = if cell.is(state::LISTENING) {
+                queues::attach_listener(shared, set, socket, cell)
+            } else {
+                queues::attach(shared, set, socket, cell)
+            };
+        }
+        event(socket, u32::MAX);
+    }
+}
+
+/// In the child of a fork: the epolls that it has from its parent.
+pub fn in_child() {
+    with(|tables| {
+        for epoll in &mut tables.epolls {
+            epoll.foreign = epoll.interests > 0;
+        }
+    });
 }
 
 /// Has a thread be woken by an epoll's events.
@@ -360,6 +393,9 @@ pub fn wait(
         return Err(Errno(libc::EINVAL));
     }
     let (shared, set) = process::joined()?;
+    if with(|tables| tables.epolls[number as usize].foreign) {
+        take_over(&shared, set, number);
+    }
     loop {
         queues::drain(&shared, set);
         let starves = feed(&shared, number);
@@ -374,6 +410,8 @@ pub fn wait(
             (epoll.unseen >= UNSEEN, kick)
         });
         if kick > 0 {
+            // Another process may have the eventfd, too.
+            let _ = add_to_kernel(epfd, libc::EPOLL_CTL_DEL, kick - 1, 0);
             drop_kick(kick - 1);
         }
         let mut n = if look {
@@ -403,7 +441,7 @@ pub fn wait(
             Woke::Kernel => {
                 let n = seen((&shared, set), epfd, number, out)?;
                 let n = n + report(&shared, number, &mut out[n..]);
-                if n > 0 {
+                if n > 0 || deadline.is_some_and(|at| sys::now() >= at) {
                     return Ok(n);
                 }
             }

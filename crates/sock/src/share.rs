@@ -197,6 +197,7 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     lock::forget_thread();
     epoll::LOCK.reset();
+    epoll::in_child();
     DESCRIPTORS.reset();
     process::leave();
     wait::in_child();

@@ -34,6 +34,8 @@ pub struct Epoll {
     pub unseen: u32,
     /// A socket waits for a chunk to send from, of which it is not told.
     pub starved: bool,
+    /// It came from another process by fork: its sockets' events may go there.
+    pub foreign: bool,
     /// The eventfd behind [`KICK`], plus one.
     pub kick: c_int,
     /// When it is removed.
