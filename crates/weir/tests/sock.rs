@@ -267,6 +267,71 @@ print('good')
     assert_eq!(bench.ok("$SOCK -- python3 udp.py"), "good\n");
 }
 
+/// A program that is started without the variables of its parent, on a socket of its parent's.
+#[test]
+fn a_cleared_environment_keeps_sockets() {
+    let bench = Bench::new();
+    bench.file(
+        "cleared.py",
+        "import socket, subprocess
+server = socket.create_server(('127.0.0.1', 9400))
+for how in [dict(args=['env', '-i', '/bin/cat']), dict(args=['/bin/cat'], env={})]:
+    client = socket.create_connection(('127.0.0.1', 9400), 5)
+    peer, _ = server.accept()
+    child = subprocess.Popen(stdin=peer, stdout=peer, **how)
+    peer.close()
+    client.sendall(b'echo')
+    print(client.recv(10))
+    client.close(); child.wait(5)
+",
+    );
+    assert_eq!(
+        bench.ok("$SOCK -- python3 cleared.py"),
+        "b'echo'\nb'echo'\n"
+    );
+}
+
+#[test]
+fn a_shell_writes_to_a_socket() {
+    let bench = Bench::new();
+    bench.ok(BODY);
+    let _server = bench.server("python3 -m http.server 8000 >/dev/null 2>&1", 8000);
+    bench.file(
+        "get.sh",
+        "exec 3<>/dev/tcp/127.0.0.1/8000
+printf 'GET /body HTTP/1.0\\r\\n\\r\\n' >&3
+read -r status <&3
+echo \"$status\"
+",
+    );
+    let said = bench.ok("$SOCK -- bash get.sh");
+    assert!(said.starts_with("HTTP/1.0 200 OK"), "{said}");
+}
+
+/// A child that waits on its parent's epoll, which lost what was told to the parent and its timeout.
+#[test]
+fn a_child_waits_on_its_parents_epoll() {
+    let bench = Bench::new();
+    bench.file(
+        "epoll.py",
+        "import os, select, socket, time
+server = socket.create_server(('127.0.0.1', 9500))
+client = socket.create_connection(('127.0.0.1', 9500))
+peer, _ = server.accept()
+epoll = select.epoll(); epoll.register(peer, select.EPOLLIN)
+child = os.fork()
+if child == 0:
+    assert epoll.poll(0.1) == []
+    print(len(epoll.poll(10)), flush=True)
+    os._exit(0)
+time.sleep(0.3)
+client.send(b'x')
+os.waitpid(child, 0)
+",
+    );
+    assert_eq!(bench.ok("$SOCK -- python3 epoll.py"), "1\n");
+}
+
 /// A daemon: its parent has used sockets, and ends before it uses one itself.
 #[test]
 fn a_child_goes_on_where_its_parent_has_ended() {
