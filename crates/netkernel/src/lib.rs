@@ -15,6 +15,7 @@
 pub mod calls;
 pub mod core;
 pub mod kernel;
+mod outbox;
 pub mod process;
 pub mod protocol;
 pub mod service;

@@ -2,7 +2,7 @@
 //! has GuestLib for.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use abi::SharedBytes;
@@ -22,8 +22,6 @@ pub struct Process {
     payload: Payload,
     /// Elements in the ring that are not published.
     put: u32,
-    tenant: u32,
-    set: u32,
 }
 
 impl Process {
@@ -49,19 +47,7 @@ impl Process {
             sides: UserSides::open(queues, set as usize),
             payload: Payload::map(payload)?,
             put: 0,
-            tenant: welcomed.welcome.tenant,
-            set,
         })
-    }
-
-    /// The tenant's number.
-    pub fn tenant(&self) -> u32 {
-        self.tenant
-    }
-
-    /// The number of the queue set.
-    pub fn set(&self) -> u32 {
-        self.set
     }
 
     /// Puts an element behind the others; `false`: there is no room.
@@ -141,10 +127,5 @@ impl Process {
             &Share { socket }.to_bytes(),
             &[end],
         )?)
-    }
-
-    /// Readable when CoreEngine has ended.
-    pub fn control(&self) -> BorrowedFd<'_> {
-        self.control.as_fd()
     }
 }

@@ -14,7 +14,6 @@
 //! chunk, a chunk is given back only if it was lent. The NSM checks the rest (numbers of sockets,
 //! options).
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -24,6 +23,7 @@ use abi::nqe::Nqe;
 use abi::tenant::{CHUNK_BYTES, CHUNKS, NSM_FILE_BYTES, Role};
 use rustix::io::Errno;
 
+use crate::outbox::Outbox;
 use crate::protocol::{self, ToNsm, Token};
 use crate::sys::{self, Payload, Queues, UserSides};
 
@@ -61,10 +61,7 @@ pub struct Service {
     /// Requests that may be taken, and those that were.
     filled: u32,
     taken: u32,
-    /// Answers in the ring that are not published.
-    put: u32,
-    /// Answers that do not fit.
-    waiting: VecDeque<Nqe>,
+    answers: Outbox,
     tenants: Vec<Option<Tenant>>,
 }
 
@@ -89,8 +86,7 @@ impl Service {
             sides: UserSides::open(queues, 0),
             filled: 0,
             taken: 0,
-            put: 0,
-            waiting: VecDeque::new(),
+            answers: Outbox::default(),
             tenants: Vec::new(),
         })
     }
@@ -179,42 +175,23 @@ impl Service {
     /// Submits an answer or an event.
     #[inline]
     pub fn answer(&mut self, nqe: Nqe) {
-        let room = self.sides.submissions.free(self.put + 1).unwrap_or(0);
-        if self.waiting.is_empty() && room > self.put {
-            self.sides.submissions.fill(self.put, nqe);
-            self.put += 1;
-        } else {
-            self.waiting.push_back(nqe);
-        }
+        self.answers.push(&mut self.sides.submissions, nqe);
     }
 
     /// Publishes the answers.
     pub fn flush(&mut self) {
         self.release();
-        while !self.waiting.is_empty()
-            && self.sides.submissions.free(self.put + 1).unwrap_or(0) > self.put
-        {
-            if let Some(nqe) = self.waiting.pop_front() {
-                self.sides.submissions.fill(self.put, nqe);
-                self.put += 1;
-            }
-        }
-        if self.put > 0 {
-            self.sides.submissions.publish(self.put);
-            self.put = 0;
-            if self.sides.submissions.take_consumer_sleeper().is_some() {
-                sys::ring(&self.core);
-            }
-        }
+        // CoreEngine's cursor is its own affair: one that cannot be gets nothing more.
+        let _ = self.answers.flush(&mut self.sides.submissions, &self.core);
     }
 
     /// Announces that the NSM is about to wait; `false`: do not, there are requests, or there is
     /// room for answers that did not fit.
     pub fn sleep(&mut self) -> bool {
         self.sides.deliveries.set_sleeps(true);
-        self.sides.submissions.set_sleeps(!self.waiting.is_empty());
+        self.sides.submissions.set_sleeps(self.answers.waits());
         let requests = self.sides.deliveries.filled(1).unwrap_or(1) > 0;
-        let room = !self.waiting.is_empty() && self.sides.submissions.free(1).unwrap_or(1) > 0;
+        let room = self.answers.waits() && self.sides.submissions.free(1).unwrap_or(1) > 0;
         if requests || room {
             self.awake();
         }

@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::limiter::Limiter;
-use super::nsm::{Nsm, Running};
-use super::outbox::Outbox;
-use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Set, Tenant};
+use super::nsm::Nsm;
+use super::peer::Peer;
+use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Tenant};
 use crate::protocol::{
     self, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus, ToNsm,
 };
@@ -208,10 +208,7 @@ impl CoreEngine {
             let Some(tenant) = tenant else { continue };
             for &at in &tenant.live {
                 if let Some(set) = &mut tenant.sets[at as usize]
-                    && set
-                        .outbox
-                        .flush(&mut set.sides.deliveries, &set.bell)
-                        .is_err()
+                    && set.flush().is_err()
                 {
                     self.broken_sets.push((number as u8, at));
                 }
@@ -219,10 +216,7 @@ impl CoreEngine {
         }
         for (number, nsm) in self.nsms.iter_mut().enumerate() {
             if let Some(running) = nsm.as_mut().and_then(|nsm| nsm.running.as_mut())
-                && running
-                    .outbox
-                    .flush(&mut running.sides.deliveries, &running.bell)
-                    .is_err()
+                && running.flush().is_err()
             {
                 self.broken_nsms.push(number as u8);
             }
@@ -372,12 +366,7 @@ impl CoreEngine {
         };
         let data = EventData::new_u64(watch.word());
         epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
-        tenant.sets[set as usize] = Some(Set {
-            sides,
-            outbox: Outbox::default(),
-            bell,
-            control,
-        });
+        tenant.sets[set as usize] = Some(Peer::new(sides, bell, control));
         Ok(())
     }
 
@@ -406,12 +395,7 @@ impl CoreEngine {
         sys::send_message(&control, &welcome.to_bytes(), &sent)?;
         let data = EventData::new_u64(Watch::Nsm(number).word());
         epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
-        nsm.running = Some(Running {
-            sides,
-            outbox: Outbox::default(),
-            bell,
-            control,
-        });
+        nsm.running = Some(Peer::new(sides, bell, control));
         self.restore(number);
         Ok(())
     }

@@ -7,7 +7,7 @@
 mod engine;
 mod limiter;
 mod nsm;
-mod outbox;
+mod peer;
 mod switching;
 mod tenant;
 

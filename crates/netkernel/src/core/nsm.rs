@@ -1,13 +1,10 @@
 //! A network stack module as CoreEngine has it.
 
-use std::os::fd::OwnedFd;
-
-use abi::nqe::{CHOSEN_BY_NSM, Nqe};
+use abi::nqe::CHOSEN_BY_NSM;
 
 use super::limiter::Limiter;
-use super::outbox::Outbox;
+use super::peer::Peer;
 use crate::protocol::{Limits, Token};
-use crate::sys::CoreSides;
 
 /// Most sockets of each kind (chosen by CoreEngine, chosen by the NSM) of an NSM.
 const SOCKETS_MAX: usize = 1 << 20;
@@ -27,46 +24,12 @@ pub(crate) enum Owner {
     },
 }
 
-/// The process of an NSM.
-pub(crate) struct Running {
-    pub sides: CoreSides,
-    pub outbox: Outbox,
-    /// Wakes the NSM.
-    pub bell: OwnedFd,
-    pub control: OwnedFd,
-}
-
-impl Running {
-    pub fn push(&mut self, nqe: Nqe) {
-        self.outbox.push(&mut self.sides.deliveries, nqe);
-    }
-
-    /// How many elements may be [`put`](Self::put) at once, up to `n`.
-    #[inline]
-    pub fn room(&mut self, n: u32) -> u32 {
-        if self.outbox.waits() {
-            return 0;
-        }
-        self.outbox.room(&mut self.sides.deliveries, n)
-    }
-
-    /// Puts an element where there is room.
-    #[inline]
-    pub fn put(&mut self, nqe: Nqe) {
-        self.outbox.put(&mut self.sides.deliveries, nqe);
-    }
-
-    pub fn has_room(&mut self, n: u32) -> bool {
-        !self.outbox.waits() && self.outbox.has_room(&mut self.sides.deliveries, n)
-    }
-}
-
 pub(crate) struct Nsm {
     pub name: String,
     pub token: Token,
     pub limits: Limits,
     pub limiter: Limiter,
-    pub running: Option<Running>,
+    pub running: Option<Peer>,
     /// Numbers below this have been chosen by CoreEngine.
     chosen: Vec<Owner>,
     free: Vec<u32>,

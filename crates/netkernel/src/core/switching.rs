@@ -212,7 +212,7 @@ impl CoreEngine {
         };
         if let Some(nsm) = self.nsms.get_mut(nsm as usize).and_then(Option::as_mut)
             && let Some(running) = nsm.running.as_mut()
-            && (!running.has_room(1) || nsm.limiter.overdrawn())
+            && (running.room(1) == 0 || nsm.limiter.overdrawn())
         {
             return false;
         }

@@ -10,9 +10,9 @@ use abi::tenant::{PAYLOAD_FILE_BYTES, QUEUE_FILE_BYTES, SETS, SOCKETS};
 use rustix::io::Errno;
 
 use super::limiter::Limiter;
-use super::outbox::Outbox;
+use super::peer::Peer;
 use crate::protocol::{Limits, Token};
-use crate::sys::{self, CoreSides, Queues};
+use crate::sys::{self, Queues};
 
 /// No queue set.
 pub(crate) const NO_SET: u8 = u8::MAX;
@@ -46,37 +46,6 @@ const FREE: Socket = Socket {
     shares: 0,
     number: 0,
 };
-
-/// A process's queue set.
-pub(crate) struct Set {
-    pub sides: CoreSides,
-    pub outbox: Outbox,
-    /// Wakes the process.
-    pub bell: OwnedFd,
-    /// The process is gone when this ends.
-    pub control: OwnedFd,
-}
-
-impl Set {
-    /// How many elements may be [`put`](Self::put) at once, up to `n`.
-    #[inline]
-    pub fn room(&mut self, n: u32) -> u32 {
-        if self.outbox.waits() {
-            return 0;
-        }
-        self.outbox.room(&mut self.sides.deliveries, n)
-    }
-
-    /// Puts an element where there is room.
-    #[inline]
-    pub fn put(&mut self, nqe: Nqe) {
-        self.outbox.put(&mut self.sides.deliveries, nqe);
-    }
-
-    pub fn push(&mut self, nqe: Nqe) {
-        self.outbox.push(&mut self.sides.deliveries, nqe);
-    }
-}
 
 /// The files of a tenant whose processes run.
 pub(crate) struct Files {
@@ -114,7 +83,7 @@ pub(crate) struct Tenant {
     pub nsm: u8,
     pub limits: Limits,
     pub files: Option<Files>,
-    pub sets: Vec<Option<Set>>,
+    pub sets: Vec<Option<Peer>>,
     /// The numbers of the queue sets in use.
     pub live: Vec<u8>,
     sockets: Vec<Socket>,
@@ -179,7 +148,7 @@ impl Tenant {
 
     /// A queue set, and all rows of the table; rows that are free have no NSM.
     #[inline]
-    pub fn rows(&mut self, set: u8) -> (Option<&mut Set>, &[Socket]) {
+    pub fn rows(&mut self, set: u8) -> (Option<&mut Peer>, &[Socket]) {
         let set = self.sets.get_mut(set as usize).and_then(Option::as_mut);
         (set, &self.sockets)
     }
@@ -251,7 +220,7 @@ impl Tenant {
 
     fn set_for(&mut self, nqe: &Nqe) -> u8 {
         let lives =
-            |sets: &[Option<Set>], set: u8| sets.get(set as usize).is_some_and(Option::is_some);
+            |sets: &[Option<Peer>], set: u8| sets.get(set as usize).is_some_and(Option::is_some);
         let answer = matches!(nqe.operation, operation::RESULT | operation::SENT);
         if answer && lives(&self.sets, nqe.queue_set) {
             return nqe.queue_set;

@@ -26,7 +26,7 @@ impl Outbox {
     /// Puts an element behind the others.
     #[inline]
     pub fn push(&mut self, ring: &mut Producer<Nqe>, nqe: Nqe) {
-        if self.waiting.is_empty() && self.has_room(ring, 1) {
+        if self.waiting.is_empty() && self.room(ring, 1) > 0 {
             self.put(ring, nqe);
         } else {
             self.waiting.push_back(nqe);
@@ -38,12 +38,6 @@ impl Outbox {
     pub fn put(&mut self, ring: &mut Producer<Nqe>, nqe: Nqe) {
         ring.fill(self.filled, nqe);
         self.filled += 1;
-    }
-
-    /// Whether the ring takes `n` more at once.
-    #[inline]
-    pub fn has_room(&mut self, ring: &mut Producer<Nqe>, n: u32) -> bool {
-        self.room(ring, n) >= n
     }
 
     /// How many more the ring takes. It is looked at only if fewer than `n` are known to fit.
