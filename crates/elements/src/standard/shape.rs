@@ -39,6 +39,16 @@ impl<const BYTES: bool> RateShape<BYTES> {
         self.gaps.set_rate(self.rate.0, cx.steady());
     }
 
+    /// Events allowed now. A recent reading of the clock suffices where it allows `most`.
+    #[inline]
+    fn allowed(&mut self, cx: &mut Cx<'_>, most: usize) -> u64 {
+        let allowed = self.gaps.allowed(cx.recent());
+        if allowed >= most as u64 {
+            return allowed;
+        }
+        self.gaps.allowed(cx.steady())
+    }
+
     /// Asks for the next packet while bytes are allowed; then gives what came.
     fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         if self.allowed > 0 && self.gathered.left() > 0 {
@@ -56,7 +66,7 @@ impl<const BYTES: bool> Element for RateShape<BYTES> {
 
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        let allowed = self.gaps.allowed(cx.recent());
+        let allowed = self.allowed(cx, most);
         if port == 1 {
             if allowed == 0 {
                 cx.pull_through(0, most);
