@@ -154,10 +154,20 @@ pub enum Request {
         /// The least number.
         from: u32,
     },
+    /// Asks for what a tenant's sockets do, from the record behind a number on: at most [`TRACE_MAX`]
+    /// records. The first such request begins the trace; it ends when none comes for 10 s.
+    Trace {
+        /// The tenant's name.
+        tenant: String,
+        /// The number of the last record that is known; 0: none.
+        after: u64,
+    },
 }
 
 /// Most sockets of an answer.
-pub const SOCKETS_MAX: usize = 512;
+pub const SOCKETS_MAX: usize = 256;
+/// Most records of a trace in an answer.
+pub const TRACE_MAX: usize = 256;
 
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -171,6 +181,49 @@ pub enum Reply {
     Status(Status),
     /// A tenant's sockets.
     Sockets(Vec<SocketStatus>),
+    /// What a tenant's sockets did.
+    Trace(Trace),
+}
+
+/// What a tenant's sockets did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Trace {
+    /// The records, in order.
+    pub records: Vec<TraceRecord>,
+    /// The number of the last record.
+    pub next: u64,
+    /// Records before these that were dropped, since nobody asked for them in time.
+    pub lost: u64,
+}
+
+/// A queue element of a trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TraceRecord {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// When it passed CoreEngine, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The socket's number in the tenant.
+    pub socket: u32,
+    /// Whether the NSM sent it; else the tenant.
+    pub answer: bool,
+    /// What was asked, or answered: `connect`, `data`.
+    pub operation: String,
+    /// The address that it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
+    /// Bytes of payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub len: Option<u32>,
+    /// A socket option, as level and name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<(u32, u32)>,
+    /// The error (errno) of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<i32>,
+    /// The time from the request to this answer, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
 }
 
 /// A tenant's socket.
@@ -180,8 +233,18 @@ pub struct SocketStatus {
     pub socket: u32,
     /// The NSM that serves it.
     pub nsm: String,
+    /// Whether it is one of datagrams (UDP); else one of bytes (TCP).
+    pub datagrams: bool,
     /// The address that it was bound to, if it was.
     pub bound: Option<SocketAddr>,
+    /// Its address, if the NSM has told it.
+    pub local: Option<SocketAddr>,
+    /// The peer's address, if it has one.
+    pub peer: Option<SocketAddr>,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
     /// Whether it listens.
     pub listens: bool,
     /// Whether its NSM, and the connection with it, are gone.
@@ -388,6 +451,15 @@ impl Operator {
                     return Err(io::Error::other("CoreEngine did not answer with sockets"));
                 }
             }
+        }
+    }
+
+    /// Asks for what a tenant's sockets did since the record of this number.
+    pub fn trace(&self, tenant: &str, after: u64) -> io::Result<Trace> {
+        let tenant = tenant.to_owned();
+        match self.ask(&Request::Trace { tenant, after })? {
+            Reply::Trace(trace) => Ok(trace),
+            _ => Err(io::Error::other("CoreEngine did not answer with a trace")),
         }
     }
 

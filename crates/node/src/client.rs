@@ -21,8 +21,8 @@ use crate::model::{
     Address, Admission, Admitted, Clones, Configuration, CrashReport, CrashesQuery, Entry, Event,
     EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
     HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, Migrate, Migrated,
-    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Socket, Spec,
-    UnknownGuest, Wire, WireChange,
+    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Socket,
+    SocketTrace, Spec, TraceQuery, UnknownGuest, Wire, WireChange,
 };
 use crate::operation::{Operation, Payload, others as operations};
 use crate::tls::{self, Files};
@@ -321,6 +321,12 @@ impl Client {
     /// Lists the sockets of an application.
     pub fn sockets(&self, application: &str) -> Result<Vec<Socket>> {
         self.call(&operations::list_sockets(), &[application], &())
+    }
+
+    /// Shows what the sockets of an application did since a record.
+    pub fn trace(&self, application: &str, after: u64) -> Result<SocketTrace> {
+        let query = TraceQuery { after };
+        self.call(&operations::trace_sockets(), &[application], &query)
     }
 
     /// Makes a wire what `wire` says; the steps that were taken.

@@ -154,6 +154,7 @@ payloads!(
     crate::model::WireChange,
     crate::model::Admission: |it| it.name.clone(),
     crate::model::Admitted,
+    crate::model::SocketTrace,
 );
 
 payloads!(
@@ -193,6 +194,7 @@ queries!(
     crate::model::LogsQuery,
     crate::model::CrashesQuery,
     crate::model::EventsQuery,
+    crate::model::TraceQuery,
 );
 
 impl<S: Spec> Payload for Object<S> {

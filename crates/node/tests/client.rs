@@ -222,6 +222,7 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
         c.admit(&program)
     });
     check.operation("list-sockets", |c, [name, _], ()| c.sockets(name));
+    check.operation("trace-sockets", |c, [name, _], ()| c.trace(name, 0));
     check.operation("show-node", |c, _, ()| c.node());
     check.operation("end-unknown", |c, _, ()| c.end_unknown());
     check.operation("forget-damaged", |c, _, ()| c.forget_damaged());

@@ -15,7 +15,7 @@ use netkernel::calls;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
-use node::model::{Admission, Application, Object, Socket};
+use node::model::{Admission, Application, Object, Socket, SocketCall};
 use node::paths::run_folder;
 use rustix::process::{Pid, Signal, WaitOptions};
 use serde_json::json;
@@ -24,7 +24,7 @@ use signal_hook::iterator::Signals;
 use switch::confine;
 use switch::properties::ApplicationProperties;
 
-use crate::nouns::output::{Column, Output, made, maybe, name};
+use crate::nouns::output::{Column, Output, is_read, made, maybe, name};
 use crate::nouns::{client, is_remote, properties, set};
 
 /// Runs programs whose sockets a network stack module (NSM) serves
@@ -61,6 +61,24 @@ Examples:
         /// The application
         application: String,
         /// Print the application as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints what the sockets of an application do, until interrupted
+    ///
+    /// A line for each socket call that reaches the NSM (>), and for each answer or event of the NSM
+    /// (<): the time, the socket, the call, and of an answer how long it took. While it is printed,
+    /// the application's payload passes CoreEngine more slowly.
+    #[command(after_help = "Examples:
+  weir sock trace curl-4711
+  weir sock trace --count 100 site")]
+    Trace {
+        /// The application
+        application: String,
+        /// End after so many lines
+        #[arg(short, long, value_name = "LINES")]
+        count: Option<u64>,
+        /// Print a JSON object for each line
         #[arg(long)]
         json: bool,
     },
@@ -171,6 +189,11 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             let patch = json!({ "properties": set::<ApplicationProperties>(properties)? });
             made(*json, &client().patch::<Application>(application, &patch)?)?;
         }
+        SockCommand::Trace {
+            application,
+            count,
+            json,
+        } => trace(application, count.unwrap_or(u64::MAX), *json)?,
         SockCommand::Core {
             door,
             operator,
@@ -206,6 +229,64 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How often is asked for what sockets did.
+const ASK: Duration = Duration::from_millis(100);
+
+/// Prints what the sockets of an application do.
+fn trace(application: &str, mut lines: u64, json: bool) -> Result<(), SockError> {
+    let client = client();
+    let mut after = 0;
+    loop {
+        let trace = client.trace(application, after)?;
+        if trace.lost > 0 && after > 0 {
+            eprintln!(
+                "weir: {} lines are missing: the application does more than is printed",
+                trace.lost
+            );
+        }
+        let more = !trace.records.is_empty();
+        let taken = trace
+            .records
+            .iter()
+            .take(lines.try_into().unwrap_or(usize::MAX));
+        let text: String = taken.map(|call| line(call, json)).collect();
+        lines = lines.saturating_sub(trace.records.len() as u64);
+        if !is_read(&text)? || lines == 0 {
+            return Ok(());
+        }
+        after = trace.next;
+        if !more {
+            std::thread::sleep(ASK);
+        }
+    }
+}
+
+fn line(call: &SocketCall, json: bool) -> String {
+    if json {
+        // All keys are text, so that nothing can go wrong.
+        return serde_json::to_string(call).unwrap_or_default() + "\n";
+    }
+    let sign = if call.answer { '<' } else { '>' };
+    let mut line = format!("{} {:>5} {sign} {}", call.time, call.socket, call.operation);
+    let mut add = |text: String| line.extend([" ", text.as_str()]);
+    if let Some(address) = call.address {
+        add(address.to_string());
+    }
+    if let Some(bytes) = call.bytes {
+        add(format!("{bytes} bytes"));
+    }
+    if let Some((level, name)) = call.option {
+        add(format!("level {level} name {name}"));
+    }
+    if let Some(error) = &call.error {
+        add(error.clone());
+    }
+    if let Some(time) = call.took_us {
+        add(format!("({time:.0} us)"));
+    }
+    line + "\n"
+}
+
 const COLUMNS: &[Column<Object<Application>>] = &[
     Column::new("application", |a| a.name.clone()),
     Column::new("nsm", |a| a.spec.nsm.clone()),
@@ -221,9 +302,14 @@ const COLUMNS: &[Column<Object<Application>>] = &[
 
 const SOCKETS: &[Column<Socket>] = &[
     Column::new("socket", |s| s.number.to_string()),
-    Column::new("nsm", |s| s.nsm.clone()),
+    Column::new("transport", |s| name(&s.transport)),
     Column::new("state", |s| name(&s.state)),
-    Column::new("bound", |s| maybe(s.bound.as_ref())),
+    Column::new("local", |s| maybe(s.local.or(s.bound).as_ref())),
+    Column::new("peer", |s| maybe(s.peer.as_ref())),
+    Column::new("sent", |s| s.sent.to_string()),
+    Column::new("received", |s| s.received.to_string()),
+    Column::new("nsm", |s| s.nsm.clone()),
+    Column::extra("bound", |s| maybe(s.bound.as_ref())),
     Column::extra("shares", |s| s.shares.to_string()),
 ];
 

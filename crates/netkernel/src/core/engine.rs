@@ -268,6 +268,9 @@ impl CoreEngine {
                 Watch::Shared(number) => self.hear_shared(number),
             }
         }
+        for tenant in self.tenants.iter_mut().flatten() {
+            tenant.tracing.take_if(|tracing| tracing.is_idle());
+        }
         Ok(())
     }
 
@@ -727,6 +730,13 @@ impl CoreEngine {
                 let at = self.tenant_named(&tenant)?;
                 return Ok(Reply::Sockets(self.sockets(at, from)));
             }
+            Request::Trace { tenant, after } => {
+                let at = self.tenant_named(&tenant)?;
+                let traced = self.tenants[at as usize].as_mut();
+                let tracing = traced.map(|it| it.tracing.get_or_insert_with(Default::default));
+                let trace = tracing.map(|it| it.take(after));
+                return Ok(Reply::Trace(trace.unwrap_or_default()));
+            }
         }
         Ok(Reply::Done)
     }
@@ -814,8 +824,13 @@ impl CoreEngine {
         };
         let nsm = |number: u8| self.nsms.get(number as usize)?.as_ref();
         let sockets = tenant.sockets_from(from).take(SOCKETS_MAX);
-        let status = sockets.map(|(number, socket)| SocketStatus {
+        let status = sockets.map(|(number, socket, addresses)| SocketStatus {
             socket: number,
+            datagrams: addresses.datagrams,
+            local: addresses.local,
+            peer: addresses.peer,
+            sent: socket.sent,
+            received: socket.received,
             nsm: nsm(socket.nsm).map_or(String::new(), |nsm| nsm.name.clone()),
             bound: tenant.bound.get(&number).and_then(Nqe::address),
             listens: tenant.listeners.contains_key(&number),

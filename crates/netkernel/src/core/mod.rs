@@ -10,5 +10,6 @@ mod nsm;
 mod peer;
 mod switching;
 mod tenant;
+mod trace;
 
 pub use engine::{CoreEngine, CoreError};

@@ -1,5 +1,8 @@
 //! A network stack module as CoreEngine has it.
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
 use abi::nqe::CHOSEN_BY_NSM;
 
 use super::limiter::Limiter;
@@ -35,6 +38,8 @@ pub(crate) struct Nsm {
     free: Vec<u32>,
     /// By number without [`CHOSEN_BY_NSM`].
     accepted: Vec<Owner>,
+    /// The peers of connections that are offered.
+    pub offered: HashMap<u32, SocketAddr>,
     pub used: usize,
     pub requests: u64,
     pub answers: u64,
@@ -51,6 +56,7 @@ impl Nsm {
             chosen: Vec::new(),
             free: Vec::new(),
             accepted: Vec::new(),
+            offered: HashMap::new(),
             used: 0,
             requests: 0,
             answers: 0,
@@ -102,7 +108,7 @@ impl Nsm {
     }
 
     /// Notes a connection that is offered; `None`: the number is in use, or too large.
-    pub fn offer(&mut self, number: u32, tenant: u8) -> Option<()> {
+    pub fn offer(&mut self, number: u32, tenant: u8, peer: Option<SocketAddr>) -> Option<()> {
         let at = (number & !CHOSEN_BY_NSM) as usize;
         if number & CHOSEN_BY_NSM == 0 || at >= SOCKETS_MAX {
             return None;
@@ -114,6 +120,7 @@ impl Nsm {
             return None;
         }
         self.accepted[at] = Owner::Offered { tenant };
+        self.offered.extend(peer.map(|peer| (number, peer)));
         self.used += 1;
         Some(())
     }
@@ -138,6 +145,7 @@ impl Nsm {
             self.free.push(number);
         } else {
             self.accepted[(number & !CHOSEN_BY_NSM) as usize] = Owner::Nobody;
+            self.offered.remove(&number);
         }
     }
 
@@ -147,6 +155,7 @@ impl Nsm {
         self.chosen.clear();
         self.free.clear();
         self.accepted.clear();
+        self.offered.clear();
         self.used = 0;
     }
 }

@@ -7,6 +7,7 @@ use abi::nqe::{CHOSEN_BY_NSM, Nqe, operation};
 use super::engine::CoreEngine;
 use super::nsm::{Nsm, Owner};
 use super::tenant::{NO_SET, Socket, Tenant};
+use super::trace::Tracing;
 
 /// Most elements that a queue set's turn takes, times its tenant's weight.
 const BATCH: u32 = 256;
@@ -94,7 +95,7 @@ impl CoreEngine {
                 queue_set: set,
                 ..queue.sides.submissions.peek(taken)
             };
-            if tenant.overdrawn() || !self.pass_on(nqe) {
+            if tenant.overdrawn() || !self.pass_on_traced(nqe) {
                 break;
             }
             taken += 1;
@@ -120,7 +121,7 @@ impl CoreEngine {
         let Some(tenant) = self.tenants[number as usize].as_mut() else {
             return 0;
         };
-        if tenant.overdrawn() {
+        if tenant.overdrawn() || tenant.tracing.is_some() {
             return 0;
         }
         let limited = tenant.limits.bytes_per_second.is_some();
@@ -146,7 +147,7 @@ impl CoreEngine {
         let mut taken = 0;
         while taken < room.min(end - from) {
             let nqe = queue.sides.submissions.peek(from + taken);
-            let Some(row) = rows.get(nqe.socket as usize) else {
+            let Some(row) = rows.get_mut(nqe.socket as usize) else {
                 break;
             };
             let payload = matches!(
@@ -158,6 +159,7 @@ impl CoreEngine {
             }
             if nqe.operation != operation::CONSUMED {
                 sent += u64::from(nqe.len);
+                row.sent += u64::from(nqe.len);
             }
             running.put(Nqe {
                 tenant: number,
@@ -175,6 +177,27 @@ impl CoreEngine {
         tenant.sent += sent;
         tenant.charge(sent);
         taken
+    }
+
+    /// As [`pass_on`](Self::pass_on), of a tenant that may be traced.
+    fn pass_on_traced(&mut self, nqe: Nqe) -> bool {
+        let mut traced = false;
+        if let Some(tracing) = self.tracing(nqe.tenant) {
+            traced = tracing.request(&nqe);
+        }
+        let passed = self.pass_on(nqe);
+        if traced
+            && !passed
+            && let Some(tracing) = self.tracing(nqe.tenant)
+        {
+            tracing.take_back(&nqe);
+        }
+        passed
+    }
+
+    fn tracing(&mut self, tenant: u8) -> Option<&mut Tracing> {
+        let tenant = self.tenants.get_mut(tenant as usize)?.as_mut()?;
+        tenant.tracing.as_deref_mut()
     }
 
     /// Passes a tenant's element on; `false`: not now, the NSM has no room.
@@ -233,13 +256,21 @@ impl CoreEngine {
             operation::SEND | operation::SEND_TO => {
                 tenant.sent += u64::from(nqe.len);
                 tenant.charge(nqe.len.into());
+                if let Some(socket) = tenant.socket(nqe.socket) {
+                    socket.sent += u64::from(nqe.len);
+                }
             }
             operation::CLOSE => {
                 if let Some(socket) = tenant.socket(nqe.socket) {
                     socket.closing = true;
                 }
             }
-            operation::CONNECT => tenant.connections += 1,
+            operation::CONNECT => {
+                tenant.connections += 1;
+                if let Some(addresses) = tenant.addresses(nqe.socket) {
+                    addresses.peer = nqe.address();
+                }
+            }
             operation::BIND => {
                 tenant.bound.insert(nqe.socket, nqe);
             }
@@ -290,6 +321,9 @@ impl CoreEngine {
         };
         let opened = number.and_then(|number| {
             tenant.open(nqe.socket, to, nqe.queue_set, number)?;
+            if let Some(addresses) = tenant.addresses(nqe.socket) {
+                addresses.datagrams = nqe.data == abi::nqe::DATAGRAM_TYPE;
+            }
             Some(number)
         });
         let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
@@ -343,6 +377,9 @@ impl CoreEngine {
         let taken = tenant.open(nqe.socket, from, nqe.queue_set, number);
         if taken.is_some() && nsm.accept(number, nqe.tenant, nqe.socket).is_some() {
             tenant.connections += 1;
+            if let Some(addresses) = tenant.addresses(nqe.socket) {
+                addresses.peer = nsm.offered.remove(&number);
+            }
             nsm.requests += 1;
             if let Some(running) = nsm.running.as_mut() {
                 running.push(Nqe {
@@ -409,6 +446,9 @@ impl CoreEngine {
                             nsm.charge(nqe.len.into());
                             tenant.received += u64::from(nqe.len);
                             tenant.charge(nqe.len.into());
+                            if let Some(socket) = tenant.socket(socket) {
+                                socket.received += u64::from(nqe.len);
+                            }
                         }
                         operation::CLOSED => {
                             nsm.release(at_nsm);
@@ -428,10 +468,19 @@ impl CoreEngine {
                                 continue;
                             }
                             let connection = nqe.len & !CHOSEN_BY_NSM;
-                            if nsm.offer(nqe.len, at).is_none() {
+                            let peer = Nqe { len: 0, ..nqe }.address();
+                            if nsm.offer(nqe.len, at, peer).is_none() {
                                 continue;
                             }
                             nqe.len = u32::from(number) << CONNECTION_BITS | connection;
+                        }
+                        operation::RESULT if nqe.error() == 0 => {
+                            let local = [operation::BIND, operation::LISTEN, operation::CONNECT];
+                            if local.contains(&nqe.flags)
+                                && let Some(addresses) = tenant.addresses(socket)
+                            {
+                                addresses.local = nqe.address();
+                            }
                         }
                         _ => {}
                     }
@@ -532,6 +581,9 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
         operation::DATA | operation::DATAGRAM => row.set,
         _ => NO_SET,
     };
+    if tenant.tracing.is_some() {
+        return 0;
+    }
     let Some(row) = tenant.socket(socket) else {
         return 0;
     };
@@ -547,7 +599,7 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
         let Owner::Socket { tenant, socket } = nsm.owner(nqe.socket) else {
             break;
         };
-        let Some(row) = rows.get(socket as usize) else {
+        let Some(row) = rows.get_mut(socket as usize) else {
             break;
         };
         if tenant != at || set_of(&nqe, row) != to {
@@ -555,6 +607,7 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
         }
         if nqe.operation != operation::SENT {
             received += u64::from(nqe.len);
+            row.received += u64::from(nqe.len);
         }
         queue.put(Nqe { socket, ..nqe });
         given += 1;

@@ -1,6 +1,7 @@
 //! A tenant: its files, its processes' queue sets, its sockets.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 
 use super::limiter::Limiter;
 use super::peer::Peer;
+use super::trace::Tracing;
 use crate::protocol::{Limits, Token};
 use crate::sys::{self, Queues};
 
@@ -36,6 +38,18 @@ pub(crate) struct Socket {
     pub shares: u32,
     /// Its number at the NSM.
     pub number: u32,
+    /// Bytes sent and received.
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// Where a socket is, as far as CoreEngine has seen it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Addresses {
+    /// Whether it is one of datagrams.
+    pub datagrams: bool,
+    pub local: Option<SocketAddr>,
+    pub peer: Option<SocketAddr>,
 }
 
 const FREE: Socket = Socket {
@@ -45,6 +59,8 @@ const FREE: Socket = Socket {
     failed: false,
     shares: 0,
     number: 0,
+    sent: 0,
+    received: 0,
 };
 
 /// The files of a tenant whose processes run.
@@ -87,6 +103,8 @@ pub(crate) struct Tenant {
     /// The numbers of the queue sets in use.
     pub live: Vec<u8>,
     sockets: Vec<Socket>,
+    /// By the same numbers.
+    addresses: Vec<Addresses>,
     /// Sockets in use.
     pub used: usize,
     pub listeners: HashMap<u32, Listener>,
@@ -101,6 +119,8 @@ pub(crate) struct Tenant {
     pub received: u64,
     pub connections: u64,
     pub violations: u64,
+    /// What it does, while the operator asks.
+    pub tracing: Option<Box<Tracing>>,
     /// The operator has removed it: its row is for the sockets that are being closed.
     pub removed: bool,
 }
@@ -116,6 +136,7 @@ impl Tenant {
             sets: (0..SETS).map(|_| None).collect(),
             live: Vec::new(),
             sockets: Vec::new(),
+            addresses: Vec::new(),
             used: 0,
             listeners: HashMap::new(),
             bound: HashMap::new(),
@@ -126,6 +147,7 @@ impl Tenant {
             received: 0,
             connections: 0,
             violations: 0,
+            tracing: None,
             removed: false,
         }
     }
@@ -148,9 +170,9 @@ impl Tenant {
 
     /// A queue set, and all rows of the table; rows that are free have no NSM.
     #[inline]
-    pub fn rows(&mut self, set: u8) -> (Option<&mut Peer>, &[Socket]) {
+    pub fn rows(&mut self, set: u8) -> (Option<&mut Peer>, &mut [Socket]) {
         let set = self.sets.get_mut(set as usize).and_then(Option::as_mut);
-        (set, &self.sockets)
+        (set, &mut self.sockets)
     }
 
     /// Takes a number for a socket; `None`: it is in use, or no number of a socket, or there are as
@@ -163,6 +185,7 @@ impl Tenant {
         }
         if at >= self.sockets.len() {
             self.sockets.resize(at + 1, FREE);
+            self.addresses.resize(at + 1, Addresses::default());
         }
         self.sockets[at] = Socket {
             nsm,
@@ -170,8 +193,14 @@ impl Tenant {
             number: at_nsm,
             ..FREE
         };
+        self.addresses[at] = Addresses::default();
         self.used += 1;
         Some(())
+    }
+
+    /// Where a socket is.
+    pub fn addresses(&mut self, number: u32) -> Option<&mut Addresses> {
+        self.addresses.get_mut(number as usize)
     }
 
     /// Frees a socket's number.
@@ -193,15 +222,19 @@ impl Tenant {
     }
 
     /// The sockets whose numbers are not below this.
-    pub fn sockets_from(&self, from: u32) -> impl Iterator<Item = (u32, &Socket)> {
-        let all = self.sockets.iter().enumerate().skip(from as usize);
-        all.filter(|(_, socket)| socket.nsm != NO_NSM)
-            .map(|(number, socket)| (number as u32, socket))
+    pub fn sockets_from(&self, from: u32) -> impl Iterator<Item = (u32, &Socket, &Addresses)> {
+        let all = self.sockets.iter().zip(&self.addresses).enumerate();
+        all.skip(from as usize)
+            .filter(|(_, (socket, _))| socket.nsm != NO_NSM)
+            .map(|(number, (socket, addresses))| (number as u32, socket, addresses))
     }
 
     /// Delivers an element to the process that it is for.
     #[inline]
     pub fn deliver(&mut self, nqe: Nqe) {
+        if let Some(tracing) = &mut self.tracing {
+            tracing.answer(&nqe);
+        }
         let set = self.set_for(&nqe);
         match self.sets.get_mut(set as usize).and_then(Option::as_mut) {
             Some(set) => set.push(nqe),
@@ -212,6 +245,9 @@ impl Tenant {
     /// Delivers an answer to the process that asked, if it is there.
     #[inline]
     pub fn deliver_to(&mut self, set: u8, nqe: Nqe) {
+        if let Some(tracing) = &mut self.tracing {
+            tracing.answer(&nqe);
+        }
         match self.sets.get_mut(set as usize).and_then(Option::as_mut) {
             Some(set) => set.push(nqe),
             None => self.deliver(nqe),

@@ -400,6 +400,11 @@ fn applications(api: &mut Api) {
     api.on(operations::list_sockets(), async |handle, names, ()| {
         handle.run(move |node| node.sockets(&name(&names))).await
     });
+    api.on(operations::trace_sockets(), async |handle, names, query| {
+        handle
+            .run(move |node| node.trace(&name(&names), query.after))
+            .await
+    });
 }
 
 fn guests(api: &mut Api) {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netkernel::protocol::{Operator, Reply, Request, SocketStatus, Status, Token};
+use netkernel::protocol::{self, Operator, Reply, Request, SocketStatus, Status, Token};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::process::{await_end, has_ended, reap, told_end};
@@ -236,6 +236,11 @@ impl Host {
     /// The sockets of an application.
     pub fn sockets_of(&self, application: &str) -> Result<Vec<SocketStatus>> {
         self.asked(|operator| operator.sockets(application))
+    }
+
+    /// What the sockets of an application did since the record of this number.
+    pub fn trace_of(&self, application: &str, after: u64) -> Result<protocol::Trace> {
+        self.asked(|operator| operator.trace(application, after))
     }
 
     /// Has CoreEngine know an NSM, and starts its process if it does not run. Says whether it did not.

@@ -40,7 +40,8 @@ pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use nsm::{
     Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Nsm, NsmKind,
-    NsmRecord, NsmStatus, Socket, SocketState,
+    NsmRecord, NsmStatus, Socket, SocketCall, SocketState, SocketTrace, SocketTransport,
+    TraceQuery,
 };
 pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};

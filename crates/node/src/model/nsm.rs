@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
-use netkernel::protocol::{Limits, SocketStatus, Token};
+use netkernel::protocol::{self, Limits, SocketStatus, Token};
 use serde::{Deserialize, Serialize};
 use switch::properties::{ApplicationProperties, Bandwidth, NsmProperties};
 use utoipa::ToSchema;
 
 use super::State;
+use super::log::rfc3339;
 use super::object::{Object, Spec, Verb, is_default, record};
 
 /// What an NSM's network stack is.
@@ -280,14 +282,39 @@ pub struct Socket {
     pub number: u32,
     /// The NSM that serves it.
     pub nsm: String,
+    /// Its transport protocol.
+    pub transport: SocketTransport,
     /// What it does.
     pub state: SocketState,
     /// The address that it was bound to, if the application bound it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub bound: Option<SocketAddr>,
+    /// Its address, if its NSM has told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub local: Option<SocketAddr>,
+    /// The address of its peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub peer: Option<SocketAddr>,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
     /// How many processes, beside the first, it was given to by fork, exec or a message.
     pub shares: u32,
+}
+
+/// The transport protocol of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketTransport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// What a socket does.
@@ -310,6 +337,11 @@ impl From<SocketStatus> for Socket {
         Socket {
             number: socket.socket,
             nsm: socket.nsm,
+            transport: if socket.datagrams {
+                SocketTransport::Udp
+            } else {
+                SocketTransport::Tcp
+            },
             state: match (socket.closing, socket.failed, socket.listens) {
                 (true, ..) => SocketState::Closing,
                 (_, true, _) => SocketState::Failed,
@@ -317,7 +349,99 @@ impl From<SocketStatus> for Socket {
                 _ => SocketState::Open,
             },
             bound: socket.bound,
+            local: socket.local,
+            peer: socket.peer,
+            sent: socket.sent,
+            received: socket.received,
             shares: socket.shares,
+        }
+    }
+}
+
+/// From where on a trace is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceQuery {
+    /// The number of the last record that is known; 0: none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub after: u64,
+}
+
+/// What the sockets of an application did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct SocketTrace {
+    /// The records, in order; at most 256.
+    pub records: Vec<SocketCall>,
+    /// The number of the last record, to ask for the next ones with.
+    pub next: u64,
+    /// Records before these that were dropped, since nobody asked for them in time.
+    pub lost: u64,
+}
+
+/// A socket call that reached an NSM, or what an NSM answered or told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct SocketCall {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// When it passed CoreEngine, in UTC.
+    pub time: String,
+    /// The socket's number in the application.
+    pub socket: u32,
+    /// Whether it comes from the NSM; else from the application.
+    pub answer: bool,
+    /// What was asked, answered or told: `connect`, `sent`, `data`.
+    pub operation: String,
+    /// The address that it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub address: Option<SocketAddr>,
+    /// Bytes of payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u32>,
+    /// A socket option, as level and name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<(u32, u32)>,
+    /// The error of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Microseconds from the request to this answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_us: Option<f64>,
+}
+
+impl From<protocol::Trace> for SocketTrace {
+    fn from(trace: protocol::Trace) -> SocketTrace {
+        SocketTrace {
+            records: trace.records.into_iter().map(SocketCall::from).collect(),
+            next: trace.next,
+            lost: trace.lost,
+        }
+    }
+}
+
+impl From<protocol::TraceRecord> for SocketCall {
+    fn from(record: protocol::TraceRecord) -> SocketCall {
+        SocketCall {
+            number: record.number,
+            time: rfc3339(UNIX_EPOCH + Duration::from_nanos(record.at_ns)),
+            socket: record.socket,
+            answer: record.answer,
+            operation: record.operation,
+            address: record.address,
+            bytes: record.len,
+            option: record.option,
+            error: record.error.map(|error| {
+                let error = std::io::Error::from_raw_os_error(error).to_string();
+                // Without its number, which Rust adds.
+                error
+                    .split(" (os error")
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            }),
+            took_us: record.took_ns.map(|time| time as f64 / 1e3),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::resource::Resource;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::model::{
     Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Event, Happened,
-    NsmRecord, Object, Socket, Topic, check_name,
+    NsmRecord, Object, Socket, SocketTrace, Topic, check_name,
 };
 
 impl Resource for Application {
@@ -124,6 +124,12 @@ impl Node {
         self.find_application(name)?;
         let sockets = self.host.sockets_of(name)?;
         Ok(sockets.into_iter().map(Socket::from).collect())
+    }
+
+    /// What the sockets of an application did since the record of this number.
+    pub fn trace(&mut self, name: &str, after: u64) -> Result<SocketTrace> {
+        self.find_application(name)?;
+        Ok(self.host.trace_of(name, after)?.into())
     }
 
     /// Removes an application, be it only an `idle` one: an error if it is not.

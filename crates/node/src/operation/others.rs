@@ -7,8 +7,8 @@ use crate::model::{
     CrashesQuery, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
     GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
     LogLine, LogQuery, LogsQuery, MAIN, Migrate, Migrated, NodeStatus, Object, PortStats, Purge,
-    Rename, Restore, Save, Saved, Socket, SocketState, Spec, State, Topic, UnknownGuest, Wire,
-    WireChange,
+    Rename, Restore, Save, Saved, Socket, SocketCall, SocketState, SocketTrace, Spec, State, Topic,
+    TraceQuery, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -117,6 +117,9 @@ operations! {
         Admission => Admitted, admission() => admitted();
     /// Lists the sockets of an application.
     list_sockets: Get "/v1/applications/{name}/sockets" [NotFound], () => Vec<Socket>, () => vec![socket()];
+    /// Shows what the sockets of an application do: the records behind one. The first request begins the trace, which ends after 10 s without a request.
+    trace_sockets: Get "/v1/applications/{name}/trace" [Invalid, NotFound],
+        TraceQuery => SocketTrace, TraceQuery::default() => trace();
 
     /// Makes a wire match the body, as a whole or not at all. The answer lists the steps.
     apply_wire: Put "/v1/wires/{name}" [Invalid, NotFound, Exists, InUse, Refused],
@@ -331,7 +334,27 @@ fn socket() -> Socket {
         nsm: "stack1".into(),
         state: SocketState::Listening,
         bound: Some(([0, 0, 0, 0], 80).into()),
+        local: Some(([0, 0, 0, 0], 80).into()),
         shares: 1,
+        ..Socket::default()
+    }
+}
+
+fn trace() -> SocketTrace {
+    let connected = SocketCall {
+        number: 1,
+        time: "2030-01-31T12:00:00.000200Z".into(),
+        socket: 4,
+        answer: true,
+        operation: "connect".into(),
+        address: Some(([10, 0, 0, 2], 40112).into()),
+        took_us: Some(213.5),
+        ..SocketCall::default()
+    };
+    SocketTrace {
+        records: vec![connected],
+        next: 1,
+        lost: 0,
     }
 }
 

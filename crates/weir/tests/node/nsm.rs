@@ -135,6 +135,55 @@ fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
 }
 
 #[test]
+fn what_an_applications_sockets_do_is_traced_and_counted() {
+    let host = host();
+    let server = serve(&host, "web", "server", 80);
+    let fetched = std::thread::scope(|scope| {
+        let trace = scope.spawn(|| host.ok("sock trace server --count 12"));
+        // The trace begins a moment after the command; each fetch is traced from then on.
+        let mut fetched = 0;
+        until("the trace does not end", || {
+            assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+            fetched += 1;
+            trace.is_finished()
+        });
+        let trace = trace.join().unwrap();
+        assert_eq!(trace.lines().count(), 12, "{trace}");
+        for said in [
+            "< incoming 127.0.0.1:",
+            "> accept",
+            "< data ",
+            "< sent ",
+            "bytes (",
+            "> close",
+        ] {
+            assert_contains(&trace, said);
+        }
+        fetched
+    });
+    assert!(fetched > 0);
+    host.refuses("sock trace nobody", "no application ‘nobody’");
+
+    // A connection that stays: its peer and its bytes.
+    let client = "import socket, time
+s = socket.create_connection(('127.0.0.1', 80)); s.sendall(b'GET /said HTTP/1.0\\r\\n'); time.sleep(60)";
+    let script = host.folder.join("client.py");
+    std::fs::write(&script, client).unwrap();
+    let client = format!("--nsm web --name client -- python3 {}", script.display());
+    let _client = start(&host, &client);
+    until("it is not connected", || {
+        let sockets = host.output("sock ls client -p -o transport,state,peer,sent,received,nsm");
+        sockets.stdout == b"tcp:open:127.0.0.1\\:80:20:0:web\n"
+    });
+    let local = host.ok("sock ls client -p -o local");
+    until("the server's end is not there", || {
+        host.ok("sock ls server -p -o peer,received")
+            .contains(&format!("{}:20\n", local.trim()))
+    });
+    drop(server);
+}
+
+#[test]
 fn an_nsm_that_is_killed_is_back_within_a_second_and_so_are_its_listeners() {
     let host = host();
     let _server = serve(&host, "web", "server", 80);
