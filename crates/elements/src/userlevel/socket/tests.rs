@@ -202,7 +202,8 @@ fn tables_say_who_may_send() {
 #[test]
 fn a_client_stands_behind_its_server() {
     within("socket-order", || {
-        for kind in ["TCP, 127.0.0.1, 4000", "UNIX, /tmp/weir-socket-order"] {
+        let file = TempFile::new("order");
+        for kind in ["TCP, 127.0.0.1, 4000", &format!("UNIX, \"{file}\"")] {
             let server = format!("s :: Socket({kind}) -> c :: Collect;");
             let client = format!("i :: Inject -> Socket({kind}, CLIENT true);");
             Rig::refuses(&format!("{client} {server}"), "connect ");
