@@ -106,6 +106,45 @@ pub fn filter(rules: &[Rule]) -> String {
     text + "1 all"
 }
 
+/// An IPFilter's arguments: `count` rules of several primitives each.
+pub fn filter_of_many_primitives(count: usize, random: &mut Random) -> String {
+    let mut text = String::new();
+    for _ in 1..count {
+        text += random.pick(&["0", "1", "allow", "deny"]);
+        for side in ["src", "dst"] {
+            clause(&mut text, side, prefix(random));
+        }
+        let protocol = random.pick(&["tcp", "udp"]);
+        let low = 1 + random.below(60_000);
+        let high = low + random.below(5000);
+        let _ = match random.below(6) {
+            0 => write!(
+                text,
+                " {protocol} && dst port >= {low} && dst port <= {high} && not src port {low}"
+            ),
+            1 => write!(
+                text,
+                " (dst {protocol} port {low} or dst {protocol} port {high} or dst udp port domain)"
+            ),
+            2 => write!(
+                text,
+                " tcp opt syn && not tcp opt ack && dst port {low} && src port > 1023"
+            ),
+            3 => write!(
+                text,
+                " (src port >= {low} && src port <= {high} or dst tcp port https) && ip ttl >= 2"
+            ),
+            4 => write!(
+                text,
+                " {protocol} && not (dst port {low} or src port {high}) && not ip frag"
+            ),
+            _ => write!(text, " icmp type echo && ip ttl > {} && ip tos 0", low % 60),
+        };
+        text += ",\n";
+    }
+    text + "1 all"
+}
+
 /// A flow that matches `rule`, or a random one.
 fn flow(rule: Option<&Rule>, random: &mut Random) -> Flow {
     let any = (0x0a00_0000, 8);

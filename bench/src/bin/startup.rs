@@ -27,7 +27,7 @@ struct Row {
     peers: bool,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row {
         name: "RadixIPLookup, 500 000 routes",
         config: || lookup("RadixIPLookup"),
@@ -40,7 +40,22 @@ const ROWS: [Row; 6] = [
     },
     Row {
         name: "IPFilter, 100 000 rules",
-        config: filter,
+        config: || {
+            filter(firewall::filter(&firewall::rules(
+                RULES,
+                &mut Random::new(1),
+            )))
+        },
+        peers: false,
+    },
+    Row {
+        name: "IPFilter, 100 000 rules of many primitives",
+        config: || {
+            filter(firewall::filter_of_many_primitives(
+                RULES,
+                &mut Random::new(1),
+            ))
+        },
         peers: false,
     },
     Row {
@@ -85,9 +100,7 @@ fn lookup(class: &str) -> String {
     config
 }
 
-fn filter() -> String {
-    let rules = firewall::rules(RULES, &mut Random::new(1));
-    let rules = firewall::filter(&rules);
+fn filter(rules: String) -> String {
     format!("Idle -> f :: IPFilter({rules}); f[0] -> Discard; f[1] -> Discard;")
 }
 
@@ -158,7 +171,7 @@ fn run() -> Result<(), String> {
         let cells: Vec<String> = cells
             .map(|f| format!("{} {:.2} ({:.2})", f.program, f.seconds, f.least))
             .collect();
-        println!("{:<36} {} s", row.name, cells.join("  "));
+        println!("{:<42} {} s", row.name, cells.join("  "));
         all.extend(figures);
     }
     match wanted.is_empty() {

@@ -1,6 +1,6 @@
 //! Quotation: `"…"` with backslash escapes, `'…'` without, and `\<hex>` data.
 
-use super::scan::{at_angle, at_comment, line_end, skip_comment};
+use super::scan::{at_angle, at_comment, is_space, line_end, skip_comment};
 use super::uncomment;
 use crate::text::{decode, encode};
 use alloc::string::String;
@@ -14,6 +14,11 @@ use alloc::vec::Vec;
 /// line end (nothing), and before any other character that character.
 /// `\<hex digits>` is data, both inside double quotes and outside of quotes.
 pub fn unquote(text: &str) -> Vec<u8> {
+    if is_plain(text.as_bytes()) {
+        return text
+            .trim_matches(|c| u8::try_from(c).is_ok_and(is_space))
+            .into();
+    }
     let text = uncomment(text);
     let bytes = &*encode(&text);
     let mut result = Vec::with_capacity(bytes.len());
@@ -38,6 +43,15 @@ pub fn unquote(text: &str) -> Vec<u8> {
         at += 1;
     }
     result
+}
+
+/// Whether there is nothing in `text` but white space and bytes that stand for themselves.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().enumerate().all(|(at, byte)| match byte {
+        b'"' | b'\'' | b'\\' => false,
+        b'/' => !at_comment(text, at),
+        byte => byte.is_ascii(),
+    })
 }
 
 /// [`unquote`] for where text is wanted.
@@ -190,6 +204,9 @@ mod tests {
         assert_eq!(unquote("\"\\é\""), "é".as_bytes());
         assert_eq!(unquote("\"\u{efe9}\\\u{efff}\""), b"\xe9\xff");
         assert_eq!(unquote_text("\\<e9>"), "\u{efe9}");
+        assert_eq!(unquote(" \ta 1/2,  b /\x0b"), b"a 1/2,  b /");
+        assert_eq!(unquote("a//b"), b"a");
+        assert_eq!(unquote(" \n"), b"");
     }
 
     #[test]

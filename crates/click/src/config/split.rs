@@ -108,6 +108,7 @@ fn simplify(text: &str, from: usize, to_comma: bool) -> (String, usize) {
                 left = at;
             }
             at = skip_unit(bytes, at);
+            at = skip_while(bytes, at, |b| b.is_ascii_alphanumeric());
             right = at;
         }
     }

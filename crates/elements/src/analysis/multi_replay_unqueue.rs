@@ -82,6 +82,21 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_on_the_packets_way_frees_what_was_loaded() {
+        let config = "i :: Inject -> Queue -> [0] r :: MultiReplayUnqueue(STOP 1);
+            j :: Inject -> Queue -> Counter(COUNT_CALL 2 r.reset) -> [1] r;
+            r[0] -> c :: Collect; r[1] -> c;";
+        let mut rig = Rig::new(config);
+        for (input, time) in [("i", 1), ("i", 5), ("i", 9), ("j", 2), ("j", 3), ("j", 4)] {
+            rig.push_with(input, &[time], |packet| packet.set_timestamp(time.into()));
+        }
+        rig.run();
+        // The first two, and the one of time 5, which waited for its turn, are gone.
+        assert_eq!(rig.data("c"), [[3], [4]]);
+        assert_eq!(rig.end(), 0);
+    }
+
+    #[test]
     fn one_input_is_replayed_to_one_output() {
         let config = "i :: Inject -> Queue -> r :: MultiReplayUnqueue(STOP 3) -> c :: Collect;";
         let mut rig = Rig::new(config);

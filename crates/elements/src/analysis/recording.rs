@@ -51,6 +51,10 @@ pub(super) struct Recording {
     heads: Vec<Option<Packet>>,
     signals: Vec<Signal>,
     announced: bool,
+    /// The input that packets are pulled from.
+    asked: usize,
+    /// How often packets may still be pulled in this turn.
+    left: usize,
     /// The next packet to send.
     next: usize,
     /// A packet's timestamp, and the time at which it was due.
@@ -61,13 +65,14 @@ pub(super) struct Recording {
     timer: Option<TimerId>,
 }
 
-/// What an input had.
-enum Input {
-    Packets,
-    /// Nothing now.
-    Empty,
-    /// Nothing any more.
-    Dry,
+/// How loading goes on.
+enum Load {
+    /// With packets of an input.
+    Pull(Pull),
+    /// In the task's next turn.
+    Later,
+    /// All packets are there.
+    Done,
 }
 
 impl Recording {
@@ -144,77 +149,73 @@ impl Recording {
         }
     }
 
-    /// What it means that an input gave nothing.
-    fn ebb(&self, cx: &Cx<'_>, input: usize) -> Input {
-        let signal = self.signals.get(input);
-        match signal {
-            Some(signal) if self.use_signal && cx.is_active(signal) => Input::Empty,
-            _ => Input::Dry,
-        }
-    }
-
-    /// Loads a batch from the only input.
-    fn load_batch(&mut self, cx: &mut Cx<'_>, room: usize) -> Input {
-        let mut batch = cx.batch();
-        let most = cx.limit().min(room);
-        cx.pull(0, &mut batch, most);
-        let pulled = batch.len();
-        for packet in batch.drain() {
-            self.keep(cx, packet, 0);
+    /// Keeps what was pulled. Returns the input that gave nothing, if one was asked.
+    fn take_pulled(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
+        let Some(mut batch) = cx.pulled() else {
+            self.left = cx.limit();
+            return None;
+        };
+        self.left = self.left.saturating_sub(1);
+        let input = self.asked;
+        let none = batch.is_empty();
+        if self.heads.len() == 1 {
+            for packet in batch.drain() {
+                self.keep(cx, packet, 0);
+            }
+        } else {
+            self.heads[input] = batch.pop();
         }
         cx.done(batch);
-        if pulled > 0 {
-            return Input::Packets;
-        }
-        self.ebb(cx, 0)
+        none.then_some(input)
     }
 
-    /// Loads the earliest of the inputs' packets; says what the input had that was short of one.
-    fn load_earliest(&mut self, cx: &mut Cx<'_>) -> (usize, Input) {
-        for input in 0..self.heads.len() {
-            if self.heads[input].is_none() {
-                self.heads[input] = cx.pull_one(input);
-            }
-            if self.heads[input].is_none() {
-                return (input, self.ebb(cx, input));
-            }
+    /// Goes on to load packets: a batch from the only input, or the earliest of several inputs'
+    /// packets. `empty`: the input that was asked and gave nothing.
+    fn load(&mut self, cx: &mut Cx<'_>, empty: Option<usize>) -> Load {
+        if !self.announced {
+            self.announced = true;
+            let line = format!("Loading {} with {} inputs.", cx.name(), cx.inputs());
+            cx.chatter(line);
         }
+        if let Some(input) = empty {
+            let signal = self.signals.get(input);
+            if self.use_signal && signal.is_some_and(|signal| cx.is_active(signal)) {
+                return Load::Later;
+            }
+            self.finish_loading(cx, input as i64);
+            return Load::Done;
+        }
+        let most = loop {
+            let room = self.room(cx);
+            if room == 0 {
+                self.finish_loading(cx, -1);
+                return Load::Done;
+            }
+            if self.heads.len() == 1 {
+                break cx.limit().min(room);
+            }
+            if let Some(input) = self.heads.iter().position(Option::is_none) {
+                self.asked = input;
+                break 1;
+            }
+            self.keep_earliest(cx);
+        };
+        if self.left == 0 {
+            return Load::Later;
+        }
+        Load::Pull(Pull {
+            port: self.asked as u16,
+            most: most as u16,
+        })
+    }
+
+    fn keep_earliest(&mut self, cx: &mut Cx<'_>) {
         let times = self.heads.iter().enumerate();
         let first = times.min_by_key(|(_, packet)| packet.as_ref().map(Packet::timestamp));
         let first = first.map_or(0, |(input, _)| input);
         if let Some(packet) = self.heads[first].take() {
             self.keep(cx, packet, first);
         }
-        (first, Input::Packets)
-    }
-
-    /// Loads packets; true if all are there.
-    fn load(&mut self, cx: &mut Cx<'_>) -> bool {
-        if !self.announced {
-            self.announced = true;
-            let line = format!("Loading {} with {} inputs.", cx.name(), cx.inputs());
-            cx.chatter(line);
-        }
-        for _ in 0..cx.limit() {
-            let dry = match (self.room(cx), self.heads.len()) {
-                (0, _) => Some(-1),
-                (room, 1) => match self.load_batch(cx, room) {
-                    Input::Packets => None,
-                    Input::Empty => return false,
-                    Input::Dry => Some(0),
-                },
-                _ => match self.load_earliest(cx) {
-                    (_, Input::Packets) => None,
-                    (_, Input::Empty) => return false,
-                    (input, Input::Dry) => Some(input as i64),
-                },
-            };
-            if let Some(input) = dry {
-                self.finish_loading(cx, input);
-                return true;
-            }
-        }
-        false
     }
 
     fn finish_loading(&mut self, cx: &mut Cx<'_>, dry: i64) {
@@ -366,12 +367,19 @@ impl Element for Recording {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let empty = self.take_pulled(cx);
         if !self.active {
             return Ran::Nothing;
         }
-        if !self.loaded && !self.load(cx) {
-            cx.schedule(task);
-            return Ran::worked(true);
+        if !self.loaded {
+            match self.load(cx, empty) {
+                Load::Pull(pull) => return Ran::Pull(pull),
+                Load::Later => {
+                    cx.schedule(task);
+                    return Ran::Worked;
+                }
+                Load::Done => {}
+            }
         }
         let now = cx.steady().0;
         if self.stop == 0 || self.is_over(now) {

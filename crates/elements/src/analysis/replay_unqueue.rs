@@ -186,6 +186,25 @@ mod tests {
     }
 
     #[test]
+    fn its_handlers_can_be_called_while_it_loads() {
+        let config = "i :: Inject -> q :: Queue -> Counter(COUNT_CALL 2 r.active false)
+            -> r :: ReplayUnqueue(STOP 1) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        fill(&mut rig);
+        rig.run();
+        assert_eq!(rig.printed(), ["Loading r with 1 inputs."]);
+        rig.assert_handlers(&[
+            ("r.active", "false"),
+            ("r.loaded", "false"),
+            ("q.length", "0"),
+        ]);
+        rig.write("r.active", "true");
+        rig.run();
+        assert_eq!(rig.data("c"), [[0], [1], [2]]);
+        assert_eq!(rig.end(), 0);
+    }
+
+    #[test]
     fn without_packets_nothing_is_sent() {
         let mut rig = rig("");
         assert_ne!(rig.run(), Status::Busy);

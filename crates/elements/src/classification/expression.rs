@@ -56,6 +56,12 @@ pub(super) struct Expression {
 }
 
 impl Expression {
+    /// Makes room for another pattern.
+    pub(super) fn clear(&mut self) {
+        self.ops.clear();
+        self.height = 0;
+    }
+
     pub(super) fn ops(&self) -> &[Op] {
         &self.ops
     }
@@ -131,7 +137,7 @@ impl Expression {
     /// `success`, others to [`FAIL`]. Operands become instructions in order.
     pub(super) fn assemble(&self, success: Jump) -> Vec<Instruction> {
         let mut code = Vec::with_capacity(self.ops.len());
-        let mut starts: Vec<usize> = Vec::new();
+        let mut starts: Vec<usize> = Vec::with_capacity(self.ops.len());
         for op in &self.ops {
             match *op {
                 Op::Test(test) => {
@@ -170,8 +176,7 @@ fn redirect(code: &mut [Instruction], success: Jump, fail: Jump) {
 /// Links the last `n` operands, which begin at the ends of `starts`.
 fn join(code: &mut [Instruction], starts: &mut Vec<usize>, n: u32, joint: Joint) {
     let first = starts.len() - n as usize;
-    let operands: Vec<usize> = starts.drain(first..).collect();
-    starts.push(operands[0]);
+    let operands = &starts[first..];
     let at = |i: usize| operands[i] as Jump;
     let mut i = 0;
     while i + 1 < operands.len() {
@@ -186,6 +191,7 @@ fn join(code: &mut [Instruction], starts: &mut Vec<usize>, n: u32, joint: Joint)
         }
         i += 1;
     }
+    starts.truncate(first + 1);
 }
 
 impl Compare {

@@ -6,7 +6,7 @@ use super::instruction::{Layout, Test};
 use super::ip_parser::Parser;
 use super::ip_primitive::Reporter;
 use super::ip_words::{int32, split};
-use super::names::Names;
+use super::names::{KnownWords, Names};
 use super::program::Program;
 use super::rules::Rules;
 use crate::prelude::*;
@@ -25,11 +25,11 @@ pub fn ip_filter<R: AsRef<str>>(
 }
 
 /// Parses an IPFilter's rules.
-pub(super) fn parse_rules<'a, R: AsRef<str>>(
-    rules: &[R],
+pub(super) fn parse_rules<'r, R: AsRef<str>>(
+    rules: &'r [R],
     outputs: usize,
-    names: &'a dyn Names,
-) -> Compiler<'a> {
+    names: &'r dyn Names,
+) -> Compiler<'r> {
     let mut compiler = Compiler::new(rules.len(), names);
     for (number, rule) in rules.iter().enumerate() {
         let words = split(rule.as_ref());
@@ -72,17 +72,20 @@ pub fn ip_classifier<P: AsRef<str>>(
 }
 
 /// Rules on the way to a program.
-pub(super) struct Compiler<'a> {
-    names: &'a dyn Names,
+pub(super) struct Compiler<'r> {
+    words: KnownWords<'r>,
+    /// The rule that is parsed.
+    expression: Expression,
     pub(super) rules: Rules,
     pub(super) expressions: Vec<Expression>,
     pub(super) diagnostics: Diagnostics,
 }
 
-impl<'a> Compiler<'a> {
-    fn new(rules: usize, names: &'a dyn Names) -> Compiler<'a> {
+impl<'r> Compiler<'r> {
+    fn new(rules: usize, names: &'r dyn Names) -> Compiler<'r> {
         Compiler {
-            names,
+            words: KnownWords::new(names),
+            expression: Expression::default(),
             rules: Rules::new(Layout::Ip),
             expressions: Vec::with_capacity(rules),
             diagnostics: Diagnostics::default(),
@@ -106,8 +109,9 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    fn rule(&mut self, number: usize, words: &[&str], output: Option<u32>) {
-        let mut expression = Expression::default();
+    fn rule(&mut self, number: usize, words: &[&'r str], output: Option<u32>) {
+        let expression = &mut self.expression;
+        expression.clear();
         if let [] | ["-" | "any" | "all"] = words {
             expression.push_test(Test::ALWAYS);
         } else {
@@ -115,7 +119,7 @@ impl<'a> Compiler<'a> {
                 pattern: number,
                 diagnostics: &mut self.diagnostics,
             };
-            let mut parser = Parser::new(words, self.names, report, &mut expression);
+            let mut parser = Parser::new(words, &mut self.words, report, expression);
             let end = parser.expression(0);
             if let Some(word) = words.get(end) {
                 let text = format!("garbage after expression at '{word}'");
@@ -123,8 +127,8 @@ impl<'a> Compiler<'a> {
             }
         }
         if !self.diagnostics.has_errors() {
-            self.rules.push(&expression, output);
-            self.expressions.push(expression);
+            self.rules.push(expression, output);
+            self.expressions.push(expression.clone());
         }
     }
 

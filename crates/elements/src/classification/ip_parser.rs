@@ -17,15 +17,15 @@ mod values;
 use super::expression::{Expression, Joint, Mark};
 use super::instruction::Test;
 use super::ip_primitive::{HeaderWord, Kind, Primitive, Relation, Reporter, Side};
-use super::names::Names;
+use super::names::KnownWords;
 use crate::prelude::*;
 
 /// How deep parentheses and negations may nest.
 const MAX_DEPTH: usize = 512;
 
-pub(super) struct Parser<'a> {
-    pub words: &'a [&'a str],
-    pub names: &'a dyn Names,
+pub(super) struct Parser<'a, 'r> {
+    pub words: &'a [&'r str],
+    pub names: &'a mut KnownWords<'r>,
     pub report: Reporter<'a>,
     pub out: &'a mut Expression,
     previous: Primitive,
@@ -68,13 +68,13 @@ enum Lookup {
     Value(Kind, u32),
 }
 
-impl<'a> Parser<'a> {
+impl<'a, 'r> Parser<'a, 'r> {
     pub(super) fn new(
-        words: &'a [&'a str],
-        names: &'a dyn Names,
+        words: &'a [&'r str],
+        names: &'a mut KnownWords<'r>,
         report: Reporter<'a>,
         out: &'a mut Expression,
-    ) -> Parser<'a> {
+    ) -> Parser<'a, 'r> {
         Parser {
             words,
             names,
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn word(&self, at: usize) -> &'a str {
+    fn word(&self, at: usize) -> &'r str {
         self.words.get(at).copied().unwrap_or("")
     }
 

@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// Splits pattern text into words: operators and brackets are words of their
 /// own, everything else runs from space to space.
 pub(super) fn split(text: &str) -> Vec<&str> {
-    let mut words = Vec::new();
+    let mut words = Vec::with_capacity(text.len() / 4);
     let mut rest = text.trim_matches(is_space);
     while let Some(first) = rest.chars().next() {
         let next = rest[first.len_utf8()..].chars().next();

@@ -1,6 +1,7 @@
 //! Names in patterns: addresses, ports, protocols, ICMP types, TCP flags.
 
 use crate::prelude::*;
+use hashbrown::HashMap;
 
 /// Kinds of numbers that have names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub enum NumberName {
     TcpOption,
     /// An ICMP type.
     IcmpType,
+}
+
+impl NumberName {
+    pub(super) const ALL: [NumberName; 5] = [
+        NumberName::IpProtocol,
+        NumberName::TcpPort,
+        NumberName::UdpPort,
+        NumberName::TcpOption,
+        NumberName::IcmpType,
+    ];
 }
 
 /// Resolves the names that patterns use. An element adapts its name database;
@@ -44,6 +55,42 @@ pub trait Names {
     fn ether_address(&self, name: &str) -> Option<[u8; 6]> {
         let _ = name;
         None
+    }
+}
+
+/// What a word is the name of, for each of [`NumberName::ALL`].
+pub(super) type Numbers = [Option<u32>; NumberName::ALL.len()];
+
+/// Names, with what was last asked of them. Rules use the same words again and
+/// again, most of which are no names, and each look-up goes through the tables
+/// of five kinds.
+pub(super) struct KnownWords<'r> {
+    pub(super) names: &'r dyn Names,
+    numbers: HashMap<&'r str, Numbers>,
+}
+
+impl<'r> KnownWords<'r> {
+    /// Most words that are kept: addresses are of no use again.
+    const MAX: usize = 256;
+
+    pub(super) fn new(names: &'r dyn Names) -> KnownWords<'r> {
+        KnownWords {
+            names,
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// The numbers that `word` is the name of.
+    pub(super) fn numbers(&mut self, word: &'r str) -> Numbers {
+        if let Some(numbers) = self.numbers.get(word) {
+            return *numbers;
+        }
+        if self.numbers.len() == Self::MAX {
+            self.numbers.clear();
+        }
+        let numbers = NumberName::ALL.map(|name| self.names.number(name, word));
+        self.numbers.insert(word, numbers);
+        numbers
     }
 }
 

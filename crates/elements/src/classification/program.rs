@@ -103,19 +103,30 @@ impl Program {
     /// Compiles `rules`, whose patterns are `expressions`, into the first form
     /// that they fit.
     pub(super) fn compile(rules: Rules, expressions: &[Expression]) -> Program {
+        Program::compile_keeping(rules, expressions).0
+    }
+
+    /// The same; also gives the rules' terms, unless these are too many for
+    /// every form but the linear one.
+    fn compile_keeping(
+        rules: Rules,
+        expressions: &[Expression],
+    ) -> (Program, Option<Vec<(Term, Hit)>>) {
         let forms = [
             Form::Constant,
             Form::Vectors,
             Form::ClassRows,
             Form::WideTables,
         ];
-        let terms = Terms::of(&rules, expressions);
-        for form in forms {
-            if let Some(matcher) = terms.matcher(form, ranges_limit(Level::detected())) {
-                return Program::with(rules, expressions, terms.fields, matcher);
-            }
-        }
-        Program::with(rules, expressions, terms.fields, Matcher::Linear)
+        let fields = Fields::of(&mut expressions.iter(), rules.layout);
+        let terms = Terms::of(&rules, expressions, &fields);
+        let matcher = terms.as_ref().and_then(|terms| {
+            let ranges = ranges_limit(Level::detected());
+            forms.iter().find_map(|form| terms.matcher(*form, ranges))
+        });
+        let list = terms.map(|terms| terms.list);
+        let matcher = matcher.unwrap_or(Matcher::Linear);
+        (Program::with(rules, expressions, fields, matcher), list)
     }
 
     /// The same, with a warning for each output below `outputs` that no packet
@@ -125,16 +136,33 @@ impl Program {
         expressions: &[Expression],
         outputs: usize,
     ) -> Compiled {
-        let program = Program::compile(rules, expressions);
+        let (program, terms) = Program::compile_keeping(rules, expressions);
         let mut warnings = Diagnostics::default();
-        let rules = &program.patterns.rules;
-        let terms = Terms::of(rules, expressions);
-        if !terms.all_reached(&program, outputs) {
-            for output in Graph::for_outputs(rules).unreached(outputs) {
+        if !terms.is_some_and(|terms| program.reaches_all(&terms, outputs)) {
+            let graph = Graph::for_outputs(&program.patterns.rules);
+            for output in graph.unreached(outputs) {
                 warnings.warning(None, format!("output {output} matches no packets"));
             }
         }
         Compiled { program, warnings }
+    }
+
+    /// Whether sample packets of the terms reach every output.
+    fn reaches_all(&self, terms: &[(Term, Hit)], outputs: usize) -> bool {
+        let mut reached = vec![false; outputs];
+        let mut sample = SamplePacket::new(&self.fields);
+        for (term, hit) in terms {
+            for highest in [false, true] {
+                if reached.get(hit.output as usize) != Some(&false) {
+                    continue;
+                }
+                if let Some(packet) = sample.packet(term, &self.fields, highest) {
+                    reached[hit.output as usize] =
+                        self.classify(&packet) == Some(hit.output as usize);
+                }
+            }
+        }
+        reached.into_iter().all(|reached| reached)
     }
 
     /// Compiles into one form; `None` when the rules do not fit it.
@@ -144,14 +172,10 @@ impl Program {
         rules: &Rules,
         expressions: &[Expression],
     ) -> Option<Program> {
-        let terms = Terms::of(rules, expressions);
+        let fields = Fields::of(&mut expressions.iter(), rules.layout);
+        let terms = Terms::of(rules, expressions, &fields)?;
         let matcher = terms.matcher(form, usize::MAX >> 16)?;
-        Some(Program::with(
-            rules.clone(),
-            expressions,
-            terms.fields,
-            matcher,
-        ))
+        Some(Program::with(rules.clone(), expressions, fields, matcher))
     }
 
     fn with(rules: Rules, expressions: &[Expression], fields: Fields, matcher: Matcher) -> Program {
@@ -276,18 +300,20 @@ pub(super) fn first_bits(count: usize) -> u64 {
 }
 
 /// Rules as terms, on the way to a form.
-struct Terms {
-    fields: Fields,
+struct Terms<'f> {
+    fields: &'f Fields,
     list: Vec<(Term, Hit)>,
 }
 
 impl Patterns {
-    /// The rules as terms over `fields`.
+    /// The rules as terms over `fields`; `None` when these are more than
+    /// `limit`.
     pub(super) fn terms(
         rules: &Rules,
         expressions: &[Expression],
         fields: &Fields,
-    ) -> Vec<(Term, Hit)> {
+        limit: usize,
+    ) -> Option<Vec<(Term, Hit)>> {
         let mut list = Vec::new();
         for (rule, expression) in expressions.iter().enumerate() {
             let union = Union::of(expression, fields);
@@ -297,11 +323,14 @@ impl Patterns {
             };
             let last = union.is_everything();
             list.extend(union.terms.into_iter().map(|term| (term, hit)));
+            if list.len() > limit {
+                return None;
+            }
             if last {
                 break;
             }
         }
-        list
+        Some(list)
     }
 
     /// Bytes held.
@@ -311,29 +340,12 @@ impl Patterns {
     }
 }
 
-impl Terms {
-    fn of(rules: &Rules, expressions: &[Expression]) -> Terms {
-        let fields = Fields::of(&mut expressions.iter(), rules.layout);
-        let list = Patterns::terms(rules, expressions, &fields);
-        Terms { fields, list }
-    }
-
-    /// Whether sample packets of the terms reach every output.
-    fn all_reached(&self, program: &Program, outputs: usize) -> bool {
-        let mut reached = vec![false; outputs];
-        let mut sample = SamplePacket::new(&self.fields);
-        for (term, hit) in &self.list {
-            for highest in [false, true] {
-                if reached.get(hit.output as usize) != Some(&false) {
-                    continue;
-                }
-                if let Some(packet) = sample.packet(term, &self.fields, highest) {
-                    reached[hit.output as usize] =
-                        program.classify(&packet) == Some(hit.output as usize);
-                }
-            }
-        }
-        reached.into_iter().all(|reached| reached)
+impl<'f> Terms<'f> {
+    /// `None` when the terms are too many for every form but the linear one:
+    /// each is a product at least.
+    fn of(rules: &Rules, expressions: &[Expression], fields: &'f Fields) -> Option<Terms<'f>> {
+        let list = Patterns::terms(rules, expressions, fields, MAX_PRODUCTS)?;
+        Some(Terms { fields, list })
     }
 
     fn matcher(&self, form: Form, ranges: usize) -> Option<Matcher> {
@@ -346,9 +358,9 @@ impl Terms {
                 let everything = term.sets().is_empty() && hit.verify == EXACT;
                 everything.then_some(Matcher::Constant(output))
             }
-            Form::Vectors => Vectors::new(&self.list, &self.fields, ranges).map(Matcher::Vectors),
+            Form::Vectors => Vectors::new(&self.list, self.fields, ranges).map(Matcher::Vectors),
             Form::ClassRows => {
-                let (terms, fields) = (&self.list, &self.fields);
+                let (terms, fields) = (&self.list, self.fields);
                 match terms.len() {
                     0..256 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows4),
                     256..1024 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows16),
@@ -356,11 +368,11 @@ impl Terms {
                 }
             }
             Form::WideTables => {
-                let products = Products::of(&self.list, &self.fields, MAX_PRODUCTS)?;
+                let products = Products::of(&self.list, self.fields, MAX_PRODUCTS)?;
                 if products.len() == 0 {
                     return None;
                 }
-                WideTables::new(&products, &self.fields, MEMORY_LIMIT).map(Matcher::Wide)
+                WideTables::new(&products, self.fields, MEMORY_LIMIT).map(Matcher::Wide)
             }
             Form::Linear => Some(Matcher::Linear),
         }

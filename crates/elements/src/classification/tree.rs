@@ -16,6 +16,7 @@ use super::instruction::Layout;
 use super::program::{Patterns, first_bits, ranges_limit};
 use super::vectors::{Scratch, Vectors};
 use super::views::{DataView, IpView};
+use super::wide_tables::MAX_PRODUCTS;
 use crate::prelude::*;
 use core::any::Any;
 use simd::{BLOCK, Level};
@@ -135,7 +136,7 @@ impl DecisionTree for Tree {
 
 impl Node {
     fn of(patterns: &Patterns, branch: &TreeNode, fields: &Fields) -> Option<Node> {
-        let terms = Patterns::terms(&patterns.rules, &patterns.expressions, fields);
+        let terms = Patterns::terms(&patterns.rules, &patterns.expressions, fields, MAX_PRODUCTS)?;
         let vectors = Vectors::new(&terms, fields, ranges_limit(Level::detected()))?;
         let mut branches = Vec::new();
         let known = branch.outputs.iter().copied().zip(0..);

@@ -35,8 +35,7 @@ pub struct Encap {
     )]
     destination: Ipv4Addr,
     /// The ICMP identifier, if messages of the type have one.
-    #[arg(name = "IDENTIFIER", default = 0)]
-    ident: u16,
+    pub ident: u16,
     #[init(Icmpv4Type::ECHO)]
     pub icmp_type: Icmpv4Type,
     pub code: u8,
@@ -99,11 +98,6 @@ impl Encap {
 }
 
 impl Element for Encap {
-    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.make_template(cx);
-        Ok(())
-    }
-
     /// Puts the headers in front of a packet.
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {

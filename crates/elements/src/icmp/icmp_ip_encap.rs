@@ -33,6 +33,9 @@ pub struct ICMPIPEncap {
         default_text = "0"
     )]
     code: String,
+    /// The ICMP identifier, if messages of the type have one.
+    #[arg(default = 0)]
+    identifier: u16,
 }
 
 impl ICMPIPEncap {
@@ -41,6 +44,7 @@ impl ICMPIPEncap {
         let code = code_of(&args.context(), kind, &self.code);
         self.encap.code = code.ok_or_else(|| args.fail("invalid CODE"))?;
         self.encap.icmp_type = Icmpv4Type(kind);
+        self.encap.ident = self.identifier;
         self.encap.make_template(cx);
         Ok(())
     }
@@ -79,6 +83,8 @@ mod tests {
             ("256", "invalid TYPE"),
             ("echo, needfrag", "invalid CODE"),
             ("3, 256", "invalid CODE"),
+            // As in Click: it stands where the type is to stand.
+            ("IDENTIFIER 9, 3, 1", "TYPE: invalid number"),
         ] {
             let element = format!("ICMPIPEncap(1.0.0.1, 2.0.0.2, {arguments})");
             Rig::refuses(&format!("Inject -> {element} -> Collect;"), error);

@@ -17,8 +17,19 @@ use crate::prelude::*;
 #[derive(Element)]
 #[element(ports = "1/1")]
 pub struct ICMPPingEncap {
-    #[delegate]
+    #[delegate(configured = complete)]
     encap: Encap,
+    /// The ICMP identifier.
+    #[arg(default = 0)]
+    identifier: u16,
+}
+
+impl ICMPPingEncap {
+    fn complete(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.encap.ident = self.identifier;
+        self.encap.make_template(cx);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

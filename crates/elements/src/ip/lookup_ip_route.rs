@@ -1,7 +1,7 @@
 use super::route_table::{FixedRoutes, Order};
 use crate::prelude::*;
 
-/// An old name of StaticIPLookup; LookupIPRouteMP is another.
+/// An old name of StaticIPLookup.
 ///
 /// # Example
 /// ```click
@@ -9,15 +9,9 @@ use crate::prelude::*;
 /// ```
 ///
 /// # See also
-/// StaticIPLookup
+/// StaticIPLookup, LookupIPRouteMP
 #[derive(Element)]
-#[element(
-    ports = "1/-",
-    processing = "h/h",
-    is_a("IPRouteTable"),
-    segments,
-    alias("LookupIPRouteMP")
-)]
+#[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
 #[outputs("one for each OUTPUT of the routes")]
 pub struct LookupIPRoute {
     #[delegate]
@@ -31,12 +25,9 @@ mod tests {
 
     #[test]
     fn routes_stay() {
-        for class in ["LookupIPRoute", "LookupIPRouteMP"] {
-            let config = format!("Idle -> rt :: {class}(10/8 1.0.0.1 0) -> Discard;");
-            let mut rig = Rig::new(&config);
-            assert_eq!(rig.read("rt.table"), "10.0.0.0/8\t\t1.0.0.1\t\t0\n");
-            assert!(rig.try_write("rt.add", "11/8 0").is_err());
-            assert!(rig.try_write("rt.flush", "").is_err());
-        }
+        let mut rig = Rig::new("Idle -> rt :: LookupIPRoute(10/8 1.0.0.1 0) -> Discard;");
+        assert_eq!(rig.read("rt.table"), "10.0.0.0/8\t\t1.0.0.1\t\t0\n");
+        assert!(rig.try_write("rt.add", "11/8 0").is_err());
+        assert!(rig.try_write("rt.flush", "").is_err());
     }
 }

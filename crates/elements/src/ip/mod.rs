@@ -32,6 +32,7 @@ crate::elements! {
     ip_rewriter_patterns: IPRewriterPatterns;
     linear_ip_lookup: LinearIPLookup;
     lookup_ip_route: LookupIPRoute;
+    lookup_ip_route_mp: LookupIPRouteMP;
     mark_ip_ce: MarkIPCE;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;

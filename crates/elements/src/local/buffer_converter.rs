@@ -39,8 +39,9 @@ fn payload(packet: &Packet) -> Option<&[u8]> {
 impl BufferConverter {
     /// The data of the next segment; empty if there is none.
     #[read]
-    fn data(&self, cx: &mut Cx<'_>) -> String {
-        while let Some(packet) = cx.pull_one(0) {
+    fn data(&mut self, cx: &mut Cx<'_>) -> String {
+        // What is on the packets' way may call this element's handlers.
+        while let Some(packet) = cx.call_out(self, |cx| cx.pull_one(0)) {
             let text = payload(&packet).map(click::text::decode);
             let text = text.unwrap_or_default().into_owned();
             cx.kill(packet);
@@ -113,6 +114,18 @@ mod tests {
         );
         rig.assert_handlers(&[("b.data", "one"), ("b.data", "two")]);
         rig.assert_handlers(&[("b.data", ""), ("q.length", "0")]);
+    }
+
+    #[test]
+    fn text_can_be_written_while_data_is_read() {
+        let config = "i :: Inject -> MarkIPHeader -> Queue
+            -> Script(TYPE PACKET, write b.data reply, return 0)
+            -> [0] b :: BufferConverter(1400) -> c :: Collect; Idle -> [1] b;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &tcp(A, A, 0x18, b"one"));
+        assert_eq!(rig.read("b.data"), "one");
+        assert_eq!(&rig.data("c")[0][40..], b"reply");
+        assert!(rig.printed().is_empty());
     }
 
     #[test]

@@ -23,7 +23,12 @@ use crate::prelude::*;
 /// # See also
 /// ToDevice, FromNetfront, FromDump
 #[derive(Element)]
-#[element(ports = "0/1-2", processing = "/h", handlers, provides(Descriptors))]
+#[element(
+    ports = "0/1-2",
+    processing = "/h",
+    handlers,
+    provides(Descriptors, DeviceReader)
+)]
 #[outputs("frames", "with FORCE_IP, frames without an IP packet")]
 pub struct FromDevice {
     /// The interface.
@@ -56,7 +61,8 @@ pub struct FromDevice {
     /// The only link-level protocol received; 0: all.
     #[arg(default = 0)]
     protocol: u16,
-    /// Whether frames that the host sends are received too.
+    /// Whether frames that the host sends are received too. A ToDevice of the same interface sends
+    /// by the socket of the first FromDevice, which does not receive these frames.
     #[arg]
     outbound: bool,
     /// Bytes in front of each frame; at least 128.
@@ -81,6 +87,23 @@ pub struct FromDevice {
     ahead: VecDeque<Received>,
     filter: Option<KernelFilter>,
     task: Option<TaskId>,
+}
+
+/// An element that receives from one of the host's interfaces.
+pub(super) trait DeviceReader {
+    /// The socket by which it receives, if it is on this interface and open.
+    fn socket_on(&self, interface: &str) -> Option<&PacketSocket>;
+}
+
+impl Interface for dyn DeviceReader {
+    const NAME: &'static str = "DeviceReader";
+}
+
+impl DeviceReader for FromDevice {
+    fn socket_on(&self, interface: &str) -> Option<&PacketSocket> {
+        let socket = self.socket.as_ref();
+        socket.filter(|_| self.interface == interface)
+    }
 }
 
 /// Looks whether there is a way METHOD to the device; every way is the same here.

@@ -140,6 +140,18 @@ impl PacketSocket {
         })
     }
 
+    /// The same socket, for another element. The kernel does not give a socket the frames that it
+    /// sent itself.
+    pub fn share(&self) -> Result<PacketSocket, String> {
+        let fd = self.fd.try_clone();
+        Ok(PacketSocket {
+            fd: fd.map_err(|error| format!("dup: {}", super::os_error(&error)))?,
+            interface: self.interface,
+            spill: Vec::new(),
+            drops: 0,
+        })
+    }
+
     /// The descriptor, to be watched.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()

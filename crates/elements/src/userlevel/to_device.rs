@@ -2,7 +2,7 @@ use std::os::fd::RawFd;
 
 use nix::errno::Errno;
 
-use super::from_device::check_method;
+use super::from_device::{DeviceReader, check_method};
 use super::packet_socket::{Direction, PacketSocket};
 use crate::prelude::*;
 
@@ -27,6 +27,7 @@ const BACKOFF_MAX: u64 = 256;
 #[element(
     ports = "1/0-2",
     processing = "l/h",
+    phase = phase::DEFAULT + 1,
     task,
     handlers,
     provides(Descriptors, DeviceWriter)
@@ -162,6 +163,7 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let mut socket = None;
         for other in (0..cx.graph().elements.len()).map(ElementId::new) {
             let writer = cx.link::<dyn DeviceWriter>(other);
             let writer = writer.and_then(|writer| cx.view(writer)?.interface());
@@ -169,8 +171,13 @@ impl Element for ToDevice {
                 let name = &self.interface;
                 return Err(cx.error(format_args!("duplicate writer for device '{name}'")));
             }
+            if socket.is_none() {
+                let reader = cx.link::<dyn DeviceReader>(other);
+                let reader = reader.and_then(|reader| cx.view(reader)?.socket_on(&self.interface));
+                socket = reader.map(PacketSocket::share);
+            }
         }
-        let socket = PacketSocket::open(&self.interface, Direction::Send);
+        let socket = socket.unwrap_or_else(|| PacketSocket::open(&self.interface, Direction::Send));
         let socket = socket.map_err(|error| {
             let name = &self.interface;
             cx.error(format_args!("{name}: {error}"))

@@ -76,8 +76,9 @@ struct Table {
 /// names, then the machine's own (services, protocols, network devices).
 pub struct NameDatabase {
     tables: Vec<Table>,
-    /// From the machine's files of protocols and services.
-    system: BTreeMap<(Kind, String), u32>,
+    /// From the machine's files of protocols and services. By name first: most words of a filter's
+    /// rules are names of no kind.
+    system: BTreeMap<String, Vec<(Kind, u32)>>,
     host: Option<Box<dyn Host>>,
     /// Whether the address of one of its interfaces was asked for.
     asked: AtomicBool,
@@ -146,8 +147,7 @@ impl NameDatabase {
                 continue;
             };
             for name in names {
-                let key = (Kind::IpProtocol, name.to_string());
-                self.system.insert(key, number);
+                self.add_system(Kind::IpProtocol, name, number);
             }
         }
     }
@@ -163,11 +163,16 @@ impl NameDatabase {
             let protocol = protocol.and_then(|p| u8::try_from(p).ok());
             if let (Ok(port), Some(protocol)) = (port.parse::<u16>(), protocol) {
                 for name in names {
-                    let key = (Kind::Port(protocol), name.to_string());
-                    self.system.insert(key, port.into());
+                    self.add_system(Kind::Port(protocol), name, port.into());
                 }
             }
         }
+    }
+
+    fn add_system(&mut self, kind: Kind, name: &str, number: u32) {
+        let numbers = self.system.entry(name.to_string()).or_default();
+        numbers.retain(|(known, _)| *known != kind);
+        numbers.push((kind, number));
     }
 
     /// Defines `name`, as element `from` does it. An earlier definition in the
@@ -216,12 +221,17 @@ impl NameDatabase {
     pub fn int(&self, kind: Kind, name: &str, from: &str) -> Option<u32> {
         match self.defined(kind, name, from) {
             Some(Value::Int(value)) => Some(value),
-            _ => tables::built_in(kind, name).or_else(|| {
-                let key = (kind, name.to_string());
-                let system = self.system.get(&key).copied();
-                system.or_else(|| self.host.as_deref()?.number(kind, name))
-            }),
+            _ => tables::built_in(kind, name)
+                .or_else(|| self.system_int(kind, name))
+                .or_else(|| self.host.as_deref()?.number(kind, name)),
         }
+    }
+
+    /// The number that the added files of protocols and services have for `name`.
+    pub fn system_int(&self, kind: Kind, name: &str) -> Option<u32> {
+        let numbers = self.system.get(name)?;
+        let number = numbers.iter().find(|(known, _)| *known == kind);
+        number.map(|(_, number)| *number)
     }
 
     /// A name for the number `value`: one defined, else a built-in one.

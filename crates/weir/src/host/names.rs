@@ -109,7 +109,7 @@ impl Host for Machine {
 
     fn number(&self, kind: Kind, name: &str) -> Option<u32> {
         match kind {
-            Kind::IpProtocol | Kind::Port(_) => self.files().int(kind, name, ""),
+            Kind::IpProtocol | Kind::Port(_) => self.files().system_int(kind, name),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::prelude::*;
 const MAX_IP_FIELD: i64 = 255;
 const MAX_TRANSPORT_FIELD: i64 = 8191;
 
-impl Parser<'_> {
+impl<'r> Parser<'_, 'r> {
     /// `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`; returns the position behind.
     pub(super) fn brackets(&mut self, open: usize, primitive: &mut Primitive) -> usize {
         let inside = &self.words[open + 1..];
@@ -65,7 +65,7 @@ impl Parser<'_> {
             });
         }
         if header != Some(HeaderWord::Ether)
-            && let Some([a, b, c, d]) = ip_address(word, self.names)
+            && let Some([a, b, c, d]) = ip_address(word, self.names.names)
         {
             return Some(GivenMask {
                 kind: Kind::Host,
@@ -73,7 +73,7 @@ impl Parser<'_> {
             });
         }
         if header != Some(HeaderWord::Ip) {
-            let bytes = ether_address(word, self.names)?;
+            let bytes = ether_address(word, self.names.names)?;
             return Some(GivenMask {
                 kind: Kind::Ether,
                 bytes,
@@ -107,24 +107,24 @@ impl Parser<'_> {
         }
         let pad = |[a, b, c, d]: [u8; 4]| [a, b, c, d, 0, 0];
         if header != Some(HeaderWord::Ether) {
-            let prefix = ip_prefix(word, self.names);
-            if let Some(address) = ip_address(word, self.names) {
+            let host = ip_address(word, self.names.names);
+            if let Some(address) = host {
                 primitive.value = pad(address);
                 primitive.data = Kind::Host;
-                if let (Kind::Net, Some((address, mask))) = (primitive.kind, prefix) {
-                    (primitive.value, primitive.mask) = (pad(address), pad(mask));
-                    primitive.data = Kind::Net;
-                }
-                return true;
             }
-            if let Some((address, mask)) = prefix {
+            if (host.is_none() || primitive.kind == Kind::Net)
+                && let Some((address, mask)) = ip_prefix(word, self.names.names)
+            {
                 (primitive.value, primitive.mask) = (pad(address), pad(mask));
                 primitive.data = Kind::Net;
                 return true;
             }
+            if host.is_some() {
+                return true;
+            }
         }
         if header != Some(HeaderWord::Ip)
-            && let Some(address) = ether_address(word, self.names)
+            && let Some(address) = ether_address(word, self.names.names)
         {
             primitive.value = address;
             primitive.data = Kind::Ether;
@@ -144,10 +144,10 @@ impl Parser<'_> {
             return 0;
         }
         let before = self.word(at - 1);
-        let Some(address) = ip_address(before, self.names) else {
+        let Some(address) = ip_address(before, self.names.names) else {
             return 0;
         };
-        let Some(mask) = ip_address(self.word(at + 1), self.names) else {
+        let Some(mask) = ip_address(self.word(at + 1), self.names.names) else {
             return 0;
         };
         primitive.value[..4].copy_from_slice(&address);
@@ -160,7 +160,7 @@ impl Parser<'_> {
     /// `kind` and `protocol`, where these are known.
     pub(super) fn lookup(
         &mut self,
-        word: &str,
+        word: &'r str,
         kind: Kind,
         protocol: Option<i32>,
         report: bool,
@@ -175,19 +175,12 @@ impl Parser<'_> {
         if int32(word).is_some() {
             return Lookup::Unknown;
         }
-        const KINDS: [(NumberName, Kind, &[i32]); 5] = [
-            (NumberName::IpProtocol, Kind::Proto, &[]),
-            (NumberName::TcpPort, Kind::Port, &[TCP, TCP_OR_UDP]),
-            (NumberName::UdpPort, Kind::Port, &[UDP, TCP_OR_UDP]),
-            (NumberName::TcpOption, Kind::TcpOption, &[TCP, TCP_OR_UDP]),
-            (NumberName::IcmpType, Kind::Field(Field::ICMP_TYPE), &[ICMP]),
-        ];
-        let found = KINDS.map(|(name, ..)| self.names.number(name, word));
+        let found = self.names.numbers(word);
         if found.iter().all(Option::is_none) {
             return Lookup::Unknown;
         }
         let mut suits = [false; 5];
-        for (i, (_, its_kind, protocols)) in KINDS.iter().enumerate() {
+        for (i, (its_kind, protocols)) in KINDS.iter().enumerate() {
             let protocol_suits = protocols.is_empty()
                 || protocol.is_none_or(|protocol| protocols.contains(&protocol));
             suits[i] =
@@ -199,12 +192,12 @@ impl Parser<'_> {
         let count = suits.iter().filter(|suits| **suits).count();
         if count == 1 {
             let i = suits.iter().position(|suits| *suits).unwrap_or(0);
-            return Lookup::Value(KINDS[i].1, found[i].unwrap_or(0));
+            return Lookup::Value(KINDS[i].0, found[i].unwrap_or(0));
         }
         if report {
             let choices: Vec<String> = (0..5)
                 .filter(|&i| found[i].is_some())
-                .map(|i| format!("'{}'", described(KINDS[i].1, protocol, word)))
+                .map(|i| format!("'{}'", described(KINDS[i].0, protocol, word)))
                 .collect();
             let problem = if count > 1 {
                 "ambiguous"
@@ -219,6 +212,15 @@ impl Parser<'_> {
         Lookup::Wrong
     }
 }
+
+/// The kinds of values that have names, and the protocols of each, as in [`NumberName::ALL`].
+const KINDS: [(Kind, &[i32]); NumberName::ALL.len()] = [
+    (Kind::Proto, &[]),
+    (Kind::Port, &[TCP, TCP_OR_UDP]),
+    (Kind::Port, &[UDP, TCP_OR_UDP]),
+    (Kind::TcpOption, &[TCP, TCP_OR_UDP]),
+    (Kind::Field(Field::ICMP_TYPE), &[ICMP]),
+];
 
 fn described(kind: Kind, protocol: Option<i32>, word: &str) -> String {
     format!("{} {} {word}", kind_text(kind), protocol_text(protocol))

@@ -1,5 +1,6 @@
 //! Tests of whole programs: text, messages, meaning.
 
+mod many_rules;
 mod messages;
 mod program_text;
 mod properties;

@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 pub use hops::Hop;
-pub(super) use lookup::{FixedRoutes, FlushableRoutes, Routes};
+pub(super) use lookup::{FixedRoutes, FlushableRoutes, RouteLookup, Routes};
 pub use route::Route;
 pub use slots::Order;
 pub(crate) use slots::Slots;

@@ -121,11 +121,9 @@ impl ScriptMachine {
         self.signals.leave();
         let mut errors = Errors::while_executing(cx);
         self.restart(cx);
-        // As a write to the handler `run`.
-        let outer = core::mem::replace(&mut self.handler, "run".into());
-        let outer_writing = core::mem::replace(&mut self.writing, true);
-        self.run(cx, 0, Cause::Plain, &mut errors);
-        (self.handler, self.writing) = (outer, outer_writing);
+        self.as_handler("run", true, |script| {
+            script.run(cx, 0, Cause::Plain, &mut errors);
+        });
     }
 
     #[cfg(not(feature = "host"))]
@@ -186,6 +184,20 @@ impl ScriptMachine {
         }
     }
 
+    /// Does what a call of a handler asks for. Afterwards, `$0` and `$write` say that there is none,
+    /// also to a script that called itself and goes on; that ended in `stop` or an error, it forgets
+    /// its words too.
+    fn as_handler(&mut self, handler: &str, writing: bool, work: impl FnOnce(&mut Self)) {
+        self.handler = handler.to_string();
+        self.writing = writing;
+        work(self);
+        self.handler.clear();
+        self.writing = false;
+        if let Some(Ending::Stop | Ending::Error { .. }) = self.ending() {
+            self.args.clear();
+        }
+    }
+
     /// A handler was called; returns what the script returned.
     pub fn request(
         &mut self,
@@ -207,19 +219,18 @@ impl ScriptMachine {
             }
             Request::Step => steps = parse_steps(value)?,
         }
-        let outer = core::mem::replace(&mut self.handler, handler.to_string());
-        let outer_writing = core::mem::replace(&mut self.writing, writing);
         let mut errors = Errors::Caller(Vec::new());
-        if self.running {
-            self.more += steps;
-        } else {
+        self.as_handler(handler, writing, |script| {
+            if script.running {
+                script.more += steps;
+                return;
+            }
             let cause = match (request, value.trim()) {
                 (Request::Step, "router") => Cause::Driver,
                 _ => Cause::Plain,
             };
-            self.run(cx, steps, cause, &mut errors);
-        }
-        (self.handler, self.writing) = (outer, outer_writing);
+            script.run(cx, steps, cause, &mut errors);
+        });
         let returned = self.returned().map(String::from).unwrap_or_default();
         let reason = match self.ending() {
             Some(Ending::Error { .. }) => FailureKind::Failed,
@@ -480,7 +491,9 @@ impl DriverHook for ScriptMachine {
         for _ in 0..JUMPS {
             let mut errors = Errors::of_driver();
             let before = self.at;
-            self.run(cx, 1, Cause::Driver, &mut errors);
+            self.as_handler("step", true, |script| {
+                script.run(cx, 1, Cause::Driver, &mut errors);
+            });
             let ended = matches!(self.ending(), Some(Ending::Stop | Ending::Error { .. }));
             if cx.run_count() > 0 || ended || (self.at == before && self.ending().is_some()) {
                 break;

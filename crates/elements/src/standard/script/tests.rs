@@ -213,6 +213,25 @@ fn passive_scripts_return_values() {
     assert_eq!(text(&mut rig), "1\n");
 }
 
+/// As in Click.
+#[test]
+fn the_end_of_a_call_ends_what_says_how_a_script_was_called() {
+    let config = "s :: Script(TYPE PASSIVE, print \"$0 $args $write\", goto in $(eq $args in),
+            write t.run, write s.run in, print \"after $0 $args $write\", label in);
+        t :: Script(TYPE PASSIVE, print \"$0 $args\");
+        Script(write s.run out);";
+    let mut rig = Rig::new(config);
+    rig.advance(MS);
+    assert_eq!(text(&mut rig), "run out true\nrun \n in false\n");
+    let config = "d :: Script(TYPE DRIVER, print \"$0 $write\", write s.run x, print \"$0\", stop);
+        s :: Script(TYPE PASSIVE, print \"$0 $args\", stop, label z, print \"$0 <$args>\");";
+    let mut rig = Rig::new(config);
+    rig.run();
+    assert_eq!(text(&mut rig), "step true\nrun x\nstep\n");
+    rig.write("s.goto", "z");
+    assert_eq!(text(&mut rig), "goto <>\n");
+}
+
 #[test]
 fn exported_variables_are_handlers() {
     let config = "s :: Script(TYPE PASSIVE, export n 0, exportq m \"x y\", set n $(add $n 1));";

@@ -198,6 +198,23 @@ fn tables_say_who_may_send() {
     });
 }
 
+/// As in Click, elements start in the order of their declarations.
+#[test]
+fn a_client_stands_behind_its_server() {
+    within("socket-order", || {
+        let file = TempFile::new("order");
+        for kind in ["TCP, 127.0.0.1, 4000", &format!("UNIX, \"{file}\"")] {
+            let server = format!("s :: Socket({kind}) -> c :: Collect;");
+            let client = format!("i :: Inject -> Socket({kind}, CLIENT true);");
+            Rig::refuses(&format!("{client} {server}"), "connect ");
+            let mut rig = Rig::new(&format!("{server} {client}"));
+            rig.push("i", b"hello");
+            assert_eq!(collect(&mut rig, |all| !all.is_empty()), [b"hello"]);
+            rig.end();
+        }
+    });
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     within("socket-errors", || {

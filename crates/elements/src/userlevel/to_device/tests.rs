@@ -52,15 +52,36 @@ fn frames_are_cut_to_snaplen_and_counted() {
 #[test]
 fn what_the_host_sends_is_seen_only_if_asked_for() {
     Namespace::with_veth("outbound").within(|| {
+        let mut host = Rig::new("i :: Inject -> Queue -> t :: ToDevice(veth0);");
         let mut rig = Rig::new(&format!(
-            "i :: Inject -> Queue -> ToDevice(veth0);
-             f :: FromDevice(veth0, OUTBOUND true, {FILTER}) -> c :: Collect;
+            "f :: FromDevice(veth0, OUTBOUND true, {FILTER}) -> c :: Collect;
              g :: FromDevice(veth0, {FILTER}) -> d :: Collect;"
         ));
-        rig.push("i", &frame(60));
+        host.push("i", &frame(60));
+        host.run();
         run_until(&mut rig, |rig| rig.read("f.count") == "1");
         assert_eq!(rig.collected("c")[0].packet_type(), PacketType::Outgoing);
         assert_eq!(rig.read("g.count"), "0");
+    });
+}
+
+/// As in Click: the ToDevice sends by the first FromDevice's socket, wherever it stands.
+#[test]
+fn the_first_reader_of_an_interface_does_not_see_what_its_router_sends() {
+    Namespace::with_veth("own").within(|| {
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> Queue -> ToDevice(veth0);
+             f :: FromDevice(veth0, OUTBOUND true, {FILTER}) -> Discard;
+             g :: FromDevice(veth0, OUTBOUND true, {FILTER}) -> Discard;
+             peer :: FromDevice(veth1, {FILTER}) -> Queue -> Unqueue -> j :: Collect;
+             k :: Inject -> Queue -> ToDevice(veth1);"
+        ));
+        rig.push_all("i", &[frame(60), frame(61)]);
+        rig.push("k", &frame(62));
+        let all = |rig: &mut Rig| rig.read("g.count") == "3" && rig.read("peer.count") == "2";
+        run_until(&mut rig, all);
+        rig.run();
+        assert_eq!(rig.read("f.count"), "1");
     });
 }
 
