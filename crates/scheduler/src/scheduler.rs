@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::balancers::{BALANCERS, Balancer};
 use crate::error::{Error, Failure, Result};
 use crate::facts::{Guest, HostState};
-use crate::filters::{FILTERS, Filter};
+use crate::filters::{FILTERS, Filter, MAINTENANCE};
 use crate::inventory::{HostSet, Inventory, Placed, Thresholds};
 use crate::plugins::{Method, Plugin, PluginUnit};
 use crate::policy::Policy;
@@ -429,22 +429,40 @@ impl Scheduler {
         Some(self.placement(inventory, name, guest, Occasion::Move, slot))
     }
 
-    /// Hosts that may sleep or should wake, under a policy that saves power.
+    /// Hosts that may sleep or should wake, under a policy that saves power. While a host is used too much, one
+    /// without guests stays awake.
     pub fn power(&self, inventory: &Inventory) -> Power {
         let (Some(reserve), hosts) = (self.reserve, &inventory.hosts) else {
             return Power::default();
         };
+        let overloaded = hosts.up.iter().any(|slot| hosts.over_for(slot).is_some());
+        let reserve = reserve.max(usize::from(overloaded));
         let name = |slot: usize| hosts.name(slot).to_string();
-        let empty: Vec<_> = hosts
-            .up
-            .iter()
-            .filter(|slot| hosts.count[*slot] == 0)
-            .collect();
+        let empty = hosts.up.iter().filter(|slot| hosts.count[*slot] == 0);
+        let empty: Vec<_> = empty.collect();
         let lacking = reserve.saturating_sub(empty.len());
         Power {
             may_sleep: empty.iter().skip(reserve).map(|slot| name(*slot)).collect(),
             should_wake: hosts.asleep.iter().take(lacking).map(name).collect(),
         }
+    }
+
+    /// A host that is asleep, and could run the guest if it were awake: for a guest that no other host may run.
+    pub fn wake_for(&self, inventory: &Inventory, name: &str, guest: &Guest) -> Option<String> {
+        let request = Request {
+            name,
+            guest,
+            occasion: Occasion::Start,
+            from: None,
+        };
+        let mut may = inventory.hosts.asleep.clone();
+        let awake = |named: &&NamedFilter| named.name != MAINTENANCE;
+        for named in self.filters[..self.built_in].iter().filter(awake) {
+            // Built-in filters do not fail.
+            let _ = named.filter.filter(inventory, &request, &mut may);
+        }
+        let slot = may.first_from(0)?;
+        Some(inventory.hosts.name(slot).into())
     }
 }
 
@@ -489,10 +507,12 @@ pub(crate) fn best(may: &HostSet, sums: &[f64], start: usize) -> Option<usize> {
 /// Where the search for a guest's host begins: a slot that its name gives, so that guests spread, and an explanation
 /// explains the decision.
 pub(crate) fn start(name: &str, slots: usize) -> usize {
-    // FNV-1a.
+    // FNV-1a, whose upper bits are alike for names that are: so they are mixed with the lower ones, as in MurmurHash3.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
+    let mix = |hash: u64, by: u64| (hash ^ (hash >> 33)).wrapping_mul(by);
+    let hash = mix(mix(hash, 0xff51_afd7_ed55_8ccd), 0xc4ce_b9fe_1a85_ec53);
     ((u128::from(hash) * slots as u128) >> 64) as usize
 }
 

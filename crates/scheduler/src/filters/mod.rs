@@ -22,6 +22,9 @@ pub trait Filter: Send + Sync {
     fn reason(&self, inventory: &Inventory, request: &Request<'_>, slot: usize) -> String;
 }
 
+/// The filter that excludes hosts that are not up.
+pub(crate) const MAINTENANCE: &str = "maintenance";
+
 /// The filters that are built in.
 pub static FILTERS: &[Unit<dyn Filter>] = &[
     Unit {
@@ -129,7 +132,7 @@ pub static FILTERS: &[Unit<dyn Filter>] = &[
         make: |_| Box::new(state::Migration),
     },
     Unit {
-        name: "maintenance",
+        name: MAINTENANCE,
         description: "The host is not in maintenance.",
         properties: &[],
         make: |_| Box::new(state::Maintenance),

@@ -64,14 +64,21 @@ impl Process {
         }
     }
 
-    /// Has the process loaded the file as it is now; `each` sees its classes.
-    fn with_classes<T>(
-        &self,
-        each: impl FnOnce(&BTreeMap<String, Class>) -> T,
-    ) -> Result<T, String> {
+    /// The plugins of the file as it is now.
+    pub fn plugins(self: &Arc<Self>) -> Result<Vec<Plugin>, Failure> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.ready(&mut state)?;
-        Ok(each(&state.classes))
+        self.ready(&mut state).map_err(|why| {
+            let name = self.path.file_name().unwrap_or_default();
+            let plugin = name.to_string_lossy().into_owned();
+            Failure { plugin, why }
+        })?;
+        let plugin = |class: &Class| Plugin {
+            class: class.name.clone(),
+            methods: class.methods.clone(),
+            properties: class.properties.clone(),
+            channel: self.clone(),
+        };
+        Ok(state.classes.values().map(plugin).collect())
     }
 
     /// The number of the process, while it runs.
@@ -308,7 +315,10 @@ impl Folder {
             let limits = || self.limits.clone();
             let new = || Arc::new(Process::new(path.clone(), limits()));
             let process = self.files.entry(path.clone()).or_insert_with(new).clone();
-            let (mut found, mut failed) = load(&process);
+            let mut found = process.plugins().unwrap_or_else(|failure| {
+                failures.push(failure);
+                Vec::new()
+            });
             found.retain(|plugin: &Plugin| {
                 let taken = plugins
                     .iter()
@@ -316,34 +326,12 @@ impl Folder {
                 if taken {
                     let why = format!("is in {} too; the first file has it", path.display());
                     let plugin = plugin.class.clone();
-                    failed.push(Failure { plugin, why });
+                    failures.push(Failure { plugin, why });
                 }
                 !taken
             });
             plugins.extend(found);
-            failures.extend(failed);
         }
         Ok((plugins, failures))
-    }
-}
-
-/// The plugins of a process's file.
-pub(super) fn load(process: &Arc<Process>) -> (Vec<Plugin>, Vec<Failure>) {
-    let plugins = process.with_classes(|classes| {
-        let plugin = |class: &Class| Plugin {
-            class: class.name.clone(),
-            methods: class.methods.clone(),
-            properties: class.properties.clone(),
-            channel: process.clone(),
-        };
-        classes.values().map(plugin).collect()
-    });
-    match plugins {
-        Ok(plugins) => (plugins, Vec::new()),
-        Err(why) => {
-            let name = process.path.file_name().unwrap_or_default();
-            let plugin = name.to_string_lossy().into_owned();
-            (Vec::new(), vec![Failure { plugin, why }])
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod balance;
 mod decide;
+mod docs;
 mod overbook;
 mod plugins;
 

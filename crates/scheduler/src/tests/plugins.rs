@@ -371,3 +371,27 @@ fn a_plugin_that_failed_is_restarted_later() {
     std::thread::sleep(Duration::from_millis(1100));
     assert_eq!(failures("fine"), vec![]);
 }
+
+/// That the documentation's plugin filters, scores and balances as it says.
+pub(super) fn documented(source: &str) {
+    let mut folder = Plugins::new(Limits::default(), &[("fewest_guests.py", source)]);
+    let (plugins, failures) = folder.load();
+    assert_eq!(failures, vec![]);
+    let name = "fewest_guests";
+    let mut policy = policy(&[name], &[name], name);
+    policy
+        .properties
+        .insert("maximum_vm_count".into(), "3".into());
+    let scheduler = Scheduler::new("p", policy, &plugins).unwrap();
+    let mut inventory = hosts(3);
+    for (number, slot) in [0, 0, 0, 1].into_iter().enumerate() {
+        inventory
+            .book(&format!("g{number}"), guest(|_| ()), slot)
+            .unwrap();
+    }
+    let explained = scheduler.explain(&inventory, "vm", &guest(|_| ()), Occasion::Start);
+    assert_eq!(explained.excluded.len(), 1);
+    assert_eq!(explained.host.as_deref(), Some("h2"));
+    let (moved, failures) = scheduler.next_move(&inventory);
+    assert_eq!((moved.unwrap().host.as_str(), failures), ("h2", vec![]));
+}

@@ -7,6 +7,7 @@ mod place;
 mod spread;
 
 use crate::inventory::{HostSet, Inventory};
+use crate::properties as p;
 use crate::unit::{Answer, Request, Unit};
 
 /// Scores hosts for a guest.
@@ -28,7 +29,7 @@ pub static WEIGHTS: &[Unit<dyn Weight>] = &[
         name: "even-processor",
         description: "Even distribution by processor: hosts whose processors are used less come first.",
         properties: &[],
-        make: |_| Box::new(spread::Processor { fullest: false }),
+        make: |_| Box::new(spread::Processor),
     },
     Unit {
         name: "even-memory",
@@ -44,9 +45,14 @@ pub static WEIGHTS: &[Unit<dyn Weight>] = &[
     },
     Unit {
         name: "power-saving-processor",
-        description: "Power saving by processor: hosts whose processors are used more come first.",
-        properties: &[],
-        make: |_| Box::new(spread::Processor { fullest: true }),
+        description: "Power saving by processor: hosts whose processors are used more come first; those that the \
+                      guest would bring above HighUtilization come last.",
+        properties: &[&p::HIGH_UTILIZATION],
+        make: |values| {
+            Box::new(spread::FullestProcessor {
+                high: values.get(&p::HIGH_UTILIZATION),
+            })
+        },
     },
     Unit {
         name: "power-saving-memory",

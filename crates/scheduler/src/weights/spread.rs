@@ -12,9 +12,7 @@ fn shares(scores: &mut [f64], used: &[u64], capacity: &[u64], more: u64, fullest
     }
 }
 
-pub(super) struct Processor {
-    pub(super) fullest: bool,
-}
+pub(super) struct Processor;
 
 impl Weight for Processor {
     fn score(
@@ -26,7 +24,30 @@ impl Weight for Processor {
     ) -> Answer {
         let hosts = &inventory.hosts;
         let (capacity, more) = (&hosts.processors.capacity, request.guest.used().0);
-        shares(scores, &hosts.load, capacity, more, self.fullest);
+        shares(scores, &hosts.load, capacity, more, false);
+        Ok(())
+    }
+}
+
+pub(super) struct FullestProcessor {
+    pub(super) high: u64,
+}
+
+impl Weight for FullestProcessor {
+    fn score(
+        &self,
+        inventory: &Inventory,
+        request: &Request<'_>,
+        _: &HostSet,
+        scores: &mut [f64],
+    ) -> Answer {
+        let hosts = &inventory.hosts;
+        let (capacity, more) = (&hosts.processors.capacity, request.guest.used().0);
+        shares(scores, &hosts.load, capacity, more, true);
+        let high = self.high as f64 / 100.0;
+        for score in scores.iter_mut().filter(|score| -**score > high) {
+            *score = -*score;
+        }
         Ok(())
     }
 }
