@@ -231,6 +231,14 @@ fn draw(days: &[Report]) -> Result<(), String> {
 }
 
 fn run() -> Result<(), String> {
+    let days = days()?;
+    draw(&days)?;
+    for day in &days {
+        println!(
+            "{}: {} placed, {} rejected, {} migrations, {} minutes of hosts above HighUtilization",
+            day.policy, day.placed, day.rejected, day.migrations, day.overloaded_host_minutes
+        );
+    }
     let rounds = rounds(5);
     let figures = figures(rounds)?;
     for figure in &figures {
@@ -239,8 +247,6 @@ fn run() -> Result<(), String> {
             figure.hosts, figure.name, figure.rate, figure.p50, figure.p99
         );
     }
-    let days = days()?;
-    draw(&days)?;
     let mean = |day: &Report, value: fn(&Sample) -> f64| {
         let sum: f64 = day.samples.iter().map(value).sum();
         (sum / day.samples.len() as f64 * 10.0).round() / 10.0

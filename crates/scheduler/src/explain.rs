@@ -107,6 +107,8 @@ impl Scheduler {
                 );
             }
         }
+        // Of one host, in the order of the filters.
+        explanation.excluded.sort_by(|a, b| a.host.cmp(&b.host));
         let sums = self.explain_weights(inventory, &request, &may, &mut explanation);
         let chosen = best(&may, &sums, start(name, hosts.slots()));
         explanation.host = chosen.map(|slot| hosts.name(slot).into());

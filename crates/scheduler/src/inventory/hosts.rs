@@ -104,9 +104,10 @@ pub struct Hosts {
     pub features: Index,
     /// Hosts of a build.
     pub builds: Index,
-    /// The site of each host: an index into `site_names`.
+    /// The site of each host: an index into `site_paths`.
     pub sites: Vec<u32>,
-    site_names: Vec<String>,
+    site_paths: Vec<Vec<u32>>,
+    site_parts: HashMap<String, u32>,
     by_site: HashMap<String, u32>,
     thresholds: Option<Thresholds>,
     now: Millis,
@@ -181,14 +182,14 @@ impl Hosts {
         }
     }
 
-    /// The name of a site.
-    pub fn site_name(&self, site: u32) -> &str {
-        &self.site_names[site as usize]
+    /// The parts of a site's name, from the outside in, as numbers.
+    pub fn site_path(&self, site: u32) -> &[u32] {
+        &self.site_paths[site as usize]
     }
 
     /// How many sites there are.
     pub fn site_count(&self) -> usize {
-        self.site_names.len()
+        self.site_paths.len()
     }
 
     /// Tells the time.
@@ -284,8 +285,13 @@ impl Hosts {
 
     fn site(&mut self, name: &str) -> u32 {
         *self.by_site.entry_ref(name).or_insert_with(|| {
-            self.site_names.push(name.into());
-            self.site_names.len() as u32 - 1
+            let parts = name.split('/').filter(|part| !part.is_empty());
+            let path = parts.map(|part| {
+                let number = self.site_parts.len() as u32;
+                *self.site_parts.entry_ref(part).or_insert(number)
+            });
+            self.site_paths.push(path.collect());
+            self.site_paths.len() as u32 - 1
         })
     }
 

@@ -115,6 +115,7 @@ fn the_policy_of_the_documentation_is_one() {
 #[test]
 fn the_plugin_of_the_documentation_works() {
     let blocks = blocks("python");
-    let source = &blocks[0];
-    super::plugins::documented(source);
+    let example = include_str!("../../../../examples/plugins/fewest_guests.py");
+    assert_eq!(blocks, [example]);
+    super::plugins::documented(example);
 }

@@ -381,7 +381,7 @@ pub(super) fn documented(source: &str) {
     let mut policy = policy(&[name], &[name], name);
     policy
         .properties
-        .insert("maximum_vm_count".into(), "3".into());
+        .insert("maximum_vm_count".into(), "2".into());
     let scheduler = Scheduler::new("p", policy, &plugins).unwrap();
     let mut inventory = hosts(3);
     for (number, slot) in [0, 0, 0, 1].into_iter().enumerate() {

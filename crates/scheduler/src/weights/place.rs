@@ -110,9 +110,8 @@ impl Weight for ChainDistance {
         // Of each site to all neighbours.
         let distances: Vec<f64> = (0..hosts.site_count() as u32)
             .map(|site| {
-                let to = |slot: &usize| {
-                    distance(hosts.site_name(site), hosts.site_name(hosts.sites[*slot]))
-                };
+                let path = hosts.site_path(site);
+                let to = |slot: &usize| distance(path, hosts.site_path(hosts.sites[*slot]));
                 placed.iter().map(to).sum()
             })
             .collect();
@@ -129,14 +128,9 @@ impl Weight for ChainDistance {
 
 /// Steps between two hosts: 1 in one site, and one more for each part of the longer site's name that they do not have
 /// in common.
-fn distance(a: &str, b: &str) -> f64 {
-    let parts = |site: &str| site.split('/').filter(|part| !part.is_empty()).count();
-    let common = a
-        .split('/')
-        .zip(b.split('/'))
-        .take_while(|(a, b)| a == b && !a.is_empty())
-        .count();
-    (1 + parts(a).max(parts(b)) - common) as f64
+fn distance(a: &[u32], b: &[u32]) -> f64 {
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    (1 + a.len().max(b.len()) - common) as f64
 }
 
 #[cfg(test)]
@@ -145,10 +139,11 @@ mod tests {
 
     #[test]
     fn hosts_of_one_rack_are_nearer_than_hosts_of_one_hall() {
-        assert_eq!(distance("hall-1/rack-3", "hall-1/rack-3"), 1.0);
-        assert_eq!(distance("hall-1/rack-3", "hall-1/rack-4"), 2.0);
-        assert_eq!(distance("hall-1/rack-3", "hall-2/rack-3"), 3.0);
-        assert_eq!(distance("", ""), 1.0);
-        assert_eq!(distance("", "hall-1"), 2.0);
+        let (rack, same, hall, far) = ([1, 3], [1, 3], [1, 4], [2, 3]);
+        assert_eq!(distance(&rack, &same), 1.0);
+        assert_eq!(distance(&rack, &hall), 2.0);
+        assert_eq!(distance(&rack, &far), 3.0);
+        assert_eq!(distance(&[], &[]), 1.0);
+        assert_eq!(distance(&[], &[1]), 2.0);
     }
 }
