@@ -21,7 +21,7 @@ pub mod program;
 pub mod routes;
 pub mod traffic;
 
-pub use plot::{Line, bars, lines};
+pub use plot::{Axis, Line, bars, lines};
 
 /// The exit code of a benchmark. An error is printed as one sentence on standard error.
 pub fn exit(ran: Result<(), impl Display>) -> ExitCode {

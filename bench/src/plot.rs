@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-const COLOURS: [RGBColor; 4] = [
+const COLOURS: [RGBColor; 5] = [
     RGBColor(31, 119, 180),
     RGBColor(255, 127, 14),
     RGBColor(44, 160, 44),
     RGBColor(148, 103, 189),
+    RGBColor(140, 86, 75),
 ];
 
 /// Draws, for each row, one bar for each series. `unit` names the axis.
@@ -90,21 +92,48 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Draws lines, with the vertical axis logarithmic. `axes` names both.
-pub fn lines(path: &Path, title: &str, axes: (&str, &str), lines: &[Line]) -> Result<(), String> {
-    draw_lines(path, title, axes, lines).map_err(|error| format!("{}: {error}", path.display()))
+/// The vertical axis of lines.
+pub enum Axis {
+    /// From 0.
+    Linear,
+    /// From below the lowest point.
+    Logarithmic,
 }
 
-fn draw_lines(
+/// Draws lines. `axes` names both axes.
+pub fn lines(
+    path: &Path,
+    title: &str,
+    axes: (&str, &str),
+    vertical: Axis,
+    lines: &[Line],
+) -> Result<(), String> {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let most = points().map(|point| point.1).fold(0.0, f64::max);
+    let least = points().map(|point| point.1).fold(most, f64::min);
+    let drawn = match vertical {
+        Axis::Linear => draw_lines(path, title, axes, 0.0..most * 1.1, lines),
+        Axis::Logarithmic => {
+            let range = (least * 0.7..most * 1.5).log_scale();
+            draw_lines(path, title, axes, range, lines)
+        }
+    };
+    drawn.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn draw_lines<Y>(
     path: &Path,
     title: &str,
     (x, y): (&str, &str),
+    range: Y,
     lines: &[Line],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let right = points().map(|point| point.0).fold(0.0, f64::max);
-    let most = points().map(|point| point.1).fold(0.0, f64::max);
-    let least = points().map(|point| point.1).fold(most, f64::min);
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let points = lines.iter().flat_map(|line| &line.points);
+    let right = points.map(|point| point.0).fold(0.0, f64::max);
     let root = SVGBackend::new(path, (760, 420)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
@@ -112,7 +141,7 @@ fn draw_lines(
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(0.0..right, (least * 0.7..most * 1.5).log_scale())?;
+        .build_cartesian_2d(0.0..right, range)?;
     chart.configure_mesh().x_desc(x).y_desc(y).draw()?;
     for (number, line) in lines.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];

@@ -129,6 +129,7 @@ fn each_command_of_the_documentation_runs() {
         ran,
         [
             "README.md",
+            "docs/cluster.md",
             "docs/node.md",
             "docs/nsm.md",
             "docs/store.md",

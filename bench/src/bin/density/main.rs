@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use bench::api::Api;
 use bench::memory::available;
-use bench::{Line, lines, machine as machine_line, median, results, save};
+use bench::{Axis, Line, lines, machine as machine_line, median, results, save};
 use serde::Serialize;
 use serde_json::{Value, json};
 use traffic::Load;
@@ -392,6 +392,7 @@ fn draw(report: &Report) -> Result<(), String> {
         &results().join("density-time.svg"),
         "Time to create a guest",
         ("guests", "ms"),
+        Axis::Logarithmic,
         &[
             line("Weir", weir.collect()),
             line("ClickOS (2014), boot", vec![(1.0, 21.0), (400.0, 200.0)]),
@@ -409,6 +410,7 @@ fn draw(report: &Report) -> Result<(), String> {
         &results().join("density-memory.svg"),
         "Memory of a guest, all in",
         ("guests", "KiB"),
+        Axis::Logarithmic,
         &[
             line("Weir", weir.collect()),
             line("ClickOS (2014)", vec![(1.0, 5120.0), (most, 5120.0)]),

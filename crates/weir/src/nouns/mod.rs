@@ -13,6 +13,8 @@ pub mod log;
 pub mod node;
 pub mod nsm;
 pub mod output;
+pub mod plugin;
+pub mod policy;
 pub mod stat;
 pub mod stub;
 pub mod switch;
@@ -100,6 +102,11 @@ Examples:
     Wire(wire::WireCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Nsm(nsm::NsmCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(policy::PolicyCommand),
+    Place(policy::PlaceArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Plugin(plugin::PluginCommand),
 }
 
 /// Runs a command that asks a node, or is one.
@@ -135,6 +142,9 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Flow(command) => flow::run(command),
         NounCommand::Wire(command) => wire::run(command),
         NounCommand::Nsm(command) => nsm::run(command),
+        NounCommand::Policy(command) => policy::run(command),
+        NounCommand::Place(args) => policy::place(args),
+        NounCommand::Plugin(command) => plugin::run(command),
     }
 }
 
