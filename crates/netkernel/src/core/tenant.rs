@@ -22,7 +22,7 @@ pub(crate) const NO_NSM: u8 = u8::MAX;
 pub(crate) const NSMS_OF_TENANT: usize = 4;
 
 /// Within this time, the processes that ran at an earlier CoreEngine return.
-const RETURN: Duration = Duration::from_secs(10);
+const RETURN: Duration = Duration::from_secs(5);
 
 /// A tenant's row of the connection table.
 #[derive(Clone, Copy)]
