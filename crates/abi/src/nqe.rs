@@ -120,11 +120,17 @@ pub const STREAM: u64 = 1;
 pub const DATAGRAM_TYPE: u64 = 2;
 /// Flag of a SEND: more follows at once, so a part of a segment may wait (MSG_MORE).
 pub const MORE: u8 = 1;
-/// Flag of a FAILED: the NSM has ended, and no [`operation::SENT`] comes for what it had to send.
+/// Flag of a FAILED: the NSM has ended, and no [`operation::SENT`] comes for what it had to send. With
+/// [`RESTORED`] in a SOCKET: its connection is gone, and what is asked of it fails until it is closed.
 pub const GONE: u8 = 4;
-/// Flag of a SOCKET: it stands for one of an NSM that is gone, so its address may still be in use
-/// (SO_REUSEADDR).
+/// Flag of a SOCKET, BIND, LISTEN or CONNECT: the socket stands for one of an NSM or a CoreEngine that is
+/// gone, so its address may still be in use (SO_REUSEADDR). Nobody waits for the result. Of a socket that
+/// several processes announce, CoreEngine takes the first.
 pub const RESTORED: u8 = 2;
+/// Flag of a BIND: the socket is IPv6's only (IPV6_V6ONLY), when it is restored, too.
+pub const ONLY_IPV6: u8 = 8;
+/// Flag of a BIND: other sockets may have the address (SO_REUSEPORT), when it is restored, too.
+pub const REUSE_PORT: u8 = 16;
 /// Bit of a connection's number that the NSM has chosen; others are CoreEngine's.
 pub const CHOSEN_BY_NSM: u32 = 1 << 31;
 

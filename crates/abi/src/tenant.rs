@@ -17,6 +17,10 @@
 //! of its own.
 //!
 //! A process begins with a [`Hello`] on a Unix socket of packets and gets a [`Welcome`].
+//!
+//! The files outlive CoreEngine: another one gets the same from the node, and the processes return to
+//! their queue sets. They announce their sockets, which the other one does not know: elements with the
+//! flag [`RESTORED`](crate::nqe::RESTORED).
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -56,12 +60,14 @@ pub const SEND_WINDOW: usize = 64;
 const RING_BYTES: usize = ring_bytes_of::<Nqe>(SLOTS);
 const PRIVATE_AT: usize = (PAGE + SETS * QUEUE_SET_BYTES).next_multiple_of(PAGE);
 const MAGIC: u64 = u64::from_le_bytes(*b"weirsock");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
     version: AtomicU32,
+    /// The queue sets in use, a bit each.
+    taken: [AtomicU32; SETS / 32],
 }
 
 /// A mapped queue file.
@@ -92,7 +98,8 @@ impl QueueFile {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
-    /// Writes the header: what CoreEngine does in a new file, which is all zeros.
+    /// Writes the header, all but the queue sets in use: what CoreEngine does in a new file, which is
+    /// all zeros, and in one of another CoreEngine.
     pub fn format(&self) {
         self.header().version.store(VERSION, Ordering::Relaxed);
         self.header().magic.store(MAGIC, Ordering::Relaxed);
@@ -103,6 +110,23 @@ impl QueueFile {
         let header = self.header();
         header.magic.load(Ordering::Relaxed) == MAGIC
             && header.version.load(Ordering::Relaxed) == VERSION
+    }
+
+    /// Notes whether a queue set is in use.
+    pub fn take(&self, set: usize, taken: bool) {
+        let bit = 1 << (set % 32);
+        if let Some(word) = self.header().taken.get(set / 32) {
+            match taken {
+                true => word.fetch_or(bit, Ordering::Relaxed),
+                false => word.fetch_and(!bit, Ordering::Relaxed),
+            };
+        }
+    }
+
+    /// Whether a queue set was in use when that was last noted. The tenant can write it: a hint.
+    pub fn is_taken(&self, set: usize) -> bool {
+        let word = self.header().taken.get(set / 32);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (set % 32) & 1 != 0)
     }
 
     /// The queue sets in the file.
@@ -194,6 +218,9 @@ impl PayloadFile {
     }
 }
 
+/// No queue set, in a [`Hello`].
+const NO_SET: u32 = u32::MAX;
+
 /// Who says [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -212,11 +239,14 @@ pub struct Hello {
     pub role: Role,
     /// Names the tenant or the NSM, and is known to it alone.
     pub token: [u8; 16],
+    /// The queue set that the process has had at a CoreEngine that ended: it wants the same again, since
+    /// its threads and its sockets name it.
+    pub returns_to: Option<u32>,
 }
 
 impl Hello {
-    /// Length, in bytes: magic (8), version (4), role (4), token (16).
-    pub const LEN: usize = 32;
+    /// Length, in bytes: magic (8), version (4), role (4), token (16), queue set (4).
+    pub const LEN: usize = 36;
 
     /// As bytes.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
@@ -228,16 +258,19 @@ impl Hello {
             Role::Nsm => 2,
         };
         all[12..16].copy_from_slice(&role.to_le_bytes());
-        all[16..].copy_from_slice(&self.token);
+        all[16..32].copy_from_slice(&self.token);
+        all[32..].copy_from_slice(&self.returns_to.unwrap_or(NO_SET).to_le_bytes());
         all
     }
 
     /// Of bytes; `None`: not a hello of this version.
     pub fn from_bytes(all: &[u8]) -> Option<Hello> {
         let all: &[u8; Self::LEN] = all.try_into().ok()?;
-        let (head, token) = all.split_at(16);
+        let (head, rest) = all.split_at(16);
+        let (token, set) = rest.split_at(16);
         let word =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let set = u32::from_le_bytes(set.try_into().ok()?);
         let role = match word(12) {
             1 => Role::Process,
             2 => Role::Nsm,
@@ -246,6 +279,7 @@ impl Hello {
         (head[..8] == MAGIC.to_le_bytes() && word(8) == VERSION).then_some(Hello {
             role,
             token: token.try_into().ok()?,
+            returns_to: (set != NO_SET).then_some(set),
         })
     }
 }
@@ -260,16 +294,18 @@ pub struct Welcome {
     pub tenant: u32,
     /// The sender's queue set.
     pub set: u32,
+    /// Names this CoreEngine among those that follow each other; not 0.
+    pub engine: u32,
 }
 
 impl Welcome {
     /// Length, in bytes.
-    pub const LEN: usize = 12;
+    pub const LEN: usize = 16;
 
     /// As bytes.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut all = [0; Self::LEN];
-        for (at, word) in [self.refused, self.tenant, self.set]
+        for (at, word) in [self.refused, self.tenant, self.set, self.engine]
             .into_iter()
             .enumerate()
         {
@@ -286,6 +322,7 @@ impl Welcome {
             refused: word(0),
             tenant: word(4),
             set: word(8),
+            engine: word(12),
         })
     }
 }
@@ -327,13 +364,14 @@ mod tests {
         fn messages_are_read_as_written(
             token in any::<[u8; 16]>(),
             nsm in any::<bool>(),
-            words in any::<[u32; 3]>(),
+            words in any::<[u32; 4]>(),
+            returns_to in proptest::option::of(0..SETS as u32),
         ) {
             let role = if nsm { Role::Nsm } else { Role::Process };
-            let hello = Hello { role, token };
+            let hello = Hello { role, token, returns_to };
             prop_assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
-            let [refused, tenant, set] = words;
-            let welcome = Welcome { refused, tenant, set };
+            let [refused, tenant, set, engine] = words;
+            let welcome = Welcome { refused, tenant, set, engine };
             prop_assert_eq!(Welcome::from_bytes(&welcome.to_bytes()), Some(welcome));
             let share = Share { socket: set };
             prop_assert_eq!(Share::from_bytes(&share.to_bytes()), Some(share));
@@ -342,7 +380,8 @@ mod tests {
         /// A hello with any byte of its first 16 changed is none, or another's role.
         #[test]
         fn a_damaged_hello_is_none(at in 0..12usize, by in 1..=255u8) {
-            let mut bytes = Hello { role: Role::Process, token: [7; 16] }.to_bytes();
+            let hello = Hello { role: Role::Process, token: [7; 16], returns_to: None };
+            let mut bytes = hello.to_bytes();
             bytes[at] ^= by;
             prop_assert_eq!(Hello::from_bytes(&bytes), None);
         }

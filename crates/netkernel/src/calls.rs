@@ -53,6 +53,7 @@ pub const CORE_ENGINE: &[i64] = with_common![
     SYS_getsockopt,
     SYS_memfd_create,
     SYS_ftruncate,
+    SYS_fallocate,
     SYS_eventfd2,
 ];
 

@@ -26,13 +26,7 @@ pub struct Token(pub [u8; 16]);
 impl Token {
     /// A random one.
     pub fn random() -> Result<Token, Errno> {
-        let mut token = [0; 16];
-        let n = rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty())?;
-        if n == token.len() {
-            Ok(Token(token))
-        } else {
-            Err(Errno::IO)
-        }
+        sys::random().map(Token)
     }
 }
 
@@ -92,7 +86,8 @@ impl Default for Limits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A new tenant, whose sockets go to an NSM.
+    /// A new tenant, whose sockets go to an NSM. With the request may come the files that an earlier
+    /// CoreEngine made for it, in which its processes have their sockets. The answer brings its files.
     AddTenant {
         /// Its name.
         name: String,
@@ -103,6 +98,11 @@ pub enum Request {
         /// What it may have.
         #[serde(default)]
         limits: Limits,
+    },
+    /// Asks for a tenant's files: they come with the answer.
+    Files {
+        /// Its name.
+        name: String,
     },
     /// Ends a tenant: its sockets are closed, its processes' later calls fail.
     RemoveTenant {
@@ -369,6 +369,11 @@ pub(crate) struct Welcomed {
     pub files: Vec<OwnedFd>,
 }
 
+/// A tenant's queue file and its payload file, for the operator to keep: what they are of outlives the
+/// CoreEngine that made them.
+#[derive(Debug)]
+pub struct TenantFiles([OwnedFd; 2]);
+
 /// Says hello at CoreEngine's socket.
 pub(crate) fn join(door: &Path, role: Role, token: Token) -> io::Result<Welcomed> {
     let visitor = connect(door)?;
@@ -382,6 +387,7 @@ pub(crate) fn join(door: &Path, role: Role, token: Token) -> io::Result<Welcomed
     let hello = Hello {
         role,
         token: token.0,
+        returns_to: None,
     };
     sys::send_message(&visitor, &hello.to_bytes(), &[theirs.as_fd(), bell.as_fd()])?;
     drop(theirs);
@@ -427,10 +433,31 @@ impl Operator {
 
     /// Asks, and waits for the answer. A refusal is an error of the kind [`io::ErrorKind::Other`].
     pub fn ask(&self, request: &Request) -> io::Result<Reply> {
-        send(&self.connection, request, &[])?;
+        Ok(self.ask_with(request, &[])?.0)
+    }
+
+    /// Asks for a tenant's files, or has a tenant that had these before be added.
+    pub fn files(
+        &self,
+        request: &Request,
+        before: Option<&TenantFiles>,
+    ) -> io::Result<TenantFiles> {
+        let before = before.map(|TenantFiles(files)| files.each_ref().map(AsFd::as_fd));
+        let (_, files) = self.ask_with(request, before.as_ref().map_or(&[], |files| files))?;
+        let files = <[OwnedFd; 2]>::try_from(files);
+        let wrong = |_| io::Error::new(io::ErrorKind::InvalidData, "CoreEngine sent no files");
+        files.map(TenantFiles).map_err(wrong)
+    }
+
+    fn ask_with(
+        &self,
+        request: &Request,
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<(Reply, Vec<OwnedFd>)> {
+        send(&self.connection, request, files)?;
         match receive(&self.connection, true)? {
             Some((Reply::Refused(why), _)) => Err(io::Error::other(why)),
-            Some((reply, _)) => Ok(reply),
+            Some(answer) => Ok(answer),
             None => Err(io::Error::new(
                 io::ErrorKind::BrokenPipe,
                 "CoreEngine has ended",

@@ -13,7 +13,7 @@ use abi::SharedBytes;
 use abi::nqe::{DatagramHead, PacketInfo};
 use abi::tenant::{PAYLOAD_FILE_BYTES, PayloadFile, QueueFile};
 use rustix::event::EventfdFlags;
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::addr::SocketAddrArg;
@@ -60,6 +60,26 @@ pub(crate) fn memory_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
     rustix::fs::ftruncate(&file, bytes as u64)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)
+}
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Errno> {
+    let mut bytes = [0; N];
+    let n = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    if n == N { Ok(bytes) } else { Err(Errno::IO) }
+}
+
+/// Whether a file is one of this length that cannot shrink.
+pub(crate) fn is_memory_file(file: impl AsFd, bytes: usize) -> bool {
+    let length = rustix::fs::fstat(file.as_fd()).is_ok_and(|stat| stat.st_size == bytes as i64);
+    let seals = rustix::fs::fcntl_get_seals(file);
+    length && seals.is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+}
+
+/// Has the bytes of a memory file be zeros, which take no memory.
+pub(crate) fn empty(file: impl AsFd, bytes: usize) -> Result<(), Errno> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, flags, 0, bytes as u64)
 }
 
 /// The process that made the other end of a Unix socket.

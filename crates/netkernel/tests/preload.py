@@ -61,6 +61,30 @@ def datagrams():
     assert b.getpeername() == a.getsockname()
 
 
+def duplicates():
+    listener = socket.create_server((HOST, 0))
+    client, server = pair(listener)
+    with selectors.EpollSelector() as selector:
+        selector.register(server, selectors.EVENT_READ)
+        first = server.fileno()
+        other = server.dup()
+        server.close()
+        client.send(b"x")
+        [(key, _)] = selector.select(5)
+        assert key.fd == first
+        assert other.recv(1) == b"x"
+        # The number is another socket's now, which the epoll does not know.
+        again = socket.create_connection(listener.getsockname())
+        assert again.fileno() == first
+        accepted, _ = listener.accept()
+        accepted.send(b"y")
+        assert selector.select(0.1) == []
+        client.close()
+        assert selector.select(5)
+        other.close()
+        assert selector.select(0.1) == []
+
+
 def errors():
     nobody = socket.socket()
     nobody.setblocking(False)

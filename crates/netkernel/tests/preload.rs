@@ -88,6 +88,7 @@ macro_rules! functions {
 functions! {
     streams_carry_every_byte: "streams";
     datagrams_keep_their_bounds_and_addresses: "datagrams";
+    an_epoll_knows_a_socket_until_its_last_descriptor_is_closed: "duplicates";
     errors_are_told_as_the_kernel_does: "errors";
     forked_processes_accept_in_turn: "forks";
     a_socket_goes_to_another_program_in_a_message: "messages";

@@ -116,6 +116,10 @@ pub struct Cell {
     pub generation: AtomicU32,
     /// The queue set that its answers come by, plus one.
     pub owner: AtomicU32,
+    /// The CoreEngine that knows it (see [`Welcome`](abi::tenant::Welcome)); 0: none yet.
+    pub engine: AtomicU32,
+    /// What listen was asked for.
+    pub backlog: AtomicU32,
     /// AF_INET or AF_INET6.
     pub domain: AtomicU32,
     /// SOCK_STREAM or SOCK_DGRAM.
@@ -173,6 +177,8 @@ impl Cell {
         for word in [
             &self.error,
             &self.unmade,
+            &self.engine,
+            &self.backlog,
             &self.returned,
             &self.head,
             &self.tail,
@@ -269,6 +275,15 @@ impl Cell {
         true
     }
 
+    /// Drops what was received: its chunks are the NSM's no more.
+    pub fn drop_received(&self) {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.head.store(tail, Ordering::Release);
+        self.returned.store(tail, Ordering::Relaxed);
+        self.offset.store(0, Ordering::Relaxed);
+        self.received_bytes.store(0, Ordering::Relaxed);
+    }
+
     /// The chunk at a cursor.
     pub fn chunk(&self, at: u32) -> Chunk {
         let word = self.received[at as usize % RECEIVED].load(Ordering::Relaxed);
@@ -291,6 +306,15 @@ impl Cell {
             .iter()
             .find(|slot| (slot.load(Ordering::Relaxed) >> 32) as u32 == key)?;
         Some(found.load(Ordering::Relaxed) as u32)
+    }
+
+    /// The options that were kept: level, name and value of each.
+    pub fn kept_options(&self) -> impl Iterator<Item = (u32, u32, u32)> {
+        let words = self.options.iter().map(|slot| slot.load(Ordering::Relaxed));
+        words.filter(|&word| word != 0).map(|word| {
+            let key = (word >> 32) as u32;
+            (key << 1 >> 17, key & 0xffff, word as u32)
+        })
     }
 
     /// Keeps an option's value. What finds no room is asked of the NSM again.
@@ -402,6 +426,8 @@ mod tests {
             cell.keep_option(1, name, value);
             prop_assert_eq!(cell.option(1, name), Some(value));
             prop_assert_eq!(cell.option(6, name), Some(other));
+            let kept: Vec<_> = cell.kept_options().collect();
+            prop_assert_eq!(kept, [(1, name, value), (6, name, other)]);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::cell::{event, flag, state};
 use crate::queues::{self, Urgency};
 use crate::socket::{Socket, number_for, stand};
 use crate::sys::{self, Errno, Result};
-use crate::{dispatch, wait};
+use crate::{dispatch, process, restart, wait};
 
 impl Socket {
     pub fn bind(&self, address: Address) -> Result<()> {
@@ -21,7 +21,9 @@ impl Socket {
         if self.cell.has(flag::BOUND) {
             return Err(Errno(libc::EINVAL));
         }
-        let nqe = Nqe::new(operation::BIND, self.number).with_address(address);
+        let nqe = Nqe::new(operation::BIND, self.number)
+            .with_address(address)
+            .with_flags(self.shares_address());
         let answer = self.request(nqe)?;
         self.cell.local.set(answer.address);
         self.cell.set(flag::BOUND);
@@ -47,6 +49,7 @@ impl Socket {
         let backlog = backlog.max(0) as u64;
         let answer = self.request(Nqe::new(operation::LISTEN, self.number).with_data(backlog))?;
         self.cell.local.set(answer.address);
+        self.cell.backlog.store(backlog as u32, Ordering::Relaxed);
         self.cell.set(flag::BOUND);
         self.cell.state.store(state::LISTENING, Ordering::Release);
         dispatch::announce(self.number, event::ALWAYS);
@@ -73,21 +76,28 @@ impl Socket {
         }
         self.expect_connections()?;
         let mut deadline = None;
-        let (fd, number, connection, from) = loop {
+        let (fd, number, connection, from, engine) = loop {
             self.wait_for_connection(&mut deadline)?;
             // The descriptor and the number first: without them, the connection stays in the queue.
             let fd = sys::stand_in(libc::SOCK_STREAM | flags)?;
             let number = number_for(&self.shared, fd)?;
-            let taken = {
+            let engine = process::engine();
+            let (taken, behind) = {
                 let _guard = self.cell.lock.lock();
-                let queue = self.shared.private.queue(self.cell);
-                queue.and_then(|queue| queue.pop())
+                // Another process may have the connections of a CoreEngine that this one has not joined.
+                let behind = self.cell.engine.load(Ordering::Acquire) != engine;
+                let queue = self.shared.private.queue(self.cell).filter(|_| !behind);
+                (queue.and_then(|queue| queue.pop()), behind)
             };
             if let Some((connection, from)) = taken {
-                break (fd, number, connection, from);
+                break (fd, number, connection, from, engine);
             }
             self.shared.private.free_socket(number);
             sys::close(fd);
+            if behind {
+                restart::check(&self.shared, self.set);
+                restart::ready()?;
+            }
         };
         let nonblock = if flags & libc::SOCK_NONBLOCK != 0 {
             flag::NONBLOCK
@@ -95,25 +105,31 @@ impl Socket {
             0
         };
         let peer = from.address().map(|address| self.cell.seen(address));
-        if let Some(cell) = self.shared.private.cell(number) {
-            let word = |word: &core::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
-            let (domain, kind) = (word(&self.cell.domain), word(&self.cell.kind));
-            cell.start(
-                domain,
-                kind,
-                word(&self.cell.protocol),
-                self.set as u32 + 1,
-                nonblock,
-            );
-            cell.inherit(self.cell);
-            cell.peer.set(peer);
-            cell.set(flag::BOUND);
-            cell.state.store(state::CONNECTED, Ordering::Release);
-        }
+        let cell = self.shared.private.cell(number);
+        let cell = cell.ok_or(Errno(libc::ENOBUFS))?;
+        let word = |word: &core::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
+        cell.start(
+            word(&self.cell.domain),
+            word(&self.cell.kind),
+            word(&self.cell.protocol),
+            self.set as u32 + 1,
+            nonblock,
+        );
+        cell.inherit(self.cell);
+        cell.peer.set(peer);
+        cell.set(flag::BOUND);
+        cell.engine.store(engine, Ordering::Relaxed);
+        cell.state.store(state::CONNECTED, Ordering::Release);
         stand(fd, number);
         let nqe = Nqe::new(operation::ACCEPT, number).with_data(u64::from(connection));
         // Nothing comes of it before the application sends or waits.
-        queues::submit_as(&self.shared, self.set, nqe, Urgency::Quiet);
+        let accept = (nqe, Urgency::Quiet);
+        // Another CoreEngine has other connections of that name.
+        let offered = || engine == process::engine() && !cell.has(flag::FAILED);
+        if !queues::submit_with(&self.shared, self.set, cell, accept, offered, || {}) {
+            let _guard = cell.lock.lock();
+            dispatch::outlive(&self.shared, number, cell);
+        }
         Ok((fd, peer))
     }
 
@@ -143,6 +159,7 @@ impl Socket {
     }
 
     pub fn connect(&self, to: Address) -> Result<()> {
+        restart::ready()?;
         if !self.cell.is_stream() {
             return self.connect_datagram(to);
         }

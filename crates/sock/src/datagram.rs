@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::cell::{event, flag, state};
 use crate::parts::Parts;
 use crate::queues::{self, Urgency};
+use crate::restart;
 use crate::socket::Socket;
 use crate::sys::{Errno, Result};
 
@@ -119,6 +120,11 @@ impl Socket {
         let mut deadline = None;
         self.drain();
         loop {
+            if self.nonblocking(flags) {
+                restart::ready_now()?;
+            } else {
+                restart::ready()?;
+            }
             if self.put_message(parts, head)? {
                 return Ok(len);
             }

@@ -6,7 +6,7 @@ use abi::nqe::{GONE, Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 
 use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
-use crate::process::Shared;
+use crate::process::{self, Shared};
 use crate::queues::{Urgency, submit};
 use crate::{epoll, table, wait};
 
@@ -16,6 +16,11 @@ pub fn dispatch(shared: &Shared, set: usize, nqe: Nqe) {
     let Some(cell) = shared.private.cell(socket) else {
         return;
     };
+    let engine = cell.engine.load(Ordering::Acquire);
+    if engine != 0 && engine != process::engine() {
+        // It is of a CoreEngine that has ended, and another process has brought the socket to the next.
+        return;
+    }
     if nqe.operation == operation::CLOSED {
         shared.private.retire(socket);
         return notify(socket, event::ALWAYS);
@@ -64,13 +69,10 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
         }
         operation::FAILED => {
             if nqe.flags & GONE != 0 {
-                shared.private.free_chunks(socket);
-                cell.in_flight.store(0, Ordering::Release);
-                cell.options_pending.store(0, Ordering::Release);
-                unanswered(cell, nqe.error());
-                if cell.is(state::LISTENING) {
-                    // It listens again when the NSM is back.
-                    return event::ALWAYS;
+                lose(shared, socket, cell, nqe.error());
+                if cell.is(state::LISTENING) || !cell.is_stream() {
+                    // It is what it was when the NSM is back.
+                    return event::WRITE | event::ALWAYS;
                 }
             }
             fail(cell, nqe.error())
@@ -88,13 +90,40 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
     }
 }
 
-/// No answer comes to what a socket has asked.
-fn unanswered(cell: &Cell, error: i32) {
+/// What a socket has under way is lost, since what served it has ended. No answer comes to what it has
+/// asked: `error` takes its place. Under the cell's lock.
+fn lose(shared: &Shared, socket: u32, cell: &Cell, error: i32) {
+    shared.private.free_chunks(socket);
+    cell.in_flight.store(0, Ordering::Release);
+    cell.options_pending.store(0, Ordering::Release);
+    // The next NSM receives to the same chunks.
+    cell.drop_received();
+    if let Some(queue) = shared.private.queue(cell) {
+        queue.clear();
+    }
     if cell.answer.load(Ordering::Relaxed) == answer::PENDING {
         cell.answer_error.store(error as u32, Ordering::Relaxed);
         cell.answer.store(answer::HERE, Ordering::Release);
     }
 }
+
+/// CoreEngine has ended, and with it the NSMs: a connection fails, other sockets lose what they have under
+/// way. One that is about to connect does so again. Under the cell's lock.
+pub fn outlive(shared: &Shared, socket: u32, cell: &Cell) {
+    lose(shared, socket, cell, RESTART);
+    // A connection that both sides have ended does not fail any more.
+    let over = cell.has(flag::END) && cell.has(flag::SHUT_WRITE);
+    if cell.is_stream() && cell.is(state::CONNECTED) && !cell.has(flag::FAILED) {
+        fail(cell, libc::ECONNRESET);
+        if over {
+            cell.take_error();
+        }
+    }
+}
+
+/// The error in the place of an answer that does not come since CoreEngine has ended: the request is made
+/// again.
+pub const RESTART: i32 = libc::ERESTART;
 
 /// A connection is broken, or a datagram socket has an error.
 fn fail(cell: &Cell, error: i32) -> u32 {
@@ -167,6 +196,10 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
                 cell.answer_len.store(nqe.len, Ordering::Relaxed);
                 cell.answer_address.set(nqe.address());
                 cell.answer.store(answer::HERE, Ordering::Release);
+            } else if error != 0 && matches!(nqe.flags, operation::BIND | operation::LISTEN) {
+                // It was restored, and its address is another's now.
+                cell.error.store(error, Ordering::Release);
+                return event::ALWAYS;
             }
             0
         }
@@ -186,7 +219,7 @@ fn notify(socket: u32, events: u32) {
     }
 }
 
-/// Tells the other threads of this process what a thread did to a socket itself.
+/// Tells the threads and epolls of this process what a thread did to a socket itself.
 pub fn announce(socket: u32, events: u32) {
     notify(socket, events);
 }

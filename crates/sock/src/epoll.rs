@@ -342,16 +342,13 @@ pub fn close(number: u32) {
     }
 }
 
-/// A descriptor of a socket is closed: its interests are removed.
-pub fn forget(socket: u32, fd: c_int) {
+/// The last descriptor of a socket is closed: its interests are removed. Until then, as in the kernel, those
+/// of a descriptor that is closed stay.
+pub fn forget(socket: u32) {
     with(|tables| {
-        let mut next = table::local(socket).interests.load(Ordering::Relaxed);
-        while let Some(index) = next.checked_sub(1) {
-            let interest = &tables.interests[index as usize];
-            next = interest.next;
-            if interest.fd == fd {
-                tables.remove(index);
-            }
+        let first = || table::local(socket).interests.load(Ordering::Relaxed);
+        while let Some(index) = first().checked_sub(1) {
+            tables.remove(index);
         }
     });
 }

@@ -12,6 +12,8 @@
 //!   whose socket is ready makes no system call.
 //! - Readiness is found in this library ([`wait`], [`poll`], [`epoll`]), together with the kernel's of
 //!   ordinary descriptors.
+//! - When CoreEngine ends, the process returns to the next one with its sockets, all but connections
+//!   ([`restart`]).
 //! - Before a socket's descriptor gets into a second process, its life becomes that of a kernel object
 //!   ([`share`]).
 //!
@@ -49,6 +51,7 @@ mod datagram;
 mod dispatch;
 mod epoll;
 mod exports;
+mod hangup;
 mod lock;
 mod message;
 mod options;
@@ -57,6 +60,7 @@ mod poll;
 mod private;
 mod process;
 mod queues;
+mod restart;
 mod share;
 mod socket;
 mod stack;

@@ -3,11 +3,14 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use abi::nqe::{Nqe, operation};
+use abi::nqe::{Nqe, ONLY_IPV6, REUSE_PORT, operation};
 use abi::tenant::CHUNK_BYTES;
 
-use crate::cell::{flag, state};
-use crate::queues::{self, Urgency};
+use crate::cell::{Cell, flag, state};
+use crate::dispatch::RESTART;
+use crate::process::Shared;
+use crate::queues::{self, Answer, Urgency};
+use crate::restart;
 use crate::socket::Socket;
 use crate::sys::{Errno, Result};
 
@@ -109,6 +112,44 @@ fn timeval(micro: u64) -> [u8; 16] {
     bytes
 }
 
+/// As [`Socket::shares_address`].
+pub fn shares_address(cell: &Cell) -> u8 {
+    let is_set = |level: c_int, name: c_int| {
+        cell.option(level as u32, name as u32)
+            .is_some_and(|it| it != 0)
+    };
+    let only_ipv6 = is_set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+    let reuse_port = is_set(libc::SOL_SOCKET, libc::SO_REUSEPORT);
+    let only_ipv6 = if only_ipv6 { ONLY_IPV6 } else { 0 };
+    only_ipv6 | if reuse_port { REUSE_PORT } else { 0 }
+}
+
+/// Elements that set the options of a socket that is restored. One for which there is no chunk is left
+/// out.
+pub fn restore(shared: &Shared, number: u32, cell: &Cell, into: &mut Vec<Nqe>) {
+    for (level, name, value) in cell.kept_options() {
+        let (level, name) = (level as c_int, name as c_int);
+        // What is shown of a buffer is not what was asked for, and it has no effect.
+        let buffer = level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_RCVBUF);
+        let Some(place) = (!buffer)
+            .then(|| shared.private.take_chunk(number))
+            .flatten()
+        else {
+            continue;
+        };
+        let value = value.to_ne_bytes();
+        if let Some(bytes) = shared.payload.bytes(place, value.len() as u32) {
+            bytes.write(&value);
+        }
+        cell.options_pending.fetch_add(1, Ordering::AcqRel);
+        into.push(
+            Nqe::new(operation::SET_OPTION, number)
+                .with_data(word(level, name))
+                .with_chunk(place, value.len() as u32),
+        );
+    }
+}
+
 fn word(level: c_int, name: c_int) -> u64 {
     u64::from(level as u32) << 32 | u64::from(name as u32)
 }
@@ -174,17 +215,39 @@ impl Socket {
             cell.keep_option(level as u32, name as u32, shown);
             return self.pass_option(level, name, value);
         }
-        let place = self.option_chunk(value)?;
-        let nqe = Nqe::new(operation::SET_OPTION, self.number)
-            .with_data(word(level, name))
-            .with_chunk(place, value.len() as u32);
-        let answer = queues::request(&self.shared, self.set, cell, nqe);
+        let (place, _) = self.ask(operation::SET_OPTION, (level, name), value, value.len())?;
         self.shared.private.free_chunk(self.number, place);
-        answer.map(drop)
+        Ok(())
+    }
+
+    /// Asks about an option. The chunk of its value, of `len` bytes, is the caller's to free.
+    fn ask(
+        &self,
+        operation: u8,
+        (level, name): (c_int, c_int),
+        value: &[u8],
+        len: usize,
+    ) -> Result<(u64, Answer)> {
+        loop {
+            let place = self.option_chunk(value)?;
+            let nqe = Nqe::new(operation, self.number)
+                .with_data(word(level, name))
+                .with_chunk(place, len as u32);
+            match queues::request(&self.shared, self.set, self.cell, nqe) {
+                Ok(answer) => return Ok((place, answer)),
+                // The chunk was freed when CoreEngine ended.
+                Err(Errno(RESTART)) => {}
+                Err(error) => {
+                    self.shared.private.free_chunk(self.number, place);
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Sends an option and does not wait for its result, which frees the chunk.
     pub fn pass_option(&self, level: c_int, name: c_int, value: &[u8]) -> Result<()> {
+        restart::ready()?;
         let place = self.option_chunk(value)?;
         let nqe = Nqe::new(operation::SET_OPTION, self.number)
             .with_data(word(level, name))
@@ -197,6 +260,11 @@ impl Socket {
         self.cell.options_pending.fetch_sub(1, Ordering::AcqRel);
         self.shared.private.free_chunk(self.number, place);
         Err(Errno(libc::ENOBUFS))
+    }
+
+    /// Which other sockets may have the address that this one is bound to: flags of a BIND.
+    pub fn shares_address(&self) -> u8 {
+        shares_address(self.cell)
     }
 
     fn option_chunk(&self, value: &[u8]) -> Result<u64> {
@@ -259,21 +327,12 @@ impl Socket {
             return put(&number.to_ne_bytes());
         }
         let wanted = value.len().min(CHUNK_BYTES);
-        let place = self.shared.private.take_chunk(self.number);
-        let place = place.ok_or(Errno(libc::ENOBUFS))?;
-        let nqe = Nqe::new(operation::GET_OPTION, self.number)
-            .with_data(word(level, name))
-            .with_chunk(place, wanted as u32);
-        let answer = queues::request(&self.shared, self.set, cell, nqe);
-        let read = answer.map(|answer| {
-            let bytes = self
-                .shared
-                .payload
-                .bytes(place, answer.len.min(wanted as u32));
-            bytes.map_or(0, |bytes| bytes.read(value))
-        });
+        let (place, answer) = self.ask(operation::GET_OPTION, (level, name), &[], wanted)?;
+        let len = answer.len.min(wanted as u32);
+        let bytes = self.shared.payload.bytes(place, len);
+        let read = bytes.map_or(0, |bytes| bytes.read(value));
         self.shared.private.free_chunk(self.number, place);
-        read
+        Ok(read)
     }
 }
 

@@ -111,18 +111,29 @@ impl Private {
         self.sockets.pop(&self.socket_links)
     }
 
+    /// The cells whose numbers have been taken at some time.
+    pub fn used_cells(&self) -> impl Iterator<Item = (u32, &Cell)> {
+        let used = self.sockets.used() as usize;
+        (0..).zip(&self.cells[..used.min(SOCKETS)])
+    }
+
     pub fn free_socket(&self, socket: u32) {
         self.sockets.push(&self.socket_links, socket);
     }
 
     /// Takes the number of a socket that is closed out of use.
     pub fn retire(&self, socket: u32) {
+        self.retire_if(socket, |_| true);
+    }
+
+    /// As [`retire`](Self::retire), if something holds of the socket.
+    pub fn retire_if(&self, socket: u32, holds: impl Fn(&Cell) -> bool) {
         let Some(cell) = self.cell(socket) else {
             return;
         };
         let queue = {
             let _guard = cell.lock.lock();
-            if cell.is(state::FREE) {
+            if cell.is(state::FREE) || !holds(cell) {
                 return;
             }
             if cell.in_flight.swap(0, Ordering::AcqRel) != 0

@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use crate::lock::Lock;
 use crate::private::Private;
 use crate::sys::{self, Errno, Result, syscall};
 use crate::table::{self, Entry};
-use crate::{message, queues, share};
+use crate::{hangup, message, queues, restart, share};
 
 struct Config {
     path: Vec<u8>,
@@ -32,6 +32,8 @@ static CONFIG: OnceLock<Config> = OnceLock::new();
 /// The queue set, plus one; 0: the process has not joined.
 static SET: AtomicU32 = AtomicU32::new(0);
 static TENANT: AtomicU32 = AtomicU32::new(0);
+/// The CoreEngine that the process, or a parent of it, has joined: see [`Welcome`]. 0: none, or it has ended.
+static ENGINE: AtomicU32 = AtomicU32::new(0);
 static DOOR: AtomicI32 = AtomicI32::new(-1);
 static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 static BELL: AtomicI32 = AtomicI32::new(-1);
@@ -43,6 +45,8 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 /// Held by a thread that joins.
 pub static JOINING: Lock = Lock::new();
 static COMPLAINED: AtomicU32 = AtomicU32::new(0);
+/// No CoreEngine has the files in which this process has its sockets.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// What a tenant's processes share.
 #[derive(Clone, Copy)]
@@ -158,33 +162,39 @@ pub fn joined() -> Result<(Shared, usize)> {
     })
 }
 
+/// How long a program that begins waits for a CoreEngine that is being restarted.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
 #[cold]
 fn join() -> Result<(Shared, usize)> {
-    let _guard = JOINING.lock();
+    let guard = JOINING.lock();
     if let (Some(set), Some(shared)) = (set(), mapped()) {
         return Ok((shared, set));
     }
-    let config = CONFIG.get().ok_or(Errno(libc::ENETDOWN))?;
-    let door = door(config)?;
-    let [ours, theirs] = sys::pair(libc::SOCK_SEQPACKET)?;
+    let deadline = sys::now()
+        + if COMPLAINED.load(Ordering::Relaxed) == 0 {
+            PATIENCE_NS
+        } else {
+            0
+        };
     let bell = sys::eventfd()?;
-    let hello = Hello {
-        role: Role::Process,
-        token: config.token,
-    };
-    let said = message::send(door, &hello.to_bytes(), &[theirs, bell]);
-    sys::close(theirs);
-    let welcome = said.and_then(|()| welcome(ours));
-    let (welcome, [queues, payload, core]) = match welcome {
-        Ok(welcome) => welcome,
-        Err(error) => {
-            sys::close(ours);
-            sys::close(bell);
-            return Err(error);
+    let (welcome, [ours, queues, payload, core]) = loop {
+        match enter(bell, None) {
+            Ok(entered) => break entered,
+            // There is none, or it does not know the tenant yet.
+            Err(Errno(
+                libc::ENOENT | libc::ECONNREFUSED | libc::ECONNRESET | libc::EPIPE | libc::EACCES,
+            )) if sys::now() < deadline => {
+                let _ = sys::ppoll(&mut [], Some(sys::now() + restart::RETRY_NS), None);
+            }
+            Err(error) => {
+                sys::close(bell);
+                return Err(error);
+            }
         }
     };
-    // A forked child has its parent's mappings. They are of the tenant's files no more if the parent
-    // and all others have ended meanwhile.
+    // A forked child has its parent's mappings. They are of the tenant's files no more if no node has kept
+    // these.
     let inode = inode(queues)?;
     if INODE.swap(inode, Ordering::AcqRel) != inode {
         for (mapping, file, len) in [
@@ -205,13 +215,97 @@ fn join() -> Result<(Shared, usize)> {
     if !shared.queues.valid() || set >= shared.queues.sets() {
         return Err(Errno(libc::EPROTO));
     }
-    CONNECTION.store(own(ours), Ordering::Release);
-    BELL.store(own(bell), Ordering::Release);
-    CORE.store(own(core), Ordering::Release);
+    for (slot, fd) in [(&CONNECTION, ours), (&BELL, bell), (&CORE, core)] {
+        slot.store(own(fd), Ordering::Release);
+    }
+    // Without it, threads that sleep look now and then whether CoreEngine has ended.
+    let _ = hangup::watch(connection(), self::bell());
     TENANT.store(welcome.tenant, Ordering::Release);
-    queues::open(&shared, set);
+    let before = ENGINE.swap(welcome.engine, Ordering::AcqRel);
+    queues::open(&shared, set, &restart::inherit(&shared, set, before));
     SET.store(welcome.set + 1, Ordering::Release);
+    drop(guard);
+    if before != welcome.engine {
+        share::renew();
+    }
     Ok((shared, set))
+}
+
+/// Joins another CoreEngine, with the queue set that the process has. Under the lock [`JOINING`].
+pub fn rejoin(set: usize) -> Result<()> {
+    let (welcome, [ours, queues, payload, core]) = enter(bell(), Some(set as u32))?;
+    let same = inode(queues) == Ok(INODE.load(Ordering::Acquire)) && welcome.set as usize == set;
+    sys::close(queues);
+    sys::close(payload);
+    if !same {
+        // The sockets of this process are in files that no CoreEngine has.
+        sys::close(ours);
+        sys::close(core);
+        LOST.store(true, Ordering::Release);
+        complain("the node has lost this program's sockets: start it again");
+        return Err(Errno(libc::ENETDOWN));
+    }
+    // The numbers stay: another thread may be about to use them.
+    for (slot, fd) in [(&CONNECTION, ours), (&CORE, core)] {
+        let at = slot.load(Ordering::Acquire);
+        // SAFETY: no memory is passed.
+        let _ = syscall!(libc::SYS_dup3, fd, at, libc::O_CLOEXEC);
+        sys::close(fd);
+    }
+    let _ = hangup::watch(connection(), bell());
+    TENANT.store(welcome.tenant, Ordering::Release);
+    ENGINE.store(welcome.engine, Ordering::Release);
+    Ok(())
+}
+
+/// Says hello to CoreEngine: its welcome, the process's connection, the queue file, the payload file and the
+/// eventfd that wakes CoreEngine.
+fn enter(bell: c_int, returns_to: Option<u32>) -> Result<(Welcome, [c_int; 4])> {
+    let config = CONFIG.get().ok_or(Errno(libc::ENETDOWN))?;
+    let hello = Hello {
+        role: Role::Process,
+        token: config.token,
+        returns_to,
+    };
+    let [ours, theirs] = sys::pair(libc::SOCK_SEQPACKET)?;
+    let say = || message::send(door(config)?, &hello.to_bytes(), &[theirs, bell]);
+    let said = match say() {
+        // The door was that of a CoreEngine that has ended.
+        Err(Errno(libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN)) => {
+            disown(&DOOR);
+            say()
+        }
+        said => said,
+    };
+    sys::close(theirs);
+    match said.and_then(|()| welcome(ours)) {
+        Ok((welcome, [queues, payload, core])) => Ok((welcome, [ours, queues, payload, core])),
+        Err(error) => {
+            sys::close(ours);
+            Err(error)
+        }
+    }
+}
+
+/// Whether CoreEngine has ended that the process has joined.
+pub fn has_ended() -> bool {
+    sys::has_hung_up(connection())
+}
+
+/// Whether the process cannot return to any CoreEngine.
+pub fn is_lost() -> bool {
+    LOST.load(Ordering::Acquire)
+}
+
+/// There is no CoreEngine that knows the process.
+pub fn forget_engine() {
+    ENGINE.store(0, Ordering::Release);
+}
+
+/// The CoreEngine that the process has joined, by its number; 0: it has ended.
+#[inline]
+pub fn engine() -> u32 {
+    ENGINE.load(Ordering::Acquire)
 }
 
 fn door(config: &Config) -> Result<c_int> {
@@ -246,6 +340,8 @@ fn welcome(fd: c_int) -> Result<(Welcome, [c_int; 3])> {
     let refused = match Welcome::from_bytes(&bytes[..n]) {
         Some(welcome) if welcome.refused == 0 && descriptors == 3 => return Ok((welcome, fds)),
         Some(welcome) if welcome.refused != 0 => welcome.refused as c_int,
+        // It has ended.
+        None if n == 0 => libc::ECONNRESET,
         _ => libc::EPROTO,
     };
     for &fd in &fds[..descriptors] {
@@ -307,6 +403,8 @@ pub fn tenant() -> u32 {
 pub fn leave() {
     JOINING.reset();
     SET.store(0, Ordering::Release);
+    hangup::in_child();
+    restart::in_child();
     for fd in [&CONNECTION, &BELL, &CORE] {
         disown(fd);
     }

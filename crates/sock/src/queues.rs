@@ -4,15 +4,17 @@
 //! Locks are taken in this order: the deliver lock of a queue set, a cell's, the submit lock. No thread
 //! sleeps for CoreEngine while it holds one.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell as StdCell, UnsafeCell};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use abi::nqe::{Nqe, operation};
 use abi::ring::Producer;
 
-use crate::cell::{Cell, answer};
-use crate::dispatch::dispatch;
+use crate::cell::{Cell, answer, flag, state};
+use crate::dispatch::{RESTART, dispatch};
+use crate::lock::Guard;
 use crate::process::{self, Shared};
+use crate::restart;
 use crate::sys::{self, Errno, Result};
 use crate::table;
 use crate::wait;
@@ -21,6 +23,8 @@ use crate::wait;
 const RESERVE: u32 = 256;
 /// NQEs dispatched before their slots are released.
 const BATCH: u32 = 64;
+/// Milliseconds within which CoreEngine hears of a socket that another process announces.
+const ANNOUNCED: usize = 20;
 /// Operation of an element that another process has dispatched.
 const DONE: u8 = 0;
 
@@ -36,16 +40,55 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 /// looks at the ring once more afterwards.
 static ADOPTS: AtomicU32 = AtomicU32::new(0);
 
-/// Begins with a queue set that CoreEngine gave to this process.
-pub fn open(shared: &Shared, set: usize) {
+/// Begins with a queue set that CoreEngine gave to this process for the first time. `announce` comes before
+/// everything else.
+pub fn open(shared: &Shared, set: usize, announce: &[Nqe]) {
     ADOPTS.store(0, Ordering::Release);
     shared.private.sets[set].submit.reset();
     shared.private.sets[set].deliver.reset();
+    reopen(shared, set, announce);
+}
+
+/// Begins again with the queue set, which another CoreEngine has emptied.
+pub fn reopen(shared: &Shared, set: usize, announce: &[Nqe]) {
     let _guard = shared.private.sets[set].submit.lock();
     // SAFETY: the only producer of a queue set that this process has just been given.
-    let (producer, _) = unsafe { shared.queues.user(set) };
+    let (mut producer, _) = unsafe { shared.queues.user(set) };
+    let mut rest = announce;
+    while !rest.is_empty() {
+        let free = producer.free(1).unwrap_or(0) as usize;
+        let (now, later) = rest.split_at(free.min(rest.len()));
+        for (i, &nqe) in now.iter().enumerate() {
+            producer.fill(i as u32, nqe);
+        }
+        producer.publish(now.len() as u32);
+        if producer.take_consumer_sleeper().is_some() {
+            process::wake_core();
+        }
+        rest = later;
+        if free == 0 {
+            if process::has_ended() {
+                // The next CoreEngine is told all of it.
+                break;
+            }
+            sys::pause();
+        }
+    }
     // SAFETY: under the submit lock.
     unsafe { *SUBMISSION.0.get() = Some(producer) };
+}
+
+/// Ends with a queue set whose CoreEngine has ended: what was delivered is dispatched, and nothing is
+/// submitted until it is [reopened](reopen). Returns with the deliver lock.
+pub fn finish(shared: &Shared, set: usize) -> Guard<'_> {
+    let deliver = shared.private.sets[set].deliver.lock();
+    while let Some(attached) = dispatch_all(shared, set) {
+        dispatch(shared, set, attached);
+    }
+    let _guard = shared.private.sets[set].submit.lock();
+    // SAFETY: under the submit lock.
+    unsafe { *SUBMISSION.0.get() = None };
+    deliver
 }
 
 /// How urgent a submission is.
@@ -93,11 +136,44 @@ pub fn submit_all(shared: &Shared, set: usize, nqe: Nqe) {
 
 /// As [`submit_all`].
 pub fn submit_as(shared: &Shared, set: usize, nqe: Nqe, urgency: Urgency) {
-    while !submit(shared, set, &[nqe], urgency) {
-        drain(shared, set);
-        // The ring empties in microseconds; this is rare enough to be asked about by time.
-        let _ = sys::ppoll(&mut [], Some(sys::now() + 100_000), None);
+    while !submit(shared, set, &[nqe], urgency) && go_on(shared, set) {}
+}
+
+/// Submits a request of a socket and, with it, changes its cell: under the cell's lock, so that both are
+/// of one CoreEngine. False, and nothing is submitted: `wanted` says so, or no CoreEngine has come for long.
+pub fn submit_with(
+    shared: &Shared,
+    set: usize,
+    cell: &Cell,
+    (nqe, urgency): (Nqe, Urgency),
+    wanted: impl Fn() -> bool,
+    change: impl Fn(),
+) -> bool {
+    loop {
+        let guard = cell.lock.lock();
+        if !wanted() {
+            return false;
+        }
+        if submit(shared, set, &[nqe], urgency) {
+            change();
+            return true;
+        }
+        drop(guard);
+        if !go_on(shared, set) {
+            return false;
+        }
     }
+}
+
+/// After a submission that was not taken: whether it may be now. The ring empties in microseconds, and
+/// that it is full is rare enough to be asked about by time.
+fn go_on(shared: &Shared, set: usize) -> bool {
+    drain(shared, set);
+    if restart::ready().is_err() {
+        return false;
+    }
+    sys::pause();
+    true
 }
 
 /// Has CoreEngine see what was submitted quietly, before a thread sleeps.
@@ -143,6 +219,7 @@ pub fn set_sleeps(shared: &Shared, set: usize) {
 
 /// Dispatches what has been delivered. False: there was nothing, or another thread is at it.
 pub fn drain(shared: &Shared, set: usize) -> bool {
+    restart::look(shared, set);
     let mut any = false;
     while filled(shared, set) && ADOPTS.load(Ordering::SeqCst) == 0 {
         let locks = &shared.private.sets[set];
@@ -235,46 +312,76 @@ pub struct Answer {
 /// Submits a request of a socket and waits for the answer. Not interrupted by signals.
 pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
     let _guard = cell.request.lock();
+    loop {
+        let answer = ask(shared, set, cell, nqe)?;
+        match cell.answer_error.load(Ordering::Relaxed) as i32 {
+            0 => return Ok(answer),
+            RESTART if cell.has(flag::FAILED) => return Err(Errno(libc::ECONNRESET)),
+            // Its chunk is free.
+            RESTART if matches!(nqe.operation, operation::SET_OPTION | operation::GET_OPTION) => {
+                return Err(Errno(RESTART));
+            }
+            RESTART => {}
+            error => {
+                // A socket that could not be made is none to CoreEngine: why not was told before.
+                let before = cell.error.load(Ordering::Acquire) as i32;
+                let unknown = error == libc::EBADF && before != 0;
+                return Err(Errno(if unknown { before } else { error }));
+            }
+        }
+    }
+}
+
+/// Submits a request and waits for the answer, an error among them. Under the request lock.
+fn ask(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
     cell.asked
         .store(u32::from(nqe.operation), Ordering::Relaxed);
-    cell.answer.store(answer::PENDING, Ordering::Release);
-    submit_all(shared, set, nqe);
-    // An answer takes microseconds; CoreEngine or the NSM is dead or hangs when it takes this long.
+    let engine = StdCell::new(0);
+    let pending = || {
+        engine.set(process::engine());
+        cell.answer.store(answer::PENDING, Ordering::Release);
+    };
+    let request = (nqe, Urgency::Request);
+    if !submit_with(shared, set, cell, request, || true, pending) {
+        return Err(Errno(libc::ENETDOWN));
+    }
+    // An answer takes microseconds; CoreEngine or the NSM hangs when it takes this long.
     let deadline = sys::now() + 20_000_000_000;
-    while cell.answer.load(Ordering::Acquire) != answer::HERE {
+    let here = || cell.answer.load(Ordering::Acquire) == answer::HERE;
+    // Another process may have brought the socket back before this one noticed that CoreEngine had ended.
+    let lost = || process::engine() != engine.get();
+    while !here() && !lost() {
         if sys::now() > deadline {
             cell.answer.store(answer::NONE, Ordering::Release);
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let here = || cell.answer.load(Ordering::Acquire) == answer::HERE;
-        let _ = wait::for_socket(
-            shared,
-            set,
-            nqe.socket,
-            Some(deadline + 1_000_000),
-            false,
-            here,
-        );
+        let until = Some(deadline + 1_000_000);
+        let over = || here() || lost();
+        let _ = wait::for_socket(shared, set, nqe.socket, until, false, over);
+    }
+    if !here() {
+        cell.answer_error.store(RESTART as u32, Ordering::Relaxed);
     }
     cell.answer.store(answer::NONE, Ordering::Release);
-    match cell.answer_error.load(Ordering::Relaxed) {
-        0 => Ok(Answer {
-            address: cell.answer_address.get(),
-            len: cell.answer_len.load(Ordering::Relaxed),
-        }),
-        error => {
-            // A socket that could not be made is none to CoreEngine: why not was told before.
-            let before = cell.error.load(Ordering::Acquire);
-            let unknown = error == libc::EBADF as u32 && before != 0;
-            Err(Errno(if unknown { before } else { error } as i32))
-        }
-    }
+    Ok(Answer {
+        address: cell.answer_address.get(),
+        len: cell.answer_len.load(Ordering::Relaxed),
+    })
 }
 
 /// Has the answers of a socket come to this process.
 #[cold]
 pub fn attach(shared: &Shared, set: usize, socket: u32, cell: &Cell) -> Result<()> {
-    request(shared, set, cell, Nqe::new(operation::ATTACH, socket)).map(drop)
+    for _ in 0..ANNOUNCED {
+        match request(shared, set, cell, Nqe::new(operation::ATTACH, socket)) {
+            // Another process may be about to announce it.
+            Err(Errno(libc::EBADF)) if !cell.is(state::FREE) && !cell.is(state::CLOSING) => {
+                let _ = sys::ppoll(&mut [], Some(sys::now() + 1_000_000), None);
+            }
+            attached => return attached.map(drop),
+        }
+    }
+    Err(Errno(libc::EBADF))
 }
 
 /// Has a listening socket's connections come to this process in turn.

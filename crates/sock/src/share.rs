@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::tenant::Share;
 
-use crate::cell::flag;
+use crate::cell::{Cell, flag};
 use crate::exports::stdio;
 use crate::lock::{self, Lock};
 use crate::sys::{self, Errno, Result, syscall};
 use crate::table::{self, Entry};
-use crate::{epoll, message, process, wait};
+use crate::{epoll, message, process, restart, wait};
 
 /// Held while a socket's descriptors are replaced.
 static DESCRIPTORS: Lock = Lock::new();
@@ -19,12 +19,53 @@ static DESCRIPTORS: Lock = Lock::new();
 /// Has a socket outlive its descriptors in this process: its kernel descriptor becomes one end of a pair
 /// of Unix sockets whose other end CoreEngine holds.
 pub fn share(socket: u32) -> Result<()> {
-    let (shared, _) = process::joined()?;
+    let (shared, set) = process::joined()?;
     let cell = shared.private.cell(socket).ok_or(Errno(libc::EBADF))?;
-    let _guard = DESCRIPTORS.lock();
-    if cell.has(flag::SHARED) {
-        return Ok(());
+    if let Err(Errno(libc::EPIPE | libc::ECONNRESET)) = share_at(socket, cell) {
+        restart::check(&shared, set);
+        restart::ready()?;
+        return share_at(socket, cell);
     }
+    Ok(())
+}
+
+fn share_at(socket: u32, cell: &Cell) -> Result<()> {
+    let _guard = DESCRIPTORS.lock();
+    if !cell.has(flag::SHARED) {
+        give_end(socket, cell)?;
+        cell.set(flag::SHARED);
+    }
+    Ok(())
+}
+
+/// Has this process's descriptors of shared sockets, whose other ends the CoreEngine had that has ended,
+/// be ends that this one knows.
+pub fn renew() {
+    let Some(shared) = process::mapped() else {
+        return;
+    };
+    let _guard = DESCRIPTORS.lock();
+    let mut sockets = Vec::new();
+    table::each(|fd, entry| {
+        if let Entry::Socket(socket) = entry
+            && !sockets.contains(&socket)
+            && sys::has_hung_up(fd)
+        {
+            sockets.push(socket);
+        }
+    });
+    for socket in sockets {
+        if let Some(cell) = shared.private.cell(socket)
+            && cell.has(flag::SHARED)
+        {
+            // Without it, the socket ends with the other processes that have it.
+            let _ = give_end(socket, cell);
+        }
+    }
+}
+
+/// Has this process's descriptors of a socket be one end of a pair whose other end CoreEngine gets.
+fn give_end(socket: u32, cell: &Cell) -> Result<()> {
     let [ours, theirs] = sys::pair(libc::SOCK_STREAM)?;
     let name = Name::new(process::tenant(), socket);
     let sent = name.bind(ours).and_then(|()| {
@@ -48,7 +89,6 @@ pub fn share(socket: u32) -> Result<()> {
         }
     });
     sys::close(ours);
-    cell.set(flag::SHARED);
     Ok(())
 }
 

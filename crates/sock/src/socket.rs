@@ -11,10 +11,10 @@ use abi::nqe::{DATAGRAM_TYPE, Nqe, STREAM, operation};
 use crate::address;
 use crate::cell::{Cell, event, flag, state};
 use crate::process::{self, Shared};
-use crate::queues;
+use crate::queues::{self, Urgency};
 use crate::sys::{self, Errno, Result};
 use crate::table::{self, Entry};
-use crate::{dispatch, epoll, wait};
+use crate::{dispatch, epoll, restart, wait};
 
 /// A socket, for the length of a call.
 #[derive(Clone, Copy)]
@@ -70,6 +70,7 @@ pub fn number_for(shared: &Shared, fd: c_int) -> Result<u32> {
 /// Makes a socket: socket(2) for an Internet family.
 pub fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     let (shared, set) = process::joined()?;
+    restart::ready()?;
     let base = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     let fd = sys::stand_in(kind)?;
     let number = number_for(&shared, fd)?;
@@ -84,9 +85,8 @@ pub fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
         _ => protocol,
     };
     let owner = set as u32 + 1;
-    if let Some(cell) = shared.private.cell(number) {
-        cell.start(domain as u32, base as u32, protocol as u32, owner, nonblock);
-    }
+    let cell = shared.private.cell(number).ok_or(Errno(libc::ENOBUFS))?;
+    cell.start(domain as u32, base as u32, protocol as u32, owner, nonblock);
     stand(fd, number);
     let family = if domain == libc::AF_INET { 4 } else { 6 };
     let of_type = if base == libc::SOCK_STREAM {
@@ -97,7 +97,8 @@ pub fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     let nqe = Nqe::new(operation::SOCKET, number)
         .with_data(of_type)
         .with_family(family);
-    queues::submit_all(&shared, set, nqe);
+    let known = || cell.engine.store(process::engine(), Ordering::Release);
+    queues::submit_with(&shared, set, cell, (nqe, Urgency::Request), || true, known);
     Ok(fd)
 }
 
@@ -115,7 +116,7 @@ pub fn duplicate(like: c_int, fd: c_int) {
 
 /// Has a new descriptor stand for a socket. What it stood for was closed past this library.
 pub fn stand(fd: c_int, number: u32) {
-    release(table::add_socket(fd, number), fd);
+    release(table::add_socket(fd, number));
 }
 
 /// Before a descriptor is closed or replaced: it stands for nothing any more. False: it is the
@@ -125,21 +126,21 @@ pub fn forget(fd: c_int) -> bool {
         None => true,
         Some(Entry::Owned) => false,
         Some(_) => {
-            release(table::set(fd, None), fd);
+            release(table::set(fd, None));
             true
         }
     }
 }
 
-fn release(entry: Option<Entry>, fd: c_int) {
+fn release(entry: Option<Entry>) {
     match entry {
         Some(Entry::Epoll(number)) => epoll::close(number),
         Some(Entry::Socket(number)) => {
             let local = table::local(number);
-            if local.interests.load(Ordering::Acquire) != 0 {
-                epoll::forget(number, fd);
-            }
             if local.descriptors.fetch_sub(1, Ordering::AcqRel) == 1 {
+                if local.interests.load(Ordering::Acquire) != 0 {
+                    epoll::forget(number);
+                }
                 last_closed(number);
             }
         }
@@ -196,16 +197,16 @@ impl Socket {
         table::local(self.number)
             .attached
             .store(0, Ordering::Release);
-        queues::submit_all(
-            &self.shared,
-            self.set,
-            Nqe::new(operation::CLOSE, self.number),
-        );
+        let close = (Nqe::new(operation::CLOSE, self.number), Urgency::Request);
+        // If the CoreEngine that knew it has ended, the next need not be told, and the number may be free.
+        let taken = || cell.generation.load(Ordering::Acquire) == generation;
+        let told = || taken() && cell.engine.load(Ordering::Acquire) == process::engine();
+        let told = queues::submit_with(&self.shared, self.set, cell, close, told, || {});
         dispatch::announce(self.number, event::ALWAYS);
-        if cell.has(flag::BOUND) && !connected {
+        if told && cell.has(flag::BOUND) && !connected {
             // Another socket may be bound to its address once this has returned.
             let deadline = Some(sys::now() + CLOSE_NS);
-            let closed = || cell.generation.load(Ordering::Acquire) != generation;
+            let closed = || !taken();
             let _ = wait::for_socket(&self.shared, self.set, self.number, deadline, true, closed);
         }
     }

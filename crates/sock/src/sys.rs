@@ -140,6 +140,22 @@ pub fn ppoll(
     )
 }
 
+/// Lets a hundred microseconds pass.
+pub fn pause() {
+    let _ = ppoll(&mut [], Some(now() + 100_000), None);
+}
+
+/// Whether the other end of a connection is closed.
+pub fn has_hung_up(fd: c_int) -> bool {
+    let mut polled = [libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    }];
+    let _ = ppoll(&mut polled, Some(0), None);
+    polled[0].revents & libc::POLLHUP != 0
+}
+
 /// Length of the kernel's signal set, in bytes.
 pub const SIGNAL_SET: usize = 8;
 

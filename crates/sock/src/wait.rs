@@ -11,8 +11,10 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::cell::flag;
+use crate::hangup;
 use crate::process::{self, Shared};
 use crate::queues;
+use crate::restart;
 use crate::stack::Stack;
 use crate::sys::{self, Errno, Result};
 use crate::table::{self, Entry};
@@ -21,6 +23,8 @@ use crate::table::{self, Entry};
 const SLEEPERS: usize = 1024;
 /// How long a thread sleeps that can't be woken for all that it waits for.
 const GLANCE_NS: u64 = 1_000_000;
+/// How long a thread sleeps that is not told of the end of CoreEngine.
+const UNWATCHED_NS: u64 = 100_000_000;
 
 mod sleep {
     pub const AWAKE: u32 = 0;
@@ -102,18 +106,23 @@ pub fn sleep(
         queues::set_sleeps(shared, set);
         queues::flush(shared, set);
         let unled = !leads && LEADER.load(Ordering::SeqCst) == 0;
-        if unled || queues::pending(shared, set) || ready() {
+        let ended = hangup::has_ended() && !restart::is_down();
+        if unled || ended || queues::pending(shared, set) || ready() {
             return Ok(Woke::Ready);
         }
         in_kernel(fd, terms)
     });
     sleeper.state.store(sleep::AWAKE, Ordering::SeqCst);
+    if leads && !hangup::is_watched() {
+        restart::check(shared, set);
+    }
     ASLEEP.fetch_sub(1, Ordering::SeqCst);
     if leads {
         LEADER.store(0, Ordering::SeqCst);
-        if ASLEEP.load(Ordering::SeqCst) > 0 {
-            wake_one();
-        }
+    }
+    // One that was to take over the bell, and need not wait any more, has another do so.
+    if LEADER.load(Ordering::SeqCst) == 0 && ASLEEP.load(Ordering::SeqCst) > 0 {
+        wake_one();
     }
     FREE.push(&LINKS, me);
     woke
@@ -122,7 +131,12 @@ pub fn sleep(
 fn in_kernel(fd: c_int, terms: Terms<'_>) -> Result<Woke> {
     let (last, fds) = terms.fds.split_last_mut().ok_or(Errno(libc::EINVAL))?;
     let n = fds.len();
-    let glance = terms.glances;
+    let pause = match restart::pause() {
+        _ if terms.glances => Some(GLANCE_NS),
+        None if !hangup::is_watched() => Some(UNWATCHED_NS),
+        pause => pause,
+    };
+    let glance = pause.is_some();
     if n == 0 && terms.deadline.is_none() && terms.mask.is_none() && terms.restarts && !glance {
         return sys::read_eventfd(fd).map(|()| Woke::Ready);
     }
@@ -131,11 +145,10 @@ fn in_kernel(fd: c_int, terms: Terms<'_>) -> Result<Woke> {
         events: libc::POLLIN,
         revents: 0,
     };
-    let soon = sys::now() + GLANCE_NS;
-    let deadline = match terms.deadline {
-        Some(at) if glance => Some(at.min(soon)),
-        None if glance => Some(soon),
-        deadline => deadline,
+    let soon = pause.map(|pause| sys::now() + pause);
+    let deadline = match (terms.deadline, soon) {
+        (Some(at), Some(soon)) => Some(at.min(soon)),
+        (deadline, soon) => deadline.or(soon),
     };
     let ready = sys::ppoll(terms.fds, deadline, terms.mask)?;
     let rung = terms.fds[n].revents != 0;

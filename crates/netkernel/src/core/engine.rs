@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::limiter::Limiter;
 use super::nsm::Nsm;
 use super::peer::Peer;
-use super::tenant::{NO_NSM, NO_SET, NSMS_OF_TENANT, Tenant};
+use super::tenant::{Files, NO_NSM, NO_SET, NSMS_OF_TENANT, Tenant};
 use crate::protocol::{
     self, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus, ToNsm,
 };
@@ -108,6 +108,8 @@ pub struct CoreEngine {
     pub(super) nsms: Vec<Option<Nsm>>,
     pub(super) broken_sets: Vec<(u8, u8)>,
     pub(super) broken_nsms: Vec<u8>,
+    /// Names this CoreEngine to processes that have joined an earlier one; not 0.
+    name: u32,
 }
 
 impl CoreEngine {
@@ -128,6 +130,7 @@ impl CoreEngine {
             nsms: Vec::new(),
             broken_sets: Vec::new(),
             broken_nsms: Vec::new(),
+            name: u32::from_ne_bytes(sys::random()?) | 1,
         };
         core.watch(&core.bell, Watch::Bell)?;
         core.watch(&core.door, Watch::Door)?;
@@ -329,48 +332,50 @@ impl CoreEngine {
         control: OwnedFd,
         bell: OwnedFd,
     ) -> Result<(), Errno> {
-        let found = self
-            .tenants
-            .iter_mut()
-            .enumerate()
-            .find_map(|(number, tenant)| {
-                let tenant = tenant.as_mut()?;
-                let its = tenant.token.0 == hello.token && !tenant.removed;
-                its.then_some((number as u8, tenant))
-            });
+        let found = self.tenants.iter().position(|tenant| {
+            let its = |tenant: &Tenant| tenant.token.0 == hello.token && !tenant.removed;
+            tenant.as_ref().is_some_and(its)
+        });
+        let found = found.and_then(|at| Some((at as u8, self.tenants[at].as_mut()?)));
         let Some((number, tenant)) = found else {
             return refuse(&control, Errno::ACCESS);
         };
-        let Some(set) = tenant.sets.iter().position(Option::is_none) else {
-            return refuse(&control, Errno::USERS);
-        };
-        let files = match tenant.files() {
-            Ok(files) => files,
+        let nsm = self.nsms.get(tenant.nsm as usize).and_then(Option::as_ref);
+        if hello.returns_to.is_some() && nsm.is_none_or(|nsm| nsm.running.is_none()) {
+            // What it is about to announce is to be served at once. It asks again.
+            return refuse(&control, Errno::AGAIN);
+        }
+        let set = match tenant.take_set(hello.returns_to) {
+            Ok(set) => set as u8,
             Err(error) => return refuse(&control, error),
         };
-        let welcome = Welcome {
-            refused: 0,
-            tenant: u32::from(number),
-            set: set as u32,
-        };
-        let sides = CoreSides::open(&files.queues, set);
-        let sent = [
-            files.queue_file.as_fd(),
-            files.payload_file.as_fd(),
-            self.bell.as_fd(),
-        ];
-        sys::send_message(&control, &welcome.to_bytes(), &sent)?;
-        sides.submissions.set_sleeps(true);
-        tenant.live.push(set as u8);
-        let set = set as u8;
         let watch = Watch::Process {
             tenant: number,
             set,
         };
+        let welcome = Welcome {
+            refused: 0,
+            tenant: u32::from(number),
+            set: u32::from(set),
+            engine: self.name,
+        };
+        let sides = CoreSides::open(&tenant.files.queues, set as usize);
+        sides.submissions.set_sleeps(true);
         let data = EventData::new_u64(watch.word());
-        epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
+        let sent = [
+            tenant.files.queue_file.as_fd(),
+            tenant.files.payload_file.as_fd(),
+            self.bell.as_fd(),
+        ];
+        let watched = epoll::add(&self.epoll, &control, data, EventFlags::IN);
+        let welcomed =
+            watched.and_then(|()| sys::send_message(&control, &welcome.to_bytes(), &sent));
+        tenant.live.push(set);
         tenant.sets[set as usize] = Some(Peer::new(sides, bell, control));
-        Ok(())
+        if welcomed.is_err() {
+            tenant.free_set(set);
+        }
+        welcomed
     }
 
     fn welcome_nsm(&mut self, hello: Hello, control: OwnedFd, bell: OwnedFd) -> Result<(), Errno> {
@@ -393,6 +398,7 @@ impl CoreEngine {
             refused: 0,
             tenant: 0,
             set: u32::from(number),
+            engine: self.name,
         };
         let sent = [file.as_fd(), self.bell.as_fd()];
         sys::send_message(&control, &welcome.to_bytes(), &sent)?;
@@ -416,8 +422,7 @@ impl CoreEngine {
         if its.parts.contains(&nsm) {
             return;
         }
-        let free = its.parts.iter().position(|&part| part == NO_NSM);
-        let (Some(part), Some(files)) = (free, its.files.as_ref()) else {
+        let Some(part) = its.parts.iter().position(|&part| part == NO_NSM) else {
             return;
         };
         let count = (CHUNKS - SEND_CHUNKS) / NSMS_OF_TENANT;
@@ -426,7 +431,8 @@ impl CoreEngine {
             first: (SEND_CHUNKS + part * count) as u32,
             count: count as u32,
         };
-        if protocol::send(&running.control, &message, &[files.payload_file.as_fd()]).is_ok() {
+        let file = its.files.payload_file.as_fd();
+        if protocol::send(&running.control, &message, &[file]).is_ok() {
             its.parts[part] = nsm;
         }
     }
@@ -533,22 +539,16 @@ impl CoreEngine {
         let Some(tenant) = self.tenants[at as usize].as_mut() else {
             return;
         };
-        let Some(mut set) = tenant.sets[number as usize].take() else {
+        let Some(mut set) = tenant.free_set(number) else {
             return;
         };
-        tenant.live.retain(|&live| live != number);
-        for listener in tenant.listeners.values_mut() {
-            listener.acceptors.retain(|&acceptor| acceptor != number);
-        }
-        let queues = tenant.files.as_ref().map(|files| files.queues.clone());
-        let mut left = queues.map_or(Vec::new(), |queues| {
-            sys::undelivered(&queues, number as usize, |nqe| {
-                let set = tenant.socket(nqe.socket).map_or(number, |row| row.set);
-                // A listening socket has several processes: any takes the connection.
-                nqe.operation == operation::INCOMING
-                    || set == number
-                    || tenant.sets.get(set as usize).is_none_or(Option::is_none)
-            })
+        let queues = Arc::clone(&tenant.files.queues);
+        let mut left = sys::undelivered(&queues, number as usize, |nqe| {
+            let set = tenant.socket(nqe.socket).map_or(number, |row| row.set);
+            // A listening socket has several processes: any takes the connection.
+            nqe.operation == operation::INCOMING
+                || set == number
+                || tenant.sets.get(set as usize).is_none_or(Option::is_none)
         });
         left.extend(set.outbox.take());
         drop(set);
@@ -570,15 +570,15 @@ impl CoreEngine {
         self.flush();
     }
 
-    /// Drops the files of a tenant that has no process and no socket; the next process gets new ones.
-    fn forget_files(&mut self, at: u8) {
+    /// Empties the files of a tenant that has no process and no socket.
+    fn empty_files(&mut self, at: u8) {
         let Some(tenant) = self.tenants[at as usize].as_mut() else {
             return;
         };
-        if !tenant.live.is_empty() || tenant.used > 0 || tenant.files.is_none() {
+        if !tenant.live.is_empty() || tenant.used > 0 || !tenant.files.used {
             return;
         }
-        tenant.files = None;
+        tenant.files.empty();
         tenant.orphans.clear();
         for part in std::mem::replace(&mut tenant.parts, [NO_NSM; NSMS_OF_TENANT]) {
             let running = self
@@ -641,7 +641,7 @@ impl CoreEngine {
             return;
         };
         let request = match protocol::receive::<Request>(connection, false) {
-            Ok(Some((request, _))) => Ok(request),
+            Ok(Some(request)) => Ok(request),
             Ok(None) => {
                 self.connections.remove(&number);
                 return;
@@ -649,18 +649,23 @@ impl CoreEngine {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => Err(format!("this is no request: {error}")),
         };
-        let reply = match request.and_then(|request| self.answer(request)) {
-            Ok(reply) => reply,
-            Err(why) => Reply::Refused(why),
-        };
+        let answer = request.and_then(|(request, files)| self.answer(request, files));
+        let (reply, of) = answer.unwrap_or_else(|why| (Reply::Refused(why), None));
+        let files = of.and_then(|at| Some(&self.tenants[at as usize].as_ref()?.files));
+        let files = files.map(|files| [files.queue_file.as_fd(), files.payload_file.as_fd()]);
         if let Some(connection) = self.connections.get(&number)
-            && protocol::send(connection, &reply, &[]).is_err()
+            && protocol::send(connection, &reply, files.as_ref().map_or(&[], |all| all)).is_err()
         {
             self.connections.remove(&number);
         }
     }
 
-    fn answer(&mut self, request: Request) -> Result<Reply, String> {
+    /// Does what is asked; the answer, and the tenant whose files go with it.
+    fn answer(
+        &mut self,
+        request: Request,
+        files: Vec<OwnedFd>,
+    ) -> Result<(Reply, Option<u8>), String> {
         match request {
             Request::AddTenant {
                 name,
@@ -672,13 +677,22 @@ impl CoreEngine {
                 if self.tenant_named(&name).is_ok() {
                     return Err(format!("there is a tenant ‘{name}’ already"));
                 }
-                let tenant = Tenant::new(name, token, nsm, limits);
-                place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
+                let files = match <[OwnedFd; 2]>::try_from(files) {
+                    Ok([queues, payload]) => Files::inherit(queues, payload),
+                    Err(_) => Files::make(),
+                };
+                let files = files.map_err(|error| format!("the tenant ‘{name}’: {error}"))?;
+                let tenant = Tenant::new(name, token, nsm, limits, files);
+                let at = place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
+                return Ok((Reply::Done, Some(at)));
+            }
+            Request::Files { name } => {
+                return Ok((Reply::Done, Some(self.tenant_named(&name)?)));
             }
             Request::RemoveTenant { name, idle } => {
                 let at = self.tenant_named(&name)?;
-                let used = |tenant: &Tenant| !tenant.live.is_empty() || tenant.used > 0;
-                if idle && self.tenants[at as usize].as_ref().is_some_and(used) {
+                let tenant = self.tenants[at as usize].as_ref();
+                if idle && tenant.is_some_and(Tenant::is_used) {
                     return Err(format!("the tenant ‘{name}’ is in use"));
                 }
                 self.remove_tenant(at);
@@ -725,10 +739,10 @@ impl CoreEngine {
                     nsm.limiter = Limiter::new();
                 }
             }
-            Request::Status => return Ok(Reply::Status(self.status())),
+            Request::Status => return Ok((Reply::Status(self.status()), None)),
             Request::Sockets { tenant, from } => {
                 let at = self.tenant_named(&tenant)?;
-                return Ok(Reply::Sockets(self.sockets(at, from)));
+                return Ok((Reply::Sockets(self.sockets(at, from)), None));
             }
             Request::Trace { tenant, after } => {
                 let at = self.tenant_named(&tenant)?;
@@ -738,7 +752,7 @@ impl CoreEngine {
                 return Ok(Reply::Trace(trace.unwrap_or_default()));
             }
         }
-        Ok(Reply::Done)
+        Ok((Reply::Done, None))
     }
 
     fn tenant_named(&self, name: &str) -> Result<u8, String> {
@@ -775,11 +789,11 @@ impl CoreEngine {
         }
     }
 
-    /// Drops the files of tenants without processes and sockets, and removed tenants without
+    /// Empties the files of tenants without processes and sockets, and drops removed tenants without
     /// sockets.
     fn forget_idle(&mut self) {
         for at in 0..self.tenants.len() as u8 {
-            self.forget_files(at);
+            self.empty_files(at);
             let done = |tenant: &Tenant| tenant.removed && tenant.used == 0;
             if self.tenants[at as usize].as_ref().is_some_and(done) {
                 self.tenants[at as usize] = None;
@@ -826,7 +840,7 @@ impl CoreEngine {
         let sockets = tenant.sockets_from(from).take(SOCKETS_MAX);
         let status = sockets.map(|(number, socket, addresses)| SocketStatus {
             socket: number,
-            datagrams: addresses.datagrams,
+            datagrams: tenant.datagrams.contains_key(&number),
             local: addresses.local,
             peer: addresses.peer,
             sent: socket.sent,
@@ -860,12 +874,13 @@ fn refuse(control: &OwnedFd, error: Errno) -> Result<(), Errno> {
         refused: error.raw_os_error() as u32,
         tenant: 0,
         set: 0,
+        engine: 0,
     };
     sys::send_message(control, &welcome.to_bytes(), &[])
 }
 
-/// Puts a value in the first free row; `None`: there are as many as there can be.
-fn place<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<()> {
+/// Puts a value in the first free row, and returns which; `None`: there are as many as there can be.
+fn place<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<u8> {
     let at = rows.iter().position(Option::is_none).unwrap_or(rows.len());
     if at == rows.len() {
         if at == PEERS_MAX {
@@ -874,5 +889,5 @@ fn place<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<()> {
         rows.push(None);
     }
     rows[at] = Some(value);
-    Some(())
+    Some(at as u8)
 }

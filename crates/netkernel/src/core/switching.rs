@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use abi::nqe::{CHOSEN_BY_NSM, Nqe, operation};
+use abi::nqe::{CHOSEN_BY_NSM, GONE, Nqe, RESTORED, operation};
 
 use super::engine::CoreEngine;
 use super::nsm::{Nsm, Owner};
@@ -266,10 +266,19 @@ impl CoreEngine {
                 }
             }
             operation::CONNECT => {
-                tenant.connections += 1;
+                match tenant.datagrams.get_mut(&nqe.socket) {
+                    Some((_, peer)) => *peer = Some(nqe),
+                    None => tenant.connections += 1,
+                }
                 if let Some(addresses) = tenant.addresses(nqe.socket) {
                     addresses.peer = nqe.address();
                 }
+            }
+            // Several processes announce a socket that they share.
+            operation::BIND | operation::LISTEN
+                if nqe.flags & RESTORED != 0 && tenant.was(nqe.operation, nqe.socket) =>
+            {
+                return;
             }
             operation::BIND => {
                 tenant.bound.insert(nqe.socket, nqe);
@@ -307,7 +316,7 @@ impl CoreEngine {
         }
     }
 
-    /// A tenant's new socket.
+    /// A tenant's new socket, or one that is restored.
     fn open(&mut self, nqe: Nqe, to: u8) {
         self.introduce(nqe.tenant, to);
         let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
@@ -315,20 +324,32 @@ impl CoreEngine {
         };
         let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
         let runs = nsm.as_ref().is_some_and(|nsm| nsm.running.is_some());
+        if nqe.flags & RESTORED != 0 {
+            if tenant.socket(nqe.socket).is_some() {
+                return;
+            }
+            if nqe.flags & GONE != 0 || !runs {
+                // Its connection is gone, or it waits for its NSM.
+                tenant.open(nqe.socket, to, nqe.queue_set, 0);
+                if let Some(socket) = tenant.socket(nqe.socket) {
+                    socket.failed = true;
+                }
+                tenant.note_datagrams(nqe);
+                return;
+            }
+        }
         let number = match nsm {
             Some(nsm) if runs => nsm.choose(nqe.tenant, nqe.socket),
             _ => None,
         };
         let opened = number.and_then(|number| {
             tenant.open(nqe.socket, to, nqe.queue_set, number)?;
-            if let Some(addresses) = tenant.addresses(nqe.socket) {
-                addresses.datagrams = nqe.data == abi::nqe::DATAGRAM_TYPE;
-            }
             Some(number)
         });
         let nsm = self.nsms.get_mut(to as usize).and_then(Option::as_mut);
         match (opened, nsm) {
             (Some(number), Some(nsm)) => {
+                tenant.note_datagrams(nqe);
                 if let Some(running) = nsm.running.as_mut() {
                     nsm.requests += 1;
                     running.push(Nqe {
@@ -456,6 +477,11 @@ impl CoreEngine {
                             tenant.free(socket);
                             continue;
                         }
+                        operation::RESULT
+                            if matches!(nqe.flags, operation::BIND | operation::LISTEN) =>
+                        {
+                            tenant.note_address(nqe);
+                        }
                         operation::INCOMING => {
                             // One too many is closed.
                             if nsm.is_full()
@@ -505,25 +531,23 @@ impl CoreEngine {
         batch > 0
     }
 
-    /// Has listening sockets listen again at an NSM that is back.
+    /// Has listening sockets listen again at an NSM that is back, and datagram sockets be what they were.
     pub(super) fn restore(&mut self, number: u8) {
         for at in 0..self.tenants.len() as u8 {
             let Some(tenant) = self.tenants[at as usize].as_ref() else {
                 continue;
             };
-            let listening: Vec<(u32, Option<Nqe>, Nqe)> = tenant
-                .sockets_that(|socket| socket.nsm == number && socket.failed && !socket.closing)
+            let of = tenant
+                .sockets_that(|socket| socket.nsm == number && socket.failed && !socket.closing);
+            let restored: Vec<_> = of
                 .into_iter()
-                .filter_map(|socket| {
-                    let listener = tenant.listeners.get(&socket)?;
-                    Some((socket, tenant.bound.get(&socket).copied(), listener.listen))
-                })
+                .filter_map(|socket| Some((socket, tenant.making(socket)?)))
                 .collect();
-            if listening.is_empty() {
+            if restored.is_empty() {
                 continue;
             }
             self.introduce(at, number);
-            for (socket, bind, listen) in listening {
+            for (socket, making) in restored {
                 let (Some(tenant), Some(nsm)) = (
                     self.tenants[at as usize].as_mut(),
                     self.nsms[number as usize].as_mut(),
@@ -540,21 +564,13 @@ impl CoreEngine {
                 let Some(running) = nsm.running.as_mut() else {
                     continue;
                 };
-                let family = bind.map_or(4, |bind| bind.family());
-                let made = Nqe {
-                    tenant: at,
-                    ..Nqe::new(operation::SOCKET, fresh)
-                        .with_data(abi::nqe::STREAM)
-                        .with_flags(abi::nqe::RESTORED)
-                        .with_family(family)
-                };
-                // Nobody waits for the results: no process takes them for its own.
-                let again = |nqe: Nqe| Nqe {
-                    socket: fresh,
-                    ..nqe
-                };
-                for nqe in [Some(made), bind.map(again), Some(again(listen))] {
-                    nqe.into_iter().for_each(|nqe| running.push(nqe));
+                for nqe in making {
+                    running.push(Nqe {
+                        tenant: at,
+                        socket: fresh,
+                        flags: nqe.flags | RESTORED,
+                        ..nqe
+                    });
                 }
             }
         }
@@ -621,6 +637,10 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
 /// Answers an element that cannot be passed on, so that nobody waits and no chunk is lost.
 fn refuse(tenant: &mut Tenant, nqe: Nqe, error: i32) {
     let answer = match nqe.operation {
+        // Nobody waits for it.
+        operation::BIND | operation::LISTEN | operation::CONNECT if nqe.flags & RESTORED != 0 => {
+            return;
+        }
         operation::SEND | operation::SEND_TO => operation::SENT,
         operation::CLOSE => operation::CLOSED,
         operation::BIND

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{Nqe, operation};
+use abi::nqe::{DATAGRAM_TYPE, Nqe, STREAM, operation};
 use abi::tenant::{PAYLOAD_FILE_BYTES, QUEUE_FILE_BYTES, SETS, SOCKETS};
 use rustix::io::Errno;
 
@@ -22,6 +22,9 @@ pub(crate) const NO_SET: u8 = u8::MAX;
 pub(crate) const NO_NSM: u8 = u8::MAX;
 /// NSMs that may have a tenant's sockets at a time; each has its share of the receive chunks.
 pub(crate) const NSMS_OF_TENANT: usize = 4;
+
+/// Within this time, the processes that ran at an earlier CoreEngine return.
+const RETURN: Duration = Duration::from_secs(5);
 
 /// A tenant's row of the connection table.
 #[derive(Clone, Copy)]
@@ -46,8 +49,6 @@ pub(crate) struct Socket {
 /// Where a socket is, as far as CoreEngine has seen it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Addresses {
-    /// Whether it is one of datagrams.
-    pub datagrams: bool,
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
 }
@@ -63,23 +64,75 @@ const FREE: Socket = Socket {
     received: 0,
 };
 
-/// The files of a tenant whose processes run.
+/// The files of a tenant. CoreEngine makes them, and the operator keeps them for the next CoreEngine: a
+/// tenant, which may write to them, has no part in which files they are.
 pub(crate) struct Files {
     pub queue_file: OwnedFd,
     pub queues: Arc<Queues>,
     pub payload_file: OwnedFd,
+    /// A process has used them since they were empty.
+    pub used: bool,
+    /// When they were inherited: processes that have yet to return may have their sockets in them.
+    inherited: Option<Instant>,
+    /// The queue sets of these.
+    awaited: [bool; SETS],
 }
 
 impl Files {
-    fn make() -> Result<Files, Errno> {
+    /// New ones.
+    pub fn make() -> Result<Files, Errno> {
         let queue_file = sys::memory_file("weir-sock-queues", QUEUE_FILE_BYTES)?;
+        let payload_file = sys::memory_file("weir-sock-payload", PAYLOAD_FILE_BYTES)?;
+        Files::open(queue_file, payload_file, None)
+    }
+
+    /// Those of an earlier CoreEngine.
+    pub fn inherit(queue_file: OwnedFd, payload_file: OwnedFd) -> Result<Files, Errno> {
+        if !sys::is_memory_file(&payload_file, PAYLOAD_FILE_BYTES) {
+            return Err(Errno::INVAL);
+        }
+        Files::open(queue_file, payload_file, Some(Instant::now()))
+    }
+
+    fn open(
+        queue_file: OwnedFd,
+        payload_file: OwnedFd,
+        inherited: Option<Instant>,
+    ) -> Result<Files, Errno> {
         let queues = Arc::new(Queues::map(&queue_file, QUEUE_FILE_BYTES)?);
         queues.file().format();
+        let mut awaited = [false; SETS];
+        if inherited.is_some() {
+            awaited = std::array::from_fn(|set| queues.file().is_taken(set));
+        }
         Ok(Files {
             queue_file,
             queues,
-            payload_file: sys::memory_file("weir-sock-payload", PAYLOAD_FILE_BYTES)?,
+            payload_file,
+            used: false,
+            inherited,
+            awaited,
         })
+    }
+
+    /// Whether a process may be about to return.
+    fn await_processes(&self) -> bool {
+        let new = self.inherited.is_some_and(|at| at.elapsed() < RETURN);
+        new && self.awaited.contains(&true)
+    }
+
+    /// Empties them, once no process uses them: pages that were written take no memory any more. Those of
+    /// an earlier CoreEngine stay as they are.
+    pub fn empty(&mut self) {
+        self.used = false;
+        if self.inherited.is_some() {
+            return;
+        }
+        let emptied = sys::empty(&self.queue_file, QUEUE_FILE_BYTES)
+            .and_then(|()| sys::empty(&self.payload_file, PAYLOAD_FILE_BYTES));
+        self.queues.file().format();
+        // What could not be emptied is of sockets that are gone; it only takes memory.
+        let _ = emptied;
     }
 }
 
@@ -98,7 +151,7 @@ pub(crate) struct Tenant {
     /// The NSM of new sockets.
     pub nsm: u8,
     pub limits: Limits,
-    pub files: Option<Files>,
+    pub files: Files,
     pub sets: Vec<Option<Peer>>,
     /// The numbers of the queue sets in use.
     pub live: Vec<u8>,
@@ -110,6 +163,8 @@ pub(crate) struct Tenant {
     pub listeners: HashMap<u32, Listener>,
     /// Bound sockets, each with what bound it.
     pub bound: HashMap<u32, Nqe>,
+    /// Datagram sockets, each with what made it, and what set its peer.
+    pub datagrams: HashMap<u32, (Nqe, Option<Nqe>)>,
     /// Events of sockets that no process has.
     pub orphans: VecDeque<Nqe>,
     /// The NSMs that know the tenant, by their part of the receive chunks.
@@ -126,13 +181,13 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    pub fn new(name: String, token: Token, nsm: u8, limits: Limits) -> Tenant {
+    pub fn new(name: String, token: Token, nsm: u8, limits: Limits, files: Files) -> Tenant {
         Tenant {
             name,
             token,
             nsm,
             limits,
-            files: None,
+            files,
             sets: (0..SETS).map(|_| None).collect(),
             live: Vec::new(),
             sockets: Vec::new(),
@@ -140,6 +195,7 @@ impl Tenant {
             used: 0,
             listeners: HashMap::new(),
             bound: HashMap::new(),
+            datagrams: HashMap::new(),
             orphans: VecDeque::new(),
             parts: [NO_NSM; NSMS_OF_TENANT],
             limiter: Limiter::new(),
@@ -152,13 +208,34 @@ impl Tenant {
         }
     }
 
-    /// The files; new ones if it has none.
-    pub fn files(&mut self) -> Result<&Files, Errno> {
-        let files = match self.files.take() {
-            Some(files) => files,
-            None => Files::make()?,
+    /// Takes a queue set for a process: that which it had at an earlier CoreEngine, or one that no process
+    /// may return to, if there is any.
+    pub fn take_set(&mut self, returns_to: Option<u32>) -> Result<usize, Errno> {
+        let free = |&set: &usize| self.sets.get(set).is_some_and(Option::is_none);
+        let set = match returns_to {
+            Some(set) => Some(set as usize).filter(free).ok_or(Errno::BUSY)?,
+            None => {
+                let mut all = (0..SETS).filter(free);
+                let first = all.clone().next();
+                let fresh = all.find(|&set| !self.files.awaited[set]);
+                fresh.or(first).ok_or(Errno::USERS)?
+            }
         };
-        Ok(self.files.insert(files))
+        self.files.used = true;
+        self.files.awaited[set] = false;
+        self.files.queues.file().take(set, true);
+        Ok(set)
+    }
+
+    /// Gives a queue set back, whose process has ended.
+    pub fn free_set(&mut self, set: u8) -> Option<Peer> {
+        let peer = self.sets.get_mut(set as usize)?.take()?;
+        self.files.queues.file().take(set as usize, false);
+        self.live.retain(|&live| live != set);
+        for listener in self.listeners.values_mut() {
+            listener.acceptors.retain(|&acceptor| acceptor != set);
+        }
+        Some(peer)
     }
 
     /// A socket in use.
@@ -166,6 +243,11 @@ impl Tenant {
     pub fn socket(&mut self, number: u32) -> Option<&mut Socket> {
         let socket = self.sockets.get_mut(number as usize)?;
         (socket.nsm != NO_NSM).then_some(socket)
+    }
+
+    /// Whether it has a process or a socket.
+    pub fn is_used(&self) -> bool {
+        !self.live.is_empty() || self.used > 0 || self.files.await_processes()
     }
 
     /// A queue set, and all rows of the table; rows that are free have no NSM.
@@ -210,6 +292,7 @@ impl Tenant {
             self.used -= 1;
             self.listeners.remove(&number);
             self.bound.remove(&number);
+            self.datagrams.remove(&number);
         }
     }
 
@@ -278,6 +361,55 @@ impl Tenant {
             }
             set => set,
         }
+    }
+
+    /// Notes a new socket, if it is one of datagrams.
+    pub fn note_datagrams(&mut self, made: Nqe) {
+        if made.data == DATAGRAM_TYPE {
+            self.datagrams.insert(made.socket, (made, None));
+        }
+    }
+
+    /// Notes the address that a socket has got: a port that the NSM chose is asked for when it is restored.
+    pub fn note_address(&mut self, result: Nqe) {
+        let bind = self.bound.get(&result.socket).copied();
+        match result.address() {
+            Some(address) if result.error() == 0 => {
+                let bind = bind.unwrap_or(Nqe::new(operation::BIND, result.socket));
+                self.bound.insert(result.socket, bind.with_address(address));
+            }
+            _ if result.error() != 0 && result.flags == operation::BIND => {
+                self.bound.remove(&result.socket);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a socket is bound, or listens.
+    pub fn was(&self, operation: u8, socket: u32) -> bool {
+        match operation {
+            operation::BIND => self.bound.contains_key(&socket),
+            _ => self.listeners.contains_key(&socket),
+        }
+    }
+
+    /// What makes a socket again what it was; `None`: its connection is gone.
+    pub fn making(&self, socket: u32) -> Option<Vec<Nqe>> {
+        let bind = self.bound.get(&socket).copied();
+        if let Some(&(made, peer)) = self.datagrams.get(&socket) {
+            return Some([Some(made), bind, peer].into_iter().flatten().collect());
+        }
+        let listen = self.listeners.get(&socket)?.listen;
+        let family = bind.map_or(4, |bind| bind.family());
+        let made = Nqe::new(operation::SOCKET, socket)
+            .with_data(STREAM)
+            .with_family(family);
+        Some(
+            [Some(made), bind, Some(listen)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        )
     }
 
     /// A queue set takes over a socket.

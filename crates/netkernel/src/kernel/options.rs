@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 
 use abi::SharedBytes;
+use abi::nqe::{ONLY_IPV6, REUSE_PORT};
 use rustix::io::Errno;
 
 use super::socket::{LATER_MAX, Later, Socket};
@@ -83,6 +84,18 @@ fn may_set(level: i32, name: i32) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Sets the options that say which sockets may have the same address as one that is restored.
+pub(super) fn restore(socket: &Socket, flags: u8) -> Result<(), Errno> {
+    use rustix::net::sockopt;
+    if flags & ONLY_IPV6 != 0 {
+        sockopt::set_ipv6_v6only(socket.file()?, true)?;
+    }
+    if flags & REUSE_PORT != 0 {
+        sockopt::set_socket_reuseport(socket.file()?, true)?;
+    }
+    Ok(())
 }
 
 /// Whether a tenant may read an option.

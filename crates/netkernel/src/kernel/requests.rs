@@ -43,6 +43,9 @@ impl KernelNsm {
             }
             operation::BIND => self.call(nqe, |socket| {
                 let address = nqe.address().ok_or(Errno::AFNOSUPPORT)?;
+                if nqe.flags & RESTORED != 0 {
+                    options::restore(socket, nqe.flags)?;
+                }
                 rustix::net::bind(socket.file()?, &address)?;
                 local_address(socket).map(Some)
             }),

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netkernel::protocol::{self, Operator, Reply, Request, SocketStatus, Status, Token};
+use netkernel::protocol::{
+    self, Operator, Reply, Request, SocketStatus, Status, TenantFiles, Token,
+};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::process::{await_end, has_ended, reap, told_end};
@@ -67,6 +69,8 @@ struct CoreEngine {
 pub(super) struct Stacks {
     core: Option<CoreEngine>,
     nsms: BTreeMap<String, Process>,
+    /// The files of the applications: the next CoreEngine gets them, and their processes return to it.
+    files: BTreeMap<String, TenantFiles>,
 }
 
 /// Starts this program in a process of its own, with the words of a hidden command.
@@ -101,6 +105,13 @@ impl Host {
                 && self.watch(process.pidfd.as_fd(), NSMS).is_ok()
             {
                 self.stacks.nsms.insert(nsm.name.clone(), process);
+            }
+        }
+        for tenant in &status.tenants {
+            let name = tenant.name.clone();
+            // Without them, programs do not survive this CoreEngine.
+            if let Ok(files) = operator.files(&Request::Files { name: name.clone() }, None) {
+                self.stacks.files.insert(name, files);
             }
         }
         self.stacks.core = Some(CoreEngine {
@@ -198,6 +209,7 @@ impl Host {
         if let Some(core) = self.stacks.core.take() {
             core.process.end();
         }
+        self.stacks.files.clear();
         let _ = fs::remove_dir_all(&self.sock_paths.folder);
     }
 
@@ -243,18 +255,25 @@ impl Host {
         self.asked(|operator| operator.trace(application, after))
     }
 
-    /// Has CoreEngine know an NSM, and starts its process if it does not run. Says whether it did not.
-    pub fn start_nsm(&mut self, nsm: &NsmRecord) -> Result<bool> {
+    /// Has CoreEngine know an NSM.
+    pub fn add_nsm(&mut self, nsm: &NsmRecord) -> Result<()> {
         let name = nsm.name.clone();
         if !self.core()?.nsms.contains(&name) {
             let (name, token) = (name.clone(), nsm.token);
             self.ask_core(&Request::AddNsm { name, token })?;
         }
         if let Some(core) = self.stacks.core.as_mut()
-            && core.nsms.insert(name.clone())
+            && core.nsms.insert(name)
         {
             self.limit_nsm(nsm)?;
         }
+        Ok(())
+    }
+
+    /// Has CoreEngine know an NSM, and starts its process if it does not run. Says whether it did not.
+    pub fn start_nsm(&mut self, nsm: &NsmRecord) -> Result<bool> {
+        self.add_nsm(nsm)?;
+        let name = nsm.name.clone();
         if self.stacks.nsms.contains_key(&name) {
             return Ok(false);
         }
@@ -327,12 +346,16 @@ impl Host {
         if self.core()?.applications.contains(&application.name) {
             return Ok(());
         }
-        self.ask_core(&Request::AddTenant {
+        let request = Request::AddTenant {
             name: application.name.clone(),
             token: application.token,
             nsm: application.spec.nsm.clone(),
             limits: application.spec.limits(),
-        })?;
+        };
+        let before = self.stacks.files.get(&application.name);
+        let files = self.asked(|operator| operator.files(&request, before))?;
+        let name = application.name.clone();
+        self.stacks.files.insert(name, files);
         if let Some(core) = self.stacks.core.as_mut() {
             core.applications.insert(application.name.clone());
         }
@@ -354,13 +377,12 @@ impl Host {
 
     /// Has CoreEngine end an application, be it only an `idle` one: an error if it is not.
     pub fn end_application(&mut self, name: &str, idle: bool) -> Result<()> {
-        let Some(core) = &self.stacks.core else {
-            return Ok(());
-        };
-        if core.applications.contains(name) {
+        let core = self.stacks.core.as_ref();
+        if core.is_some_and(|core| core.applications.contains(name)) {
             let name = name.to_string();
             self.ask_core(&Request::RemoveTenant { name, idle })?;
         }
+        self.stacks.files.remove(name);
         if let Some(core) = self.stacks.core.as_mut() {
             core.applications.remove(name);
         }

@@ -178,8 +178,13 @@ impl Node {
 
     /// Starts an NSM if it does not run.
     pub(super) fn bring_nsm(&mut self, nsm: &NsmRecord) {
-        // It is restarted when its time comes.
+        // It is restarted when its time comes. A new CoreEngine knows it before: applications name it.
         if self.nsm_restarts.is_waiting(nsm.id) {
+            if self.host.core_pid().is_some()
+                && let Err(error) = self.host.add_nsm(nsm)
+            {
+                tracing::warn!("NSM ‘{}’: {error}", nsm.name);
+            }
             return;
         }
         let subject = Subject::Nsm(nsm.name.clone());

@@ -237,6 +237,71 @@ fn core_engine_is_replaced_and_knows_all_as_before() {
     host.shows("sock ls -p -o application,properties", "stays:conns=7\n");
 }
 
+/// nginx with two workers and redis serve again when CoreEngine was killed, with their processes.
+#[test]
+fn programs_outlive_core_engine() {
+    let mut host = host();
+    let folder = host.folder.display().to_string();
+    let configuration = format!(
+        "daemon off; worker_processes 2; user root; pid {folder}/pid; error_log {folder}/errors;
+        events {{ worker_connections 64; }}
+        http {{ access_log off; server {{ listen 80; listen [::]:80; root {folder}; }} }}"
+    );
+    std::fs::write(host.folder.join("nginx.conf"), configuration).unwrap();
+    let nginx = format!("--nsm web --name nginx -- nginx -c {folder}/nginx.conf");
+    let nginx = start(&host, &nginx);
+    let redis = format!("--nsm web --name redis -- redis-server --dir {folder}");
+    let redis = start(&host, &redis);
+    let namespace = format!("{}-web", host.prefix);
+    let get = |host: &str| inside(&namespace, &format!("curl -s -m 1 http://{host}/said"));
+    let serves = || {
+        ["127.0.0.1", "[::1]"]
+            .map(get)
+            .map(|said| said.as_deref() == Some("hello"))
+    };
+    let ask = |what: &str| inside(&namespace, &format!("redis-cli {what}"));
+    until("nginx does not serve", || serves() == [true; 2]);
+    until("redis does not serve", || {
+        ask("ping").as_deref() == Some("PONG\n")
+    });
+    ask("set one 1");
+    let pid = nginx.0.id();
+    let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let workers = children();
+    for node in [false, true, false] {
+        if node {
+            // The next node gets the applications' files from CoreEngine.
+            host.end("-KILL");
+            host.start();
+        }
+        // One that ran for less than a second is replaced later.
+        std::thread::sleep(Duration::from_secs(1));
+        let core = host.view().core_pid.unwrap();
+        kill("-KILL", core);
+        let killed = Instant::now();
+        until("nginx does not serve again", || serves() == [true; 2]);
+        until("redis does not serve again", || {
+            ask("get one").as_deref() == Some("1\n")
+        });
+        let took = killed.elapsed();
+        assert!(
+            took < Duration::from_secs(3),
+            "{took:?}, with the clients' starts"
+        );
+        assert_ne!(host.view().core_pid, Some(core));
+        // As for other applications.
+        assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+    }
+    assert_eq!(children(), workers);
+    host.shows("sock ls redis -p -o state", "listening\nlistening\n");
+    kill("-TERM", pid);
+    drop((nginx, redis));
+    until("the applications do not end", || {
+        host.ok("sock ls -p").is_empty()
+    });
+    host.ok("nsm delete web");
+}
+
 #[test]
 fn nsms_and_applications_outlive_the_node() {
     let mut host = host();

@@ -1,0 +1,179 @@
+//! Programs that outlive CoreEngine: it is killed, and the NSM ends with it; others take their places, and
+//! get the tenant's files. The programs are Python's; what they do is in `restart.py`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use netkernel::core::CoreEngine;
+use netkernel::kernel::KernelNsm;
+use netkernel::protocol::{Limits, Operator, Request, TenantFiles, Token};
+
+const TIME: Duration = Duration::from_secs(30);
+
+/// A process of this test program, as `role`; see [`be`].
+struct Part(Child);
+
+impl Part {
+    fn start(role: &str, folder: &Path, token: Option<Token>) -> Part {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "be", "--nocapture"])
+            .env("RESTART_ROLE", role)
+            .env("RESTART_FOLDER", folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if let Some(token) = token {
+            command.env("RESTART_TOKEN", token.to_string());
+        }
+        Part(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        self.0.wait().unwrap();
+    }
+}
+
+/// CoreEngine's or the NSM's process, if this program was started as one.
+#[test]
+fn be() {
+    let Ok(role) = std::env::var("RESTART_ROLE") else {
+        return;
+    };
+    let folder = PathBuf::from(std::env::var_os("RESTART_FOLDER").unwrap());
+    let (door, operator) = (folder.join("door"), folder.join("operator"));
+    if role == "core" {
+        let _ = std::fs::remove_file(&door);
+        let _ = std::fs::remove_file(&operator);
+        CoreEngine::listen(&door, &operator).unwrap().run().unwrap();
+    } else {
+        let token = std::env::var("RESTART_TOKEN").unwrap();
+        let token = Token::try_from(token).unwrap();
+        // It ends with CoreEngine.
+        let _ = KernelNsm::join(&door, token, false).unwrap().run();
+    }
+}
+
+fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + TIME;
+    loop {
+        if let Some(done) = done() {
+            return done;
+        }
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A CoreEngine and an NSM that know the tenant.
+struct Stack {
+    operator: Operator,
+    nsm: Part,
+    core: Part,
+}
+
+impl Stack {
+    fn start(folder: &Path, tokens: [Token; 2], files: &mut Option<TenantFiles>) -> Stack {
+        let core = Part::start("core", folder, None);
+        let operator = until("CoreEngine does not start", || {
+            let operator = Operator::connect(&folder.join("operator")).ok()?;
+            (operator.pid().ok()? == core.0.id()).then_some(operator)
+        });
+        let [nsm, tenant] = tokens;
+        let name = "kernel".to_owned();
+        operator.ask(&Request::AddNsm { name, token: nsm }).unwrap();
+        let nsm = Part::start("nsm", folder, Some(nsm));
+        let request = Request::AddTenant {
+            name: "program".to_owned(),
+            token: tenant,
+            nsm: "kernel".to_owned(),
+            limits: Limits::default(),
+        };
+        *files = Some(operator.files(&request, files.as_ref()).unwrap());
+        until("the NSM does not start", || {
+            let status = operator.status().unwrap();
+            status.nsms[0].present.then_some(())
+        });
+        Stack {
+            operator,
+            nsm,
+            core,
+        }
+    }
+}
+
+/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, and is told
+/// `back`.
+fn run(function: &str) {
+    let name = format!("weir-restart-{}-{function}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let library = folder.join("libweir_sock.so");
+    std::fs::write(&library, netkernel::LIBRARY).unwrap();
+    let tokens = [(); 2].map(|()| Token::random().unwrap());
+    let mut files = None;
+    let mut stack = Stack::start(&folder, tokens, &mut files);
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/restart.py");
+    let mut child = Command::new("timeout")
+        .args(["30", "python3"])
+        .arg(script)
+        .arg(function)
+        .env("LD_PRELOAD", &library)
+        .env(
+            "WEIR_SOCK",
+            format!("{}:{}", folder.join("door").display(), tokens[1]),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is there");
+    let mut input = child.stdin.take().unwrap();
+    let mut kills = 0;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        assert_eq!(line.unwrap(), "kill");
+        kills += 1;
+        let Stack { nsm, core, .. } = stack;
+        drop(core);
+        // The NSM ends by itself; what it served is free then.
+        let mut nsm = nsm;
+        until("the NSM does not end", || nsm.0.try_wait().unwrap());
+        stack = Stack::start(&folder, tokens, &mut files);
+        // A program may have ended without waiting.
+        let _ = input.write_all(b"back\n");
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{function}: {status}");
+    assert!(kills > 0, "CoreEngine was never killed");
+    // None of the sockets that it had is left.
+    until("processes or sockets are left", || {
+        let tenant = stack.operator.status().unwrap().tenants.remove(0);
+        assert_eq!(tenant.violations, 0);
+        (tenant.processes == 0 && tenant.sockets == 0).then_some(())
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+macro_rules! functions {
+    ($($name:ident: $function:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run($function);
+            }
+        )*
+    };
+}
+
+functions! {
+    threads_that_wait_go_on: "waits";
+    an_event_loop_serves_again: "loops";
+    sockets_keep_their_addresses_and_options: "addresses";
+    forked_processes_serve_again: "forks";
+    a_program_that_never_sleeps_notices: "polls";
+    calls_wait_for_the_next_core_engine: "calls";
+    a_signal_handler_does_not_end_a_wait: "signals";
+}
