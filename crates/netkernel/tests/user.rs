@@ -18,6 +18,7 @@ use abi::ring::Slot;
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
 use netkernel::protocol::{Limits, Operator, Request, Token};
+use netkernel::service::Service;
 use netkernel::user::{Network, UserNsm};
 use rustix::event::EventfdFlags;
 use rustix::fs::MemfdFlags;
@@ -137,7 +138,8 @@ impl Stack {
         let name = "user".to_owned();
         operator.ask(&Request::AddNsm { name, token }).unwrap();
         let doorbell = rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-        let nsm = UserNsm::join(&door, token, memory.file.as_fd(), doorbell, network).unwrap();
+        let service = Service::join(&door, token).unwrap();
+        let nsm = UserNsm::new(service, memory.file.as_fd(), doorbell, network).unwrap();
         std::thread::spawn(move || nsm.run());
         Stack { folder, operator }
     }

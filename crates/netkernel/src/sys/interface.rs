@@ -51,9 +51,12 @@ impl RegionInterface {
         let (region, mapping) = (self.region, Arc::clone(&self.mapping));
         let end = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&end);
+        // What a thread does at its start, a filter of system calls need not allow.
+        let (starts, started) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("wakes".into());
         let thread = thread.stack_size(64 << 10).spawn(move || {
             let _mapping = mapping;
+            let _ = starts.send(());
             let word = region.wake_word();
             let mut seen = word.load(Ordering::SeqCst);
             while !ended.load(Ordering::SeqCst) {
@@ -66,6 +69,8 @@ impl RegionInterface {
                 }
             }
         })?;
+        // If it has ended already, it panicked, and said so.
+        let _ = started.recv();
         Ok(Wakes {
             region: self.region,
             _mapping: Arc::clone(&self.mapping),

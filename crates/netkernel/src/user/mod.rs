@@ -24,7 +24,6 @@ mod vnic;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 use abi::nqe::Nqe;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -32,7 +31,7 @@ use rustix::io::Errno;
 use smoltcp::time::Instant;
 use smoltcp::wire::EthernetAddress;
 
-use crate::protocol::{ToNsm, Token};
+use crate::protocol::ToNsm;
 use crate::service::Service;
 use crate::sockets::Sockets;
 use crate::sys::{self, RegionInterface, Wakes};
@@ -75,11 +74,10 @@ pub struct UserNsm {
 }
 
 impl UserNsm {
-    /// Joins CoreEngine at its socket. `region` is the file of a data region with one interface, the VNIC's, and `doorbell`
-    /// the eventfd by which the switch is woken.
-    pub fn join(
-        door: &Path,
-        token: Token,
+    /// An NSM that has joined CoreEngine. `region` is the file of a data region with one interface, the VNIC's, and `doorbell`
+    /// the eventfd by which the switch is woken. It starts a thread.
+    pub fn new(
+        service: Service,
         region: impl AsFd,
         doorbell: OwnedFd,
         network: Network,
@@ -89,7 +87,7 @@ impl UserNsm {
         let wakes = rings.forward_wakes(wake.try_clone()?)?;
         let interfaces = Interfaces::new(rings, doorbell, (vnic.mac, vnic.mtu), network)?;
         Ok(UserNsm {
-            service: Service::join(door, token)?,
+            service,
             interfaces,
             mac: network::ethernet(vnic.mac)?,
             sockets: Sockets::default(),
