@@ -2,18 +2,19 @@
 //! here; what crosses between them is the same. The cable plays the switch, and may lose frames.
 
 mod common;
+#[path = "common/region.rs"]
+mod region;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, STREAM, operation};
-use abi::region::{Geometry, Interface, RECEIVE_OFFSET, Region};
+use abi::region::{RECEIVE_OFFSET, Region};
 use abi::ring::Slot;
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
@@ -21,41 +22,10 @@ use netkernel::protocol::{Limits, Operator, Request, Token};
 use netkernel::service::Service;
 use netkernel::user::{Network, UserNsm};
 use rustix::event::EventfdFlags;
-use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
 use common::Tenant;
-
-/// A data region, as a host makes it.
-struct Memory {
-    region: Region,
-    file: OwnedFd,
-}
-
-impl Memory {
-    fn new(mac: u8) -> Memory {
-        let geometry = Geometry::new(1024, 1).unwrap();
-        let file = rustix::fs::memfd_create("region", MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, geometry.bytes() as u64).unwrap();
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
-        // SAFETY: a fresh mapping of that length, which stays as long as the test's process.
-        let region = unsafe {
-            let base = rustix::mm::mmap(
-                std::ptr::null_mut(),
-                geometry.bytes(),
-                protection,
-                flags,
-                &file,
-                0,
-            );
-            let base = NonNull::new(base.unwrap().cast()).unwrap();
-            Region::format(base, geometry, &[interface]).unwrap()
-        };
-        Memory { region, file }
-    }
-}
+use region::Memory;
 
 /// What a cable does with its frames.
 #[derive(Default)]
