@@ -467,6 +467,16 @@ fn sockets_of_one_nsm_reach_each_other() {
     open(&mut tenant, 4, DATAGRAM_TYPE, at("127.0.0.1:9"));
     assert_eq!(send_to(&mut tenant, 4, Some(at("127.0.0.1:9")), b"own"), 0);
     assert_eq!(receive_from(&mut tenant, 3).1, b"own");
+    // Many at once.
+    let room = tenant.process.payload(0, CHUNK_BYTES as u32).unwrap();
+    room.write(&DatagramHead::new(Some(at("127.0.0.1:9"))).to_bytes());
+    for _ in 0..50 {
+        let send = Nqe::new(operation::SEND_TO, 4);
+        tenant.submit(send.with_chunk(0, DatagramHead::LEN as u32 + 8000));
+    }
+    for _ in 0..50 {
+        assert_eq!(receive_from(&mut tenant, 3).1.len(), 8000);
+    }
 }
 
 #[test]

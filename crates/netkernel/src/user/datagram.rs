@@ -104,8 +104,14 @@ impl UserNsm {
     /// Sends what a socket has to send.
     pub(super) fn send_datagrams(&mut self, number: u32) {
         loop {
-            if !self.push_datagram(number) {
-                return self.hold(number);
+            match self.push_datagram(number) {
+                None => {}
+                // There is room when what is on its way has been taken.
+                Some(Way::Loopback) => return self.mark(number),
+                Some(Way::Vnic) if !self.interfaces.has_room(Way::Vnic) => {
+                    return self.blocked.push(number);
+                }
+                Some(Way::Vnic) => return self.hold(number),
             }
             let Some(socket) = self.sockets.get(number) else {
                 return;
@@ -131,25 +137,19 @@ impl UserNsm {
         }
     }
 
-    /// Has smoltcp's socket of a datagram socket send what it holds; `false`: it waits for room or a neighbour.
-    fn push_datagram(&mut self, number: u32) -> bool {
-        let Some(socket) = self.sockets.get(number) else {
-            return true;
+    /// Has smoltcp's socket of a datagram socket send what it holds; returns on which way it waits, if it does.
+    fn push_datagram(&mut self, number: u32) -> Option<Way> {
+        let Kind::Datagram(datagram) = &mut self.sockets.get(number)?.kind else {
+            return None;
         };
-        let Kind::Datagram(datagram) = &mut socket.kind else {
-            return true;
-        };
-        let (Some((set, handle)), Some(way)) = (&mut datagram.out, datagram.way) else {
-            return true;
-        };
-        if set.get::<udp::Socket<'_>>(*handle).send_queue() > 0 && self.interfaces.has_room(way) {
+        let ((set, handle), way) = (datagram.out.as_mut()?, datagram.way?);
+        if set.get::<udp::Socket<'_>>(*handle).send_queue() > 0 {
             self.interfaces.send(way, set);
         }
-        let sent = set.get::<udp::Socket<'_>>(*handle).send_queue() == 0;
-        if sent {
+        if set.get::<udp::Socket<'_>>(*handle).send_queue() == 0 {
             datagram.way = None;
         }
-        sent
+        datagram.way
     }
 
     /// Gives a datagram to smoltcp.
@@ -258,7 +258,7 @@ impl UserNsm {
         Ok(told)
     }
 
-    /// A datagram socket waits for a neighbour, or for room.
+    /// A datagram socket waits for a neighbour.
     fn hold(&mut self, number: u32) {
         if !self.held.iter().any(|(held, _)| *held == number) {
             self.held.push((number, self.interfaces.now()));

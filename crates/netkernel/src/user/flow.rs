@@ -96,7 +96,7 @@ pub(super) struct Flows {
     timers: BTreeSet<(Instant, FlowId)>,
     /// Those that wait for a neighbour's answer.
     waiting: Vec<FlowId>,
-    /// Those that wait for room on their way.
+    /// Those that wait for room on the VNIC.
     blocked: Vec<FlowId>,
 }
 
@@ -271,7 +271,7 @@ impl Flows {
         }
     }
 
-    /// A connection waits for room on its way.
+    /// A connection waits for room on the VNIC.
     pub fn block(&mut self, id: FlowId) {
         self.blocked.push(id);
     }

@@ -66,8 +66,10 @@ pub struct UserNsm {
     ready: Vec<u32>,
     /// By tenant: sockets that wait for a chunk.
     starving: Vec<Vec<u32>>,
-    /// Datagram sockets that wait for a neighbour or for room, and since when.
+    /// Datagram sockets that wait for a neighbour, and since when.
     held: Vec<(u32, Instant)>,
+    /// Datagram sockets that wait for room on the VNIC.
+    blocked: Vec<u32>,
     /// Rung when the switch wakes this guest.
     wake: OwnedFd,
     _wakes: Wakes,
@@ -97,6 +99,7 @@ impl UserNsm {
             ready: Vec::new(),
             starving: Vec::new(),
             held: Vec::new(),
+            blocked: Vec::new(),
             wake,
             _wakes: wakes,
         })
@@ -124,8 +127,11 @@ impl UserNsm {
             worked += self.take_packets(way);
         }
         self.flows.expire(self.interfaces.now());
-        if self.flows.are_blocked() {
+        if self.is_blocked() && self.interfaces.has_room(Way::Vnic) {
             self.flows.unblock();
+            for number in std::mem::take(&mut self.blocked) {
+                self.mark(number);
+            }
         }
         self.retry_held();
         worked += self.work();
@@ -133,6 +139,11 @@ impl UserNsm {
         self.interfaces.vnic.flush();
         self.service.flush();
         Ok(worked)
+    }
+
+    /// Whether sockets wait for room on the VNIC.
+    fn is_blocked(&self) -> bool {
+        self.flows.are_blocked() || !self.blocked.is_empty()
     }
 
     fn take_packets(&mut self, way: Way) -> usize {
@@ -180,7 +191,7 @@ impl UserNsm {
 
     /// Waits for requests, packets, a time, or tenants that come and go.
     fn sleep(&mut self) -> io::Result<()> {
-        let blocked = self.flows.are_blocked() || !self.held.is_empty();
+        let blocked = self.is_blocked();
         let busy =
             !self.ready.is_empty() || self.flows.are_ready() || self.interfaces.looped.is_busy();
         if busy || !self.service.sleep() {

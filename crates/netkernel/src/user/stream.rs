@@ -23,8 +23,9 @@ const ACCEPT: Duration = Duration::from_secs(63);
 pub(super) const NEIGHBOUR: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(3);
 /// After what time smoltcp asks for a neighbour again.
 const SILENT: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(1);
-/// How long a connection that was closed waits for its peer's end (net.ipv4.tcp_fin_timeout).
+/// How long a connection that was closed waits for its peer's end (net.ipv4.tcp_fin_timeout), and until all is sent.
 const FIN: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(60);
+const CLOSE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(900);
 
 impl UserNsm {
     /// Gives a segment to its connection, or makes one.
@@ -382,26 +383,26 @@ impl UserNsm {
         let Some(flow) = self.flows.get(id) else {
             return;
         };
+        let way = flow.ends.way;
         let mut due = due;
         if flow.owner == Owner::Nobody {
-            let deadline = flow.deadline;
-            if flow.tcp().state() == tcp::State::FinWait2 {
-                match deadline {
-                    Some(deadline) if now >= deadline => return self.reset(id),
-                    Some(deadline) => due = Some(due.map_or(deadline, |due| due.min(deadline))),
-                    None => {
-                        flow.deadline = Some(now + FIN);
-                        due = Some(due.map_or(now + FIN, |due| due.min(now + FIN)));
-                    }
-                }
+            let most = match flow.tcp().state() {
+                tcp::State::FinWait2 => FIN,
+                _ => CLOSE,
+            };
+            let deadline = flow.deadline.unwrap_or(now + CLOSE).min(now + most);
+            flow.deadline = Some(deadline);
+            if now >= deadline {
+                return self.reset(id);
             }
+            due = Some(due.map_or(deadline, |due| due.min(deadline)));
         }
         if waits {
             self.flows.wait(id);
         }
         match due {
-            _ if blocked => self.flows.block(id),
-            _ if more => self.flows.mark(id),
+            _ if blocked && way == Way::Vnic => self.flows.block(id),
+            _ if more || blocked => self.flows.mark(id),
             Some(due) if due <= now => self.flows.mark(id),
             Some(due) => self.flows.schedule(id, due),
             None => {}

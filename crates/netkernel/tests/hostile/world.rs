@@ -35,7 +35,7 @@ pub enum Of {
 
 enum Nsm {
     Kernel(KernelNsm),
-    User(UserNsm),
+    User(Box<UserNsm>),
 }
 
 /// The switch's side of a user NSM's VNIC.
@@ -96,7 +96,7 @@ impl World {
                 }
                 Of::User => {
                     let (nsm, wire) = user(Service::join(&door, tokens[0]).unwrap());
-                    (Nsm::User(nsm), Some(wire))
+                    (Nsm::User(Box::new(nsm)), Some(wire))
                 }
             };
             let [hostile, other] =
