@@ -5,10 +5,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::phy::Device;
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress};
 
-use super::looped::Looped;
+use super::looped::{self, Looped};
 use super::network::{Network, Way, ethernet, loopback};
 use super::vnic::Vnic;
 use crate::sys::RegionInterface;
@@ -161,11 +162,10 @@ impl Interfaces {
     }
 
     /// Longest IP packet of a way, in bytes.
-    pub fn mtu(&mut self, way: Way) -> usize {
-        use smoltcp::phy::Device;
+    pub fn mtu(&self, way: Way) -> usize {
         match way {
             Way::Vnic => self.vnic.capabilities().ip_mtu(),
-            Way::Loopback => super::looped::MTU,
+            Way::Loopback => looped::MTU,
         }
     }
 }

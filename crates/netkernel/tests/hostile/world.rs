@@ -34,7 +34,7 @@ pub enum Of {
 }
 
 enum Nsm {
-    Kernel(KernelNsm),
+    Kernel(Box<KernelNsm>),
     User(Box<UserNsm>),
 }
 
@@ -92,7 +92,7 @@ impl World {
             let (nsm, wire) = match of {
                 Of::Kernel | Of::Local => {
                     let nsm = KernelNsm::join(&door, tokens[0], of == Of::Local).unwrap();
-                    (Nsm::Kernel(nsm), None)
+                    (Nsm::Kernel(Box::new(nsm)), None)
                 }
                 Of::User => {
                     let (nsm, wire) = user(Service::join(&door, tokens[0]).unwrap());
