@@ -94,10 +94,18 @@ fn cable(regions: [Region; 2], faults: &Faults) {
 struct Stack {
     folder: PathBuf,
     operator: Operator,
+    token: Token,
 }
 
 impl Stack {
     fn start(name: &str, memory: &Memory, network: Network) -> Stack {
+        let stack = Stack::without_nsm(name);
+        let nsm = stack.nsm(memory, network);
+        std::thread::spawn(move || nsm.run());
+        stack
+    }
+
+    fn without_nsm(name: &str) -> Stack {
         let folder = std::env::temp_dir().join(format!("weir-nu-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (door, operator) = (folder.join("door"), folder.join("operator"));
@@ -107,11 +115,17 @@ impl Stack {
         let token = Token::random().unwrap();
         let name = "user".to_owned();
         operator.ask(&Request::AddNsm { name, token }).unwrap();
+        Stack {
+            folder,
+            operator,
+            token,
+        }
+    }
+
+    fn nsm(&self, memory: &Memory, network: Network) -> UserNsm {
         let doorbell = rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-        let service = Service::join(&door, token).unwrap();
-        let nsm = UserNsm::new(service, memory.file.as_fd(), doorbell, network).unwrap();
-        std::thread::spawn(move || nsm.run());
-        Stack { folder, operator }
+        let service = Service::join(&self.folder.join("door"), self.token).unwrap();
+        UserNsm::new(service, memory.file.as_fd(), doorbell, network).unwrap()
     }
 
     fn tenant(&self, name: &str) -> Tenant {
@@ -518,4 +532,63 @@ fn a_peer_that_is_gone_is_noticed_and_a_slow_reader_holds_its_peer_up() {
     pair.faults.loses.store(1, Ordering::Relaxed);
     client.send(2, 300, b"lost");
     assert_eq!(client.next(2, operation::FAILED).error(), libc::ETIMEDOUT);
+}
+
+#[test]
+fn sockets_that_share_a_port_listen_again_after_their_nsm_has_ended() {
+    let stack = Stack::without_nsm("restored");
+    let network = || Network {
+        addresses: vec![("10.0.0.1".parse().unwrap(), 24)],
+        gateways: Vec::new(),
+    };
+    let memories = [Memory::new(1), Memory::new(1)];
+    let mut first = stack.nsm(&memories[0], network());
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let running = std::thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            first.step().unwrap();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
+    let mut tenant = stack.tenant("app");
+    tenant
+        .process
+        .payload(0, 4)
+        .unwrap()
+        .write(&1u32.to_ne_bytes());
+    for socket in [1, 2] {
+        open(&mut tenant, socket, STREAM, at("127.0.0.1:80"));
+        let data = (libc::SOL_SOCKET as u64) << 32 | libc::SO_REUSEPORT as u64;
+        let set = Nqe::new(operation::SET_OPTION, socket)
+            .with_data(data)
+            .with_chunk(0, 4);
+        assert_eq!(tenant.result(set).error(), 0);
+        let bind = Nqe::new(operation::BIND, socket).with_address(at("127.0.0.1:80"));
+        assert_eq!(tenant.result(bind).error(), 0);
+        let listen = Nqe::new(operation::LISTEN, socket).with_data(64);
+        assert_eq!(tenant.result(listen).error(), 0);
+    }
+    assert_eq!(connect(&mut tenant, 3, at("127.0.0.1:80")).error(), 0);
+    ends.store(true, Ordering::Relaxed);
+    running.join().unwrap();
+    assert_eq!(tenant.next(3, operation::FAILED).error(), libc::ECONNRESET);
+    let second = stack.nsm(&memories[1], network());
+    std::thread::spawn(move || second.run());
+    let mut offered = [0; 2];
+    for socket in 10..74 {
+        assert_eq!(connect(&mut tenant, socket, at("127.0.0.1:80")).error(), 0);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    while let Some(nqe) = tenant.process.delivered() {
+        tenant.later.push(nqe);
+    }
+    for nqe in tenant
+        .later
+        .iter()
+        .filter(|nqe| nqe.operation == operation::INCOMING)
+    {
+        offered[nqe.socket as usize - 1] += 1;
+    }
+    assert!(offered.iter().all(|offered| *offered > 10), "{offered:?}");
 }

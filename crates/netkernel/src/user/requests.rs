@@ -117,7 +117,9 @@ impl UserNsm {
             _ => return Err(Errno::PROTONOSUPPORT),
         };
         let mut socket = Socket::new(nqe.tenant, ipv6, kind);
+        // One that is restored may share its port, as it may have before: its options are not told.
         socket.options.reuse_address = nqe.flags & RESTORED != 0;
+        socket.options.reuse_port = nqe.flags & RESTORED != 0;
         self.sockets.put(nqe.socket, socket);
         Ok(())
     }
