@@ -10,12 +10,12 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/netkernel/tests/hostile/world.rs"]
 mod world;
 
-use world::World;
+use world::{Of, World};
 
 thread_local! {
     static WORLD: RefCell<World> = RefCell::new({
         world::own_namespace();
-        World::new(false)
+        World::new(Of::Kernel)
     });
 }
 

@@ -756,14 +756,16 @@ end
 (** The node itself. *)
 
 module Nsm_kind = struct
-  type t = [ `Kernel | `Other of string ]
+  type t = [ `Kernel | `User | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Kernel -> `String "kernel"
+    | `User -> `String "user"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "kernel" -> Ok `Kernel
+    | `String "user" -> Ok `User
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
@@ -774,7 +776,7 @@ module Nsm_status = struct
     answers : int option; [@yojson.default None] (** Queue elements that it gave. *)
     applications : int option; [@yojson.default None] (** Applications whose new sockets go to it. *)
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
-    namespace : string option; [@yojson.default None] (** The network namespace that it is in. *)
+    namespace : string option; [@yojson.default None] (** The network namespace that it is in, if its kind has one. *)
     pid : int option; [@yojson.default None] (** Its process. *)
     reason : string option; [@yojson.default None] (** Why not. *)
     requests : int option; [@yojson.default None] (** Queue elements that it was given. *)
@@ -789,10 +791,13 @@ end
 
 module Nsm_object = struct
   type t = {
+    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. *)
+    gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
-    local : bool option; [@yojson.default None] (** Connections between its own sockets go through shared memory, not through its network stack. *)
+    link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)
+    local : bool option; [@yojson.default None] (** Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. *)
     name : string; (** Its name. *)
-    namespace : string option; [@yojson.default None] (** The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. *)
+    namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
     status : Nsm_status.t option; [@yojson.default None]
   }
@@ -972,12 +977,13 @@ module Vnic = struct
     link : string; (** The stub or link that it is on. *)
     mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
+    nsm : string option; [@yojson.default None] (** The user NSM that has it: it is made with the NSM. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
     vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
-(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user. *)
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's. *)
 
 module Vnic_status = struct
   type t = {
@@ -1000,13 +1006,14 @@ module Vnic_object = struct
     mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
     name : string; (** Its name. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
+    nsm : string option; [@yojson.default None] (** The user NSM that has it: it is made with the NSM. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
     status : Vnic_status.t option; [@yojson.default None]
     vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
-(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user. *)
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's. *)
 
 module Wire_change = struct
   type t = {

@@ -1705,18 +1705,34 @@ export interface components {
          * @description What an NSM's network stack is.
          * @enum {string}
          */
-        NsmKind: "kernel";
+        NsmKind: "kernel" | "user";
         /** @description A network stack module: a process whose network stack serves the sockets of applications. */
         NsmObject: {
+            /**
+             * @description Of a user NSM: its IP addresses, with their prefixes.
+             * @example [
+             *       "10.0.0.2/24"
+             *     ]
+             */
+            addresses?: string[];
+            /**
+             * @description Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
+             * @example [
+             *       "10.0.0.1"
+             *     ]
+             */
+            gateways?: string[];
             /** @description What its network stack is. */
             kind?: components["schemas"]["NsmKind"];
-            /** @description Connections between its own sockets go through shared memory, not through its network stack. */
+            /** @description Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. */
+            link?: string | null;
+            /** @description Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. */
             local?: boolean;
             /** @description Its name. */
             name: string;
             /**
-             * @description The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
-             *     is made and removed with it.
+             * @description Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+             *     `weir-nsm-NAME`, which is made and removed with it.
              */
             namespace?: string | null;
             /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
@@ -1743,10 +1759,10 @@ export interface components {
              */
             "cpu-s"?: number | null;
             /**
-             * @description The network namespace that it is in.
-             * @default
+             * @description The network namespace that it is in, if its kind has one.
+             * @default null
              */
-            namespace?: string;
+            namespace?: string | null;
             /**
              * Format: uint32
              * @description Its process.
@@ -2104,7 +2120,7 @@ export interface components {
         };
         /**
          * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-         *     program's that speaks vhost-user.
+         *     program's that speaks vhost-user, or a user NSM's.
          */
         Vnic: {
             /**
@@ -2127,6 +2143,8 @@ export interface components {
             mac?: string | null;
             /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
             namespace?: string | null;
+            /** @description The user NSM that has it: it is made with the NSM. */
+            nsm?: string | null;
             /** @description Speed, delay, loss, VLAN, protection and so on. */
             properties?: Record<string, unknown>;
             /** @description The socket where a vhost-user frontend connects. */
@@ -2134,7 +2152,7 @@ export interface components {
         };
         /**
          * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-         *     program's that speaks vhost-user.
+         *     program's that speaks vhost-user, or a user NSM's.
          */
         VnicObject: {
             /**
@@ -2159,6 +2177,8 @@ export interface components {
             name: string;
             /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
             namespace?: string | null;
+            /** @description The user NSM that has it: it is made with the NSM. */
+            nsm?: string | null;
             /** @description Speed, delay, loss, VLAN, protection and so on. */
             properties?: Record<string, unknown>;
             status?: components["schemas"]["VnicStatus"];
@@ -4188,6 +4208,8 @@ export interface operations {
                     name?: string;
                     /** @description The network namespace that it is in: a name (`ip netns`), or a path. */
                     namespace?: string | null;
+                    /** @description The user NSM that has it: it is made with the NSM. */
+                    nsm?: string | null;
                     /** @description Speed, delay, loss, VLAN, protection and so on. */
                     properties?: Record<string, unknown>;
                     status?: components["schemas"]["VnicStatus"];

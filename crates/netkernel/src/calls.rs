@@ -1,7 +1,7 @@
-//! The system calls that CoreEngine and the kernel NSM make once they serve, besides those for memory that is mapped:
+//! The system calls that CoreEngine and the NSMs make once they serve, besides those for memory that is mapped:
 //! what their processes are to be confined to.
 
-/// What both need.
+/// What all need.
 macro_rules! with_common {
     ($($call:ident),* $(,)?) => {
         &[
@@ -72,3 +72,6 @@ pub const KERNEL_NSM: &[i64] = with_common![
     SYS_setsockopt,
     SYS_getsockopt,
 ];
+
+/// A user NSM's: it makes no socket, and packets take no system call.
+pub const USER_NSM: &[i64] = with_common![];

@@ -8,8 +8,8 @@
 //!
 //! GuestLib (the crate `sock`) turns socket calls into [queue elements](abi::nqe). [CoreEngine](core)
 //! switches them between tenants and network stack modules by its connection table, and reads no
-//! payload. An NSM is a program with [ServiceLib](service) and a network stack; [`kernel`] is the one
-//! whose stack is Linux's. Each runs in a process of its own.
+//! payload. An NSM is a program with [ServiceLib](service) and a network stack: Linux's in [`kernel`], one of its
+//! own in [`user`]. Each runs in a process of its own.
 #![deny(unsafe_code)]
 
 pub mod calls;
@@ -19,7 +19,9 @@ mod outbox;
 pub mod process;
 pub mod protocol;
 pub mod service;
+mod sockets;
 mod sys;
+pub mod user;
 
 /// GuestLib, to be preloaded into programs.
 pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweir_sock.so"));

@@ -2,6 +2,8 @@
 //! vectors of shared memory, socket options by number.
 #![allow(unsafe_code)]
 
+mod interface;
+
 use std::ffi::c_void;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,6 +23,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrAny,
 };
+
+pub(crate) use interface::{RegionInterface, Wakes};
 
 /// A shared mapping; unmapped when dropped.
 struct Mapping {

@@ -1,6 +1,8 @@
 //! A tenant that submits queue elements, CoreEngine and the kernel NSM, with real sockets at the other
 //! end. CoreEngine and the NSM are threads here; what crosses between them is the same.
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -10,10 +12,9 @@ use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, PacketInfo, STREAM, operation};
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
-use netkernel::process::Process;
 use netkernel::protocol::{Limits, Operator, Request, Token};
 
-const TIME: Duration = Duration::from_secs(10);
+use common::Tenant;
 
 /// A CoreEngine with a kernel NSM, and a folder for its sockets.
 struct Stack {
@@ -60,101 +61,13 @@ impl Stack {
                 limits,
             })
             .unwrap();
-        (token, Tenant::join(self, token))
+        (token, Tenant::join(&self.door(), token))
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A tenant's process.
-struct Tenant {
-    process: Process,
-    /// What was delivered and not asked for.
-    later: Vec<Nqe>,
-}
-
-impl Tenant {
-    fn join(stack: &Stack, token: Token) -> Tenant {
-        Tenant {
-            process: Process::join(&stack.door(), token).unwrap(),
-            later: Vec::new(),
-        }
-    }
-
-    fn submit(&mut self, nqe: Nqe) {
-        assert!(self.process.submit(nqe));
-        self.process.flush();
-    }
-
-    /// The next element of an operation for a socket.
-    fn next(&mut self, socket: u32, operation: u8) -> Nqe {
-        let end = Instant::now() + TIME;
-        loop {
-            let found = |nqe: &Nqe| nqe.socket == socket && nqe.operation == operation;
-            if let Some(at) = self.later.iter().position(found) {
-                return self.later.remove(at);
-            }
-            while let Some(nqe) = self.process.delivered() {
-                self.later.push(nqe);
-            }
-            if !self.later.iter().any(found) {
-                assert!(
-                    Instant::now() < end,
-                    "no {operation} for {socket}: {:?}",
-                    self.later
-                );
-                self.process.wait(Duration::from_secs(1)).unwrap();
-            }
-        }
-    }
-
-    fn result(&mut self, nqe: Nqe) -> Nqe {
-        self.submit(nqe);
-        let result = self.next(nqe.socket, operation::RESULT);
-        assert_eq!(result.flags, nqe.operation);
-        result
-    }
-
-    fn open(&mut self, socket: u32, kind: u64) {
-        let nqe = Nqe::new(operation::SOCKET, socket);
-        self.submit(nqe.with_data(kind).with_family(4));
-    }
-
-    fn connect(&mut self, socket: u32, to: SocketAddr) -> Nqe {
-        self.open(socket, STREAM);
-        self.result(Nqe::new(operation::CONNECT, socket).with_address(to))
-    }
-
-    /// Sends by a chunk of its own choosing.
-    fn send(&mut self, socket: u32, chunk: u64, bytes: &[u8]) {
-        let place = chunk * CHUNK_BYTES as u64;
-        let len = bytes.len() as u32;
-        assert_eq!(
-            self.process.payload(place, len).unwrap().write(bytes),
-            bytes.len()
-        );
-        self.submit(Nqe::new(operation::SEND, socket).with_chunk(place, len));
-    }
-
-    /// Receives so many bytes, and gives the chunks back.
-    fn receive(&mut self, socket: u32, wanted: usize) -> Vec<u8> {
-        let mut all = Vec::new();
-        while all.len() < wanted {
-            let data = self.next(socket, operation::DATA);
-            let mut bytes = vec![0; data.len as usize];
-            self.process
-                .payload(data.place, data.len)
-                .unwrap()
-                .read(&mut bytes);
-            all.extend(bytes);
-            let consumed = Nqe::new(operation::CONSUMED, socket);
-            self.submit(consumed.with_chunk(data.place, data.len));
-        }
-        all
     }
 }
 
@@ -426,7 +339,7 @@ fn a_shared_socket_outlives_its_process() {
         .unwrap();
     drop(theirs);
     first.send(1, 0, b"last words");
-    let mut second = Tenant::join(&stack, token);
+    let mut second = Tenant::join(&stack.door(), token);
     drop(first);
     let mut words = Vec::new();
     lone.read_to_end(&mut words).unwrap();

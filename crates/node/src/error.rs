@@ -264,6 +264,12 @@ faults! {
     /// A namespace that an NSM is to be in.
     NoNsmNamespace { name: String } NotFound "namespace" =>
         "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `--netns`, the NSM gets its own";
+    /// A field of an NSM that its kind does not have.
+    NsmField { field: &'static str } Invalid =>
+        "{field} is not for this kind of NSM: `namespace` and `local` are for `kernel`; `link`, `addresses` and `gateways` for `user`";
+    /// A user NSM without a link.
+    NsmWithoutLink {} Invalid "link" =>
+        "a user NSM needs the link or stub that its VNIC is on (`-l LINK`): `weir link show` and `weir stub show` list them";
     /// No wire.
     NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists them";
     /// No entry.
@@ -328,6 +334,15 @@ faults! {
     /// A VNIC of a guest.
     HasGuest { vnic: String, guest: String } InUse =>
         "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’: `weir destroy {guest}` first";
+    /// A VNIC of an NSM.
+    HasNsm { vnic: String } InUse =>
+        "VNIC ‘{vnic}’ is that of NSM ‘{vnic}’: `weir nsm delete {vnic}` removes both";
+    /// A VNIC that is to be an NSM's, and was not made with it.
+    VnicOfNsm { nsm: String } Invalid "nsm" =>
+        "a VNIC is not given to an NSM: `weir nsm create {nsm} --kind user` makes both";
+    /// An MTU that an NSM was told.
+    MtuToldNsm { vnic: String } InUse "properties" =>
+        "the MTU of VNIC ‘{vnic}’ cannot change while NSM ‘{vnic}’ runs with it: `weir nsm delete {vnic}` first";
     /// A VNIC that another guest has.
     GuestHas { vnic: String, guest: String } InUse "interfaces" =>
         "VNIC ‘{vnic}’ is already an interface of guest ‘{guest}’";

@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -11,10 +13,13 @@ use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use ipnet::IpNet;
 use netkernel::calls;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
+use netkernel::service::Service;
+use netkernel::user::{Network, UserNsm};
 use node::model::{Admission, Application, Object, Socket, SocketCall};
 use node::paths::run_folder;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -93,17 +98,24 @@ Examples:
         #[arg(long)]
         detached: bool,
     },
-    /// Runs a kernel NSM
+    /// Runs a kernel NSM, or, with addresses, a user NSM, whose VNIC's data region and doorbell are the standard input and
+    /// output
     #[command(hide = true)]
     Nsm {
         /// CoreEngine's socket
         door: PathBuf,
-        /// Outlive the process that started it, with no privilege but to serve any port
+        /// Outlive the process that started it, with no privilege but a kernel NSM's to serve any port
         #[arg(long)]
         detached: bool,
         /// Connections between its own sockets go through shared memory
         #[arg(long)]
         local: bool,
+        /// An address of the NSM, with its prefix length
+        #[arg(long = "address", conflicts_with = "local")]
+        addresses: Vec<IpNet>,
+        /// A router
+        #[arg(long = "gateway", requires = "addresses")]
+        gateways: Vec<IpAddr>,
     },
 }
 
@@ -212,11 +224,22 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             door,
             detached,
             local,
+            addresses,
+            gateways,
         } => {
             begin(*detached)?;
             let wrong = || io::Error::other(format!("{TOKEN_VARIABLE} is not set to a token"));
             let token = std::env::var(TOKEN_VARIABLE).map_err(|_| wrong())?;
             let token = Token::try_from(token).map_err(|_| wrong())?;
+            if !addresses.is_empty() {
+                let addresses = addresses.iter().map(|it| (it.addr(), it.prefix_len()));
+                let network = Network {
+                    addresses: addresses.collect(),
+                    gateways: gateways.clone(),
+                };
+                run_user_nsm(door, token, *detached, network)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let nsm = KernelNsm::join(door, token, *local)?;
             if *detached {
                 leave_file_system(door)?;
@@ -285,6 +308,28 @@ fn line(call: &SocketCall, json: bool) -> String {
         add(format!("({time:.0} us)"));
     }
     line + "\n"
+}
+
+/// Runs a user NSM, with no privilege at all.
+fn run_user_nsm(
+    door: &Path,
+    token: Token,
+    detached: bool,
+    network: Network,
+) -> Result<(), SockError> {
+    let service = Service::join(door, token)?;
+    let [region, doorbell] =
+        [io::stdin().as_fd(), io::stdout().as_fd()].map(|it| it.try_clone_to_owned());
+    if detached {
+        leave_file_system(door)?;
+        confine::drop_privileges()?;
+    }
+    // It starts a thread, which has as little privilege and no less of a filter.
+    let nsm = UserNsm::new(service, region?, doorbell?, network)?;
+    if detached {
+        confine::filter_system_calls(calls::USER_NSM)?;
+    }
+    Ok(nsm.run()?)
 }
 
 const COLUMNS: &[Column<Object<Application>>] = &[

@@ -508,6 +508,7 @@ class NsmKind(StrEnum):
     """
 
     kernel = "kernel"
+    user = "user"
 
 
 class Patch(Model):
@@ -720,7 +721,7 @@ class UnknownGuest(Model):
 class Vnic(Model):
     """
     A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-    program's that speaks vhost-user.
+    program's that speaks vhost-user, or a user NSM's.
     """
 
     addresses: list[str] | None = None
@@ -735,6 +736,8 @@ class Vnic(Model):
     """Its Ethernet address; default: in a wire, derived from the names, else random."""
     namespace: str | None = None
     """The network namespace that it is in: a name (`ip netns`), or a path."""
+    nsm: str | None = None
+    """The user NSM that has it: it is made with the NSM."""
     properties: dict[str, Any] | None = None
     """Speed, delay, loss, VLAN, protection and so on."""
     vhost_user: str | None = None
@@ -1037,8 +1040,8 @@ class NsmStatus(Model):
     """Applications whose new sockets go to it."""
     cpu_s: float | None = None
     """Seconds of processor time that its process has used."""
-    namespace: str = ""
-    """The network namespace that it is in."""
+    namespace: str | None = None
+    """The network namespace that it is in, if its kind has one."""
     pid: int | None = None
     """Its process."""
     reason: str | None = None
@@ -1117,7 +1120,7 @@ class SwitchFunctionObject(Model):
 class VnicObject(Model):
     """
     A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-    program's that speaks vhost-user.
+    program's that speaks vhost-user, or a user NSM's.
     """
 
     addresses: list[str] | None = None
@@ -1134,6 +1137,8 @@ class VnicObject(Model):
     """Its name."""
     namespace: str | None = None
     """The network namespace that it is in: a name (`ip netns`), or a path."""
+    nsm: str | None = None
+    """The user NSM that has it: it is made with the NSM."""
     properties: dict[str, Any] | None = None
     """Speed, delay, loss, VLAN, protection and so on."""
     status: VnicStatus | None = None
@@ -1238,16 +1243,22 @@ class LinkObject(Model):
 class NsmObject(Model):
     """A network stack module: a process whose network stack serves the sockets of applications."""
 
+    addresses: list[str] | None = None
+    """Of a user NSM: its IP addresses, with their prefixes."""
+    gateways: list[str] | None = None
+    """Of a user NSM: the routers for what is in none of its networks, at most one of each IP version."""
     kind: NsmKind | None = None
     """What its network stack is."""
+    link: str | None = None
+    """Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it."""
     local: bool | None = None
-    """Connections between its own sockets go through shared memory, not through its network stack."""
+    """Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack."""
     name: str
     """Its name."""
     namespace: str | None = None
     """
-    The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
-    is made and removed with it.
+    Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+    `weir-nsm-NAME`, which is made and removed with it.
     """
     properties: dict[str, Any] | None = None
     """What it may have, for all its applications together: `maxbw`, `conns`."""

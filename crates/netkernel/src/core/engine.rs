@@ -749,7 +749,7 @@ impl CoreEngine {
                 let traced = self.tenants[at as usize].as_mut();
                 let tracing = traced.map(|it| it.tracing.get_or_insert_with(Default::default));
                 let trace = tracing.map(|it| it.take(after));
-                return Ok(Reply::Trace(trace.unwrap_or_default()));
+                return Ok((Reply::Trace(trace.unwrap_or_default()), None));
             }
         }
         Ok((Reply::Done, None))

@@ -21,9 +21,10 @@ use rustix::io::Errno;
 
 use crate::protocol::{ToNsm, Token};
 use crate::service::Service;
+use crate::sockets::Sockets;
 use crate::sys;
 use local::Listeners;
-use socket::{Kind, Sockets};
+use socket::{Kind, Socket};
 
 /// Epoll data of what is no socket; sockets have their numbers.
 const BELL: u64 = u64::MAX;
@@ -40,7 +41,7 @@ const ALONE: usize = 4;
 pub struct KernelNsm {
     service: Service,
     epoll: OwnedFd,
-    sockets: Sockets,
+    sockets: Sockets<Socket>,
     /// Sockets to look at before the NSM sleeps, each once.
     ready: Vec<u32>,
     /// By tenant: sockets that wait for a chunk.

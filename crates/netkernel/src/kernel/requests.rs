@@ -7,8 +7,9 @@ use abi::nqe::{DATAGRAM_TYPE, MORE, Nqe, RESTORED, STREAM, operation};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use super::socket::{Kind, Local, Sending, Socket};
+use super::socket::{Kind, Local, Socket};
 use super::{KernelNsm, REQUESTS, options};
+use crate::sockets::Sending;
 
 impl KernelNsm {
     /// Takes a round's requests; returns how many.

@@ -5,9 +5,11 @@ use abi::nqe::{Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, PAYLOAD_FILE_BYTES};
 use proptest::prelude::*;
 
+mod peer;
 mod world;
 
-use world::{World, own_namespace};
+use peer::{Peer, Segment};
+use world::{Of, World, own_namespace};
 
 /// An element, mostly one that means something, of a few sockets and ports.
 fn element() -> impl Strategy<Value = Nqe> {
@@ -60,10 +62,10 @@ fn element() -> impl Strategy<Value = Nqe> {
     prop_oneof![8 => sensible, 1 => any]
 }
 
-fn a_hostile_tenant_harms_itself_alone(local: bool) {
+fn a_hostile_tenant_harms_itself_alone(of: Of) {
     // In the thread of the NSM, whose sockets are made here.
     own_namespace();
-    let mut world = World::new(local);
+    let mut world = World::new(of);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 200,
         failure_persistence: None,
@@ -80,6 +82,7 @@ fn a_hostile_tenant_harms_itself_alone(local: bool) {
                 }
                 world.hostile.flush();
                 world.turn();
+                world.sent();
                 // It reads what it is delivered, or does not.
                 world.hostile.take(16, |_| ());
             }
@@ -91,10 +94,97 @@ fn a_hostile_tenant_harms_itself_alone(local: bool) {
 
 #[test]
 fn a_hostile_tenant_harms_itself_alone_at_the_kernel() {
-    a_hostile_tenant_harms_itself_alone(false);
+    a_hostile_tenant_harms_itself_alone(Of::Kernel);
 }
 
 #[test]
 fn a_hostile_tenant_harms_itself_alone_in_shared_memory() {
-    a_hostile_tenant_harms_itself_alone(true);
+    a_hostile_tenant_harms_itself_alone(Of::Local);
+}
+
+#[test]
+fn a_hostile_tenant_harms_itself_alone_at_the_user_nsm() {
+    a_hostile_tenant_harms_itself_alone(Of::User);
+}
+
+/// A segment of a peer, mostly one of a connection that there is.
+fn segment() -> impl Strategy<Value = Segment> {
+    let near = prop_oneof![4 => Just(0i32), 2 => -3..4i32, 1 => any::<i32>()];
+    let parts = (
+        0..4u8,
+        any::<u8>(),
+        near.clone(),
+        near,
+        any::<u16>(),
+        0..40u8,
+        any::<[u8; 4]>(),
+    );
+    parts.prop_map(
+        |(port, flags, sequence, acknowledged, window, len, options)| Segment {
+            port,
+            flags,
+            sequence,
+            acknowledged,
+            window,
+            len,
+            options,
+        },
+    )
+}
+
+/// What a peer sends.
+#[derive(Clone, Debug)]
+enum Said {
+    Segment(Segment),
+    Bytes(Vec<u8>),
+    Ip(u8, Vec<u8>),
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
+    prop_oneof![
+        8 => segment().prop_map(Said::Segment),
+        1 => bytes().prop_map(Said::Bytes),
+        2 => (prop::sample::select(vec![1u8, 6, 17]), bytes()).prop_map(|(protocol, bytes)| Said::Ip(protocol, bytes)),
+    ]
+}
+
+/// Whatever the network sends to a user NSM, of connections of a tenant too, the NSM and other tenants go on.
+#[test]
+fn a_hostile_network_harms_its_own_connections_alone() {
+    let mut world = World::new(Of::User);
+    let mut peer = Peer::default();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let turns = proptest::collection::vec(proptest::collection::vec(said(), 1..20), 1..12);
+    let world = std::cell::RefCell::new((&mut world, &mut peer));
+    runner
+        .run(&turns, |turns| {
+            let (world, peer) = &mut *world.borrow_mut();
+            peer.begin(world);
+            for turn in turns {
+                for said in turn {
+                    match said {
+                        Said::Segment(segment) => peer.send(world, &segment),
+                        Said::Bytes(bytes) => world.send(&bytes),
+                        Said::Ip(protocol, bytes) => peer.send_ip(world, protocol, &bytes),
+                    }
+                }
+                world.turn();
+                peer.look(world);
+                peer.serve(world);
+            }
+            world.the_other_goes_on();
+            peer.end(world);
+            Ok(())
+        })
+        .unwrap();
+    assert!(
+        peer.connections > 100,
+        "{} connections stood",
+        peer.connections
+    );
 }

@@ -131,7 +131,7 @@ impl Host {
         }
         let is_new = !self.held.contains_key(&vnic.name);
         let open = match (self.held.get(&vnic.name), vnic.location()) {
-            (_, Location::Guest) => return Ok(()),
+            (_, Location::Guest | Location::Nsm(_)) => return Ok(()),
             (Some(held), _) => held.reopened(&vnic.name, vnic.mac(), mtu)?,
             (None, Location::Namespace(name)) => namespace::within(name, || vnic.open(mtu))??,
             (None, _) => vnic.open(mtu)?,

@@ -22,6 +22,7 @@ mod interfaces;
 mod launch;
 mod namespace;
 pub mod network;
+mod nsm_rings;
 mod orphans;
 mod process;
 mod stacks;

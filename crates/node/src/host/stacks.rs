@@ -18,10 +18,11 @@ use netkernel::protocol::{
 };
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::launch::LaunchPort;
 use super::process::{await_end, has_ended, reap, told_end};
-use super::{CORE_ENGINE, Host, NSMS, TIMEOUT, namespace, network};
+use super::{CORE_ENGINE, Host, NSMS, TIMEOUT, namespace, network, nsm_rings};
 use crate::error::{Error, Kind, Result};
-use crate::model::{ApplicationRecord, NsmKind, NsmRecord};
+use crate::model::{ApplicationRecord, NsmRecord};
 use crate::paths::clear_socket;
 
 /// How long a CoreEngine has to run so that another takes its place at once.
@@ -73,15 +74,15 @@ pub(super) struct Stacks {
     files: BTreeMap<String, TenantFiles>,
 }
 
-/// Starts this program in a process of its own, with the words of a hidden command.
-fn start(words: &[&str], paths: &[&Path], token: Option<Token>) -> io::Result<u32> {
+/// This program, to be started in a process of its own with the words of a hidden command.
+pub(super) fn program(words: &[&str], paths: &[&Path], token: Option<Token>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(words).args(paths).env_clear();
     if let Some(token) = token {
         command.env(netkernel::protocol::TOKEN_VARIABLE, token.to_string());
     }
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    Ok(command.spawn()?.id())
+    command
 }
 
 impl Host {
@@ -131,12 +132,9 @@ impl Host {
             |error: io::Error| Error::failed(format_args!("CoreEngine cannot be started: {error}"));
         self.make_sock_folder()
             .map_err(|error| Error::failed(format_args!("{}: {error}", paths.folder.display())))?;
-        let pid = start(
-            &["sock", "core", "--detached"],
-            &[&paths.door, &paths.operator],
-            None,
-        );
-        let process = Process::of(pid.map_err(failed)?)?;
+        let words = ["sock", "core", "--detached"];
+        let child = program(&words, &[&paths.door, &paths.operator], None).spawn();
+        let process = Process::of(child.map_err(failed)?.id())?;
         let begin = Instant::now();
         let operator = loop {
             match Operator::connect(&paths.operator) {
@@ -270,23 +268,36 @@ impl Host {
         Ok(())
     }
 
-    /// Has CoreEngine know an NSM, and starts its process if it does not run. Says whether it did not.
-    pub fn start_nsm(&mut self, nsm: &NsmRecord) -> Result<bool> {
+    /// Has CoreEngine know an NSM, and starts its process if it does not run. Says whether it did not. `port` is that of a
+    /// user NSM's VNIC, which is attached if it is not.
+    pub fn start_nsm(&mut self, nsm: &NsmRecord, port: Option<&LaunchPort>) -> Result<bool> {
         self.add_nsm(nsm)?;
         let name = nsm.name.clone();
-        if self.stacks.nsms.contains_key(&name) {
+        if let Some(process) = self.stacks.nsms.get(&name) {
+            if let Some(port) = port {
+                let files = nsm_rings::of(&process.pidfd)?;
+                self.attach_nsm(port, &files)?;
+            }
             return Ok(false);
         }
-        let place = nsm.spec.place(&name);
-        network::set_loopback_up(&place)?;
         let (door, token) = (self.sock_paths.door.clone(), Some(nsm.token));
-        let words: &[&str] = match (nsm.spec.kind, nsm.spec.local) {
-            (NsmKind::Kernel, false) => &["sock", "nsm", "--detached"],
-            (NsmKind::Kernel, true) => &["sock", "nsm", "--detached", "--local"],
-        };
-        let started = namespace::within(&place, || start(words, &[&door], token))?;
         let failed = |error| Error::failed(format_args!("NSM ‘{name}’ cannot be started: {error}"));
-        let process = Process::of(started.map_err(failed)?)?;
+        let child = match (port, nsm.spec.place(&name)) {
+            (Some(port), _) => {
+                let mut program = program(&["sock", "nsm", "--detached"], &[&door], token);
+                self.start_with_rings(&mut program, nsm, port)?
+            }
+            (None, place) => {
+                let place = place.unwrap_or_default();
+                network::set_loopback_up(&place)?;
+                let words: &[&str] = match nsm.spec.local {
+                    false => &["sock", "nsm", "--detached"],
+                    true => &["sock", "nsm", "--detached", "--local"],
+                };
+                namespace::within(&place, || program(words, &[&door], token).spawn())?
+            }
+        };
+        let process = Process::of(child.map_err(failed)?.id())?;
         self.watch(process.pidfd.as_fd(), NSMS)?;
         self.stacks.nsms.insert(name, process);
         Ok(true)
@@ -318,7 +329,8 @@ impl Host {
     /// Ends the NSMs that are in a namespace no more, since there is another of its name: they are restarted in that.
     pub fn leave_namespaces(&self, nsms: &[NsmRecord]) {
         for nsm in nsms {
-            let place = namespace::id(&nsm.spec.place(&nsm.name));
+            let place = nsm.spec.place(&nsm.name);
+            let place = place.and_then(|place| namespace::id(&place));
             let process = self.stacks.nsms.get(&nsm.name);
             let of = |it: &Process| namespace::id(&format!("/proc/{}/ns/net", it.pid));
             if let Some(process) = process.filter(|it| place.is_some() && of(it) != place) {

@@ -1,10 +1,12 @@
 //! Network stack modules (NSMs), and the applications whose sockets they serve.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
+use ipnet::IpNet;
 use netkernel::protocol::{self, Limits, SocketStatus, Token};
+use netkernel::user::Network;
 use serde::{Deserialize, Serialize};
 use switch::properties::{ApplicationProperties, Bandwidth, NsmProperties};
 use utoipa::ToSchema;
@@ -12,6 +14,7 @@ use utoipa::ToSchema;
 use super::State;
 use super::log::rfc3339;
 use super::object::{Object, Spec, Verb, is_default, record};
+use crate::error::{Error, Fault, Result};
 
 /// What an NSM's network stack is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -20,6 +23,8 @@ pub enum NsmKind {
     /// Linux's TCP/IP, in the NSM's network namespace.
     #[default]
     Kernel,
+    /// A TCP/IP in the NSM's process, on a VNIC of its own, with no kernel between.
+    User,
 }
 
 /// A network stack module: a process whose network stack serves the sockets of applications.
@@ -29,13 +34,24 @@ pub struct Nsm {
     /// What its network stack is.
     #[serde(default)]
     pub kind: NsmKind,
-    /// The network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which
-    /// is made and removed with it.
+    /// Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+    /// `weir-nsm-NAME`, which is made and removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Connections between its own sockets go through shared memory, not through its network stack.
+    /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack.
     #[serde(default, skip_serializing_if = "is_default")]
     pub local: bool,
+    /// Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Of a user NSM: its IP addresses, with their prefixes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
+    pub addresses: Vec<IpNet>,
+    /// Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.1"]))]
+    pub gateways: Vec<IpAddr>,
     /// What it may have, for all its applications together: `maxbw`, `conns`.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schema(value_type = Object)]
@@ -43,10 +59,54 @@ pub struct Nsm {
 }
 
 impl Nsm {
-    /// The namespace of an NSM of this name.
-    pub fn place(&self, name: &str) -> String {
+    /// The namespace of an NSM of this name, if its kind has one.
+    pub fn place(&self, name: &str) -> Option<String> {
         let own = || format!("weir-nsm-{name}");
-        self.namespace.clone().unwrap_or_else(own)
+        let place = || self.namespace.clone().unwrap_or_else(own);
+        (self.kind == NsmKind::Kernel).then(place)
+    }
+
+    /// Whether a namespace is made and removed with it.
+    pub fn owns_namespace(&self) -> bool {
+        self.kind == NsmKind::Kernel && self.namespace.is_none()
+    }
+
+    /// The addresses and gateways of a user NSM.
+    pub fn network(&self) -> Network {
+        let addresses = self.addresses.iter();
+        Network {
+            addresses: addresses.map(|it| (it.addr(), it.prefix_len())).collect(),
+            gateways: self.gateways.clone(),
+        }
+    }
+
+    /// Refuses what its kind does not have, or lacks.
+    pub fn check(&self) -> Result<()> {
+        self.properties.check()?;
+        let of_other = |field| Fault::NsmField { field };
+        let kernel = [
+            ("`namespace`", self.namespace.is_some()),
+            ("`local`", self.local),
+        ];
+        let user = [
+            ("`link`", self.link.is_some()),
+            ("`addresses`", !self.addresses.is_empty()),
+            ("`gateways`", !self.gateways.is_empty()),
+        ];
+        let others = match self.kind {
+            NsmKind::Kernel => &user[..],
+            NsmKind::User => &kernel[..],
+        };
+        if let Some((field, _)) = others.iter().find(|(_, given)| *given) {
+            return Err(of_other(field).into());
+        }
+        if self.kind == NsmKind::User {
+            if self.link.is_none() {
+                return Err(Fault::NsmWithoutLink {}.into());
+            }
+            self.network().check().map_err(Error::invalid)?;
+        }
+        Ok(())
     }
 
     /// What it may have, as CoreEngine is told.
@@ -68,8 +128,9 @@ pub struct NsmStatus {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The network namespace that it is in.
-    pub namespace: String,
+    /// The network namespace that it is in, if its kind has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Its process.
     pub pid: Option<u32>,
     /// Number of times that this node has restarted it.
@@ -116,7 +177,7 @@ impl Spec for Nsm {
         let mut nsm = Object::new("stack1", Nsm::default());
         nsm.status = NsmStatus {
             state: State::Up,
-            namespace: "weir-nsm-stack1".into(),
+            namespace: Some("weir-nsm-stack1".into()),
             pid: Some(4712),
             applications: 1,
             sockets: 3,

@@ -21,7 +21,7 @@ pub fn is_usable(mac: Mac) -> bool {
 }
 
 /// A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-/// program's that speaks vhost-user.
+/// program's that speaks vhost-user, or a user NSM's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Vnic {
@@ -37,6 +37,9 @@ pub struct Vnic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub vhost_user: Option<PathBuf>,
+    /// The user NSM that has it: it is made with the NSM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nsm: Option<String>,
     /// The interface's name in the namespace or on the host; default: the VNIC's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
@@ -68,6 +71,8 @@ pub enum Location<'a> {
     Host,
     /// In a program that connects to this socket.
     VhostUser(&'a Path),
+    /// In a user NSM.
+    Nsm(&'a str),
 }
 
 impl Location<'_> {
@@ -78,6 +83,7 @@ impl Location<'_> {
             Location::Namespace(name) => Some(("namespace", name.to_string())),
             Location::Host => Some(("", "host".into())),
             Location::VhostUser(socket) => Some(("vhost-user", socket.display().to_string())),
+            Location::Nsm(name) => Some(("nsm", name.to_string())),
         }
     }
 }
@@ -85,12 +91,18 @@ impl Location<'_> {
 impl Vnic {
     /// Where its interface is.
     pub fn location(&self) -> Location<'_> {
-        match (&self.namespace, self.host, &self.vhost_user) {
+        match (&self.namespace, self.host, &self.vhost_user, &self.nsm) {
             (Some(namespace), ..) => Location::Namespace(namespace),
-            (_, true, _) => Location::Host,
-            (.., Some(socket)) => Location::VhostUser(socket),
+            (_, true, ..) => Location::Host,
+            (_, _, Some(socket), _) => Location::VhostUser(socket),
+            (.., Some(nsm)) => Location::Nsm(nsm),
             _ => Location::Guest,
         }
+    }
+
+    /// Whether its user has the rings of a data region.
+    pub fn has_rings(&self) -> bool {
+        matches!(self.location(), Location::Guest | Location::Nsm(_))
     }
 
     /// The socket that it has instead of an interface.
@@ -115,6 +127,9 @@ impl Vnic {
 
     /// Refuses fields that exclude each other.
     pub fn check_place(&self, name: &str) -> Result<()> {
+        if let Some(nsm) = &self.nsm {
+            return Err(Fault::VnicOfNsm { nsm: nsm.clone() }.into());
+        }
         if self.locations() > 1 {
             let (vnic, fields) = (name.into(), LOCATIONS);
             return Err(Fault::Locations { vnic, fields }.into());

@@ -7,10 +7,12 @@ use netkernel::protocol::Status;
 use super::Node;
 use super::links::list;
 use super::resource::Resource;
+use super::vnics::mtu;
 use crate::error::{Error, Fault, Result, Subject};
-use crate::host::{Usage, network};
+use crate::host::{LaunchPort, Usage, network};
 use crate::model::{
-    ApplicationRecord, Event, Happened, Nsm, NsmRecord, NsmStatus, Object, State, Topic, check_name,
+    ApplicationRecord, Event, Happened, Nsm, NsmKind, NsmRecord, NsmStatus, Object, State, Topic,
+    Vnic, VnicRecord, check_name,
 };
 
 impl Resource for Nsm {
@@ -94,12 +96,15 @@ impl Node {
         if self.store.get::<NsmRecord>(name)?.is_some() {
             return Err(Fault::NsmExists { name: name.into() }.into());
         }
-        spec.properties.check()?;
-        let namespace = spec.place(name);
-        if spec.namespace.is_none() && network::exists(&namespace) {
+        spec.check()?;
+        if let Some(namespace) = spec.place(name)
+            && spec.owns_namespace()
+            && network::exists(&namespace)
+        {
             let name = name.into();
             return Err(Fault::NsmNamespaceExists { name, namespace }.into());
         }
+        let vnic = self.nsm_vnic(name, &spec)?;
         let change = self.store.change()?;
         let nsm = NsmRecord {
             name: name.into(),
@@ -108,12 +113,40 @@ impl Node {
             token: netkernel::protocol::Token::random().map_err(Error::failed)?,
         };
         change.put(&nsm)?;
-        let made = self.start_nsm(&nsm).and_then(|()| Ok(change.commit()?));
+        if let Some(vnic) = &vnic {
+            change.put(vnic)?;
+        }
+        let made = self
+            .start_nsm(&nsm, vnic.as_ref())
+            .and_then(|()| Ok(change.commit()?));
         if made.is_err() {
             self.end_nsm(&nsm);
             self.release_core()?;
+        } else if let Some(vnic) = vnic {
+            self.index.add_vnic(&vnic);
         }
         made
+    }
+
+    /// The VNIC that a new NSM is to have, if its kind has one.
+    fn nsm_vnic(&self, name: &str, spec: &Nsm) -> Result<Option<VnicRecord>> {
+        let Some(link) = &spec.link else {
+            return Ok(None);
+        };
+        let link = self.find_link(link)?;
+        self.check_free(name)?;
+        let mac = Some(self.address(&link.name, None)?);
+        let spec = Vnic {
+            link: link.name,
+            nsm: Some(name.into()),
+            mac,
+            ..Vnic::default()
+        };
+        Ok(Some(VnicRecord {
+            name: name.into(),
+            spec,
+            implicit: true,
+        }))
     }
 
     fn change_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
@@ -130,7 +163,7 @@ impl Node {
             }
             .into());
         }
-        spec.properties.check()?;
+        spec.check()?;
         let is = NsmRecord {
             spec,
             ..was.clone()
@@ -143,18 +176,25 @@ impl Node {
         Ok(())
     }
 
-    /// Starts an NSM, if it does not run, in its namespace.
-    fn start_nsm(&mut self, nsm: &NsmRecord) -> Result<()> {
+    /// Starts an NSM, if it does not run, in its namespace or with its VNIC.
+    fn start_nsm(&mut self, nsm: &NsmRecord, vnic: Option<&VnicRecord>) -> Result<()> {
         let again = self.nsm_restarts.count(nsm.id) > 0;
         self.need_core()?;
-        let place = nsm.spec.place(&nsm.name);
-        if !network::exists(&place) {
+        if let Some(place) = nsm.spec.place(&nsm.name)
+            && !network::exists(&place)
+        {
             match nsm.spec.namespace {
                 Some(_) => return Err(Fault::NoNsmNamespace { name: place }.into()),
                 None => network::create(&place)?,
             }
         }
-        if self.host.start_nsm(nsm)? {
+        let port = vnic.map(|vnic| self.nsm_port(vnic)).transpose()?;
+        let started = self.host.start_nsm(nsm, port.as_ref())?;
+        if vnic.is_some() {
+            self.bring_flows(&nsm.name);
+            self.bring_entries(&nsm.name);
+        }
+        if started {
             let happened = if again {
                 Happened::Restarted
             } else {
@@ -165,12 +205,31 @@ impl Node {
         Ok(())
     }
 
+    /// The port of an NSM's VNIC.
+    fn nsm_port(&mut self, vnic: &VnicRecord) -> Result<LaunchPort> {
+        let link = self.find_link(&vnic.link)?;
+        self.need_switch()?;
+        Ok(LaunchPort {
+            interface: "eth0".into(),
+            name: vnic.name.clone(),
+            domain: link.domain,
+            mtu: mtu(vnic, &link),
+            mac: vnic.mac(),
+            properties: vnic.properties.clone(),
+        })
+    }
+
     /// Ends what an NSM has on the host.
     fn end_nsm(&mut self, nsm: &NsmRecord) {
         self.host.end_nsm(&nsm.name);
-        if nsm.spec.namespace.is_none() {
+        if nsm.spec.kind == NsmKind::User {
+            self.host.detach(&nsm.name);
+        }
+        if let Some(place) = nsm.spec.place(&nsm.name)
+            && nsm.spec.owns_namespace()
+        {
             // What cannot be removed is in the way of the next NSM of this name, which is told of it.
-            let _ = network::delete(&nsm.spec.place(&nsm.name));
+            let _ = network::delete(&place);
         }
         self.nsm_restarts.forget(nsm.id);
         self.host.clear_fault(&Subject::Nsm(nsm.name.clone()));
@@ -188,7 +247,11 @@ impl Node {
             return;
         }
         let subject = Subject::Nsm(nsm.name.clone());
-        let started = self.start_nsm(nsm);
+        let vnic = match nsm.spec.kind {
+            NsmKind::Kernel => Ok(None),
+            NsmKind::User => self.find_vnic(&nsm.name).map(Some),
+        };
+        let started = vnic.and_then(|vnic| self.start_nsm(nsm, vnic.as_ref()));
         if let (Err(error), None) = (&started, self.host.fault(&subject)) {
             let down = Event::of(Topic::Nsm, &nsm.name, Happened::Down).because(&error.error);
             self.tell(down.note("the node tries again every second"));
@@ -203,6 +266,9 @@ impl Node {
             let Ok(Some(nsm)) = self.store.get::<NsmRecord>(&name) else {
                 continue;
             };
+            if nsm.spec.kind == NsmKind::User {
+                self.host.detach(&name);
+            }
             let delay = self.nsm_restarts.schedule(nsm.id, Instant::now());
             let event = Event::of(Topic::Nsm, &name, Happened::Crashed).because(&how);
             let note = format_args!("it restarts in {} s", delay.as_secs_f64());
@@ -228,8 +294,10 @@ impl Node {
     /// Makes the namespaces of NSMs' own that are not there: VNICs may be in them.
     pub(super) fn bring_nsm_namespaces(&mut self) -> Result<()> {
         for nsm in self.store.all::<NsmRecord>()? {
-            let place = nsm.spec.place(&nsm.name);
-            if nsm.spec.namespace.is_none() && !network::exists(&place) {
+            if let Some(place) = nsm.spec.place(&nsm.name)
+                && nsm.spec.owns_namespace()
+                && !network::exists(&place)
+            {
                 let made = network::create(&place);
                 self.host.note(Subject::Namespace(place), made);
             }
@@ -254,11 +322,26 @@ impl Node {
             let name = name.into();
             return Err(Fault::NsmInUse { name, applications }.into());
         }
+        let vnic = match nsm.spec.kind {
+            NsmKind::Kernel => None,
+            NsmKind::User => self.store.get::<VnicRecord>(name)?,
+        };
+        if let Some(vnic) = &vnic {
+            self.check_no_flows(name)?;
+            self.check_no_default(vnic)?;
+        }
         self.store.with_spare(|| -> Result<()> {
             let change = self.store.change()?;
             change.remove::<NsmRecord>(name)?;
+            if let Some(vnic) = &vnic {
+                change.remove::<VnicRecord>(name)?;
+                self.drop_entries(&change, &vnic.link, name)?;
+            }
             Ok(change.commit()?)
         })?;
+        if let Some(vnic) = &vnic {
+            self.index.remove_vnic(vnic);
+        }
         self.end_nsm(&nsm);
         self.release_core()
     }

@@ -200,7 +200,7 @@ impl Node {
     }
 
     /// Detaches ports whose interface is gone; they are reattached when it is back. A guest's
-    /// port that is closed stays so: it broke the rules.
+    /// or an NSM's port that is closed stays so: it broke the rules.
     pub(super) fn drop_closed_ports(&mut self) {
         if self.host.switch_pid().is_none() {
             return;
@@ -209,7 +209,8 @@ impl Node {
             return self.give_switch_up();
         };
         for name in closed {
-            if self.index.guest_of(&name).is_none() {
+            let vnic = self.store.get::<VnicRecord>(&name).unwrap_or_default();
+            if !vnic.is_some_and(|vnic| vnic.has_rings()) {
                 self.host.detach(&name);
                 let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
                 self.host.note::<()>(self.subject_of_port(&name), gone);

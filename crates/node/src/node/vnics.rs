@@ -59,6 +59,10 @@ impl Node {
                 None => (State::Up, None),
             },
             (false, None) if vnic.location() == Location::Guest => (State::Unused, None),
+            (false, None) if vnic.nsm.is_some() => (
+                State::Down,
+                Some(format!("NSM ‘{}’ does not run", vnic.name)),
+            ),
             (false, Some(guest)) => (State::Down, Some(format!("guest ‘{guest}’ does not run"))),
             (false, None) => (State::Down, self.fault(&Subject::Vnic(vnic.name.clone()))),
         };
@@ -130,6 +134,10 @@ impl Node {
             }
             .into());
         }
+        if !spec.has_interface() && spec.addresses != is.addresses {
+            let (vnic, field) = (name.into(), "addresses");
+            return Err(Fault::NoInterface { vnic, field }.into());
+        }
         spec.check_addresses(name)?;
         if spec.properties != is.properties {
             self.set_vnic(name, &spec.properties)?;
@@ -173,6 +181,9 @@ impl Node {
     /// Removes a VNIC and its interface. If it is the default of a flow table, that has none then.
     pub fn remove_vnic(&mut self, name: &str) -> Result<()> {
         let vnic = self.find_vnic(name)?;
+        if vnic.nsm.is_some() {
+            return Err(Fault::HasNsm { vnic: name.into() }.into());
+        }
         if let Some(guest) = self.index.guest_of(name) {
             return Err(Fault::HasGuest {
                 vnic: name.into(),
@@ -231,7 +242,11 @@ impl Node {
 
     /// Refuses another MTU for a VNIC of a guest that runs: it has the one that it started with.
     fn check_guest_is_untold(&self, name: &str) -> Result<()> {
+        let is_nsm = |vnic: VnicRecord| vnic.nsm.is_some();
         match self.index.guest_of(name) {
+            None if self.store.get::<VnicRecord>(name)?.is_some_and(is_nsm) => {
+                Err(Fault::MtuToldNsm { vnic: name.into() }.into())
+            }
             Some(guest) if self.runs_with(name)? => Err(Fault::MtuTold {
                 vnic: name.into(),
                 guest: guest.into(),
@@ -253,7 +268,7 @@ fn check_mtu(vnic: &VnicRecord, link: &LinkRecord) -> Result<()> {
     let most = mtu_max(vnic, link);
     if asked > most {
         let vnic_name = vnic.name.clone();
-        if vnic.location() == Location::Guest && most == guest::MTU_MAX {
+        if vnic.has_rings() && most == guest::MTU_MAX {
             return Err(Fault::GuestMtu {
                 vnic: vnic_name,
                 asked,
@@ -297,7 +312,7 @@ pub(super) fn mtu(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
 /// size.
 pub(super) fn mtu_max(vnic: &VnicRecord, link: &LinkRecord) -> u16 {
     let carried = link.carries(vnic.properties.vlan);
-    if vnic.location() == Location::Guest {
+    if vnic.has_rings() {
         carried.min(guest::MTU_MAX)
     } else {
         carried

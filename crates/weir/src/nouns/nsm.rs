@@ -1,12 +1,16 @@
 //! `weir nsm`.
 
+use std::net::IpAddr;
+
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use ipnet::IpNet;
 use node::model::{Application, Nsm, NsmKind, Object};
 use serde_json::json;
 use switch::properties::NsmProperties;
 
 use super::output::{Column, Output, made, maybe, name};
+use super::vnic::{address, joined};
 use super::{Result, client, properties, set};
 
 /// Makes and shows network stack modules (NSMs), which serve the sockets of applications (`weir sock`)
@@ -16,6 +20,7 @@ use super::{Result, client, properties, set};
   weir stub create lan
   weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0
   weir sock run --nsm web -- python3 -m http.server 80
+  weir nsm create fast --kind user -l lan --address 10.0.0.3/24
   weir nsm ls
   weir nsm stat web
   weir nsm delete web")]
@@ -84,7 +89,8 @@ Examples:
 
 /// `weir nsm create`.
 #[derive(Debug, Args)]
-#[command(after_help = format!("The NSM's network is that of its namespace: what VNICs, routes and addresses are there.
+#[command(after_help = format!("A kernel NSM's network is that of its namespace: what VNICs, routes and addresses are there. A user NSM has one VNIC,
+of its own name, which is made and removed with it; `weir vnic set-prop` limits and protects it.
 
 Properties, for all its applications together:
 {}
@@ -92,19 +98,29 @@ Examples:
   weir nsm create web
   weir nsm create web --kind kernel --netns blue
   weir nsm create web -p maxbw=1G,conns=10000
-  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0", NsmProperties::help()))]
+  weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0
+  weir nsm create fast --kind user -l lan -a 10.0.0.3/24 -a fd00::3/64 --gateway 10.0.0.1", NsmProperties::help()))]
 pub struct CreateNsm {
     /// The NSM's name
     pub nsm: String,
     /// What its network stack is
     #[arg(long, value_enum, default_value_t)]
     pub kind: KindArg,
-    /// Run it in this network namespace of `ip netns`; default: one of its own, weir-nsm-NAME
+    /// Of a kernel NSM: run it in this network namespace of `ip netns`; default: one of its own, weir-nsm-NAME
     #[arg(long, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     pub netns: Option<String>,
-    /// Connections between its own sockets go through shared memory, not through its network stack
+    /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack
     #[arg(long)]
     pub local: bool,
+    /// Of a user NSM: the link or stub that its VNIC is on
+    #[arg(short, long)]
+    pub link: Option<String>,
+    /// Of a user NSM: an IP address, with its prefix length, as in 10.0.0.2/24
+    #[arg(short, long = "address", value_name = "ADDRESS", value_parser = address)]
+    pub addresses: Vec<IpNet>,
+    /// Of a user NSM: the router for what is in none of its networks; one of each IP version
+    #[arg(long = "gateway", value_name = "ADDRESS")]
+    pub gateways: Vec<IpAddr>,
     /// PROPERTY=VALUE, separated by commas
     #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
     pub properties: Vec<String>,
@@ -119,12 +135,15 @@ pub enum KindArg {
     /// Linux's TCP/IP
     #[default]
     Kernel,
+    /// A TCP/IP of its own, on a VNIC, with no kernel between
+    User,
 }
 
 impl From<KindArg> for NsmKind {
     fn from(kind: KindArg) -> NsmKind {
         match kind {
             KindArg::Kernel => NsmKind::Kernel,
+            KindArg::User => NsmKind::User,
         }
     }
 }
@@ -133,10 +152,13 @@ const COLUMNS: &[Column<Object<Nsm>>] = &[
     Column::new("nsm", |n| n.name.clone()),
     Column::new("kind", |n| name(&n.spec.kind)),
     Column::new("state", |n| name(&n.status.state)),
-    Column::new("namespace", |n| n.status.namespace.clone()),
+    Column::new("namespace", |n| maybe(n.status.namespace.as_ref())),
     Column::new("applications", |n| n.status.applications.to_string()),
     Column::new("sockets", |n| n.status.sockets.to_string()),
     Column::new("properties", |n| n.spec.properties.to_string()),
+    Column::extra("link", |n| maybe(n.spec.link.as_ref())),
+    Column::extra("addresses", |n| joined(&n.spec.addresses)),
+    Column::extra("gateways", |n| joined(&n.spec.gateways)),
     Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
     Column::extra("restarts", |n| n.status.restarts.to_string()),
     Column::extra("reason", |n| maybe(n.status.reason.as_ref())),
@@ -167,6 +189,9 @@ pub fn run(command: &NsmCommand) -> Result {
                 kind: args.kind.into(),
                 namespace: args.netns.clone(),
                 local: args.local,
+                link: args.link.clone(),
+                addresses: args.addresses.clone(),
+                gateways: args.gateways.clone(),
                 properties: properties(&args.properties, None)?,
             };
             made(args.json, &client.create(&Object::new(&args.nsm, nsm))?)

@@ -153,7 +153,7 @@ fn namespace(text: &str) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-fn address(text: &str) -> Result<IpNet, String> {
+pub(super) fn address(text: &str) -> Result<IpNet, String> {
     text.parse()
         .map_err(|_| "an address needs its prefix length, as in 10.0.0.2/24".into())
 }
@@ -166,6 +166,7 @@ impl CreateVnic {
             namespace: self.netns.as_deref().map(namespace).transpose()?,
             host: self.host,
             vhost_user: self.vhost_user.clone(),
+            nsm: None,
             interface: self.interface.clone(),
             mac: self.mac,
             addresses: self.addresses.clone(),
@@ -174,12 +175,19 @@ impl CreateVnic {
     }
 }
 
+/// Values with commas between.
+pub(super) fn joined<T: ToString>(values: &[T]) -> String {
+    let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+    values.join(",")
+}
+
 fn serves(vnic: &Object<Vnic>) -> String {
     match (vnic.spec.location(), &vnic.status.guest) {
         (Location::Guest, Some(guest)) => format!("guest:{guest}"),
         (Location::Guest, None) => "guest".into(),
         (Location::Namespace(namespace), _) => format!("netns:{namespace}"),
         (Location::VhostUser(socket), _) => format!("vhost-user:{}", socket.display()),
+        (Location::Nsm(nsm), _) => format!("nsm:{nsm}"),
         (Location::Host, _) => "host".into(),
     }
 }
@@ -193,10 +201,7 @@ const COLUMNS: &[Column<Object<Vnic>>] = &[
     Column::new("serves", serves),
     Column::new("properties", |v| v.spec.properties.to_string()),
     Column::extra("mtu", |v| v.status.mtu.to_string()),
-    Column::extra("addresses", |v| {
-        let addresses: Vec<_> = v.spec.addresses.iter().map(ToString::to_string).collect();
-        addresses.join(",")
-    }),
+    Column::extra("addresses", |v| joined(&v.spec.addresses)),
     Column::extra("interface", |v| maybe(v.status.interface.as_ref())),
     Column::extra("reason", |v| maybe(v.status.reason.as_ref())),
 ];

@@ -434,6 +434,147 @@ fn what_an_nsm_may_have_holds_for_all_its_applications() {
     host.refuses("nsm set -p weight=2 web", "no property ‘weight’");
 }
 
+/// A host with a user NSM `fast` on a stub, 10.0.0.2 and fd00::2, a namespace on it with 10.0.0.1 and fd00::1, and a file
+/// to fetch.
+fn user_host() -> (Host, String) {
+    let host = Host::new();
+    std::fs::write(host.folder.join("said"), "hello").unwrap();
+    let near = format!("{}-near", host.prefix);
+    ip(&format!("netns add {near}"));
+    host.ok("stub create lan");
+    host.ok(&format!(
+        "vnic create -l lan --netns {near} -a 10.0.0.1/24 -a fd00::1/64 near0"
+    ));
+    host.ok("nsm create fast --kind user -l lan -a 10.0.0.2/24 -a fd00::2/64");
+    (host, near)
+}
+
+/// What the web server of the user NSM says to curl in a namespace.
+fn fetch_from(namespace: &str) -> Option<String> {
+    inside(namespace, "curl -s -m 5 http://10.0.0.2/said")
+}
+
+#[test]
+fn a_user_nsm_serves_programs_on_a_vnic_of_its_own_without_any_privilege() {
+    let (host, near) = user_host();
+    host.shows(
+        "nsm ls -p -o nsm,kind,state,addresses",
+        "fast:user:up:10.0.0.2/24,fd00\\:\\:2/64\n",
+    );
+    host.shows(
+        "vnic show -p -o vnic,link,state,serves fast",
+        "fast:lan:up:nsm\\:fast\n",
+    );
+    let nsm = pid(&host, "fast");
+    let said = std::fs::read_to_string(format!("/proc/{nsm}/status")).unwrap();
+    assert_contains(&said, "CapEff:\t0000000000000000");
+    assert_contains(&said, "Uid:\t65534\t");
+    assert_contains(&said, "Seccomp:\t2");
+    let root = std::fs::read_dir(format!("/proc/{nsm}/root")).unwrap();
+    assert_eq!(root.count(), 0);
+    for address in ["10.0.0.2", "fd00::2"] {
+        until("it does not answer", || {
+            inside(&near, &format!("ping -c 1 -W 1 {address}")).is_some()
+        });
+    }
+
+    // Programs in the namespace reach one at the NSM, and the other way.
+    let server = serve(&host, "fast", "server", 80);
+    assert_eq!(fetch_from(&near).as_deref(), Some("hello"));
+    assert_eq!(fetch(&host, "fast", 80).as_deref(), Some("hello"));
+    let there = Command::new("ip")
+        .args(["netns", "exec", &near, "python3", "-m", "http.server", "81"])
+        .current_dir(&host.folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let there = Program(there.unwrap());
+    until("its server does not answer", || {
+        host.output("sock run --nsm fast -- curl -s -m 5 http://10.0.0.1:81/said")
+            .stdout
+            == b"hello"
+    });
+    drop(there);
+
+    // A limit of the VNIC's is the NSM's. 3 MB are 24 Mb.
+    std::fs::write(host.folder.join("long"), vec![b'x'; 3 << 20]).unwrap();
+    host.ok("vnic set-prop -p maxbw=20M fast");
+    let start = Instant::now();
+    let got = inside(&near, "curl -s -m 20 http://10.0.0.2/long");
+    assert_eq!(got.map(|got| got.len()), Some(3 << 20));
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(700), "{took:?}");
+    host.refuses("vnic delete fast", "is that of NSM ‘fast’");
+    host.refuses(
+        "vnic set-prop -p mtu=1400 fast",
+        "while NSM ‘fast’ runs with it",
+    );
+    host.refuses("stub delete lan", "‘lan’ is in use");
+
+    drop(server);
+    until("the applications do not end", || {
+        host.ok("sock ls -p").is_empty()
+    });
+    host.ok("nsm delete fast");
+    assert!(!alive(nsm), "its process is left");
+    host.shows("vnic show -p -o vnic", "near0\n");
+}
+
+#[test]
+fn a_user_nsm_outlives_switch_and_node_and_is_back_with_its_listeners_if_it_is_killed() {
+    let (mut host, near) = user_host();
+    let _server = serve(&host, "fast", "server", 80);
+    assert_eq!(fetch_from(&near).as_deref(), Some("hello"));
+    let nsm = pid(&host, "fast");
+    host.lose_switch();
+    until("it is not reached by another switch", || {
+        fetch_from(&near).as_deref() == Some("hello")
+    });
+    host.end("-KILL");
+    host.start();
+    assert_eq!(fetch_from(&near).as_deref(), Some("hello"));
+    assert_eq!(pid(&host, "fast"), nsm);
+    kill("-KILL", nsm);
+    let killed = Instant::now();
+    until("it does not serve", || {
+        fetch_from(&near).as_deref() == Some("hello")
+    });
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}, with curl's start");
+    assert_ne!(pid(&host, "fast"), nsm);
+}
+
+#[test]
+fn a_user_nsm_that_cannot_be_is_told_in_a_sentence() {
+    let host = Host::new();
+    host.ok("stub create lan");
+    for (arguments, told) in [
+        ("-a 10.0.0.2/24", "a user NSM needs the link or stub"),
+        ("-l lan", "a user NSM has 1 to 7"),
+        ("-l wan -a 10.0.0.2/24", "no link ‘wan’"),
+        (
+            "-l lan -a 10.0.0.2/24 --gateway 10.1.0.1",
+            "gateway 10.1.0.1 is in the network of none",
+        ),
+        (
+            "-l lan -a 127.0.0.1/8",
+            "127.0.0.1 cannot be the address of an NSM",
+        ),
+        (
+            "-l lan -a 10.0.0.2/24 --netns there",
+            "`namespace` is not for this kind of NSM",
+        ),
+    ] {
+        host.refuses(&format!("nsm create fast --kind user {arguments}"), told);
+    }
+    host.refuses(
+        "nsm create fast -l lan",
+        "`link` is not for this kind of NSM",
+    );
+    assert_eq!(host.ok("nsm ls -p") + &host.ok("vnic show -p"), "");
+    assert_eq!(host.view().core_pid, None);
+}
+
 #[test]
 fn what_cannot_be_is_told_in_a_sentence() {
     let host = Host::new();
@@ -447,8 +588,8 @@ fn what_cannot_be_is_told_in_a_sentence() {
             "no network namespace ‘weir-none9’: `ip netns add weir-none9` makes one; without `--netns`, the NSM gets its own",
         ),
         (
-            "nsm create a --kind user",
-            "invalid value 'user' for '--kind <KIND>' [possible values: kernel]",
+            "nsm create a --kind other",
+            "invalid value 'other' for '--kind <KIND>' [possible values: kernel, user]",
         ),
         ("nsm ls a", "no NSM ‘a’: `weir nsm ls` lists them"),
         ("nsm delete a", "no NSM ‘a’: `weir nsm ls` lists them"),
