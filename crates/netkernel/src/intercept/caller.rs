@@ -27,12 +27,20 @@ pub(super) fn descriptor(listener: &Listener, call: &Call, fd: i32) -> Result<Ow
     if !listener.is_valid(call) {
         return Err(Errno::SRCH);
     }
-    rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())
+    get(process, fd)
 }
 
 /// A descriptor that a thread's process had. The caller looks whether it is the one that is meant.
 pub(super) fn descriptor_of(thread: i32, fd: i32) -> Result<OwnedFd, Errno> {
-    rustix::process::pidfd_getfd(open(thread)?, fd, PidfdGetfdFlags::empty())
+    get(open(thread)?, fd)
+}
+
+fn get(process: OwnedFd, fd: i32) -> Result<OwnedFd, Errno> {
+    // rustix takes no negative one.
+    if fd < 0 {
+        return Err(Errno::BADF);
+    }
+    rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())
 }
 
 fn open(thread: i32) -> Result<OwnedFd, Errno> {
@@ -334,6 +342,15 @@ mod tests {
         assert_eq!(memory.message(u64::MAX).unwrap_err(), Errno::FAULT);
         assert_eq!(memory.value(8, 1 << 31), Err(Errno::INVAL));
         assert_eq!(memory.value(8, 1 << 20), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn any_number_as_a_descriptor_is_one_or_an_error() {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        for fd in [-1, i32::MIN, i32::MAX] {
+            assert_eq!(descriptor_of(own, fd).err(), Some(Errno::BADF));
+        }
+        assert!(descriptor_of(own, 0).is_ok());
     }
 
     #[test]

@@ -341,7 +341,8 @@ impl Use<'_> {
             }
             None => guest::option(&self.socket.nsm, level, name, &mut value)?,
         };
-        memory.write(at, &value[..n.min(room)])?;
+        let n = n.min(value.len());
+        memory.write(at, &value[..n])?;
         memory.write(len_at, &(n as u32).to_ne_bytes())?;
         Ok(End::Done(0))
     }
@@ -473,7 +474,7 @@ fn waits(call: &Call, inode: u64, programs: &OwnedFd, flags: i32, timeout: Timeo
         }
         None => {
             let time = rustix::net::sockopt::socket_timeout(programs, timeout)?;
-            time.map(|time| Instant::now() + time)
+            time.and_then(|time| Instant::now().checked_add(time))
         }
     };
     if until.is_some_and(|until| until <= Instant::now()) {

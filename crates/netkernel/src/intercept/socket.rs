@@ -96,6 +96,8 @@ pub(super) struct Socket {
     pub home: (i32, i32),
     /// The program, which did not wait for the connection, has not asked for it by another connect.
     pub unasked: bool,
+    /// The program has no descriptor of its end left.
+    pub closed: bool,
     /// Events of the NSM's socket are told.
     watched: bool,
 }
@@ -121,6 +123,7 @@ impl Socket {
             error: None,
             home: (0, -1),
             unasked: false,
+            closed: false,
             watched: false,
         };
         Ok((socket, programs))
@@ -147,7 +150,8 @@ impl Socket {
     }
 
     /// Does what events tell of.
-    pub fn go_on(&mut self, closed: bool, scratch: &mut [u8]) -> Next {
+    pub fn go_on(&mut self, scratch: &mut [u8]) -> Next {
+        let closed = self.closed;
         if closed && !matches!(self.state, State::Connected(_) | State::Datagrams { .. }) {
             return Next::Close;
         }
@@ -157,7 +161,7 @@ impl Socket {
                 self.look_connected();
                 // Bytes may have come by the event that told of the connection.
                 match self.state {
-                    State::Connected(_) => self.go_on(closed, scratch),
+                    State::Connected(_) => self.go_on(scratch),
                     _ => Next::Keep,
                 }
             }

@@ -74,7 +74,7 @@ impl Supervisor {
                 }
             }
             for inode in std::mem::take(&mut self.again) {
-                self.move_on(inode, false);
+                self.move_on(inode);
             }
             self.end_waits();
         }
@@ -137,15 +137,18 @@ impl Supervisor {
     /// Does what a socket's events tell of, and its calls that wait.
     fn go_on(&mut self, Event { key, events }: Event) {
         let inode = key >> 1;
-        let hangs_up = events & libc::EPOLLHUP as u32 != 0;
-        self.move_on(inode, hangs_up && key == keys(inode)[0]);
+        if let Some(socket) = self.sockets.get_mut(&inode) {
+            let hangs_up = events & libc::EPOLLHUP as u32 != 0;
+            socket.closed |= hangs_up && key == keys(inode)[0];
+            self.move_on(inode);
+        }
     }
 
-    fn move_on(&mut self, inode: u64, closed: bool) {
+    fn move_on(&mut self, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else {
             return;
         };
-        match socket.go_on(closed, &mut self.scratch) {
+        match socket.go_on(&mut self.scratch) {
             Next::Keep => {}
             Next::Again => self.again.push(inode),
             Next::Close => {

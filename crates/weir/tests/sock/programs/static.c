@@ -123,10 +123,10 @@ static void waiting(void) {
 	int fd = accept4(server, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	CHECK(fd >= 0);
 	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK && fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ualarm(0, 0);
 	char byte;
 	CHECK(ready(fd, POLLIN, 2000) & POLLIN);
 	CHECK(read(fd, &byte, 1) == 1 && byte == 'x');
-	ualarm(0, 0);
 	CHECK(waitpid(child, NULL, 0) == child);
 	CHECK(fcntl(server, F_SETFL, O_NONBLOCK) == 0);
 	CHECK(accept(server, NULL, NULL) < 0 && errno == EAGAIN);
@@ -227,6 +227,12 @@ static void datagrams(void) {
 	CHECK(setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);
 	CHECK(recvfrom(server, bytes, 10, 0, (void *)&from, &len) < 0 && errno == EAGAIN);
 	static char large[70000];
+	time.tv_sec = 1L << 62;
+	CHECK(setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);
+	struct sigaction act = {.sa_handler = on_alarm};
+	sigaction(SIGALRM, &act, NULL);
+	ualarm(50000, 0);
+	CHECK(recvfrom(server, bytes, 10, 0, (void *)&from, &len) < 0 && errno == EINTR);
 	ssize_t sent = sendto(client, large, sizeof large, 0, (void *)&address, sizeof address);
 	CHECK(sent < 0 && errno == EMSGSIZE);
 	/* Bad arguments: what the kernel says. */
@@ -234,13 +240,14 @@ static void datagrams(void) {
 	CHECK(sendto(client, "x", 1, 0, (void *)8, sizeof address) < 0 && errno == EFAULT);
 	CHECK(bind(client, (void *)&address, -1) < 0 && errno == EINVAL);
 	CHECK(getsockname(client, (void *)&from, (void *)8) < 0 && errno == EFAULT);
+	CHECK(getsockname(-1, (void *)&from, &len) < 0 && errno == EBADF);
 	CHECK(getsockname(999, (void *)&from, &len) < 0 && errno == EBADF);
 	close(client), close(server);
 	/* Nobody is there. */
 	client = socket(AF_INET, SOCK_DGRAM, 0);
 	CHECK(connect(client, (void *)&address, sizeof address) == 0);
 	CHECK(send(client, "x", 1, 0) == 1);
-	CHECK(ready(client, POLLIN, 2000) & POLLIN);
+	CHECK(ready(client, POLLIN, 2000) & (POLLIN | POLLERR));
 	CHECK(recvfrom(client, bytes, 10, 0, (void *)&from, &len) < 0 && errno == ECONNREFUSED);
 	close(client);
 }
