@@ -112,8 +112,9 @@ impl Memory {
 
     #[cfg(test)]
     fn own() -> Memory {
-        let file = OpenOptions::new().read(true).write(true);
-        Memory(file.open("/proc/self/mem").unwrap())
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        Memory(options.open("/proc/self/mem").unwrap())
     }
 
     fn read_into(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {

@@ -1,6 +1,7 @@
 //! What the supervisor does for each call. A call that has to wait is done again from the start when
 //! something has changed at its socket.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -10,11 +11,10 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::Timeout;
 
 use super::caller::{self, Memory, Message};
-use super::guest::{self, Envelope};
-use super::listener::{Call, Deadline};
+use super::guest::{self, Envelope, Epoll};
+use super::listener::{Call, Deadline, Listener};
 use super::relay::Relay;
 use super::socket::{Sent, Socket, State};
-use super::supervisor::Supervisor;
 
 /// Longest payload of a datagram that is read from a program.
 const DATAGRAM_MAX: usize = 65_507;
@@ -49,16 +49,21 @@ struct Use<'a> {
     many: bool,
 }
 
-impl Supervisor {
+/// A program and its children, as the supervisor has them.
+pub(super) struct Program {
+    pub listener: Listener,
+    pub epoll: Epoll,
+    /// By the inode of the program's end.
+    pub sockets: HashMap<u64, Socket>,
+    /// What is on its way from one socket to another.
+    pub scratch: Vec<u8>,
+}
+
+impl Program {
     /// Does a call.
     pub fn call(&mut self, call: &Call) -> Result<End> {
         match call.number {
             libc::SYS_socket => self.make(call),
-            libc::SYS_bind | libc::SYS_connect if call.waits.is_none() => {
-                // An address that was closed before is free, and nobody listens there.
-                self.settle();
-                self.socket_call(call)
-            }
             _ => self.socket_call(call),
         }
     }
@@ -257,7 +262,7 @@ impl Supervisor {
 }
 
 impl Use<'_> {
-    fn listen(&mut self, backlog: i32, epoll: &guest::Epoll) -> Result<End> {
+    fn listen(&mut self, backlog: i32, epoll: &Epoll) -> Result<End> {
         guest::listen(&self.socket.nsm, backlog)?;
         if !matches!(self.socket.state, State::Listening { .. }) {
             self.socket.state = State::Listening {
@@ -269,7 +274,7 @@ impl Use<'_> {
         Ok(End::Done(0))
     }
 
-    fn connect(&mut self, address: &[u8], epoll: &guest::Epoll) -> Result<End> {
+    fn connect(&mut self, address: &[u8], epoll: &Epoll) -> Result<End> {
         let socket = &mut *self.socket;
         let waits_itself = self.call.waits.is_some();
         match socket.state {

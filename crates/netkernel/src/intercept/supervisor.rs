@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-use super::calls::End;
+use super::calls::{End, Program};
 use super::guest::{Epoll, Event};
 use super::listener::{Call, Listener};
 use super::relay::BATCH;
-use super::socket::{Next, Socket, keys};
+use super::socket::{Next, keys};
 
 /// The key of the listener's events: no inode has it.
 const LISTENER: u64 = u64::MAX;
@@ -21,11 +21,7 @@ const CALLS: u32 = 16;
 
 /// Serves the calls of a program and its children, and relays between their sockets and the NSM's.
 pub(super) struct Supervisor {
-    pub listener: Listener,
-    pub epoll: Epoll,
-    /// By the inode of the program's end.
-    pub sockets: HashMap<u64, Socket>,
-    pub scratch: Vec<u8>,
+    program: Program,
     /// Sockets that have more to do.
     again: Vec<u64>,
     /// When calls have waited long enough, with their sockets. Some have ended before.
@@ -48,11 +44,14 @@ impl Supervisor {
     pub fn new(listener: Listener) -> Result<Supervisor, Errno> {
         let epoll = Epoll::new()?;
         epoll.add(listener.as_fd(), libc::EPOLLIN, LISTENER)?;
-        Ok(Supervisor {
+        let program = Program {
             listener,
             epoll,
             sockets: HashMap::new(),
             scratch: vec![0; BATCH],
+        };
+        Ok(Supervisor {
+            program,
             again: Vec::new(),
             timed: BTreeSet::new(),
             unheard: HashMap::new(),
@@ -63,14 +62,14 @@ impl Supervisor {
     pub fn run(mut self) -> Result<(), Errno> {
         let mut events = Vec::new();
         let mut deserted = false;
-        while !deserted || !self.sockets.is_empty() {
-            self.epoll.wait(self.patience(), &mut events)?;
+        while !deserted || !self.program.sockets.is_empty() {
+            self.program.epoll.wait(self.patience(), &mut events)?;
             for &event in &events {
                 if event.key != LISTENER {
                     self.go_on(event);
                 } else if self.hear()? && !deserted {
                     deserted = true;
-                    self.epoll.remove(self.listener.as_fd())?;
+                    self.program.epoll.remove(self.program.listener.as_fd())?;
                 }
             }
             for inode in std::mem::take(&mut self.again) {
@@ -84,11 +83,11 @@ impl Supervisor {
     /// Does calls that were made; whether no process is left that could make one.
     fn hear(&mut self) -> Result<bool, Errno> {
         for _ in 0..CALLS {
-            let (called, deserted) = self.listener.look()?;
+            let (called, deserted) = self.program.listener.look()?;
             if !called {
                 return Ok(deserted);
             }
-            if let Some(call) = self.listener.receive()? {
+            if let Some(call) = self.program.listener.receive()? {
                 self.serve(call);
             }
         }
@@ -102,13 +101,17 @@ impl Supervisor {
         {
             return self.answer(&call, before.result);
         }
-        match self.call(&call) {
+        if call.waits.is_none() && [libc::SYS_bind, libc::SYS_connect].contains(&call.number) {
+            // An address that was closed before is free, and nobody listens there.
+            self.settle();
+        }
+        match self.program.call(&call) {
             Ok(End::Done(n)) => self.answer(&call, Ok(n)),
-            Ok(End::Kernel) => drop(self.listener.pass(&call)),
+            Ok(End::Kernel) => drop(self.program.listener.pass(&call)),
             Ok(End::Over) | Err(Errno::SRCH) => {}
             Ok(End::Waits(inode, until)) => {
                 call.waits = Some(until);
-                if let Some(socket) = self.sockets.get_mut(&inode) {
+                if let Some(socket) = self.program.sockets.get_mut(&inode) {
                     // A thread makes one call at a time.
                     socket.waiters.retain(|other| other.thread != call.thread);
                     socket.waiters.push(call);
@@ -120,7 +123,7 @@ impl Supervisor {
     }
 
     fn answer(&mut self, call: &Call, result: Result<i64, Errno>) {
-        if !self.listener.answer(call, result) {
+        if !self.program.listener.answer(call, result) {
             if self.unheard.len() >= UNHEARD_MAX {
                 self.unheard.clear();
             }
@@ -137,7 +140,7 @@ impl Supervisor {
     /// Does what a socket's events tell of, and its calls that wait.
     fn go_on(&mut self, Event { key, events }: Event) {
         let inode = key >> 1;
-        if let Some(socket) = self.sockets.get_mut(&inode) {
+        if let Some(socket) = self.program.sockets.get_mut(&inode) {
             let hangs_up = events & libc::EPOLLHUP as u32 != 0;
             socket.closed |= hangs_up && key == keys(inode)[0];
             self.move_on(inode);
@@ -145,10 +148,10 @@ impl Supervisor {
     }
 
     fn move_on(&mut self, inode: u64) {
-        let Some(socket) = self.sockets.get_mut(&inode) else {
+        let Some(socket) = self.program.sockets.get_mut(&inode) else {
             return;
         };
-        match socket.go_on(&mut self.scratch) {
+        match socket.go_on(&mut self.program.scratch) {
             Next::Keep => {}
             Next::Again => self.again.push(inode),
             Next::Close => {
@@ -161,7 +164,7 @@ impl Supervisor {
 
     /// Closes a socket; threads that wait for it find its descriptor to be the kernel's.
     fn close(&mut self, inode: u64) {
-        if let Some(socket) = self.sockets.remove(&inode) {
+        if let Some(socket) = self.program.sockets.remove(&inode) {
             for waiter in socket.waiters {
                 self.answer(&waiter, Err(Errno::BADF));
             }
@@ -169,7 +172,7 @@ impl Supervisor {
     }
 
     fn retry(&mut self, inode: u64, which: impl Fn(&Call) -> bool) {
-        let Some(socket) = self.sockets.get_mut(&inode) else {
+        let Some(socket) = self.program.sockets.get_mut(&inode) else {
             return;
         };
         if socket.waiters.is_empty() {
@@ -178,7 +181,7 @@ impl Supervisor {
         for waiter in std::mem::take(&mut socket.waiters) {
             if which(&waiter) {
                 self.serve(waiter);
-            } else if let Some(socket) = self.sockets.get_mut(&inode) {
+            } else if let Some(socket) = self.program.sockets.get_mut(&inode) {
                 socket.waiters.push(waiter);
             }
         }
@@ -186,10 +189,10 @@ impl Supervisor {
 
     /// Does what has happened at sockets until now: a program that has closed one, and makes a call, finds
     /// it closed.
-    pub fn settle(&mut self) {
+    fn settle(&mut self) {
         let mut events = Vec::new();
         for _ in 0..PASSES {
-            if self.epoll.wait(0, &mut events).is_err()
+            if self.program.epoll.wait(0, &mut events).is_err()
                 || events.iter().all(|event| event.key == LISTENER)
             {
                 return;
