@@ -261,14 +261,13 @@ impl Memory {
             let len = (address.len() as u32).to_ne_bytes();
             self.write(message.at + NAME_LEN as u64, &len)?;
         }
-        let mut written = 0;
-        if control.len() <= message.control_len {
-            self.write(message.control, control)?;
-            written = control.len();
-        } else {
+        let (control, cut) = cut_control(control, message.control_len);
+        if cut {
             flags |= libc::MSG_CTRUNC;
         }
-        self.write(message.at + CONTROL_LEN as u64, &written.to_ne_bytes())?;
+        self.write(message.control, &control)?;
+        let len = control.len().to_ne_bytes();
+        self.write(message.at + CONTROL_LEN as u64, &len)?;
         self.write(message.at + FLAGS as u64, &flags.to_ne_bytes())
     }
 
@@ -276,6 +275,36 @@ impl Memory {
     pub fn write_count(&self, at: u64, len: usize) -> Result<(), Errno> {
         self.write(at + MESSAGE as u64, &(len as u32).to_ne_bytes())
     }
+}
+
+/// Bytes of a cmsghdr.
+const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
+
+/// As much of ancillary data as there is room for, the last message shortened as the kernel does
+/// (put_cmsg), and whether some is missing.
+fn cut_control(control: &[u8], room: usize) -> (Vec<u8>, bool) {
+    let mut cut = Vec::new();
+    let mut left = control;
+    while let Some(len) = left.first_chunk() {
+        let len = usize::from_ne_bytes(*len);
+        if len < CONTROL_HEAD || len > left.len() {
+            break;
+        }
+        let most = room - cut.len();
+        if most < CONTROL_HEAD {
+            return (cut, true);
+        }
+        if most < len {
+            cut.extend(most.to_ne_bytes());
+            cut.extend(&left[size_of::<usize>()..most]);
+            return (cut, true);
+        }
+        let padded = len.next_multiple_of(size_of::<usize>());
+        cut.extend(&left[..len]);
+        cut.resize(cut.len() + padded.min(most) - len, 0);
+        left = left.get(padded..).unwrap_or_default();
+    }
+    (cut, false)
 }
 
 #[cfg(test)]
@@ -328,6 +357,39 @@ mod tests {
                 prop_assert_eq!(memory.gather(&message, whole.len() - 1), Err(Errno::MSGSIZE));
             }
         }
+    }
+
+    proptest! {
+        /// Any bytes as ancillary data, and any room, are cut to what fits.
+        #[test]
+        fn control_is_cut_to_its_room(bytes in proptest::collection::vec(any::<u8>(), 0..100), len in 0usize..120, room in 0usize..120) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_chunk_mut() {
+                *first = len.to_ne_bytes();
+            }
+            prop_assert!(cut_control(&bytes, room).0.len() <= room);
+        }
+    }
+
+    #[test]
+    fn the_last_control_message_is_shortened() {
+        let one = |data: &[u8]| {
+            let mut bytes = (CONTROL_HEAD + data.len()).to_ne_bytes().to_vec();
+            bytes.extend([7; 8]);
+            bytes.extend(data);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            bytes
+        };
+        let both = [one(&[1; 4]), one(&[2; 4])].concat();
+        assert_eq!(cut_control(&both, 100), (both.clone(), false));
+        // Without the padding of the last, it is whole.
+        assert_eq!(cut_control(&both, 44), (both[..44].to_vec(), false));
+        assert_eq!(cut_control(&both, 39), (both[..24].to_vec(), true));
+        let (cut, missing) = cut_control(&both, 42);
+        assert!(missing);
+        assert_eq!(cut[24..32], 18usize.to_ne_bytes());
+        assert_eq!(cut[32..], both[32..42]);
+        assert_eq!(cut_control(&both, 0), (vec![], true));
     }
 
     #[test]
