@@ -148,7 +148,7 @@ fn an_intercepted_program_is_an_application_until_it_ends() {
     });
     host.shows("sock ls -p -o application,processes", "site:1\n");
     let words = std::fs::read_to_string(format!("/proc/{}/cmdline", server.0.id())).unwrap();
-    assert_contains(&words, "http.server\080");
+    assert_contains(&words, "http.server");
     assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
     let curl = "sock run --nsm web --intercept syscall -- curl -s -m 5 http://127.0.0.1/said";
     assert_eq!(host.ok(curl), "hello");
