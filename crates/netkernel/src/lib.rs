@@ -14,6 +14,7 @@
 
 pub mod calls;
 pub mod core;
+pub mod intercept;
 pub mod kernel;
 mod outbox;
 pub mod process;

@@ -295,7 +295,7 @@ fn counted(n: isize) -> Result<usize, Errno> {
     usize::try_from(n).map_err(|_| last())
 }
 
-fn last() -> Errno {
+pub(crate) fn last() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 

@@ -1,5 +1,7 @@
 //! `weir sock`: programs whose sockets a network stack module serves.
 
+mod program;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,14 +14,15 @@ use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use netkernel::calls;
 use netkernel::core::CoreEngine;
+use netkernel::intercept::InterceptError;
 use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
 use netkernel::service::Service;
 use netkernel::user::{Network, UserNsm};
+use netkernel::{calls, intercept};
 use node::model::{Admission, Application, Object, Socket, SocketCall};
 use node::paths::run_folder;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -117,6 +120,18 @@ Examples:
         #[arg(long = "gateway", requires = "addresses")]
         gateways: Vec<IpAddr>,
     },
+    /// Becomes a program whose socket calls are intercepted
+    #[command(hide = true)]
+    Intercept {
+        /// GuestLib
+        library: PathBuf,
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
+    /// Serves the socket calls of the program at its standard input
+    #[command(hide = true)]
+    Supervise,
 }
 
 /// `weir sock run`.
@@ -127,6 +142,7 @@ Examples:
   weir sock run -- curl http://192.0.2.1/
   weir sock run -p maxbw=100M -- nginx -g 'daemon off;'
   weir sock run --nsm web -- nginx -g 'daemon off;'
+  weir sock run --nsm web --intercept syscall -- sh -c './server-in-go & exec busybox httpd -f'
   weir sock run --nsm web --name shop -p conns=1000 -- python3 -m http.server 80", ApplicationProperties::help()))]
 pub struct RunArgs {
     /// The NSM of the node that serves the sockets
@@ -142,9 +158,24 @@ pub struct RunArgs {
     /// memory, not TCP
     #[arg(long, conflicts_with = "nsm")]
     local: bool,
+    /// How socket calls come to the NSM
+    #[arg(long, value_enum, default_value_t)]
+    intercept: Intercept,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
+}
+
+/// `--intercept`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Intercept {
+    /// By the program's file: preload for one with glibc, syscall for Go, static ones and others
+    #[default]
+    Auto,
+    /// By a library that is loaded before the C library; programs without one keep the kernel's sockets
+    Preload,
+    /// By a filter of system calls, for all programs and children, Go and static ones too
+    Syscall,
 }
 
 /// Why a command of `weir sock` failed.
@@ -159,6 +190,12 @@ pub enum SockError {
     /// The node did not do what was asked.
     #[error(transparent)]
     Node(#[from] node::error::Error),
+    /// The program is none that an NSM can serve.
+    #[error(transparent)]
+    Unserved(#[from] program::Unserved),
+    /// The program's calls are not intercepted.
+    #[error(transparent)]
+    Intercept(#[from] InterceptError),
     /// A process of ours cannot give up what it does not need.
     #[error(transparent)]
     Confine(#[from] confine::ConfineError),
@@ -248,6 +285,8 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             }
             nsm.run()?;
         }
+        SockCommand::Intercept { library, program } => return become_program(library, program),
+        SockCommand::Supervise => intercept::serve()?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -526,29 +565,70 @@ impl RunArgs {
         })
     }
 
+    /// Whether the program's system calls are intercepted, not the functions of its C library.
+    fn by_system_call(&self) -> Result<bool, SockError> {
+        let program = self.program.first().map(Path::new).unwrap_or(Path::new(""));
+        let kind = program::Kind::of(program)?;
+        Ok(match self.intercept {
+            Intercept::Auto => kind == program::Kind::WithoutLibrary,
+            Intercept::Preload => false,
+            Intercept::Syscall => true,
+        })
+    }
+
     /// The program, with the environment in which `library` has its sockets go to where `sock` says.
     fn command(&self, library: &Path, sock: &OsStr) -> Result<Command, SockError> {
-        let mut preload = library.as_os_str().to_owned();
-        if let Some(others) = std::env::var_os("LD_PRELOAD") {
-            preload.push(":");
-            preload.push(others);
+        let mut command;
+        if self.by_system_call()? {
+            command = Command::new("/proc/self/exe");
+            command
+                .args(["sock", "intercept"])
+                .arg(library)
+                .arg("--")
+                .args(&self.program);
+        } else {
+            let (program, words) = split(&self.program)?;
+            let mut preload = library.as_os_str().to_owned();
+            if let Some(others) = std::env::var_os("LD_PRELOAD") {
+                preload.push(":");
+                preload.push(others);
+            }
+            command = Command::new(program);
+            command.args(words).env("LD_PRELOAD", preload);
         }
-        let (program, words) = self
-            .program
-            .split_first()
-            .ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
-        let mut command = Command::new(program);
-        command
-            .args(words)
-            .env("LD_PRELOAD", preload)
-            .env("WEIR_SOCK", sock);
+        command.env("WEIR_SOCK", sock);
         Ok(command)
     }
 
     fn failed(&self, error: io::Error) -> SockError {
-        let program = self.program.first().cloned().unwrap_or_default();
-        SockError::Program(program.to_string_lossy().into_owned(), error)
+        failed(&self.program, error)
     }
+}
+
+fn split(program: &[OsString]) -> io::Result<(&OsString, &[OsString])> {
+    program
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput.into())
+}
+
+fn failed(program: &[OsString], error: io::Error) -> SockError {
+    let program = program.first().cloned().unwrap_or_default();
+    SockError::Program(program.to_string_lossy().into_owned(), error)
+}
+
+/// Has this process be a program whose socket calls a supervisor serves, which has GuestLib.
+fn become_program(library: &Path, program: &[OsString]) -> Result<ExitCode, SockError> {
+    let mut supervisor = Command::new("/proc/self/exe");
+    supervisor
+        .args(["sock", "supervise"])
+        .env("LD_PRELOAD", library);
+    intercept::enter(supervisor)?;
+    let (name, words) = split(program)?;
+    let error = Command::new(name)
+        .args(words)
+        .env_remove("WEIR_SOCK")
+        .exec();
+    Err(failed(program, error))
 }
 
 /// Has this process be the program, as an application of the node.

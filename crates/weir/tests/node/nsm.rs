@@ -134,6 +134,32 @@ fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
     assert!(!host.run().join("sock").exists());
 }
 
+/// By system calls, a supervisor is the application's process, and the program has the number of the
+/// command.
+#[test]
+fn an_intercepted_program_is_an_application_until_it_ends() {
+    let host = host();
+    let mut server = start(
+        &host,
+        "--nsm web --name site --intercept syscall -- python3 -m http.server 80",
+    );
+    until("it does not listen", || {
+        host.output("sock ls site -p -o state").stdout == b"listening\n"
+    });
+    host.shows("sock ls -p -o application,processes", "site:1\n");
+    let words = std::fs::read_to_string(format!("/proc/{}/cmdline", server.0.id())).unwrap();
+    assert_contains(&words, "http.server");
+    assert_eq!(fetch(&host, "web", 80).as_deref(), Some("hello"));
+    let curl = "sock run --nsm web --intercept syscall -- curl -s -m 5 http://127.0.0.1/said";
+    assert_eq!(host.ok(curl), "hello");
+    // Its supervisor goes with it, and what it served.
+    server.0.kill().unwrap();
+    server.0.wait().unwrap();
+    until("the application is there", || {
+        host.output("sock ls -p -o application").stdout.is_empty()
+    });
+}
+
 #[test]
 fn what_an_applications_sockets_do_is_traced_and_counted() {
     let host = host();

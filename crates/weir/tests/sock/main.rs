@@ -9,7 +9,9 @@ use std::time::Duration;
 use common::{path, until};
 use weir::lab::{Namespace, Runner};
 
+#[path = "../common/mod.rs"]
 mod common;
+mod intercept;
 
 /// A namespace, and a folder for sockets and files; gone with it.
 struct Bench {
