@@ -392,6 +392,9 @@ for _ in range(3):
 ftp.quit()
 ";
 
+/// The one that has Debian's pyftpdlib.
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
+
 #[test]
 fn ftp_works_through_the_nat_in_all_modes() {
     let nat = nat44(&["-p", "forwards=tcp 21 192.168.1.10 21"]);
@@ -411,7 +414,7 @@ fn ftp_works_through_the_nat_in_all_modes() {
         (&nat.outside, &nat.inside, "198.51.100.1"),
         (&nat.inside, &nat.outside, "198.51.100.2"),
     ] {
-        let _server = host.service("python3", &words).unwrap();
+        let _server = host.service(DEBIAN_PYTHON, &words).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         for mode in [
             "active plain",
@@ -421,7 +424,7 @@ fn ftp_works_through_the_nat_in_all_modes() {
         ] {
             let words = format!("{} {address} {mode}", client.display());
             let output = Runner::default()
-                .output(from.command("python3", &words), LIMIT)
+                .output(from.command(DEBIAN_PYTHON, &words), LIMIT)
                 .unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.stdout.len(), 150_000, "{mode} {address}: {said}");
