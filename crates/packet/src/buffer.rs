@@ -351,7 +351,7 @@ impl Packet {
     /// error about it.
     #[inline]
     pub fn set_flow_relation(&mut self, reply: bool, related: bool) {
-        let relation = u32::from(reply) * FLOW_REPLY | u32::from(related) * FLOW_RELATED;
+        let relation = (u32::from(reply) * FLOW_REPLY) | (u32::from(related) * FLOW_RELATED);
         let flow = &mut self.meta_mut().flow;
         *flow = *flow & FLOW_NUMBER | relation;
     }
