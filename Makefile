@@ -8,7 +8,7 @@ PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-lig
 # Programs whose system calls are intercepted.
 PACKAGES += busybox-static $(shell command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || echo golang-go)
 # What the clients in other languages are written in.
-PACKAGES += python3 python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-dev libppx-sexp-conv-ocaml-dev libssl-ocaml-dev \
+PACKAGES += python3 python3-pyftpdlib python3-venv openssl ocaml-nox ocaml-dune libcohttp-ocaml-dev libppx-sexp-conv-ocaml-dev libssl-ocaml-dev \
 	libyojson-ocaml-dev libppx-deriving-yojson-ocaml-dev libounit-ocaml-dev
 # A Node.js that is not Debian's may bring npm itself.
 PACKAGES += $(shell command -v npm >/dev/null || echo nodejs npm)
@@ -54,8 +54,9 @@ conformance: setup ## Run Click's own tests, CPython's tests of sockets, and CON
 	CLICK=$(CLICK) CONFORMANCE_SECONDS=$(CONFORMANCE_SECONDS) $(CARGO) test --release --quiet \
 		--package weir --test differential -- --ignored --nocapture
 
-docs: setup ## Write the element reference from the classes' declarations
+docs: setup ## Write the reference of elements and functions from their declarations
 	$(CARGO) run --quiet --package weir -- element --markdown docs/elements
+	$(CARGO) run --quiet --package weir -- function --markdown docs/functions
 
 clients: setup ## Write the generated part of the clients from the API's description
 	$(CARGO) build --quiet --package weir

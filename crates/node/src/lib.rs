@@ -32,6 +32,7 @@ pub mod config;
 mod control_store;
 pub mod error;
 pub mod files;
+pub mod function;
 pub mod host;
 pub mod limits;
 pub mod log;

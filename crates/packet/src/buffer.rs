@@ -29,6 +29,13 @@ pub const HEADROOM: usize = 128;
 /// in a packet or configuration from exhausting the machine's memory.
 pub const LARGE_MAX: usize = 1 << 20;
 
+/// The bits of a packet's flow that number it, plus one; 0 for none.
+const FLOW_NUMBER: u32 = (1 << 30) - 1;
+/// The bit of packets against their flow's direction.
+const FLOW_REPLY: u32 = 1 << 30;
+/// The bit of errors about their flow.
+const FLOW_RELATED: u32 = 1 << 31;
+
 /// A packet, and the only handle to its buffer.
 ///
 /// The buffer is laid out as `metadata | headroom | data | tailroom`.
@@ -319,13 +326,34 @@ impl Packet {
     /// Copies keep it.
     #[inline]
     pub fn flow(&self) -> Option<u32> {
-        self.meta().flow.checked_sub(1)
+        (self.meta().flow & FLOW_NUMBER).checked_sub(1)
     }
 
-    /// Sets the index of the packet's flow, which is below `u32::MAX`.
+    /// Sets the index of the packet's flow, which is below 2³⁰ - 1.
     #[inline]
     pub fn set_flow(&mut self, flow: Option<u32>) {
-        self.meta_mut().flow = flow.map_or(0, |flow| flow.wrapping_add(1));
+        self.meta_mut().flow = flow.map_or(0, |flow| flow.wrapping_add(1) & FLOW_NUMBER);
+    }
+
+    /// Whether the packet goes against the direction of its flow's first packet.
+    #[inline]
+    pub fn is_reply(&self) -> bool {
+        self.meta().flow & FLOW_REPLY != 0
+    }
+
+    /// Whether the packet is an ICMP error about a packet of its flow.
+    #[inline]
+    pub fn is_related(&self) -> bool {
+        self.meta().flow & FLOW_RELATED != 0
+    }
+
+    /// Sets, of a packet whose flow is set, in which direction of the flow it goes, and whether it is an
+    /// error about it.
+    #[inline]
+    pub fn set_flow_relation(&mut self, reply: bool, related: bool) {
+        let relation = (u32::from(reply) * FLOW_REPLY) | (u32::from(related) * FLOW_RELATED);
+        let flow = &mut self.meta_mut().flow;
+        *flow = *flow & FLOW_NUMBER | relation;
     }
 
     /// How the packet arrived on its link.

@@ -53,7 +53,7 @@ pub use effects::Effects;
 pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::graph::{ElementInfo, Graph};
-pub use engine::library::Library;
+pub use engine::library::{Library, nearest};
 pub use engine::{Cx, VERSION, ports};
 pub use handler::{Failure, FailureKind, HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 pub use llrpc::Llrpc;

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{check, demo, doctor, element, manual, nouns, run, sock, store};
+use crate::{check, demo, doctor, element, function, manual, nouns, run, sock, store};
 use node::log;
 use vmm::printable;
 
@@ -42,6 +42,7 @@ enum Verb {
     Noun(nouns::NounCommand),
     Check(check::CheckArgs),
     Element(element::ElementArgs),
+    Function(function::FunctionArgs),
     Store(store::StoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Sock(sock::SockCommand),
@@ -146,6 +147,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             .map_err(Into::into),
         Verb::Check(args) => check::run(args).map_err(Into::into),
         Verb::Element(args) => element::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Function(args) => function::run(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Store(args) => store::run(args)

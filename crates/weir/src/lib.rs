@@ -7,6 +7,7 @@ mod command;
 pub mod demo;
 mod doctor;
 pub mod element;
+pub mod function;
 pub mod graph;
 pub mod host;
 pub mod lab;

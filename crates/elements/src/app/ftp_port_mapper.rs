@@ -1,7 +1,8 @@
 use crate::prelude::*;
 use crate::rewriter::base::{Connections, Rewriter};
+use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::{checksums, headers};
+use crate::rewriter::payload::replace;
 
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
@@ -140,7 +141,7 @@ impl Command {
 }
 
 /// Six numbers below 256 with commas between and a line end behind, and how long they are.
-fn numbers(text: &[u8]) -> Option<([u8; 6], usize)> {
+pub fn numbers(text: &[u8]) -> Option<([u8; 6], usize)> {
     let length = text
         .iter()
         .position(|byte| !byte.is_ascii_digit() && *byte != b',')?;
@@ -173,7 +174,7 @@ impl FTPPortMapper {
         let [a, b, c, d] = key_outside.source().octets();
         let [high, low] = key_outside.source_port().to_be_bytes();
         let text = format!("{a},{b},{c},{d},{high},{low}");
-        let by = replace(packet, command, text.as_bytes())?;
+        let by = replace(packet, command.start..command.end, text.as_bytes())?;
         cx.reach(control, |rewriter, cx| {
             let base = rewriter.base();
             base.change_sequence(cx, 0, key, command.next, by)
@@ -184,33 +185,6 @@ impl FTPPortMapper {
             base.set_reply_annotation(cx, 0, coming, flow.reply_annotation);
         })
     }
-}
-
-/// Puts `text` in the place of the command's address, and brings lengths and checksums up to date;
-/// returns how much longer the packet is. `None`, and nothing changed, if there is no room.
-fn replace(packet: &mut Packet, command: &Command, text: &[u8]) -> Option<u32> {
-    let old = command.end - command.start;
-    let (_, segment) = headers::parts(packet)?;
-    let before = (Sum::of(segment), segment.len());
-    if text.len() > old && !packet.put(text.len() - old) {
-        return None;
-    }
-    let (_, segment) = headers::parts_mut(packet)?;
-    segment.copy_within(command.end..before.1, command.start + text.len());
-    segment
-        .get_mut(command.start..command.start + text.len())?
-        .copy_from_slice(text);
-    packet.take(old.saturating_sub(text.len()));
-    let (ip, segment) = headers::parts_mut(packet)?;
-    let by = (text.len() as u32).wrapping_sub(old as u32);
-    let total = u16::from_be_bytes([ip[2], ip[3]]);
-    let new_total = total.wrapping_add(by as u16);
-    [ip[2], ip[3]] = new_total.to_be_bytes();
-    let lengths = Delta::of_u16(total, new_total);
-    headers::update_ip_sum(lengths, ip);
-    let delta = Delta::of_sums(before.0, Sum::of(segment)) + lengths;
-    checksums::update_sum(delta, segment, 16);
-    Some(by)
 }
 
 #[cfg(test)]

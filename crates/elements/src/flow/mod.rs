@@ -6,20 +6,38 @@
 //! When a flow ends, the manager tells the elements that registered ([`FlowUser`]), so that the
 //! number can be used again.
 //!
+//! A [`Tracker`] is a manager whose flows are connections: a packet that answers has the number of the
+//! packets that it answers ([`Packet::is_reply`]), and so has an ICMP error about one of them
+//! ([`Packet::is_related`]).
+//!
 //! A packet that waits in a queue for longer than the manager's timeout may meet a later flow of
 //! the same number.
 
 use crate::prelude::*;
+use crate::rewriter::key::FlowKey;
 
+mod connections;
+mod ftp;
+mod mappings;
+#[cfg(test)]
+mod nat_tests;
+pub mod rules;
+mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tracking_tests;
+mod translation;
 
 crate::elements! {
+    connection_tracker: ConnectionTracker;
     ctx_dispatcher: CtxDispatcher, FlowContextDispatcher;
     ctx_manager: CtxManager;
     flow_counter: FlowCounter;
+    flow_firewall: FlowFirewall;
     flow_ip_manager: FlowIPManager;
+    flow_ip_nat: FlowIPNAT;
 }
 
 /// The kind of the classes that are flow managers, for searches in the graph.
@@ -38,6 +56,23 @@ impl Interface for dyn FlowManager {
     const NAME: &'static str = "FlowManager";
 }
 
+/// A flow manager whose flows are connections: packets of both directions.
+pub trait Tracker {
+    /// Ends a connection, at the latest before the next batch of packets; until then its state stays.
+    fn refuse(&mut self, flow: u32);
+
+    /// The protocol of a connection, and the keys of its packets in either direction.
+    fn keys(&self, flow: u32) -> Option<(IpProtocol, [FlowKey; 2])>;
+
+    /// Has another key tell the packets of a connection that answer; false if that is another
+    /// connection's.
+    fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool;
+}
+
+impl Interface for dyn Tracker {
+    const NAME: &'static str = "Tracker";
+}
+
 /// An element that keeps state for each flow.
 pub trait FlowUser {
     /// The flow ended; the number will be that of another.
@@ -54,8 +89,8 @@ pub struct FlowStates<T>(Vec<T>);
 
 impl<T: Default> FlowStates<T> {
     /// Finds the manager upstream of the element at work, registers with it, and allocates memory
-    /// for its flows. For [`Element::initialize`].
-    pub fn reserve(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+    /// for its flows; returns the manager. For [`Element::initialize`].
+    pub fn reserve(&mut self, cx: &mut Cx<'_>) -> Result<ElementId, Failed> {
         let mut found: Vec<ElementId> = Vec::new();
         for port in 0..cx.inputs() {
             for manager in cx.graph().nearest_upstream(cx.id(), port, MANAGER) {
@@ -64,8 +99,8 @@ impl<T: Default> FlowStates<T> {
                 }
             }
         }
-        let link = match found[..] {
-            [manager] => cx.link::<dyn FlowManager>(manager),
+        let manager = match found[..] {
+            [manager] => manager,
             [] => {
                 return Err(cx.error("no flow manager upstream; put a FlowIPManager before it"));
             }
@@ -77,6 +112,7 @@ impl<T: Default> FlowStates<T> {
                 )));
             }
         };
+        let link = cx.link::<dyn FlowManager>(manager);
         let user = cx.link::<dyn FlowUser>(cx.id());
         let capacity = link.zip(user).and_then(|(link, user)| {
             cx.share_thread(link.id());
@@ -93,13 +129,35 @@ impl<T: Default> FlowStates<T> {
             )));
         }
         self.0.resize_with(capacity, T::default);
-        Ok(())
+        Ok(manager)
+    }
+
+    /// The same, of a manager that tracks connections.
+    pub fn reserve_tracked(&mut self, cx: &mut Cx<'_>) -> Result<Link<dyn Tracker>, Failed> {
+        let manager = self.reserve(cx)?;
+        cx.link::<dyn Tracker>(manager).ok_or_else(|| {
+            let name = &cx.graph().info(manager).name;
+            let text =
+                format!("‘{name}’ tracks no connections; put a ConnectionTracker in its place");
+            cx.error(text)
+        })
     }
 
     /// The state of a packet's flow; `None` if the packet is of no flow.
     #[inline]
     pub fn of(&mut self, packet: &Packet) -> Option<&mut T> {
         self.0.get_mut(packet.flow()? as usize)
+    }
+
+    /// The state of a flow by its number.
+    #[inline]
+    pub fn of_number(&mut self, flow: u32) -> Option<&mut T> {
+        self.0.get_mut(flow as usize)
+    }
+
+    /// How many flows there is room for.
+    pub fn capacity(&self) -> usize {
+        self.0.len()
     }
 
     /// Takes the state of a flow that ended.

@@ -1,9 +1,10 @@
-//! Click's icmp group: answers, errors and requests of ICMP.
+//! Click's icmp group: answers, errors and requests of ICMP, and answers of ICMPv6.
 
 mod encap;
 
 crate::elements! {
     check_icmp_header: CheckICMPHeader;
+    icmp6_ping_responder: ICMP6PingResponder;
     icmp_error: ICMPError;
     icmp_ip_encap: ICMPIPEncap;
     icmp_ping_encap: ICMPPingEncap;

@@ -6,7 +6,7 @@
 //! - [`deadlines`]: when flows may be given up, at no cost to packets;
 //! - [`table`], [`set`]: flows of a kind, and flows under one limit;
 //! - [`pattern`], [`input`], [`mapper`]: what becomes of packets of no known flow;
-//! - [`headers`], [`sequence`]: what is read from packets and written into them;
+//! - [`headers`], [`sequence`], [`quoted`], [`payload`]: what is read from packets and written into them;
 //! - [`path`]: the way of a packet, a batch at a time;
 //! - [`base`]: the part that the elements share, with its handlers.
 
@@ -22,6 +22,8 @@ pub mod key;
 pub mod mapper;
 pub mod path;
 pub mod pattern;
+pub mod payload;
+pub mod quoted;
 pub mod scratch;
 pub mod sequence;
 pub mod set;

@@ -59,13 +59,7 @@ impl Library {
 
     /// The class whose name is nearest to `name`, if one is near enough to be what was meant.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        let limit = name.len().div_ceil(3);
-        self.iter()
-            .flat_map(ClassEntry::names)
-            .map(|known| (distance(name, known), known))
-            .min()
-            .filter(|(distance, _)| *distance <= limit)
-            .map(|(_, name)| name)
+        nearest(name, self.iter().flat_map(ClassEntry::names))
     }
 
     /// The class of each element of `flat`. `None` if some are unknown or refused.
@@ -119,6 +113,16 @@ impl Environment for Library {
     fn nearest_class(&self, name: &str) -> Option<String> {
         self.nearest(name).map(String::from)
     }
+}
+
+/// The name nearest to `name` among those that are known, if one is near enough to be what was meant.
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let limit = name.len().div_ceil(3);
+    known
+        .map(|known| (distance(name, known), known))
+        .min()
+        .filter(|(distance, _)| *distance <= limit)
+        .map(|(_, name)| name)
 }
 
 /// The edit distance of two words, whatever their case. The crate strsim needs `std`, which a guest

@@ -25,6 +25,7 @@ use crate::click::{ClickEnvironment, Source};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
 use crate::run::links::address;
 use node::check::named;
+use node::function::{self, FunctionError};
 
 /// Reports errors in a configuration, without running it.
 ///
@@ -37,11 +38,14 @@ use node::check::named;
     after_help = "Examples:\n  weir check firewall.click\n  weir check router.click RATE=1000 --graph svg >router.svg"
 )]
 pub struct CheckArgs {
-    /// The configuration, `-` for standard input.
+    /// The configuration: a file, `-` for standard input, or a function.
     file: PathBuf,
     /// Values for the configuration's variables.
     #[arg(value_name = "NAME=VALUE", value_parser = setting_bytes())]
     settings: Vec<(String, String)>,
+    /// A value for a function's parameter.
+    #[arg(short, long = "parameter", value_name = "NAME=VALUE", value_parser = setting_bytes())]
+    parameters: Vec<(String, String)>,
     /// Print the configuration's graph.
     #[arg(long, value_name = "FORMAT")]
     graph: Option<GraphFormat>,
@@ -73,7 +77,8 @@ pub fn setting_bytes() -> impl TypedValueParser<Value = (String, String)> {
 
 /// Runs `weir check`: fails if the configuration has errors.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, CheckError> {
-    let checked = file(&args.file, &args.settings)?;
+    let settings = [&args.settings[..], &args.parameters].concat();
+    let checked = file(&args.file, &settings)?;
     chatter_all(&checked.diagnostics);
     let Some(router) = checked.router else {
         return Ok(ExitCode::FAILURE);
@@ -114,15 +119,27 @@ pub enum CheckError {
     /// The configuration could not be read; the text names the file.
     #[error("{0}")]
     Read(String),
+    /// The function has no such parameters.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
     /// The graph could not be printed.
     #[error("standard output: {}", crate::click::reason(.0))]
     Print(#[from] std::io::Error),
 }
 
-/// Checks a file, `-` for standard input, with `NAME=VALUE` settings.
+/// Checks a file, `-` for standard input, or a function, with `NAME=VALUE` settings.
 pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, CheckError> {
-    let source = Source::file(path).map_err(CheckError::Read)?;
-    Ok(source_text(&source, settings))
+    let Some(function) = function::find(path) else {
+        let source = Source::file(path)
+            .map_err(|error| CheckError::Read(error + &function::suggest(path)))?;
+        return Ok(source_text(&source, settings));
+    };
+    let settings = function.settings(settings)?;
+    let source = Source {
+        text: function.text.into(),
+        name: function.name.into(),
+    };
+    Ok(source_text(&source, &settings))
 }
 
 /// Checks a configuration.

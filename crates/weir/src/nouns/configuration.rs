@@ -27,7 +27,7 @@ pub struct InstallArgs {
     pub guest: String,
     /// The configuration's name
     pub name: String,
-    /// The Click configuration
+    /// The Click configuration: a file, or a function
     pub config: PathBuf,
     /// Values for its variables, as in RATE=1000
     #[arg(value_name = "NAME=VALUE", value_parser = setting)]
@@ -49,10 +49,11 @@ pub struct UninstallArgs {
 
 /// Runs `weir install`.
 pub fn install(args: &InstallArgs) -> Result {
+    let (config, variables) = read_config(&args.config, &args.variables)?;
     let configuration = Configuration {
         file: Some(args.config.clone()),
-        config: read_config(&args.config)?,
-        variables: args.variables.iter().cloned().collect(),
+        config,
+        variables,
     };
     if configuration.config.trim().is_empty() {
         let file = args.config.display();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
+use node::function::{self, Configuration};
 use node::model::{Guest, GuestSeries, Health, Isolation, Memory, Object, Restart};
 use serde_json::{Map, Value, json};
 use vmm::printable;
@@ -28,13 +29,18 @@ use crate::run::foreground::{IsolationArg, memory};
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1
   weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart always
   weir create slow limiter.click RATE=1000 --link a=lan --link b=eth1
+  weir create r1 router -p net1_ip=192.168.1.1 -p net1_net=192.168.1.0/24 --link net1=lan --link net2=eth1
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1 --health 'stray.count < 1000 every 5s failures 3'
   weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
 )]
 pub struct CreateGuest {
-    /// The guest's name, unless there is --name; the Click configuration; values for its variables
+    /// The guest's name, unless there is --name; the Click configuration, a file or a function; values for its
+    /// variables
     #[arg(required = true, value_name = "GUEST CONFIG NAME=VALUE")]
     pub arguments: Vec<String>,
+    /// A value for a function's parameter (`weir function NAME` lists them)
+    #[arg(short, long = "parameter", value_name = "NAME=VALUE", value_parser = setting)]
+    pub parameters: Vec<(String, String)>,
     /// The guests' name, with {} for the number of each; {} in a --link is the number, too
     #[arg(long, value_name = "NAME", requires = "count")]
     pub name: Option<String>,
@@ -309,13 +315,18 @@ const COLUMNS: &[Column<Object<Guest>>] = &[
     }),
 ];
 
-/// A configuration's text.
-pub(super) fn read_config(path: &Path) -> Result<String> {
-    let file = path.display();
-    let config = node::files::read(path, abi::boot::CONFIG_MAX);
-    let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
-    String::from_utf8(config)
-        .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))
+/// The text of a configuration, a file or a function, and its variables.
+pub(super) fn read_config(
+    path: &Path,
+    settings: &[(String, String)],
+) -> Result<(String, BTreeMap<String, String>)> {
+    let config = function::read(path, settings, abi::boot::CONFIG_MAX);
+    let Configuration { text, settings } = config.map_err(Error::invalid)?;
+    let text = String::from_utf8(text).map_err(|_| {
+        let file = path.display();
+        Error::invalid(format_args!("{file}: a configuration is UTF-8 text"))
+    })?;
+    Ok((text, settings.into_iter().collect()))
 }
 
 /// Runs `weir set`.
@@ -324,12 +335,17 @@ pub fn set(args: &SetArgs) -> Result {
     let mut put = |field: &str, value: Option<Value>| {
         patch.extend(value.map(|value| (field.to_string(), value)));
     };
-    if let Some(path) = &args.config {
-        put("config", Some(read_config(path)?.into()));
-        put("file", Some(path.display().to_string().into()));
-    }
-    let variables = args.variables.iter();
-    let variables = variables.map(|(name, value)| (name.clone(), Value::from(value.clone())));
+    let variables = match &args.config {
+        Some(path) => {
+            let (config, variables) = read_config(path, &args.variables)?;
+            put("config", Some(config.into()));
+            put("file", Some(path.display().to_string().into()));
+            variables
+        }
+        None => args.variables.iter().cloned().collect(),
+    };
+    let variables = variables.into_iter();
+    let variables = variables.map(|(name, value)| (name, Value::from(value)));
     let variables: Map<_, _> = variables.collect();
     put(
         "variables",
@@ -408,9 +424,9 @@ pub fn create(args: &CreateGuest) -> Result {
     let path = path.map(PathBuf::from);
     let path =
         path.ok_or_else(|| Error::invalid("there is no configuration: weir create GUEST CONFIG"))?;
-    let config = read_config(&path)?;
-    let variables = words.map(|word| setting(word).map_err(Error::invalid));
-    let variables = variables.collect::<Result<_>>()?;
+    let settings = words.map(|word| setting(word).map_err(Error::invalid));
+    let settings = settings.chain(args.parameters.iter().cloned().map(Ok));
+    let (config, variables) = read_config(&path, &settings.collect::<Result<Vec<_>>>()?)?;
     let new = Guest {
         config,
         file: Some(path),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use click::text::encode;
+use node::function::{self, FunctionError};
 use node::model::{LINK_HELP, Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use switch::lane::LaneStats;
@@ -28,14 +29,18 @@ use crate::host::chatter_all;
 #[command(after_help = "Examples:
   weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
   weir run limiter.click RATE=1000 --link a=tap:a --link b=tap:b
+  weir run router -p net1_ip=192.168.1.1 -p net1_net=192.168.1.0/24 --link net1=dev:eth1 --link net2=dev:eth2
   weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process
   weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3 --lanes 2")]
 pub struct RunArgs {
-    /// The configuration
+    /// The configuration: a file, or a function (`weir function` lists them)
     pub file: PathBuf,
     /// Values for the configuration's variables
     #[arg(value_name = "NAME=VALUE", value_parser = setting_bytes())]
     pub settings: Vec<(String, String)>,
+    /// A value for a function's parameter (`weir function NAME` lists them)
+    #[arg(short, long = "parameter", value_name = "NAME=VALUE", value_parser = setting_bytes())]
+    pub parameters: Vec<(String, String)>,
     #[arg(short, long = "link", value_name = "INTERFACE=LINK", help = format!("An interface of the guest, and the link beneath it. {LINK_HELP}"))]
     pub links: Vec<Link>,
     /// The wall around the guest
@@ -108,9 +113,9 @@ pub fn lanes(text: &str) -> Result<usize, String> {
 /// Why a guest was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The configuration cannot be read.
-    #[error("{0}: {1}")]
-    File(PathBuf, std::io::Error),
+    /// The configuration cannot be read, or has no such parameters.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
     /// The configuration is wrong: what Click would say, line by line.
     #[error("{0}")]
     Config(String),
@@ -258,12 +263,12 @@ fn warn_of_wall() {
 
 /// Runs a guest to its end.
 pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
-    let config = node::files::read(&args.file, abi::boot::CONFIG_MAX)
-        .map_err(|e| RunError::File(args.file.clone(), e))?;
-    let settings = args.settings.iter();
+    let settings = [&args.settings[..], &args.parameters].concat();
+    let config = function::read(&args.file, &settings, abi::boot::CONFIG_MAX)?;
+    let settings = config.settings.iter();
     let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
     let mut line = click::settings::join(settings, "").into_bytes();
-    line.extend(config);
+    line.extend(config.text);
     let config = line;
     let name = match &args.name {
         Some(name) => name.clone(),

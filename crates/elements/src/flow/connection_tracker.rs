@@ -1,0 +1,429 @@
+use super::connections::Connections;
+use super::state::{ACK, RST, SYN, State, Step, Timeouts, are_flags_valid};
+use super::{FlowManager, FlowUser, Tracker};
+use crate::prelude::*;
+use crate::rewriter::flow::Direction;
+use crate::rewriter::headers;
+use crate::rewriter::key::FlowKey;
+use crate::rewriter::quoted::Quoted;
+
+/// Most connections, for which memory is allocated at once: some 400 MB.
+const CAPACITY_MAX: u32 = 1 << 22;
+/// Nanoseconds of a tick.
+const TICK: u64 = 1_000_000_000;
+
+/// Finds the connection of each packet, in both directions, for the elements behind it.
+///
+/// A connection begins with a TCP SYN, an ICMP echo or timestamp request, or any packet of another
+/// protocol. Later packets of both directions have its number, and so have ICMP errors about them.
+/// TCP connections go from state to state with the flags of their segments (RFC 9293); sequence
+/// numbers are not looked at. A SYN on a connection that is closed begins another one. Connections
+/// of UDP, SCTP, DCCP and UDP-Lite have ports, ICMP queries have their identifier, and other
+/// protocols are told by their addresses alone.
+///
+/// Packets that belong to no connection and begin none are dropped: TCP segments without a SYN,
+/// flags that do not go together, answers without a question, errors about an unknown packet,
+/// headers that are cut short. Fragments are dropped too; put an IPReassembler in front. Packets
+/// must have their IP header marked.
+///
+/// A connection ends when it had no packet for the timeout of its state, or when an element behind
+/// refuses it. All memory is allocated when the router is initialized: about 120 bytes for each of
+/// CAPACITY connections, and more in the elements behind. When all are in use, a new connection
+/// takes the place of the oldest that is not confirmed: one that had no reply, or no complete TCP
+/// handshake. If there is none, or none before the batch at hand, the packet is dropped. So
+/// a flood of new connections costs other new connections, and no established one.
+///
+/// There must be no queue between this element and those that use its numbers.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true) -> MarkIPHeader(14)
+///     -> t :: ConnectionTracker(CAPACITY 4096) -> c :: FlowCounter -> Discard;
+/// DriverManager(wait, print t.table);
+/// ```
+///
+/// # See also
+/// FlowIPManager, FlowFirewall, FlowCounter, IPReassembler
+#[derive(Element)]
+#[element(
+    ports = "-/=",
+    processing = "h/h",
+    flow = "#/#",
+    segments,
+    handlers,
+    provides(FlowManager, Tracker),
+    is_a("VirtualFlowManager")
+)]
+#[inputs("packets of any side")]
+#[outputs("those that came by the input of the same number")]
+pub struct ConnectionTracker {
+    /// Most connections.
+    #[arg(positional, default = 65536, read)]
+    capacity: u32,
+    #[flatten]
+    timeouts: Timeouts,
+    /// Connections that began.
+    #[handler(read)]
+    opened: u64,
+    /// Connections that made room for others.
+    #[handler(read)]
+    evicted: u64,
+    /// Packets dropped because all connections were in use.
+    #[handler(read)]
+    drops: u64,
+    /// Packets dropped because they belong to no connection and begin none.
+    #[handler(read)]
+    invalid: u64,
+    /// Fragments dropped.
+    #[handler(read)]
+    fragments: u64,
+    table: Connections,
+    timer: Option<TimerId>,
+    users: Vec<Link<dyn FlowUser>>,
+    refused: Vec<u32>,
+    ended: Vec<u32>,
+}
+
+/// What a packet is to the tracker.
+#[derive(Clone, Copy)]
+struct Probe {
+    hash: u64,
+    key: FlowKey,
+    protocol: u8,
+    part: Part,
+}
+
+/// What part a packet has in its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A TCP segment with these flags.
+    Segment(u8),
+    /// A packet that may begin a connection, and may answer.
+    Packet,
+    /// An ICMP query.
+    Query,
+    /// The answer to one.
+    Answer,
+    /// An ICMP error about a packet that the key answers.
+    Error,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy)]
+enum Refusal {
+    Invalid,
+    Fragment,
+    Full,
+}
+
+#[handlers]
+impl ConnectionTracker {
+    /// Connections in the table.
+    #[read]
+    fn count(&self) -> usize {
+        self.table.count()
+    }
+
+    /// A line for each connection: protocol, state, source and destination with their ports, the same
+    /// of the packets that answer, and the seconds that it lives without packets.
+    #[read(expensive)]
+    fn table(&self) -> String {
+        let lines = self.table.iter().map(|(_, connection)| {
+            let (protocol, state) = (connection.protocol, connection.state);
+            let forward = connection.key(Direction::Forward);
+            let reply = connection.key(Direction::Reply);
+            let left = self.table.left(connection);
+            format!("{protocol} {state} {forward} {reply} {left}\n")
+        });
+        lines.collect()
+    }
+
+    /// Ends all connections.
+    #[write(button)]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        let all = self.table.iter().map(|(number, _)| number);
+        self.ended.extend(all);
+        for number in &self.ended {
+            self.table.end(*number);
+        }
+        self.tell(cx);
+    }
+}
+
+/// What a packet is, and its key; the hash is yet to be computed.
+#[inline]
+fn probe(packet: &Packet) -> Result<Probe, Refusal> {
+    let (ip, transport) = headers::parts(packet).ok_or(Refusal::Invalid)?;
+    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
+    if fragment != 0 {
+        return Err(Refusal::Fragment);
+    }
+    let protocol = headers::protocol(ip);
+    let portless = FlowKey {
+        addresses: headers::addresses(ip),
+        ports: 0,
+    };
+    let (key, part) = match protocol {
+        IpProtocol::TCP => {
+            let key = headers::key(ip, transport);
+            let header = transport.first_chunk::<20>();
+            let flags = header.map_or(0, |header| header[13]);
+            let key = key.filter(|_| are_flags_valid(flags));
+            (key, Part::Segment(flags))
+        }
+        IpProtocol::ICMP => icmp(packet, portless, transport),
+        protocol if protocol.has_ports() => (headers::key(ip, transport), Part::Packet),
+        _ => (Some(portless), Part::Packet),
+    };
+    Ok(Probe {
+        hash: 0,
+        key: key.ok_or(Refusal::Invalid)?,
+        protocol: match part {
+            Part::Error => quoted_protocol(packet),
+            _ => protocol.0,
+        },
+        part,
+    })
+}
+
+/// The key and part of an ICMP packet.
+fn icmp(packet: &Packet, portless: FlowKey, icmp: &[u8]) -> (Option<FlowKey>, Part) {
+    let Some(&[kind, _, _, _, high, low, ..]) = icmp.first_chunk::<8>() else {
+        return (None, Part::Packet);
+    };
+    let identifier = u16::from_be_bytes([high, low]);
+    // The identifier stands for the port of the side that asks.
+    // Echo and timestamp (RFC 792); the other queries are obsolete (RFC 6918).
+    match kind {
+        8 | 13 => (Some(portless.with_source_port(identifier)), Part::Query),
+        0 | 14 => (
+            Some(portless.with_destination_port(identifier)),
+            Part::Answer,
+        ),
+        _ => {
+            let quoted = Quoted::of(packet);
+            let answer = quoted.map(|quoted| match quoted.protocol {
+                IpProtocol::ICMP => quoted.answer.with_source_port(0),
+                _ => quoted.answer,
+            });
+            (answer, Part::Error)
+        }
+    }
+}
+
+fn quoted_protocol(packet: &Packet) -> u8 {
+    Quoted::of(packet).map_or(0, |quoted| quoted.protocol.0)
+}
+
+impl ConnectionTracker {
+    /// Tells the elements behind of the connections that ended.
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        for flow in self.ended.drain(..) {
+            for user in &self.users {
+                cx.reach(*user, |user, cx| user.flow_ended(cx, flow));
+            }
+        }
+    }
+
+    fn now(cx: &Cx<'_>) -> u32 {
+        (cx.steady().0 / TICK) as u32
+    }
+
+    /// Ends what was refused since the last batch.
+    fn end_refused(&mut self, cx: &mut Cx<'_>) {
+        let Self {
+            table,
+            refused,
+            ended,
+            ..
+        } = self;
+        ended.extend(refused.drain(..).filter(|number| table.end(*number)));
+        self.tell(cx);
+    }
+
+    /// Finds the connection of a packet, or begins it, and marks the packet.
+    #[inline]
+    fn track(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
+        let found = self.table.find(probe.protocol, probe.key, probe.hash);
+        let Some((number, direction)) = found else {
+            return self.begin(cx, probe, packet);
+        };
+        let reply = direction == Direction::Reply;
+        let step = match (probe.part, self.table.get(number).map(|it| it.state)) {
+            (_, None) => return Some(Refusal::Invalid),
+            (Part::Error, Some(_)) => {
+                packet.set_flow(Some(number));
+                packet.set_flow_relation(reply, true);
+                return None;
+            }
+            (Part::Query, Some(_)) if reply => return Some(Refusal::Invalid),
+            (Part::Answer, Some(_)) if !reply => return Some(Refusal::Invalid),
+            (Part::Segment(flags), Some(state)) => match state.after_segment(direction, flags) {
+                Step::State(next) => (state, next),
+                Step::Invalid => return Some(Refusal::Invalid),
+                Step::Restart => {
+                    self.table.end(number);
+                    self.ended.push(number);
+                    self.tell(cx);
+                    return self.begin(cx, probe, packet);
+                }
+            },
+            (_, Some(state)) => (state, state.after_packet(direction)),
+        };
+        self.table.touch(number);
+        if step.0 != step.1 {
+            let timeout = self.timeouts.of(IpProtocol(probe.protocol), step.1);
+            self.table.set_state(number, step.1, timeout);
+        }
+        packet.set_flow(Some(number));
+        packet.set_flow_relation(reply, false);
+        None
+    }
+
+    /// Begins the connection of its first packet.
+    #[cold]
+    fn begin(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
+        let state = match probe.part {
+            Part::Segment(flags) if flags & (SYN | ACK | RST) == SYN => State::SynSent,
+            Part::Packet | Part::Query => State::New,
+            _ => return Some(Refusal::Invalid),
+        };
+        let timeout = self.timeouts.of(IpProtocol(probe.protocol), state);
+        let (ended, evicted) = (&mut self.ended, &mut self.evicted);
+        let added = self
+            .table
+            .add(probe.protocol, probe.key, probe.hash, timeout, |number| {
+                *evicted += 1;
+                ended.push(number);
+            });
+        self.tell(cx);
+        let Some(number) = added else {
+            return Some(Refusal::Full);
+        };
+        self.table.set_state(number, state, timeout);
+        self.opened += 1;
+        packet.set_flow(Some(number));
+        None
+    }
+
+    #[cold]
+    fn dispose(&mut self, cx: &mut Cx<'_>, packet: Packet, refusal: Refusal) {
+        let packets = packet.stands_for() as u64;
+        match refusal {
+            Refusal::Invalid => self.invalid += packets,
+            Refusal::Fragment => self.fragments += packets,
+            Refusal::Full => {
+                if self.drops == 0 {
+                    let (declaration, capacity) = (cx.declaration(), self.capacity);
+                    cx.chatter(format_args!(
+                        "{declaration}: all {capacity} connections are in use; packets of new ones are dropped"
+                    ));
+                }
+                self.drops += packets;
+            }
+        }
+        cx.kill(packet);
+    }
+}
+
+impl Element for ConnectionTracker {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !(1..=CAPACITY_MAX).contains(&self.capacity) {
+            return Err(args.fail(format_args!("CAPACITY must be from 1 to {CAPACITY_MAX}")));
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let seeds = [cx.random().next_u64(), cx.random().next_u64()];
+        let capacity = self.capacity as usize;
+        let table = Connections::new(capacity, seeds);
+        let lists = [&mut self.ended, &mut self.refused];
+        let mut lists = lists.into_iter();
+        let reserved =
+            lists.all(|list| list.try_reserve(2 * capacity.min(BATCH) + capacity).is_ok());
+        self.table = table.ok().filter(|_| reserved).ok_or_else(|| {
+            cx.error(format_args!(
+                "out of memory for {capacity} connections; give a smaller CAPACITY, or a guest more \
+                 memory, as in --memory 32M"
+            ))
+        })?;
+        self.table.advance(Self::now(cx), |_| {});
+        let timer = cx.timer();
+        cx.schedule_after(timer, TICK);
+        self.timer = Some(timer);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if !self.refused.is_empty() {
+            self.end_refused(cx);
+        }
+        self.table.begin();
+        let mut probes = [Err(Refusal::Invalid); BATCH];
+        for (packet, slot) in batch.iter().zip(&mut probes) {
+            *slot = probe(packet).map(|probe| {
+                let hash = self.table.hash(probe.protocol, probe.key);
+                self.table.prefetch(hash);
+                Probe { hash, ..probe }
+            });
+        }
+        for probe in probes.iter().flatten().take(batch.len()) {
+            self.table.prefetch_connection(probe.hash);
+        }
+        let mut probes = probes.iter();
+        batch.filter_keeping(
+            Facts::ALL,
+            &mut (self, cx),
+            |(this, cx), packet| {
+                packet.set_flow(None);
+                match probes.next() {
+                    Some(Ok(probe)) => this.track(cx, probe, packet),
+                    Some(Err(refusal)) => Some(*refusal),
+                    None => Some(Refusal::Invalid),
+                }
+            },
+            |(this, cx), packet, refusal| this.dispose(cx, packet, refusal),
+        );
+        port
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        self.end_refused(cx);
+        let ended = &mut self.ended;
+        self.table
+            .advance(Self::now(cx), |number| ended.push(number));
+        self.tell(cx);
+        cx.schedule_after(timer, TICK);
+    }
+}
+
+impl FlowManager for ConnectionTracker {
+    fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    fn register(&mut self, user: Link<dyn FlowUser>) {
+        self.users.push(user);
+    }
+}
+
+impl Tracker for ConnectionTracker {
+    fn refuse(&mut self, flow: u32) {
+        // Once each: the memory is reserved.
+        if self.refused.len() < self.refused.capacity() {
+            self.refused.push(flow);
+        }
+    }
+
+    fn keys(&self, flow: u32) -> Option<(IpProtocol, [FlowKey; 2])> {
+        let connection = self.table.get(flow)?;
+        let keys = [Direction::Forward, Direction::Reply].map(|it| connection.key(it));
+        Some((IpProtocol(connection.protocol), keys))
+    }
+
+    fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {
+        self.table.set_reply(flow, key)
+    }
+}

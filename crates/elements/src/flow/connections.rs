@@ -1,0 +1,488 @@
+//! The table of connections: each found by two keys, that of its packets in either direction.
+//!
+//! All memory is allocated at once. A connection is in one list at a time: that of the free ones, or a
+//! slot of a wheel where it waits for its time to be up. Then its last packet is looked at, and if that
+//! is too recent the connection waits again; so a packet writes a tick, and no list. Connections that
+//! nothing has confirmed yet are in a second list, oldest first: when the table is full, the oldest
+//! makes room.
+
+use crate::prelude::*;
+use crate::rewriter::flow::{Direction, Entry};
+use crate::rewriter::index::{Index, NoMemory};
+use crate::rewriter::key::FlowKey;
+
+use super::state::State;
+
+/// Slots of the wheel: a connection whose time is further off is looked at once a turn.
+const SLOTS: u32 = 256;
+
+/// Doubly linked lists of numbers below a bound; each list has a node of its own above that.
+#[derive(Default)]
+struct Lists(Vec<[u32; 2]>);
+
+const NEXT: usize = 0;
+const PREVIOUS: usize = 1;
+
+impl Lists {
+    fn new(nodes: usize) -> Result<Lists, NoMemory> {
+        let mut lists = Vec::new();
+        lists.try_reserve_exact(nodes).map_err(|_| NoMemory)?;
+        lists.extend((0..nodes as u32).map(|node| [node; 2]));
+        Ok(Lists(lists))
+    }
+
+    fn next(&self, node: u32) -> u32 {
+        self.0.get(node as usize).map_or(node, |links| links[NEXT])
+    }
+
+    fn set(&mut self, node: u32, which: usize, to: u32) {
+        if let Some(links) = self.0.get_mut(node as usize) {
+            links[which] = to;
+        }
+    }
+
+    /// Takes a node out of its list, if it is in one.
+    fn unlink(&mut self, node: u32) {
+        if let Some(&[next, previous]) = self.0.get(node as usize) {
+            self.set(previous, NEXT, next);
+            self.set(next, PREVIOUS, previous);
+            self.set(node, NEXT, node);
+            self.set(node, PREVIOUS, node);
+        }
+    }
+
+    /// Puts a node, which is in no list, at the end of a list.
+    fn append(&mut self, list: u32, node: u32) {
+        if let Some(&[_, last]) = self.0.get(list as usize) {
+            self.set(last, NEXT, node);
+            self.set(node, PREVIOUS, last);
+            self.set(node, NEXT, list);
+            self.set(list, PREVIOUS, node);
+        }
+    }
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    addresses: [u64; 2],
+    ports: [u32; 2],
+    /// The tick of its last packet.
+    last: u32,
+    /// Ticks that it lives after its last packet.
+    timeout: u32,
+    /// The batch of its last packet.
+    batch: u32,
+    /// IP protocol.
+    pub protocol: u8,
+    /// What its packets have shown so far.
+    pub state: State,
+    is_live: bool,
+}
+
+const _: () = assert!(size_of::<Connection>() <= 40);
+
+impl Connection {
+    /// The key of its packets in a direction.
+    pub fn key(&self, direction: Direction) -> FlowKey {
+        let d = direction as usize;
+        FlowKey {
+            addresses: self.addresses[d],
+            ports: self.ports[d],
+        }
+    }
+
+    fn set_key(&mut self, direction: Direction, key: FlowKey) {
+        let d = direction as usize;
+        (self.addresses[d], self.ports[d]) = (key.addresses, key.ports);
+    }
+}
+
+const FREE: Connection = Connection {
+    addresses: [0; 2],
+    ports: [0; 2],
+    last: 0,
+    timeout: 0,
+    batch: 0,
+    protocol: 0,
+    state: State::New,
+    is_live: false,
+};
+
+/// Connections up to a capacity.
+#[derive(Default)]
+pub struct Connections {
+    index: Index,
+    connections: Vec<Connection>,
+    /// Slots of the wheel, and free connections behind them.
+    lists: Lists,
+    /// Connections that are not confirmed.
+    unconfirmed: Lists,
+    count: usize,
+    now: u32,
+    batch: u32,
+}
+
+impl Connections {
+    /// A table of so many connections. `seeds` make hashes unpredictable.
+    pub fn new(capacity: usize, seeds: [u64; 2]) -> Result<Connections, NoMemory> {
+        let mut table = Connections::default();
+        table.index.seed(seeds);
+        table.index.reserve(2 * capacity, |_, _| 0)?;
+        let connections = &mut table.connections;
+        connections
+            .try_reserve_exact(capacity)
+            .map_err(|_| NoMemory)?;
+        connections.resize(capacity, FREE);
+        table.lists = Lists::new(capacity + SLOTS as usize + 1)?;
+        table.unconfirmed = Lists::new(capacity + 1)?;
+        let free = table.free_list();
+        for number in 0..capacity as u32 {
+            table.lists.append(free, number);
+        }
+        Ok(table)
+    }
+
+    fn capacity(&self) -> u32 {
+        self.connections.len() as u32
+    }
+
+    fn free_list(&self) -> u32 {
+        self.capacity() + SLOTS
+    }
+
+    /// Connections.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Begins a batch of packets: none of its connections makes room for another.
+    pub fn begin(&mut self) {
+        self.batch = self.batch.wrapping_add(1);
+    }
+
+    /// A key's hash.
+    #[inline]
+    pub fn hash(&self, protocol: u8, key: FlowKey) -> u64 {
+        self.index.hash(protocol.into(), key)
+    }
+
+    /// Asks for the index's line of a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.index.lines().prefetch(hash);
+    }
+
+    /// Asks for the connection that probably has a hash.
+    #[inline]
+    pub fn prefetch_connection(&self, hash: u64) {
+        let number = self.index.lines().guess(hash);
+        let number = number.map(|entry| Entry(entry).flow());
+        if let Some(connection) = number.and_then(|n| self.connections.get(n as usize)) {
+            packet::prefetch(connection);
+        }
+    }
+
+    /// The connection of a key, and the direction of the key's packets.
+    #[inline]
+    pub fn find(&self, protocol: u8, key: FlowKey, hash: u64) -> Option<(u32, Direction)> {
+        let is_it = |entry: u32| {
+            let entry = Entry(entry);
+            let connection = self.connections.get(entry.flow() as usize);
+            connection.is_some_and(|it| it.protocol == protocol && it.key(entry.direction()) == key)
+        };
+        let entry = Entry(self.index.find(hash, is_it)?);
+        Some((entry.flow(), entry.direction()))
+    }
+
+    /// A connection by number.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&Connection> {
+        let connection = self.connections.get(number as usize);
+        connection.filter(|connection| connection.is_live)
+    }
+
+    /// All connections with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        let all = (0u32..).zip(&self.connections);
+        all.filter(|(_, connection)| connection.is_live)
+    }
+
+    /// Ticks until a connection's time is up if no packet comes.
+    pub fn left(&self, connection: &Connection) -> u32 {
+        let idle = self.now.wrapping_sub(connection.last);
+        connection.timeout.saturating_sub(idle)
+    }
+
+    /// Notes a packet.
+    #[inline]
+    pub fn touch(&mut self, number: u32) {
+        if let Some(connection) = self.connections.get_mut(number as usize) {
+            (connection.last, connection.batch) = (self.now, self.batch);
+        }
+    }
+
+    /// Adds a connection, whose first packet has `key`. If there is no room, the oldest connection that
+    /// is not confirmed ends, unless it had a packet of this batch; its number goes to `evicted`.
+    /// `None` if there is still no room, or another connection has the key of the replies.
+    pub fn add(
+        &mut self,
+        protocol: u8,
+        key: FlowKey,
+        hash: u64,
+        timeout: u32,
+        evicted: impl FnOnce(u32),
+    ) -> Option<u32> {
+        let reply = key.reverse();
+        let reply_hash = self.hash(protocol, reply);
+        let mut number = self.lists.next(self.free_list());
+        if number == self.free_list() {
+            number = self.unconfirmed.next(self.capacity());
+            let oldest = self.connections.get(number as usize)?;
+            if oldest.batch == self.batch {
+                return None;
+            }
+            self.end(number);
+            evicted(number);
+        }
+        let connection = self.connections.get_mut(number as usize)?;
+        *connection = Connection {
+            last: self.now,
+            timeout,
+            batch: self.batch,
+            protocol,
+            is_live: true,
+            ..FREE
+        };
+        connection.set_key(Direction::Forward, key);
+        connection.set_key(Direction::Reply, reply);
+        self.index
+            .insert(hash, Entry::new(number, Direction::Forward).0);
+        self.index
+            .insert(reply_hash, Entry::new(number, Direction::Reply).0);
+        self.count += 1;
+        self.unconfirmed.append(self.capacity(), number);
+        self.wait(number);
+        Some(number)
+    }
+
+    /// Sets a connection's state, and how long it lives from now on without packets.
+    pub fn set_state(&mut self, number: u32, state: State, timeout: u32) {
+        let Some(connection) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        connection.state = state;
+        if state.is_confirmed() {
+            self.unconfirmed.unlink(number);
+        }
+        if connection.timeout != timeout {
+            connection.timeout = timeout;
+            self.wait(number);
+        }
+    }
+
+    /// Gives the replies of a connection another key; false if another connection has it.
+    pub fn set_reply(&mut self, number: u32, key: FlowKey) -> bool {
+        let Some(connection) = self.get(number).copied() else {
+            return false;
+        };
+        let protocol = connection.protocol;
+        let hash = self.hash(protocol, key);
+        let found = self.find(protocol, key, hash);
+        if found.is_some() {
+            return found == Some((number, Direction::Reply));
+        }
+        let entry = Entry::new(number, Direction::Reply).0;
+        let old = self.hash(protocol, connection.key(Direction::Reply));
+        self.index.remove(old, entry);
+        self.index.insert(hash, entry);
+        if let Some(connection) = self.connections.get_mut(number as usize) {
+            connection.set_key(Direction::Reply, key);
+        }
+        true
+    }
+
+    /// Lets a connection wait until its time is up if no packet comes.
+    fn wait(&mut self, number: u32) {
+        if let Some(connection) = self.connections.get(number as usize) {
+            let due = connection.last.wrapping_add(connection.timeout.max(1));
+            self.lists.unlink(number);
+            self.lists.append(self.capacity() + due % SLOTS, number);
+        }
+    }
+
+    /// Sets the time in ticks, and ends the connections whose time is up.
+    pub fn advance(&mut self, now: u32, mut ended: impl FnMut(u32)) {
+        let ticks = now.wrapping_sub(self.now).min(SLOTS);
+        self.now = now;
+        for back in (0..ticks).rev() {
+            let list = self.capacity() + now.wrapping_sub(back) % SLOTS;
+            let mut number = self.lists.next(list);
+            while let Some(connection) = self.connections.get(number as usize).copied() {
+                let next = self.lists.next(number);
+                if now.wrapping_sub(connection.last) >= connection.timeout {
+                    self.end(number);
+                    ended(number);
+                } else {
+                    let due = connection.last.wrapping_add(connection.timeout);
+                    // One that waits for another turn stays where it is.
+                    if self.capacity() + due % SLOTS != list {
+                        self.wait(number);
+                    }
+                }
+                number = next;
+            }
+        }
+    }
+
+    /// Ends a connection; false if it ended before.
+    pub fn end(&mut self, number: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(number as usize) else {
+            return false;
+        };
+        if !core::mem::take(&mut connection.is_live) {
+            return false;
+        }
+        let connection = *connection;
+        for direction in [Direction::Forward, Direction::Reply] {
+            let hash = self.hash(connection.protocol, connection.key(direction));
+            self.index.remove(hash, Entry::new(number, direction).0);
+        }
+        self.unconfirmed.unlink(number);
+        self.lists.unlink(number);
+        self.lists.append(self.free_list(), number);
+        self.count -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(number: u16) -> FlowKey {
+        let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        FlowKey::new((a, number), (b, 53))
+    }
+
+    /// What a test knows of a connection.
+    #[derive(Clone, Copy)]
+    struct Known {
+        number: u32,
+        last: u32,
+        timeout: u32,
+        confirmed: bool,
+        age: u32,
+    }
+
+    proptest! {
+        /// Whatever packets come, a connection is found in both directions as long as its time is not
+        /// up, and only unconfirmed ones make room, oldest first.
+        #[test]
+        fn connections_live_as_long_as_they_get_packets(
+            steps in prop::collection::vec((0u16..12, 0u32..4, 0u8..8), 0..300),
+            leap in 1u32..90,
+        ) {
+            const CAPACITY: usize = 6;
+            let mut table = Connections::new(CAPACITY, [1, 2]).unwrap();
+            let mut model: HashMap<u16, Known> = HashMap::new();
+            let mut now = 0;
+            for (age, (port, wait, step)) in (0..).zip(steps) {
+                now += wait * leap;
+                let mut ended = Vec::new();
+                table.advance(now, |number| ended.push(number));
+                let mut expected = Vec::new();
+                model.retain(|_, it| {
+                    let lives = now - it.last < it.timeout;
+                    if !lives {
+                        expected.push(it.number);
+                    }
+                    lives
+                });
+                ended.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(ended, expected);
+                table.begin();
+                let key = key(port);
+                for (key, direction) in [(key, Direction::Forward), (key.reverse(), Direction::Reply)] {
+                    let found = table.find(17, key, table.hash(17, key));
+                    let known = model.get(&port).map(|it| (it.number, direction));
+                    prop_assert_eq!(found, known);
+                }
+                match model.get_mut(&port) {
+                    Some(it) if step == 0 => {
+                        prop_assert!(table.end(it.number));
+                        prop_assert!(!table.end(it.number));
+                        model.remove(&port);
+                    }
+                    Some(it) if step < 4 => {
+                        (it.timeout, it.last, it.confirmed) = (300, now, true);
+                        table.touch(it.number);
+                        table.set_state(it.number, State::Replied, 300);
+                    }
+                    Some(it) => {
+                        it.last = now;
+                        table.touch(it.number);
+                    }
+                    None => {
+                        let oldest = model.iter().filter(|(_, it)| !it.confirmed);
+                        let oldest = oldest.min_by_key(|(_, it)| it.age).map(|(port, _)| *port);
+                        let full = model.len() == CAPACITY;
+                        let mut evicted = None;
+                        let hash = table.hash(17, key);
+                        let added = table.add(17, key, hash, 20, |number| evicted = Some(number));
+                        prop_assert_eq!(added.is_some(), !full || oldest.is_some());
+                        let gone = oldest.filter(|_| full).and_then(|port| model.remove(&port));
+                        prop_assert_eq!(evicted, gone.map(|it| it.number));
+                        model.extend(added.map(|number| {
+                            (port, Known { number, last: now, timeout: 20, confirmed: false, age })
+                        }));
+                    }
+                }
+                prop_assert_eq!(table.count(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_connection_of_the_batch_makes_room() {
+        let mut table = Connections::new(2, [1, 2]).unwrap();
+        table.begin();
+        for port in 1..4 {
+            let hash = table.hash(17, key(port));
+            let added = table.add(17, key(port), hash, 20, |_| panic!("evicted"));
+            assert_eq!(added.is_some(), port < 3);
+        }
+        table.begin();
+        let hash = table.hash(17, key(3));
+        let mut evicted = None;
+        assert!(
+            table
+                .add(17, key(3), hash, 20, |it| evicted = Some(it))
+                .is_some()
+        );
+        assert_eq!(evicted, Some(0));
+    }
+
+    #[test]
+    fn replies_can_have_another_key() {
+        let mut table = Connections::new(4, [1, 2]).unwrap();
+        let hash = table.hash(17, key(1));
+        let number = table.add(17, key(1), hash, 20, |_| {}).unwrap();
+        let other = key(9).reverse();
+        assert!(table.set_reply(number, other) && table.set_reply(number, other));
+        let find = |table: &Connections, key| table.find(17, key, table.hash(17, key));
+        assert_eq!(find(&table, key(1).reverse()), None);
+        assert_eq!(find(&table, other), Some((number, Direction::Reply)));
+        let hash = table.hash(17, key(2));
+        let second = table.add(17, key(2), hash, 20, |_| {}).unwrap();
+        assert!(!table.set_reply(second, other));
+        table.end(number);
+        assert_eq!(find(&table, other), None);
+        assert!(table.set_reply(second, other));
+    }
+}

@@ -1,0 +1,155 @@
+//! The kinds of values that parameters take.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::str::FromStr;
+
+use elements::flow::rules;
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::files;
+
+/// Most bytes of a file that a parameter names.
+const FILE_MAX: usize = 4 << 20;
+
+/// What values a parameter takes. Its text form is what a function's comments name it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An address.
+    Address(Family),
+    /// An address range by its prefix, as in 10.0.0.0/8.
+    Prefix(Family),
+    /// A whole number from one to another.
+    Number(u64, u64),
+    /// One of some words.
+    Choice(Vec<String>),
+    /// A file of a firewall's rules; its content is the value.
+    Rules,
+    /// Values of a kind with commas between, or none.
+    List(Box<Kind>),
+    /// Any text; the function's elements say what is wrong with it.
+    Text,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The value itself.
+    Value(String),
+    /// The file that it names: a sentence with the file's name.
+    Content(String),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Address(family) => write!(f, "{family} address"),
+            Kind::Prefix(family) => write!(f, "{family} prefix"),
+            Kind::Number(least, most) => write!(f, "number from {least} to {most}"),
+            Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            Kind::Rules => f.write_str("file of rules"),
+            Kind::List(kind) => write!(f, "list of {kind}"),
+            Kind::Text => f.write_str("text"),
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+        })
+    }
+}
+
+impl Kind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Kind> {
+        if let Some(name) = name.strip_prefix("list of ") {
+            return Some(Kind::List(Box::new(Kind::named(name)?)));
+        }
+        if let Some(words) = name.strip_prefix("one of ") {
+            return Some(Kind::Choice(words.split(", ").map(String::from).collect()));
+        }
+        if let Some(range) = name.strip_prefix("number from ") {
+            let (least, most) = range.split_once(" to ")?;
+            return Some(Kind::Number(least.parse().ok()?, most.parse().ok()?));
+        }
+        Some(match name {
+            "IPv4 address" => Kind::Address(Family::V4),
+            "IPv6 address" => Kind::Address(Family::V6),
+            "IPv4 prefix" => Kind::Prefix(Family::V4),
+            "IPv6 prefix" => Kind::Prefix(Family::V6),
+            "file of rules" => Kind::Rules,
+            "text" => Kind::Text,
+            _ => return None,
+        })
+    }
+
+    /// What a user's value is in Click's language.
+    pub fn take(&self, value: &str) -> Result<String, Wrong> {
+        let right = match self {
+            Kind::Address(Family::V4) => is::<Ipv4Addr>(value),
+            Kind::Address(Family::V6) => is::<Ipv6Addr>(value),
+            Kind::Prefix(Family::V4) => is::<Ipv4Net>(value),
+            Kind::Prefix(Family::V6) => is::<Ipv6Net>(value),
+            Kind::Number(least, most) => {
+                let is_plain = value.bytes().all(|byte| byte.is_ascii_digit());
+                let number = value.parse().ok().filter(|_| is_plain);
+                number.is_some_and(|number: u64| (least..=most).contains(&&number))
+            }
+            Kind::Choice(words) => words.iter().any(|word| word == value),
+            Kind::Rules => return read_rules(value),
+            Kind::List(kind) => {
+                let items = value.split(',').map(str::trim);
+                for item in items.filter(|_| !value.trim().is_empty()) {
+                    kind.take(item)?;
+                }
+                true
+            }
+            Kind::Text => true,
+        };
+        match right {
+            true => Ok(value.into()),
+            false => Err(Wrong::Value(self.wish())),
+        }
+    }
+
+    /// What to write.
+    fn wish(&self) -> String {
+        match self {
+            Kind::Address(Family::V4) => "write an IPv4 address, as in 10.0.0.1".into(),
+            Kind::Address(Family::V6) => "write an IPv6 address, as in 2001:db8::1".into(),
+            Kind::Prefix(Family::V4) => "write an IPv4 prefix, as in 10.0.0.0/8".into(),
+            Kind::Prefix(Family::V6) => "write an IPv6 prefix, as in 2001:db8::/32".into(),
+            kind => format!("write a {kind}").replace("a one of", "one of"),
+        }
+    }
+}
+
+fn is<T: FromStr>(text: &str) -> bool {
+    text.parse::<T>().is_ok()
+}
+
+/// The rules in a file, as a string of Click's language.
+fn read_rules(path: &str) -> Result<String, Wrong> {
+    let content = files::read(Path::new(path), FILE_MAX)
+        .map_err(|error| Wrong::Content(format!("{path}: {error}")))?;
+    let text = String::from_utf8(content)
+        .map_err(|_| Wrong::Content(format!("{path}: rules are UTF-8 text")))?;
+    if let Some((line, why)) = rules::check(&text) {
+        return Err(Wrong::Content(format!("{path}:{line}: {why}")));
+    }
+    Ok(click::config::quote_lines(text.as_bytes()))
+}

@@ -1,0 +1,181 @@
+//! Functions: configurations that come with the program, each with parameters that are checked.
+//!
+//! A function is a Click configuration in `examples/functions`, and a file there is all that there
+//! is of it: its comments declare its parameters ([`declaration`]), and are its manual page.
+
+use std::path::{Path, PathBuf};
+
+use router::nearest;
+
+use crate::files;
+
+mod declaration;
+mod kind;
+
+pub use declaration::{Declaration, Parameter};
+pub use kind::Kind;
+
+/// A configuration that comes with the program.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// The configuration.
+    pub text: &'static str,
+}
+
+/// The table of functions: each file of `examples/functions` by its name.
+macro_rules! functions {
+    ($($name:literal)*) => {
+        &[$(Function {
+            name: $name,
+            text: include_str!(concat!("../../../../examples/functions/", $name, ".click")),
+        }),*]
+    };
+}
+
+/// All functions, by name.
+pub static FUNCTIONS: &[Function] = functions! {
+    "firewall"
+    "mirror"
+    "nat44"
+    "router"
+    "router6"
+    "wire"
+};
+
+/// Why a configuration was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionError {
+    /// A file that cannot be read.
+    #[error("{path}: {error}{hint}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+        /// The function that may have been meant.
+        hint: String,
+    },
+    /// There is no such parameter.
+    #[error(
+        "the function ‘{function}’ has no parameter ‘{name}’{hint}: `weir function {function}` lists its parameters"
+    )]
+    Parameter {
+        /// The function.
+        function: &'static str,
+        /// The parameter.
+        name: String,
+        /// The parameter that may have been meant.
+        hint: String,
+    },
+    /// A parameter has two values.
+    #[error("the parameter ‘{0}’ is given twice")]
+    Twice(String),
+    /// A value that a parameter does not take.
+    #[error("{name}={value}: {why}")]
+    Value {
+        /// The parameter.
+        name: String,
+        /// The value.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// A file that a parameter names, with the line that is wrong.
+    #[error("{0}")]
+    Content(String),
+}
+
+/// A configuration as a user names it: its text, and its variables.
+#[derive(Debug)]
+pub struct Configuration {
+    /// The text.
+    pub text: Vec<u8>,
+    /// Values of variables, in Click's language.
+    pub settings: Vec<(String, String)>,
+}
+
+/// `; did you mean …` with the nearest of some names.
+fn hint<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean ‘{near}’?"))
+}
+
+/// The function of this name. A file of the same name is `./NAME`.
+pub fn find(name: &Path) -> Option<&'static Function> {
+    FUNCTIONS
+        .iter()
+        .find(|function| name == Path::new(function.name))
+}
+
+/// What may be meant by a name that is neither a function's nor a file's.
+pub fn suggest(name: &Path) -> String {
+    let name = name.to_str().filter(|name| !name.contains(['/', '.']));
+    let names = FUNCTIONS.iter().map(|function| function.name);
+    name.map_or_else(String::new, |name| hint(name, names))
+}
+
+/// Reads the configuration that a user names: a function, or a file of at most `most` bytes.
+pub fn read(
+    name: &Path,
+    settings: &[(String, String)],
+    most: usize,
+) -> Result<Configuration, FunctionError> {
+    if let Some(function) = find(name) {
+        return Ok(Configuration {
+            text: function.text.into(),
+            settings: function.settings(settings)?,
+        });
+    }
+    let text = files::read(name, most).map_err(|error| FunctionError::File {
+        path: name.into(),
+        error,
+        hint: suggest(name),
+    })?;
+    Ok(Configuration {
+        text,
+        settings: settings.to_vec(),
+    })
+}
+
+impl Function {
+    /// What its comments declare.
+    pub fn declaration(&self) -> Declaration<'static> {
+        Declaration::of(self.text)
+    }
+
+    /// The variables of its configuration for some values of its parameters.
+    pub fn settings(
+        &self,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, FunctionError> {
+        let parameters = self.declaration().parameters;
+        let mut settings: Vec<(String, String)> = Vec::with_capacity(given.len());
+        for (name, value) in given {
+            let parameter = parameters.iter().find(|parameter| parameter.name == name);
+            let Some(parameter) = parameter else {
+                return Err(FunctionError::Parameter {
+                    function: self.name,
+                    name: name.clone(),
+                    hint: hint(name, parameters.iter().map(|parameter| parameter.name)),
+                });
+            };
+            if settings.iter().any(|(other, _)| other == name) {
+                return Err(FunctionError::Twice(name.clone()));
+            }
+            let value = parameter.kind.take(value).map_err(|wrong| match wrong {
+                kind::Wrong::Value(why) => FunctionError::Value {
+                    name: name.clone(),
+                    value: value.clone(),
+                    why,
+                },
+                kind::Wrong::Content(text) => FunctionError::Content(text),
+            })?;
+            settings.push((name.clone(), value));
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Functions are found by name, and their parameters are checked.
+
+use super::*;
+
+fn settings(function: &str, given: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+    let given: Vec<_> = given
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
+    let function = find(Path::new(function)).unwrap();
+    function.settings(&given).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_file_is_a_function() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/functions");
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let known: Vec<_> = FUNCTIONS
+        .iter()
+        .map(|function| format!("{}.click", function.name))
+        .collect();
+    assert_eq!(names, known);
+}
+
+#[test]
+fn a_name_that_is_nearly_a_function_s_is_hinted_at() {
+    let read = |name: &str| read(Path::new(name), &[], 100).unwrap_err().to_string();
+    let error = read("ruoter");
+    assert!(error.ends_with("; did you mean ‘router’?"), "{error}");
+    assert!(!read("./ruoter").contains("did you mean"));
+    assert!(!read("something-else").contains("did you mean"));
+}
+
+#[test]
+fn parameters_are_checked() {
+    assert_eq!(
+        settings("router", &[("net1_ip", "10.9.0.1")]).unwrap(),
+        [("net1_ip".to_string(), "10.9.0.1".to_string())]
+    );
+    for (given, wrong) in [
+        (
+            &[("net1_ipp", "10.9.0.1")][..],
+            "the function ‘router’ has no parameter ‘net1_ipp’; did you mean ‘net1_ip’?: \
+             `weir function router` lists its parameters",
+        ),
+        (
+            &[("net1_ip", "10.9.0")],
+            "net1_ip=10.9.0: write an IPv4 address, as in 10.0.0.1",
+        ),
+        (
+            &[("net1_net", "10.9.0.0/33")],
+            "net1_net=10.9.0.0/33: write an IPv4 prefix, as in 10.0.0.0/8",
+        ),
+        (&[("mtu", "-5")], "mtu=-5: write a number from 68 to 65535"),
+        (
+            &[("mtu", "1400"), ("mtu", "1300")],
+            "the parameter ‘mtu’ is given twice",
+        ),
+    ] {
+        assert_eq!(settings("router", given).unwrap_err(), wrong);
+    }
+}
+
+#[test]
+fn the_defaults_are_of_their_kinds() {
+    for function in FUNCTIONS {
+        for parameter in function.declaration().parameters {
+            // A default is in Click's language, where rules are a string.
+            if parameter.kind != Kind::Rules {
+                let taken = parameter.kind.take(parameter.default);
+                let (function, name) = (function.name, parameter.name);
+                assert_eq!(taken.as_deref(), Ok(parameter.default), "{function} {name}");
+            }
+            let kind = parameter.kind.to_string();
+            assert_eq!(Kind::named(&kind), Some(parameter.kind));
+        }
+    }
+}
+
+#[test]
+fn comments_declare() {
+    let declaration = Declaration::of(
+        "// A test.\n//\n// It has two\n// paragraphs.\n//\n//   weir run test\n\n\
+         // number from 1 to 9: a number: it counts\n// nothing.\ndefine($n 3);\n\n\
+         // Internal.\ndefine($m 4);\n\n// list of one of a, b: words.\ndefine($w a, b);\nIdle;\n",
+    );
+    assert_eq!(declaration.summary, "A test.");
+    assert_eq!(
+        declaration.text,
+        "It has two\nparagraphs.\n\n  weir run test"
+    );
+    let [n, w] = &declaration.parameters[..] else {
+        panic!("{declaration:?}");
+    };
+    assert_eq!(
+        (n.name, n.default, n.text.as_str()),
+        ("n", "3", "a number: it counts nothing.")
+    );
+    let words = Kind::Choice(vec!["a".into(), "b".into()]);
+    assert_eq!(w.kind, Kind::List(Box::new(words)));
+}
