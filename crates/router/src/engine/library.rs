@@ -11,8 +11,8 @@ use crate::prelude::*;
 #[derive(Clone)]
 pub struct Library {
     tables: Vec<&'static [ClassEntry]>,
-    /// By a name's first letter the lengths that names of classes have, a bit each: most names of
-    /// elements are told from those of classes by this.
+    /// For each first letter, the lengths of classes' names, a bit each. This tells most names of
+    /// elements from names of classes.
     lengths: [u64; 128],
 }
 
@@ -57,7 +57,7 @@ impl Library {
             .find(|class| class.name == name || class.aliases.contains(&name))
     }
 
-    /// The class whose name is nearest to `name`, if one is near enough to be what was meant.
+    /// The class whose name is nearest to `name`, if one is near enough for a hint.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let limit = name.len().div_ceil(3);
         self.iter()
@@ -121,8 +121,8 @@ impl Environment for Library {
     }
 }
 
-/// The edit distance of two words, whatever their case. The crate strsim needs `std`, which a guest
-/// does not have.
+/// The edit distance of two words, without regard to case. The crate strsim needs `std`, which a
+/// guest does not have.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<u8> = b.bytes().map(|c| c.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
