@@ -227,7 +227,7 @@ const SOCKETS: &[Column<Socket>] = &[
     Column::extra("shares", |s| s.shares.to_string()),
 ];
 
-/// Has this process go on when the one that started it ends, or end with it.
+/// Detaches this process from its parent, or makes it end with its parent.
 fn begin(detached: bool) -> io::Result<()> {
     if detached {
         // A Ctrl-C at the parent's terminal is the parent's to deal with.
@@ -268,7 +268,7 @@ fn keep_ports() -> Result<(), SockError> {
     rustix::thread::set_capabilities(None, kept).map_err(system)
 }
 
-/// Has this process end when the one that started it does.
+/// Makes this process end with its parent.
 fn end_with_parent() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before.
@@ -395,7 +395,7 @@ impl RunArgs {
         })
     }
 
-    /// The program, with the environment in which `library` has its sockets go to where `sock` says.
+    /// The program, with the environment in which `library` redirects its sockets to `sock`.
     fn command(&self, library: &Path, sock: &OsStr) -> Result<Command, SockError> {
         let mut preload = library.as_os_str().to_owned();
         if let Some(others) = std::env::var_os("LD_PRELOAD") {
@@ -420,7 +420,7 @@ impl RunArgs {
     }
 }
 
-/// Has this process be the program, as an application of the node.
+/// Runs the program in this process, as an application of the node.
 fn run_application(args: &RunArgs, nsm: &str) -> Result<ExitCode, SockError> {
     if is_remote() {
         return Err(node::error::Error::invalid(

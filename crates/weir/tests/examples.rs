@@ -1,4 +1,4 @@
-//! The examples: each is right, those that end by themselves say what they are to, and gateways
+//! The examples: each is valid; examples that end by themselves print the right text; and gateways
 //! carry real traffic between network namespaces, as a process and as a guest.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -103,7 +103,7 @@ fn each_test_that_the_specification_names_is_there() {
     }
 }
 
-// Those that end by themselves.
+// Examples that end by themselves.
 
 /// What an example prints, in simulated time.
 #[track_caller]
@@ -251,7 +251,7 @@ fn examples_print_what_they_say() {
     }
 }
 
-// Those that stand between networks.
+// Examples that connect networks.
 
 /// How an example runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,7 +332,7 @@ impl Gateway {
         );
         Runner::default().run(ip(&pair), LIMIT).unwrap();
         for (machine, name) in [(&self.namespace, interface), (other, there)] {
-            // `weir click` takes frames as they are: checksums are to be right, lengths true.
+            // `weir click` takes frames unchanged: checksums and lengths must be right.
             command(
                 machine,
                 "ethtool",
@@ -460,7 +460,7 @@ fn connect(from: &Namespace, to: &str, at: &Namespace, listen: &str) -> Option<(
         assert_ne!(
             client,
             Some(false),
-            "the bytes are not those that were sent"
+            "the received bytes differ from the sent ones"
         );
         client.and(served)
     })
