@@ -14,7 +14,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Weir, which `WEIR` names, then those of Click and FastClick that `CLICK` and `FASTCLICK` name.
+    /// Weir, which `WEIR` names, then Click and FastClick, if `CLICK` and `FASTCLICK` name them.
     pub fn all() -> Vec<Program> {
         let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
         let mut programs = vec![Program {

@@ -1,4 +1,4 @@
-//! Builds the guest image, so that it can be embedded in whatever uses this crate.
+//! Builds the guest image, which is embedded in programs that use this crate.
 //!
 //! The image needs flags of its own (a fixed address, no start files, its own linker script) and stable cargo
 //! can't set flags for one package. So this script runs a second cargo with a target directory of its own,
@@ -84,7 +84,7 @@ fn build(crates: &Path, target: &Path) -> PathBuf {
         // Symbols stay, for crash reports; line tables would be most of the file.
         .env("CARGO_PROFILE_GUEST_STRIP", "debuginfo");
     if env::var("PROFILE").as_deref() == Ok("debug") {
-        // Whoever builds for debugging builds often: the same image, made in a fraction of the time.
+        // Debug builds are frequent: the same image, built in a fraction of the time.
         for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
             cargo.env(format!("CARGO_PROFILE_GUEST_{setting}"), value);
         }

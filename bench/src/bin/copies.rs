@@ -1,4 +1,4 @@
-//! How long a guest takes to be saved, restored and cloned, and the memory of a clone.
+//! The time to save, restore and clone a guest, and the memory of a clone.
 //!
 //! `WEIR` names the `weir` program, `ROUNDS` the number of rounds (20). The guest is idle, has 64 slots a ring, and
 //! answers ARP requests and pings; each wall is measured. Requests go over one connection of the node's API, so a
@@ -88,7 +88,7 @@ fn measure(wall: &'static str, rounds: usize) -> Result<Figure, String> {
         ];
         let destroy = json!({"action": "destroy", "guests": ["one", "two"]});
         timed(&mut api, "POST", "/v1/guest-actions", &destroy)?;
-        // The first round has the node fork its first processes.
+        // In the first round, the node forks its first processes.
         if round > 0 {
             for (times, time) in [&mut create, &mut clone, &mut saved, &mut restore]
                 .into_iter()

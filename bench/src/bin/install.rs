@@ -1,8 +1,8 @@
-//! How long another configuration takes to be installed into a running guest, with few and with many guests present.
+//! The time to install another configuration on a running guest, with few and with many guests present.
 //!
-//! `WEIR` names the `weir` program, `ROUNDS` the number of rounds (50), `GUESTS` how many guests there are
-//! (1,100,1000). Guests idle. The configuration has four elements. Requests go over one connection of the node's API; by
-//! the control store, a round is `status` written, a handler of the new router read, and its value there. Runs as root.
+//! `WEIR` names the `weir` program, `ROUNDS` the number of rounds (50), `GUESTS` the numbers of guests (1,100,1000).
+//! Guests idle. The configuration has four elements. Requests go over one connection of the node's API; by the control
+//! store, a round is `status` written, a handler of the new router read, and its value there. Runs as root.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -52,7 +52,7 @@ fn create(api: &mut Api, guests: usize, there: &mut usize) -> Result<(), String>
     Ok(())
 }
 
-/// Has a router started and a handler of it read by the store; milliseconds until the value is there.
+/// Starts a router by the store and reads one of its handlers; milliseconds until the value is there.
 fn by_store(client: &mut Client, domain: u64) -> store::client::Result<f64> {
     let path = format!("/local/domain/{domain}/data/clickos/1");
     client.write(&format!("{path}/config_name"), b"probe")?;

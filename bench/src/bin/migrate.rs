@@ -1,9 +1,9 @@
-//! How long a guest stands still while it goes on at another node, and what that takes.
+//! The blackout of a guest that migrates to another node, and the cost of a migration.
 //!
 //! `WEIR` names the `weir` program, `ROUNDS` the number of moves (20), back and forth between two nodes of this host,
-//! which speak TLS over the loopback. Each wall is measured with guests that differ in what they write meanwhile.
-//! Figures are the node's own: from the order to stand still until the other node has said that the guest runs there.
-//! Runs as root.
+//! which speak TLS over the loopback. Each wall is measured with guests that differ in how much they write meanwhile.
+//! Figures are the node's own: from the order to suspend until the other node reports that the guest runs there. Runs
+//! as root.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ struct Case {
     config: &'static str,
     memory: &'static str,
     slots: u32,
-    /// What is awaited before the first move: a handler, and its least value.
+    /// The condition for the first move: a handler, and its least value.
     ready: Option<(&'static str, u64)>,
 }
 
@@ -91,7 +91,7 @@ struct Figure {
     blackout_most: f64,
     /// Milliseconds from the request to the end, median.
     total: f64,
-    /// Bytes sent, and those of them sent while it stood still, medians.
+    /// Bytes sent in all, and bytes sent while the guest stood still, medians.
     bytes: f64,
     last_bytes: f64,
     /// Rounds of copying, median.

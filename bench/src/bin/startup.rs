@@ -1,4 +1,4 @@
-//! How long a router with much in it takes to start, and to end, beside Click and FastClick.
+//! The time to start and end a large router, beside Click and FastClick.
 //!
 //! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs; a peer
 //! without a name is skipped. Each program runs each configuration, which stops at once, alternating,

@@ -1,13 +1,13 @@
 //! The control store beside Xen's `xenstored`: CPU time of the server for each request, and requests
 //! a second, with stores of few and of many domains.
 //!
-//! `WEIR` names the `weir` program, `XENSTORED` the other server, which runs without Xen; without it
-//! the store is measured alone. Both run at the same time, each with its own socket, and are
+//! `WEIR` names the `weir` program, `XENSTORED` the other server, which runs without Xen; without
+//! it the store is measured alone. Both run at the same time, each with its own socket, and are
 //! measured alternately, `ROUNDS` times (7). Each store holds `DOMAINS` (1, 100, 10000) domains of
-//! 17 nodes. A client sends its requests in bursts of 16, but those of a transaction as they depend
-//! on each other: two round trips for four requests. In the last row it has 8 transactions under way
-//! at a time. Client and servers run on processor 0: between two processors that sleep and wake
-//! each other, most of the time is the kernel's.
+//! 17 nodes. A client sends its requests in bursts of 16. Requests of a transaction depend on each
+//! other: two round trips for four requests. In the last row it has 8 transactions under way at a
+//! time. Client and servers run on processor 0: between two processors that sleep and wake each
+//! other, most of the time is the kernel's.
 
 use std::ffi::OsString;
 use std::io::{BufReader, Read, Write};
@@ -142,12 +142,12 @@ impl Client {
         numbers.map_err(|_| "no transaction".to_string())
     }
 
-    /// Sends what waits and takes the replies.
+    /// Sends the waiting requests and takes the replies.
     fn finish(&mut self) -> Result<(), String> {
         self.finish_each(|_| ())
     }
 
-    /// As [`finish`](Self::finish); `each` is told of each reply.
+    /// As [`finish`](Self::finish); `each` gets each reply.
     fn finish_each(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), String> {
         let told = |error: std::io::Error| format!("the socket: {error}");
         self.stream.get_mut().write_all(&self.sent).map_err(told)?;
@@ -171,7 +171,7 @@ impl Client {
     }
 }
 
-/// What is measured.
+/// The measured requests.
 const ROWS: [&str; 5] = [
     "read",
     "write",

@@ -3,7 +3,7 @@
 (** Lists applications. *)
 let list_applications ?name node = Call.json node (Call.list Models.Application_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "applications" ]
 
-(** Has the sockets of a program go to a network stack module: the program becomes an application. *)
+(** Admits a program as an application, whose sockets a network stack module serves. *)
 let admit_application node body = Call.json node Models.Admitted.of_yojson ~body:(Models.Admission.to_yojson body) "POST" [ "v1"; "applications" ]
 
 (** Shows an application. *)
@@ -60,7 +60,7 @@ let list_guest_logs ?name ?since ?tail node = Call.json node (Call.list Models.L
 (** Shows what guests printed: the lines that the node keeps of them, in the order in which it took them. Goes on with those to come, each of which is given to [found], which may raise an exception to go no further. After a break, [last] is the last one's number. *)
 let follow_guest_logs ?name ?since ?tail ?last node found = Call.follow node Models.Log_line.of_yojson ?last ~query:[ ("name", name); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guest-logs" ] found
 
-(** Has a saved guest go on where it stood: a stopped guest of its name, or else a new one. *)
+(** Restores a saved guest: into the stopped guest of its name, or as a new one. *)
 let restore_guest node body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Restore.to_yojson body) "POST" [ "v1"; "guest-restore" ]
 
 (** Creates guests that differ by a number; the answer has each guest as soon as it runs. Each is given to [found], which may raise an exception to go no further. *)
@@ -90,10 +90,10 @@ let clone_guest node name body = Call.json node (Call.list Models.Guest_outcome.
 (** Shows a configuration that a guest runs beside its main one. *)
 let show_configuration node name configuration = Call.json node Models.Configuration.of_yojson "GET" [ "v1"; "guests"; name; "configurations"; configuration ]
 
-(** Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state. *)
+(** Installs or replaces another configuration of a guest; others keep their state. *)
 let install_configuration node name configuration body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Configuration.to_yojson body) "PUT" [ "v1"; "guests"; name; "configurations"; configuration ]
 
-(** Has a guest run a configuration no more; the others keep their state. *)
+(** Uninstalls a configuration of a guest; the others keep their state. *)
 let uninstall_configuration node name configuration = Call.unit node "DELETE" [ "v1"; "guests"; name; "configurations"; configuration ]
 
 (** Shows what a guest printed: the lines that the node keeps of it. *)
@@ -102,7 +102,7 @@ let show_guest_log ?run ?since ?tail node name = Call.json node (Call.list Model
 (** Shows what a guest printed: the lines that the node keeps of it. Goes on with those to come, each of which is given to [found], which may raise an exception to go no further. After a break, [last] is the last one's number. *)
 let follow_guest_log ?run ?since ?tail ?last node name found = Call.follow node Models.Log_line.of_yojson ?last ~query:[ ("run", Option.map string_of_bool run); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guests"; name; "log" ] found
 
-(** Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings. *)
+(** Moves a running guest to another node, with its state, addresses and frames. *)
 let migrate_guest node name body = Call.json node Models.Migrated.of_yojson ~body:(Models.Migrate.to_yojson body) "POST" [ "v1"; "guests"; name; "migrate" ]
 
 (** Reads a handler of a guest. *)

@@ -11,7 +11,7 @@ export interface paths {
         /** Lists applications. */
         get: operations["list-applications"];
         put?: never;
-        /** Has the sockets of a program go to a network stack module: the program becomes an application. */
+        /** Admits a program as an application, whose sockets a network stack module serves. */
         post: operations["admit-application"];
         delete?: never;
         options?: never;
@@ -220,7 +220,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Has a saved guest go on where it stood: a stopped guest of its name, or else a new one. */
+        /** Restores a saved guest: into the stopped guest of its name, or as a new one. */
         post: operations["restore-guest"];
         delete?: never;
         options?: never;
@@ -309,10 +309,10 @@ export interface paths {
         };
         /** Shows a configuration that a guest runs beside its main one. */
         get: operations["show-configuration"];
-        /** Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state. */
+        /** Installs or replaces another configuration of a guest; others keep their state. */
         put: operations["install-configuration"];
         post?: never;
-        /** Has a guest run a configuration no more; the others keep their state. */
+        /** Uninstalls a configuration of a guest; the others keep their state. */
         delete: operations["uninstall-configuration"];
         options?: never;
         head?: never;
@@ -345,7 +345,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings. */
+        /** Moves a running guest to another node, with its state, addresses and frames. */
         post: operations["migrate-guest"];
         delete?: never;
         options?: never;

@@ -1,11 +1,10 @@
 //! The byte ring: one writer and one reader on two sides of a wall. It carries console text and control
 //! messages.
 //!
-//! The buffer is a power of two long. Cursors count bytes since the ring was made and never wrap (2^64 bytes),
-//! so "empty" and "full" need no spare byte; an index is a masked cursor. Each side keeps its own cursor in
-//! private memory, and publishes it once per call. It reads the other side's cursor once per call and checks
-//! it ([`Corrupt`]). Whatever a peer writes into the shared words, this side accesses no memory outside the
-//! buffer.
+//! The buffer is a power of two long. Cursors count bytes since the ring was made and never wrap (2^64 bytes), so
+//! "empty" and "full" need no spare byte; an index is a masked cursor. Each side keeps its own cursor in private
+//! memory, and publishes it once per call. It reads the other side's cursor once per call and checks it ([`Corrupt`]).
+//! No value that a peer writes into the shared words makes this side access memory outside the buffer.
 
 use core::mem::{align_of, offset_of, size_of};
 use core::ptr::{self, NonNull};

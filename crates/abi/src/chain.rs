@@ -9,7 +9,7 @@
 use crate::region::{FRAME_MAX, PART_MAX};
 use crate::ring::{Consumer, SLOTS_MIN, Slot, Violation, flags};
 
-/// Most slots of one frame: those of the shortest ring.
+/// Most slots of one frame: as many as the shortest ring has.
 pub const SLOTS: u32 = SLOTS_MIN;
 /// Longest frame, in bytes: the longest IP packet behind an Ethernet header and two VLAN tags.
 pub const BYTES: usize = 65_535 + 14 + 2 * 4;

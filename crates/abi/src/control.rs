@@ -289,8 +289,8 @@ impl<'a> Region<'a> {
         &into[..length]
     }
 
-    /// The configurations that have stopped while others go on, and those that could not be started, as the guest
-    /// reports them: a bit for each, the main one's first, then in the order of their names.
+    /// The configurations that have stopped while others go on, and the configurations that failed to start, as the
+    /// guest reports them. Each has a bit: the main one has the first, the others follow in the order of their names.
     pub fn configurations(&self) -> (u64, u64) {
         let (halted, failed) = (&self.words.halted, &self.words.failed);
         (

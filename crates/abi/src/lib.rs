@@ -40,7 +40,7 @@ pub const CPUS_MAX: usize = 8;
 #[inline(always)]
 fn prefetch_read<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch reads nothing and cannot fault at any address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
@@ -53,7 +53,7 @@ fn prefetch_read<T>(at: *const T) {
 #[inline(always)]
 fn prefetch_write<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch writes nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch writes nothing and cannot fault at any address.
     unsafe {
         core::arch::asm!(
             "prefetchw [{at}]",

@@ -468,8 +468,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever bytes a writer leaves, an element is read from them that is written as it was
-        /// read, and asking for its address panics for none.
+        /// An element can be read from any bytes, and is written back as it was read. Asking for
+        /// its address never panics.
         #[test]
         fn any_bytes_are_an_element(words in any::<[u64; 4]>()) {
             let nqe = Nqe::from_words(words);

@@ -77,8 +77,8 @@ impl Interface {
     }
 }
 
-/// What a guest accepts on an interface, besides whole frames of one slot. A change holds for later
-/// frames: the guest also handles frames already under way.
+/// Flags of frames that a guest accepts on an interface, besides whole frames of one slot. A change
+/// holds for later frames: the guest also handles frames already under way.
 pub mod accepts {
     /// Frames over several slots, segmented frames, and frames with a partial checksum.
     pub const SEGMENTS: u32 = 1 << 0;
@@ -141,7 +141,7 @@ impl Region {
         let mut next = 0;
         for i in 0..geometry.interfaces() {
             for ring in [geometry.receive_ring(i), geometry.transmit_ring(i)] {
-                // SAFETY: the ring lies inside the region; nobody else has it open yet.
+                // SAFETY: the ring lies inside the region; this is the only open handle.
                 let mut producer = unsafe { Producer::open(base.add(ring), geometry.slots()) };
                 for s in 0..geometry.slots() {
                     producer.fill(s, Slot::spent(next));
@@ -225,22 +225,23 @@ impl Region {
         &self.header().wake
     }
 
-    /// Sets what the guest [`accepts`] on interface `i`: for the guest.
+    /// Sets the flags that the guest [`accepts`] on interface `i`: for the guest.
     pub fn set_accepts(&self, i: usize, accepts: u32) {
         if let Some(word) = self.header().accepts.get(i) {
             word.store(accepts, Ordering::Relaxed);
         }
     }
 
-    /// What the guest claims that it [`accepts`] on interface `i`. The claim decides only what is
-    /// delivered to the guest.
+    /// The flags that the guest claims to [accept](accepts) on interface `i`. The claim affects
+    /// only frames for the guest itself.
     #[inline]
     pub fn accepts(&self, i: usize) -> u32 {
         let word = self.header().accepts.get(i);
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Describes the interfaces anew: for the host, before a guest runs on it.
+    /// Replaces the descriptions of the interfaces: for the host, before a guest runs on the
+    /// region.
     pub fn describe(&self, interfaces: &[Interface]) {
         let descriptors = self.header().descriptors.get().cast::<Interface>();
         let interfaces = interfaces.iter().take(self.geometry.interfaces());
@@ -250,11 +251,11 @@ impl Region {
         }
     }
 
-    /// Empties all rings of a copied region whose frames stay with the original: for the host, before a guest runs
-    /// on the copy. Rings with invalid cursors stay as they are.
+    /// Empties all rings of a copied region whose frames stay with the original: for the host,
+    /// before a guest runs on the copy. Rings with invalid cursors are not changed.
     pub fn forget_frames(&self) {
         for i in 0..self.geometry.interfaces() {
-            // SAFETY: nobody else has the copy's rings open.
+            // SAFETY: these are the only open handles of the copy's rings.
             let (mut receive, mut transmit) =
                 unsafe { (self.receive_consumer(i), self.transmit_consumer(i)) };
             // The guest may have seen already that there are frames to receive. It drops those without a place.
@@ -280,10 +281,10 @@ impl Region {
         transmit.filled(u32::MAX).unwrap_or(0)
     }
 
-    /// Has only the first `slots` filled slots of interface `i`'s receive ring be filled: for the host, before a guest
-    /// runs on a copy that was made while more came.
+    /// Keeps the first `slots` filled slots of interface `i`'s receive ring, and empties the
+    /// others: for the host, before a guest runs on a copy that was made while more frames came.
     pub fn keep_received(&self, i: usize, slots: u32) {
-        // SAFETY: nobody else has the copy's rings open.
+        // SAFETY: this is the only open handle of the copy's rings.
         unsafe { self.receive_consumer(i) }.keep(slots);
     }
 

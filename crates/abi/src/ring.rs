@@ -29,11 +29,12 @@ pub mod flags {
     pub const NEEDS_CHECKSUM: u16 = 1 << 1;
     /// The writer of the frame vouches for its checksums.
     pub const CHECKSUM_VALID: u16 = 1 << 2;
-    /// The frame is to be segmented as TCP over IPv4, `segment_size` bytes of payload each.
+    /// The frame needs segmentation as TCP over IPv4, with `segment_size` bytes of payload in each
+    /// segment.
     pub const SEGMENT_TCP4: u16 = 1 << 3;
-    /// The frame is to be segmented as TCP over IPv6.
+    /// The frame needs segmentation as TCP over IPv6.
     pub const SEGMENT_TCP6: u16 = 1 << 4;
-    /// The frame is to be segmented as UDP, over the IP version of its EtherType.
+    /// The frame needs segmentation as UDP, over the IP version of its EtherType.
     pub const SEGMENT_UDP: u16 = 1 << 5;
     /// Beside a TCP segmentation: the frame's CWR flag is for its first segment only.
     pub const SEGMENT_ECN: u16 = 1 << 6;
@@ -99,7 +100,7 @@ impl Slot {
     }
 }
 
-/// What a slot of a ring holds: so many 64-bit words.
+/// The content of a ring's slot: a number of 64-bit words.
 ///
 /// # Safety
 /// `Shared` consists of [`AtomicU64`]s only: the other side writes it at any time, and any bytes are
@@ -461,7 +462,8 @@ impl Consumer {
             .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
     }
 
-    /// Has only the first `n` slots be filled: for the host, before a guest runs on a copy of the ring.
+    /// Keeps the first `n` filled slots, and empties the others: for the host, before a guest runs
+    /// on a copy of the ring.
     pub(crate) fn keep(&mut self, n: u32) {
         if self.filled(u32::MAX).is_ok_and(|filled| n < filled) {
             self.seen = self.cursor.wrapping_add(n);

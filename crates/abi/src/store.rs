@@ -3,9 +3,9 @@
 //! socket.
 //!
 //! **Connections.** The store begins a connection by storing an odd number, starting its cursors over and storing the
-//! next number, which is even. Before the guest has started its own cursors over and stored the same number, the store
-//! reads and writes nothing, and before the guest sees a new number, whatever it writes is lost. Cursors that make no
-//! sense to a guest are the store's fault only if the number is still the guest's: else another connection begins. So a
+//! next number, which is even. The store reads and writes nothing until the guest has started its own cursors over and
+//! stored the same number. Bytes that the guest writes before it sees a new number are lost. A guest that reads
+//! impossible cursors blames the store only if the number is still its own: otherwise another connection begins. So a
 //! store that was killed amid a message, and a copy of a guest whose region was copied amid one, begin with empty
 //! rings. Number 0 is no connection.
 //!
@@ -172,8 +172,8 @@ impl GuestEnd<'_> {
         fence(Ordering::SeqCst);
     }
 
-    /// Looks whether the store has begun another connection. If it has, the rings are empty: what was sent by the last
-    /// one may be lost. Ring the doorbell when requests are written.
+    /// Checks whether the store has begun another connection. If it has, the rings are empty: requests of the last one
+    /// may be lost. Ring the doorbell when requests are written.
     pub fn look(&mut self) -> bool {
         let words = self.channel.words;
         let number = words.connection.load(Ordering::Acquire);
@@ -223,7 +223,7 @@ impl GuestEnd<'_> {
         self.within(written)
     }
 
-    /// What was moved in this connection: nothing, if the store begins another one.
+    /// The bytes moved in this connection: none, if the store begins another one.
     fn within(&self, moved: Result<usize, Corrupt>) -> Result<usize, Corrupt> {
         moved.or_else(|corrupt| {
             match self.channel.words.connection.load(Ordering::Acquire) == self.number {

@@ -148,7 +148,7 @@ impl QueueFile {
     /// deliveries. Cursors go on from where they stand.
     ///
     /// # Safety
-    /// Nobody else in this process uses these sides of the queue set meanwhile.
+    /// No other code in this process uses these sides of the queue set meanwhile.
     pub unsafe fn user(&self, set: usize) -> (Producer<Nqe>, Consumer<Nqe>) {
         // SAFETY: a ring of the file, aligned; the caller keeps its sides.
         unsafe {
@@ -173,7 +173,7 @@ impl QueueFile {
         }
     }
 
-    /// Empties a queue set for a new user: what CoreEngine does when nobody uses it.
+    /// Empties a queue set for a new user. CoreEngine calls it while the set has no user.
     pub fn clear(&self, set: usize) {
         for ring in 0..2 {
             // SAFETY: the ring's bytes, inside the file.
@@ -235,7 +235,7 @@ pub enum Role {
 /// it closes), and an eventfd by which CoreEngine wakes the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Who says it.
+    /// The sender's kind.
     pub role: Role,
     /// Names the tenant or the NSM, and is known to it alone.
     pub token: [u8; 16],
@@ -327,10 +327,10 @@ impl Welcome {
     }
 }
 
-/// Has a socket outlive its process: sent on a process's connection when a socket's descriptor is
-/// about to be shared (by fork, exec or a message), with one end of a pair of Unix sockets. The other
-/// end is the socket's descriptor from then on. CoreEngine closes the socket when the last such end is
-/// closed.
+/// Keeps a socket open after its process ends. A process sends it on its connection before it
+/// shares a socket's descriptor (by fork, exec or a message), with one end of a pair of Unix
+/// sockets. The other end is the socket's descriptor from then on. CoreEngine closes the socket
+/// when the last such end is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The socket.

@@ -6,7 +6,7 @@ use core::fmt;
 /// Most bytes of a payload. A client that exceeds it is disconnected.
 pub const PAYLOAD_MAX: usize = 4096;
 
-/// What a message is: a request and its reply have the same kind.
+/// The kind of a message: a request and its reply have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[allow(missing_docs, reason = "the names are the protocol's")]
@@ -80,7 +80,7 @@ impl Kind {
 pub struct Header {
     /// The [`Kind`]'s number.
     pub kind: u32,
-    /// What the client calls the request; its reply has the same.
+    /// The client's number for the request; its reply has the same.
     pub request: u32,
     /// The transaction; 0 without one.
     pub transaction: u32,
@@ -134,7 +134,7 @@ pub enum Errno {
     ENOSYS,
     /// A transaction within a transaction.
     EBUSY,
-    /// What the transaction read or wrote was changed meanwhile: it is to be tried again.
+    /// Another client changed a node that the transaction read or wrote: try the transaction again.
     EAGAIN,
     /// The reply is longer than a payload.
     E2BIG,
@@ -204,7 +204,7 @@ impl fmt::Display for Errno {
 
 impl core::error::Error for Errno {}
 
-/// A payload's first string and what follows it.
+/// A payload's first string, and the rest.
 pub fn first_string(payload: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = payload.iter().position(|byte| *byte == 0)?;
     Some((&payload[..end], &payload[end + 1..]))

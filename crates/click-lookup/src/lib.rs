@@ -5,12 +5,12 @@
 //! one. So `FromPort(vm1) -> ToPort(vm2)` is a wire, and a firewall in a switch is the filter
 //! between the two.
 //!
-//! The router decides and changes nothing: its packets are copies of the frames' first
-//! [`HEAD`] bytes, with zeros behind up to the frame's length, and whatever it
-//! does to them, the frame arrives as it was. A frame goes where the first of its packets arrives;
-//! copies that arrive elsewhere are counted and go nowhere. One whose packet arrives nowhere, or is
-//! still held by a queue when the batch has been run through, is dropped and counted at its source.
-//! A frame that is longer than a packet is shown as a packet can be, its IP length made to fit.
+//! The router decides and changes nothing: its packets are copies of the frames' first [`HEAD`]
+//! bytes, with zeros behind up to the frame's length. Changes to a packet do not reach the frame. A
+//! frame goes where the first of its packets arrives; copies that arrive elsewhere are counted and
+//! go nowhere. One whose packet arrives nowhere, or is still held by a queue when the batch has
+//! been run through, is dropped and counted at its source. A frame that is longer than a packet is
+//! shown as a packet can be, its IP length made to fit.
 //!
 //! Tasks and timers run when frames come. Handlers are read and written through the switch's
 //! control socket. Each lane runs a router of its own: numbers are added up over lanes, and state of a
@@ -46,8 +46,8 @@ pub use elements::{CLASSES, FromPort, ToPort, pages};
 const BUFFERS: usize = 1024;
 /// Tasks that run for a batch, at most.
 const TASKS: usize = 64;
-/// Lines that a router may print in all: they are for whoever writes the configuration, and a
-/// packet must not be able to fill a disk.
+/// Lines that a router may print in all. They help the author of the configuration, and packets
+/// must not be able to fill a disk.
 const LINES_MAX: u32 = 1000;
 /// Name of a configuration in messages.
 const FILE: &str = "lookup";
@@ -65,7 +65,7 @@ pub static FUNCTION: Function = Function {
 pub struct ClickFunction {
     router: Router,
     sink: Arc<Sink>,
-    /// Names of the ports of the domain, and of those that are to be attached.
+    /// Names of the domain's ports, including ports that will be attached later.
     names: Vec<(PortIndex, String)>,
     /// The FromPort elements, by the port's name.
     inputs: Vec<(String, ElementId)>,
@@ -212,7 +212,7 @@ fn picture(pool: &mut Pool, frame: &Frame, origin: u32) -> Option<Packet> {
     Some(packet)
 }
 
-/// Has an IP packet's length be what is there, so that it passes for a packet.
+/// Shortens an IP packet's length field to the bytes that are there, so that the packet is valid.
 fn fit(data: &mut [u8]) {
     let kind = |data: &[u8], at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
     let mut at = 12;
@@ -341,7 +341,7 @@ impl Embedding for LookupEmbedding {
         use std::io::Write;
         if self.lines < LINES_MAX {
             self.lines += 1;
-            // There is nobody left to tell.
+            // A failure to write to standard error cannot be reported.
             let line = format!("switch: {FILE}: {line}\n");
             let _ = std::io::stderr().write_all(&click::text::encode(&line));
         }

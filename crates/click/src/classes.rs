@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClassId(usize);
 
-/// What a class is.
+/// The kind of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClassKind {
     /// An end of a tunnel that elaboration removes.

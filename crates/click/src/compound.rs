@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 pub(crate) const INPUT: usize = 0;
 /// Index of the outputs in pairs of inputs and outputs.
 pub(crate) const OUTPUT: usize = 1;
-/// What the two sides are called, and the pseudoelements that stand for them.
+/// The names of the two sides, and of the pseudoelements that stand for them.
 pub(crate) const SIDES: [&str; 2] = ["input", "output"];
 
 /// An element in a compound.

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use crate::{FlatGraph, Location};
 
-/// What the line begins with.
+/// The start of the line.
 const MARK: &str = "//=configurations";
 /// Most configurations beside the main one.
 pub const INSTALLED_MAX: usize = 63;

@@ -65,8 +65,8 @@ impl Entry {
         &self.location
     }
 
-    /// What it says, with curly quotes, without place, indentation or
-    /// `warning: `.
+    /// Its text, with curly quotes, without location, indentation or `warning:
+    /// `.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -107,9 +107,9 @@ impl Display for Entry {
     }
 }
 
-/// What surrounds the reports made while it is pushed: a heading printed
-/// before the first of them, a place for those that have none, a lead for
-/// each of their lines.
+/// What surrounds the reports made while it is pushed: a heading printed before
+/// the first report, a location for reports without one, a prefix for each
+/// line.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     heading: String,

@@ -38,8 +38,8 @@
 //! - `elementclass A { … || ... }` adds no overload of its own and extends the
 //!   class that `A` was before. Click adds an empty overload, and never comes
 //!   back if there are two before the `...`.
-//! - What is found wrong during expansion has the place of the element it is
-//!   about. Click gives some of it the last line of the file.
+//! - An error found during expansion has the location of its element. Click
+//!   gives some of these errors the last line of the file.
 //! - Defined variables are not listed among a compound's parameters in
 //!   messages, and a bad element name is reported once, not at each expansion.
 //! - A group may be followed by an element that has the name its ends would
@@ -75,9 +75,9 @@ pub use options::{Environment, Library, Limits, Options};
 
 /// Reads a configuration.
 ///
-/// `source` is its text, which is [decoded](text::decode). `file` is its
-/// name in locations; Click's own for text without a file is `config`. What is
-/// wrong with it goes to `diagnostics`; `None` if any of that is an error.
+/// `source` is its text, which is [decoded](text::decode). `file` is its name
+/// in locations; Click's own for text without a file is `config`. Errors and
+/// warnings go to `diagnostics`; `None` if there is an error.
 pub fn parse(
     source: &[u8],
     file: &str,

@@ -13,7 +13,7 @@ pub struct Library {
     pub source: Vec<u8>,
 }
 
-/// What the language asks of the program it is part of. Every method has a
+/// The language's interface to the program around it. Every method has a
 /// default, so `&()` is an environment: without packages, without libraries,
 /// where any name of letters and digits with a capital at its start is a class.
 pub trait Environment {

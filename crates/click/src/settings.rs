@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What the line begins with.
+/// The start of the line.
 const MARK: &str = "//=settings";
 
 /// A configuration with its settings. Without any, it is the configuration alone.
@@ -35,7 +35,7 @@ pub fn line(text: &[u8]) -> &[u8] {
     &text[..end.map_or(text.len(), |end| end + 1)]
 }
 
-/// The settings in front of a configuration, and the configuration. What is no setting is left out.
+/// The settings in front of a configuration, and the configuration. Invalid settings are left out.
 pub fn split(text: &[u8]) -> (Vec<(String, String)>, &[u8]) {
     let line = line(text);
     let config = &text[line.len()..];
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_somebody_else_wrote_does_no_harm() {
+    fn a_line_of_a_foreign_program_does_no_harm() {
         for text in [
             "//=settings",
             "//=settings A=xyz B =1 C=ff\n",

@@ -13,7 +13,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a byte is added to.
+/// The first character of the range: a byte is added to it.
 const BASE: u32 = 0xef00;
 
 /// The character that stands for `byte`, which is not ASCII.

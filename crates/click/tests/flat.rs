@@ -383,7 +383,8 @@ a -> b;
 c [1] -> d;
 "#;
     /// Click leaves a configuration alone that is empty once substituted
-    /// (`Idle($a)` here); that helps nobody who writes `__REST__ $rest`.
+    /// (`Idle($a)` here); that does not help a configuration with `__REST__
+    /// $rest`.
     empty_variables_are_substituted: "define($a) Idle($a); elementclass A { __REST__ $r | Queue($r) } A;" => r#"
 Idle@1 :: Idle;
 A@2/Queue@1 :: Queue;

@@ -1,7 +1,7 @@
-//! Makes structs elements: everything about an element but what it does is declared on its struct.
+//! Makes structs elements: an element is declared on its struct, except for its work on packets.
 //!
 //! `#[derive(Element)]` reads the struct's attributes and writes `Class`, `Component` and
-//! `Default`. What is written by hand is `impl Element`: what the element does with packets.
+//! `Default`. `impl Element`, the work on packets, is written by hand.
 //!
 //! # On the struct: `#[element(…)]`
 //! - `ports = "1/1-2"`, `processing = "a/ah"`, `flow = "x/y"`: Click's codes; `a/a` and `x/x`

@@ -56,7 +56,7 @@ impl<'t> Text<'t> {
         installed.fold(0, |bits, (i, one)| bits | u64::from(is(one)) << (i + 1))
     }
 
-    /// The names and texts of those with these bits.
+    /// The names and texts of the configurations with these bits.
     pub(crate) fn texts(&self, bits: u64) -> Vec<(String, Vec<u8>)> {
         let installed = self.all.installed.iter().enumerate();
         let chosen = installed.filter(|(i, _)| bits >> (i + 1) & 1 != 0);
@@ -65,8 +65,8 @@ impl<'t> Text<'t> {
             .collect()
     }
 
-    /// The graph of all configurations but those `without` which it is to be; none if one is
-    /// invalid. The error says which.
+    /// The graph of all configurations except those whose bits are in `without`. `None` if one is
+    /// invalid; the diagnostics say which.
     pub(crate) fn flat(
         &self,
         library: &Library,

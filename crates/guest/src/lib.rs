@@ -11,11 +11,10 @@
 //!
 //! Without that feature the crate is an ordinary `no_std` library.
 //!
-//! With several CPUs, the first sets up what all share, makes the router, divides it, and keeps the
-//! control channel: requests and hotswaps stop the world there. The others wait until they are given
-//! a part ([`Cpu::give`]). A ring's "sleeps" word names the CPU that waits for it, and the switch wakes
-//! that one. The two sides of an interface are opened apart, so one CPU may receive and another send.
-//! The heap has one lock, which the way of a packet does not meet.
+//! With several CPUs, the first sets up what all share, makes the router, divides it, and keeps the control channel:
+//! requests and hotswaps stop the world there. The others wait until they get a part of the router ([`Cpu::give`]). A
+//! ring's "sleeps" word names the CPU that waits for it, and the switch wakes that one. The two sides of an interface
+//! are opened apart, so one CPU may receive and another send. The heap has one lock; the data path does not take it.
 #![no_std]
 
 extern crate alloc;

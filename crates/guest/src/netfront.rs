@@ -95,7 +95,7 @@ impl<R: Fn()> Netfront<R> {
                 ..Slot::spent(buffer)
             },
         );
-        // SAFETY: the slot held this buffer and holds another now, so nobody else has it.
+        // SAFETY: the slot held this buffer and holds another now, so it has no other user.
         unsafe { pool.reclaim(spent) };
         Ok(())
     }
@@ -259,7 +259,7 @@ mod tests {
             Interface::new("inside", [2, 0, 0, 0, 0, 1], 1500).unwrap(),
             Interface::new("outside", [2, 0, 0, 0, 0, 2], 1500).unwrap(),
         ];
-        // SAFETY: aligned, long enough, and nobody else's.
+        // SAFETY: aligned, long enough, and without another user.
         let region = unsafe { Region::format(base, geometry, &interfaces) }.unwrap();
         let (count, first) = (
             geometry.buffers() as usize,

@@ -127,11 +127,11 @@ pub struct RouterApplication {
     router: Router,
     library: Library,
     settings: Settings,
-    /// What is in front of the main configuration's text: other configurations, values of its variables.
+    /// The text in front of the main configuration's: other configurations, values of its variables.
     head: String,
-    /// The configurations that could not be started: a bit for each, the main one's first; names and texts.
+    /// The configurations that failed to start: a bit for each, the main one's first; names and texts.
     failed: (u64, Vec<(String, Vec<u8>)>),
-    /// Those that have stopped while others go on.
+    /// The configurations that have stopped while others go on: a bit for each.
     halted: u64,
     polling: IdlePolling,
     store: Connection,
@@ -289,12 +289,12 @@ impl RouterApplication {
         }
     }
 
-    /// Replaces all configurations: by `Router::update` but those that stay the same, by `Router::replace` all.
+    /// Replaces the configurations: `Router::update` replaces the changed ones, `Router::replace` all of them.
     fn hotswap(&mut self, source: &str, replace: Replace) -> Result<Answer, Answer> {
         let mut diagnostics = Diagnostics::new();
         let source = encode(source);
         let text = Text::of(&source);
-        // Those that could not be started, and are the same, are left out again.
+        // Configurations that failed to start and have not changed are left out again.
         let without = text.among(&self.failed.1);
         let flat = text.flat(&self.library, without, &mut diagnostics);
         // An empty file is more likely a mistake than a wish for a guest that drops all packets.
@@ -322,7 +322,7 @@ impl RouterApplication {
     /// Tells the host which configurations do not run.
     fn report_configurations(&mut self) {
         self.halted = self.router.halted();
-        // The router has no others, so that its bits are to be moved to where theirs are left out.
+        // The router does not have the failed configurations: its bits are shifted past theirs.
         let mut halted = self.halted;
         for bit in (1..64).filter(|bit| self.failed.0 >> bit & 1 != 0) {
             let below = (1 << bit) - 1;
@@ -354,7 +354,7 @@ fn addresses(platform: &Platform) -> Vec<[u8; 6]> {
     interfaces.map(|interface| interface.mac).collect()
 }
 
-/// The first CPU's pool and those of `others` more.
+/// The first CPU's pool, and the pools of `others` more CPUs.
 fn pools(region: Option<&Region>, others: usize) -> (Pool, Vec<Pool>) {
     let Some(region) = region else {
         let pools = (0..others).map(|_| Pool::heap(HEAP_PACKETS));

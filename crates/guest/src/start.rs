@@ -125,7 +125,7 @@ struct Heap {
 // SAFETY: a CPU that uses the allocator holds the lock, or is the only one.
 unsafe impl Sync for Heap {}
 
-/// Bytes of the heap that the allocator has at first: those that the wall provides in advance.
+/// Bytes of the heap that the allocator has at first. The wall provides them in advance.
 const FRONT: usize = 32 << 10;
 
 /// The part of the heap that the allocator has: the front, extended on demand. The allocator keeps metadata at
@@ -164,7 +164,7 @@ impl Heap {
     /// Initializes the allocator; `false` if the heap is too small.
     ///
     /// # Safety
-    /// Call once, before any allocation. The heap is used by nobody else.
+    /// Call once, before any allocation. The heap has no other user.
     unsafe fn claim(&self, heap: Span) -> bool {
         let (start, length) = (heap.address as *mut u8, heap.length as usize);
         // SAFETY: promised by the caller.

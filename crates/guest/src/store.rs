@@ -1,4 +1,4 @@
-//! The guest's connection to the control store: the rings of its control region carry what its elements ask.
+//! The guest's connection to the control store: the rings of its control region carry its elements' requests.
 
 use abi::store::GuestEnd;
 use elements::store::link::{Broken, Carrier, StoreLink};
@@ -42,7 +42,7 @@ impl Carrier for Rings {
 }
 
 impl Connection {
-    /// The connection by which what is in `store` is asked.
+    /// The connection that carries the requests in `store`.
     pub(crate) fn new(platform: &'static Platform, store: StoreBox) -> Connection {
         let end = platform.control().store().guest();
         Connection {

@@ -1,9 +1,10 @@
-//! Standing still where a guest's memory alone holds its whole state, and going on from there in any process.
+//! Suspension: a guest stops at a point where its memory alone holds its whole state, and resumes from there in any
+//! process.
 //!
-//! A CPU that is to stand still saves the registers that a call preserves on its stack, and the stack's address in
-//! [`SLOTS`]. Whoever copies the memory then copies all that there is of the guest. In a process with such a copy,
-//! each CPU finds its slot at the image's entry, before it has used its stack, and returns from the call that saved
-//! its registers. In the original, the call returns when the control plane makes a request.
+//! A CPU that suspends saves the registers that a call preserves on its stack, and the stack's address in [`SLOTS`]. A
+//! copy of the memory is then a copy of the whole guest. In a process with such a copy, each CPU finds its slot at the
+//! image's entry, before it has used its stack, and returns from the call that saved its registers. In the original,
+//! the call returns when the control plane makes a request.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -69,7 +70,7 @@ pub(crate) unsafe extern "C" fn go_on() -> u64 {
 /// Stands still on a CPU while `wait` runs. Whether this is a copy, in which `wait` did not return.
 fn stand_still<F: FnMut()>(cpu: Cpu, mut wait: F) -> bool {
     unsafe extern "C" fn call<F: FnMut()>(wait: *const ()) {
-        // SAFETY: the closure below, which the caller keeps and nobody else uses.
+        // SAFETY: the closure below, which the caller keeps and which has no other user.
         unsafe { (*wait.cast::<F>().cast_mut())() }
     }
     let slot = &SLOTS[cpu.number()];
@@ -103,8 +104,8 @@ pub(crate) fn stand_by(cpu: Cpu) {
     STANDING.fetch_sub(1, Ordering::Release);
 }
 
-/// Stands still with all CPUs until the control plane makes a request, or for good: then this returns in a copy, and
-/// the answer is true. Called by the first CPU. The others have nothing to do, or wait for it.
+/// Suspends all CPUs until the control plane makes a request, or forever: then this returns in a copy, and the answer
+/// is true. Called by the first CPU. The others have nothing to do, or wait for it.
 pub(crate) fn suspend(platform: &'static Platform, agent: &Agent) -> bool {
     let (control, first) = (platform.control(), platform.cpu(0));
     let others = || (1..platform.cpus()).map(|number| platform.cpu(number));

@@ -48,7 +48,7 @@ impl Audit {
         Ok(Audit { file })
     }
 
-    /// Records what became of a change.
+    /// Records the outcome of a change.
     pub fn note(&self, who: &str, what: &str, outcome: std::result::Result<(), &Error>) {
         let (who, what) = (shown(who), shown(what));
         let outcome = outcome.map_or_else(|error| shown(&error.error), |()| "done".into());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_bounded_and_a_line_is_one_whatever_a_client_is_called() {
+    fn the_file_is_bounded_and_any_client_name_fits_one_line() {
         let folder = std::env::temp_dir().join(format!("weir-audit-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("audit");

@@ -1,4 +1,4 @@
-//! Checking a configuration as a guest would take it, before there is a guest, or as a switch would.
+//! Checks of a configuration before it runs, as a guest or a switch would check it.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::model::{Guest, Health};
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
 
-/// Those of them that receive.
+/// The receiving classes among them.
 const RECEIVERS: [&str; 2] = ["FromNetfront", "FromDevice"];
 
 /// Elements that name ports, in a switch.
 const PORTS: [&str; 2] = ["FromPort", "ToPort"];
 
-/// What a guest would find around itself, without anything in it.
+/// A guest's environment without devices: an embedding for checks.
 struct Dry {
     interfaces: Vec<(String, [u8; 6])>,
 }
@@ -99,9 +99,9 @@ pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
         .collect()
 }
 
-/// Checks `source`, called `file` in messages and with settings in front ([`click::settings`]), as a guest with `interfaces` (names and addresses)
-/// and `cpus` CPUs would take it. What is wrong, or merely odd, is in the diagnostics. `stand` is what an
-/// interface may stand on, for example, as `--link` has it.
+/// Checks `source`, called `file` in messages and with settings in front ([`click::settings`]), as a guest with
+/// `interfaces` (names and addresses) and `cpus` CPUs would take it. Errors and warnings are in the diagnostics.
+/// `stand` is an example of the other side of `--link`, for messages.
 pub fn check(
     source: &[u8],
     file: &str,
@@ -113,12 +113,13 @@ pub fn check(
     check_all(source, &files, interfaces, cpus, stand, Later::Nothing, &[])
 }
 
-/// What a guest may run later, and what it had before.
+/// Whether a guest may run other configurations later, and its former specification.
 #[derive(Clone, Copy)]
 pub enum Later<'a> {
     /// Nothing else.
     Nothing,
-    /// Configurations that are installed, which may use its interfaces. What it had before is of no concern.
+    /// Configurations may be installed later, which may use its interfaces. Names of the former specification are
+    /// accepted.
     Installs(Option<&'a Guest>),
 }
 
@@ -131,9 +132,9 @@ impl<'a> Later<'a> {
     }
 }
 
-/// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` are what they
-/// are called in messages, by their names. Variables that the configurations do not have are errors, and so are
-/// interfaces that nothing will use, and checks of its health that read no handler.
+/// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` has the
+/// configurations' names in messages, by their own names. Variables that the configurations do not have are errors, and
+/// so are interfaces that nothing will use, and checks of its health that read no handler.
 pub fn check_all(
     source: &[u8],
     files: &BTreeMap<String, String>,
@@ -197,8 +198,8 @@ pub fn check_all(
     diagnostics
 }
 
-/// Refuses a check of the guest's health that reads what is no handler. One of a configuration that may be installed
-/// later is left to be seen.
+/// Refuses a health check of a handler that does not exist. A handler of a configuration that may be installed later is
+/// not checked.
 fn check_handler(
     router: &mut Router,
     check: &Health,
@@ -308,7 +309,7 @@ pub fn place(source: &[u8], place: Place) -> Option<String> {
     ))
 }
 
-/// Those of `new` interfaces that no element uses: by its name, or as a DPDK port.
+/// The `new` interfaces that no element uses, by name or as a DPDK port.
 fn unused<'a>(
     flat: &FlatGraph,
     interfaces: &[(String, [u8; 6])],
@@ -486,7 +487,7 @@ mod tests {
         let ports = "FromDPDKDevice(0) -> ToDPDKDevice(1);";
         assert_eq!(checked(ports, &["a", "b"]).errors(), 0);
         assert_eq!(checked(ports, &["a", "b", "c"]).errors(), 1);
-        // What is installed later may have it.
+        // A configuration that is installed later may have it.
         let (files, interfaces) = (BTreeMap::new(), [("b".to_string(), [2; 6])]);
         let later = Later::Installs(None);
         let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later, &[]);

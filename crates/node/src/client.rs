@@ -1,4 +1,4 @@
-//! Asking a node: the API's client, for programs that do one thing after the other.
+//! The API's blocking client.
 
 mod endpoint;
 mod growing;
@@ -102,7 +102,7 @@ impl Client {
         self.call(&Object::<S>::create_operation(), &[], new)
     }
 
-    /// Creates a resource, or has it be as it is given.
+    /// Creates a resource, or replaces its specification.
     pub fn put<S: Spec>(&self, new: &Object<S>) -> Result<Object<S>> {
         self.call(&Object::<S>::put_operation(), &[&new.name], new)
     }
@@ -117,7 +117,7 @@ impl Client {
         self.call(&operations::show_configuration(), &[guest, name], &())
     }
 
-    /// Has a guest run another configuration beside its main one.
+    /// Installs another configuration on a guest, beside its main one.
     pub fn install(
         &self,
         guest: &str,
@@ -128,7 +128,7 @@ impl Client {
         self.call(&operation, &[guest, name], configuration)
     }
 
-    /// Has a guest run a configuration no more.
+    /// Uninstalls a configuration of a guest.
     pub fn uninstall(&self, guest: &str, name: &str) -> Result<()> {
         self.call(&operations::uninstall_configuration(), &[guest, name], &())
     }
@@ -159,7 +159,7 @@ impl Client {
         self.call(&operations::forget_damaged(), &[], &())
     }
 
-    /// Does something with guests. `told` is given what became of each as soon as it is done, and says
+    /// Applies a verb to guests. `told` gets each guest's result as soon as it is there, and says
     /// whether to go on.
     pub fn act(
         &self,
@@ -183,12 +183,12 @@ impl Client {
         self.call(&operations::save_guest(), &[guest], save)
     }
 
-    /// Has a guest go on at another node.
+    /// Migrates a guest to another node.
     pub fn migrate(&self, name: &str, migrate: &Migrate) -> Result<Migrated> {
         self.call_within(LONG, &operations::migrate_guest(), &[name], migrate)
     }
 
-    /// Has a saved guest go on.
+    /// Restores a saved guest.
     pub fn restore(&self, restore: &Restore) -> Result<Object<Guest>> {
         self.call(&operations::restore_guest(), &[], restore)
     }
@@ -218,7 +218,7 @@ impl Client {
         self.call(&operations::write_handler(), &[guest], handler)
     }
 
-    /// Shows what a guest printed.
+    /// Returns a guest's output.
     pub fn log(&self, guest: &str, query: &LogQuery) -> Result<Vec<LogLine>> {
         self.call(&operations::show_guest_log(), &[guest], query)
     }
@@ -228,7 +228,8 @@ impl Client {
         self.call(&operations::list_guest_logs(), &[], query)
     }
 
-    /// Gives `told` what a guest printed and then what it prints, until that says not to go on.
+    /// Passes a guest's past output, then its new output, to `told`, until `told` says not to go
+    /// on.
     pub fn follow_log(
         &self,
         guest: &str,
@@ -242,7 +243,8 @@ impl Client {
         self.follow(&operations::show_guest_log(), &[guest], &query, told)
     }
 
-    /// Gives `told` what guests printed and then what they print, until that says not to go on.
+    /// Passes guests' past output, then their new output, to `told`, until `told` says not to go
+    /// on.
     pub fn follow_logs(
         &self,
         query: LogsQuery,
@@ -283,7 +285,7 @@ impl Client {
         self.call(&operations::show_crash(), &[meant], &())
     }
 
-    /// Removes a crash report by its number, or those of guests by a name or a pattern.
+    /// Removes a crash report by its number, or guests' reports by a name or a pattern.
     pub fn remove_crashes(&self, meant: &str) -> Result<()> {
         self.call(&operations::remove_crashes(), &[meant], &())
     }
@@ -313,7 +315,7 @@ impl Client {
         self.call(&operations::remove_entry(), &[link, flow], &())
     }
 
-    /// Has a program be an application.
+    /// Admits a program as an application.
     pub fn admit(&self, program: &Admission) -> Result<Admitted> {
         self.call(&operations::admit_application(), &[], program)
     }
@@ -399,8 +401,9 @@ impl Client {
         self.ask_within(limit, operation.method.name(), &path, body)
     }
 
-    /// Asks for an operation whose answer is a list, which is read as it grows. When `told` says not to go on, the
-    /// node begins nothing more, and `told` is given what was under way.
+    /// Asks for an operation whose answer is a list, which is read as it grows. When `told` says
+    /// not to go on, the node begins nothing more, and `told` gets the results of the work under
+    /// way.
     fn each<B: Payload, T: DeserializeOwned>(
         &self,
         operation: &Operation<B, Vec<T>>,
@@ -513,7 +516,7 @@ fn late(node: &Endpoint, limit: Duration) -> Error {
     Error::new(Kind::Unavailable, sentence)
 }
 
-/// What the node refused, in its words.
+/// The node's refusal as an error.
 fn refusal(status: StatusCode, body: &[u8]) -> Error {
     serde_json::from_slice(body).unwrap_or_else(|_| {
         Error::failed(format_args!("the node answered {status} without a reason"))
@@ -557,7 +560,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(node: &Endpoint, path: &[&str]) -> 
     serde_json::from_slice(&body).map_err(|error| confused(&error))
 }
 
-/// Has a connection go on by another protocol.
+/// Switches a connection to another protocol.
 pub(crate) async fn upgrade(node: &Endpoint, path: &str, protocol: &str) -> Result<Upgraded> {
     let upgrade = [("connection", "upgrade"), ("upgrade", protocol)];
     let response = send_with(node, "POST", path, &upgrade, Vec::new()).await?;
@@ -615,7 +618,7 @@ async fn send_with(
     Ok(response)
 }
 
-/// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).
+/// A path's segment with a slash before it; reserved characters are escaped (RFC 3986).
 fn encoded(segment: &str) -> String {
     let mut text = String::from("/");
     for byte in segment.bytes() {

@@ -17,7 +17,7 @@ use crate::tls::Files;
 /// Longest file, in bytes.
 const FILE_MAX: usize = 1 << 20;
 
-/// What a client may do.
+/// A client's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {

@@ -1,5 +1,5 @@
-//! What can go wrong: [`Fault`] has a sentence for each case, which the API passes on as an [`Error`]
-//! with its kind.
+//! Errors: [`Fault`] has a sentence for each case, which the API passes on as an [`Error`] with its
+//! kind.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -85,7 +85,7 @@ pub struct Error {
     pub field: Option<String>,
 }
 
-/// The result of what the node is asked.
+/// The result of a request to the node.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -275,7 +275,7 @@ faults! {
     /// No entry.
     NoEntry { link: String, flow: String } NotFound =>
         "the flow table of ‘{link}’ has no entry for {flow}: `weir switch flows {link}` lists them";
-    /// An entry to what is no port of the link.
+    /// An entry to a port that the link does not have.
     NotOnLink { port: String, link: String } NotFound "port" =>
         "‘{port}’ is not a VNIC on ‘{link}’: `weir vnic show` lists them";
     /// A guest's interface on nothing.
@@ -354,7 +354,7 @@ faults! {
         "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs with it: `weir destroy {guest}` first";
     /// A pattern that is none.
     Pattern { pattern: String, why: String } Invalid =>
-        "‘{pattern}’ is not a pattern: {why}; write * for any characters, ? for one, [a-c] for one of those";
+        "‘{pattern}’ is not a pattern: {why}; write * for any characters, ? for one, [a-c] for one of a, b and c";
     /// A series of guests whose names would be one.
     NoNumber { name: String } Invalid "name" =>
         "‘{name}’ is one name for many guests: write {{}} where each has its number, as in fw-{{}}";
@@ -366,7 +366,7 @@ faults! {
         "{count} guests from number {first} on are too many: the last number is 4294967294";
     /// A guest without a configuration.
     NoConfig { guest: String } Invalid "config" =>
-        "guest ‘{guest}’ has no `config`: give its configuration, which a list leaves out";
+        "guest ‘{guest}’ has no `config`: give its configuration (lists omit it)";
     /// A variable that cannot be.
     Variable { name: String } Invalid "variables" =>
         "‘{name}’ is not the name of a variable: use letters, digits and ‘_’";
@@ -375,13 +375,13 @@ faults! {
         "‘{name}’ is not a valid name for a configuration beside the main one: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’, and not ‘main’; a number is that of a router of the control store, from 1 to {most}";
     /// A configuration without a text.
     EmptyConfiguration { name: String } Invalid "config" =>
-        "configuration ‘{name}’ has no `config`: give its text, which a list leaves out";
+        "configuration ‘{name}’ has no `config`: give its text (lists omit it)";
     /// More configurations than a guest can run.
     Configurations { count: usize, most: usize } Invalid "configurations" =>
         "{count} configurations are too many: a guest runs up to {most} beside its main one";
     /// No configuration of that name.
     NoConfiguration { guest: String, name: String } NotFound =>
-        "guest ‘{guest}’ has no configuration ‘{name}’: `weir show {guest}` lists those that it has";
+        "guest ‘{guest}’ has no configuration ‘{name}’: `weir show {guest}` lists its configurations";
     /// A domain of the control store that runs no more.
     NoDomain { domain: u16 } NotFound =>
         "domain {domain} has ended since";
@@ -390,10 +390,10 @@ faults! {
         "router 0 is the own configuration of guest ‘{guest}’, which runs as long as the guest: `weir stop {guest}` ends both";
     /// An interface that a guest does not have, and is to lose.
     NoGuestInterface { guest: String, interface: String, there: String } Invalid "interfaces" =>
-        "guest ‘{guest}’ has no interface ‘{interface}’ to be removed: it has {there}";
+        "guest ‘{guest}’ has no interface ‘{interface}’ to remove: it has {there}";
     /// A variable that a guest does not have, and is to lose.
     NoGuestVariable { guest: String, variable: String } Invalid "variables" =>
-        "guest ‘{guest}’ has no variable ‘{variable}’ to be removed: `weir show {guest}` lists those that it has";
+        "guest ‘{guest}’ has no variable ‘{variable}’ to remove: `weir show {guest}` lists its variables";
     /// A guest that others change all the time.
     Contended { guest: String } InUse =>
         "guest ‘{guest}’ is being changed by others: try again";
@@ -402,16 +402,16 @@ faults! {
         "guest ‘{guest}’ is paused and answers nothing: `weir resume {guest}` first";
     /// A guest that stands still for clones.
     Template { guest: String } Refused =>
-        "guest ‘{guest}’ is a template and answers nothing: `weir resume {guest}` has it go on";
+        "guest ‘{guest}’ is a template and answers nothing: `weir resume {guest}` resumes it";
     /// A guest that is being copied.
     Suspended { guest: String } Unavailable =>
         "guest ‘{guest}’ stands still while it is copied: ask again";
     /// A guest that comes from another node.
     Arrives { guest: String } InUse =>
-        "guest ‘{guest}’ arrives from another node, which has not left it to this one: ask again";
+        "guest ‘{guest}’ arrives from another node, which has not released it yet: ask again";
     /// A guest that goes to another node.
     Departs { guest: String } InUse =>
-        "guest ‘{guest}’ migrates to another node: ask again when it is there, or here to stay";
+        "guest ‘{guest}’ migrates to another node: ask again when the migration has ended";
     /// A guest that a wire has.
     OfWire { guest: String, wire: String } InUse =>
         "guest ‘{guest}’ is part of the wire ‘{wire}’: change the wire instead (`weir wire apply`)";

@@ -8,7 +8,7 @@ pub fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
     read_from(std::fs::File::open(path)?, most)
 }
 
-/// Reads at most `most` bytes; what is longer is an error.
+/// Reads at most `most` bytes; a longer file is an error.
 pub fn read_from(file: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;

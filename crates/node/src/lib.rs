@@ -1,5 +1,5 @@
-//! The control plane of one host: specifications, the processes and interfaces that run, and the
-//! service that makes the second match the first.
+//! The control plane of one host: specifications, running processes and interfaces, and the service
+//! that reconciles them.
 //!
 //! ```text
 //! weir ──client──> api ──jobs──> node ──> store   specifications (redb)

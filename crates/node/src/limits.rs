@@ -1,4 +1,4 @@
-//! Limits of the host that bound the number of guests, and what this process raises of them itself.
+//! Limits of the host that bound the number of guests. This process raises its own limits where it can.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ struct Limit {
     /// What so many `guests` take of it.
     each: u64,
     of: u64,
-    /// What is taken without guests.
+    /// The number taken without guests.
     own: u64,
 }
 
@@ -157,7 +157,7 @@ mod tests {
             "this host has room for about 1386 guests (nofile=1024, kernel.pid_max=10100); for 10000: \
              `ulimit -Hn 6767` (LimitNOFILE=6767 in a service), `sysctl -w kernel.pid_max=20100`"
         );
-        // What is told to raise is then enough.
+        // The proposed limits are then enough.
         assert_eq!(
             told(vec![limit(NOFILE, 6767), limit("kernel.pid_max", 20_100)]),
             None

@@ -77,8 +77,7 @@ pub fn event(event: &happened::Event) {
     }
 }
 
-/// Says something, in one write: others may write to the same file. That nobody listens any more is
-/// no reason to end.
+/// Says something, in one write: others may write to the same file. A failed write is ignored.
 pub fn say(line: impl Display) {
     let _ = std::io::stderr().write_all(&encode(&format!("weir: {line}\n")));
 }

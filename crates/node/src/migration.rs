@@ -1,5 +1,5 @@
-//! A guest goes on at another node, live: its memory, rings and buffers are sent while it runs, what was written
-//! meanwhile is sent again, and for the last of it the guest stands still.
+//! Live migration of a guest to another node. Its memory, rings and buffers are sent while it runs; pages that it
+//! writes meanwhile are sent again. For the last pages, the guest is suspended.
 //!
 //! ```text
 //! source                                        target
@@ -19,9 +19,9 @@
 //!   removes the guest
 //! ```
 //!
-//! Until `finish` the guest is the source's: whatever fails before, it goes on there, and the target removes what it
-//! made when the connection ends. If the word that it is done gets lost, the source asks the target's API whose the
-//! guest is.
+//! Until `finish` the guest belongs to the source. After an earlier failure it goes on there, and the target removes
+//! what it made when the connection ends. If `done` gets lost, the source asks the target's API whether it has the
+//! guest.
 
 mod message;
 mod source;

@@ -28,7 +28,7 @@ pub enum Method {
     Get,
     /// Makes something, or asks for something to be done.
     Post,
-    /// Makes something what the body says.
+    /// Creates a resource, or changes it to the body's specification.
     Put,
     /// Changes some fields.
     Patch,
@@ -65,7 +65,7 @@ pub const BODY: usize = 1 << 20;
 /// characters escaped.
 pub const LONG_BODY: usize = 2 * abi::boot::CONFIG_MAX + (64 << 10);
 
-/// What goes over the wire in an operation: a body or an answer, or nothing, which is `()`.
+/// A body or an answer of an operation; `()` if there is none.
 pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     /// Its longest form as a request's body, in bytes.
     const BODY: usize = BODY;
@@ -83,12 +83,12 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
         None
     }
 
-    /// What it is about beside the path, in the record of changes.
+    /// Its subject beside the path, for the record of changes.
     fn subject(&self) -> String {
         String::new()
     }
 
-    /// What a request's body says; an error names the field.
+    /// Parses a request's body; an error names the field.
     fn parse(body: Value) -> Result<Self> {
         parsed(body)
     }
@@ -115,7 +115,8 @@ impl<T: ToSchema + Serialize + DeserializeOwned + Send + 'static> Payload for Ve
     }
 }
 
-/// Has types be bodies and answers, described by their schemas, with their longest bodies.
+/// Makes types bodies and answers, described by their schemas, with a limit on their bodies'
+/// length.
 macro_rules! payloads {
     ($most:expr => $($type:ty $(: $subject:expr)?),* $(,)?) => { $(
         impl Payload for $type {
@@ -174,7 +175,7 @@ fn few(names: &[String]) -> String {
     }
 }
 
-/// Has types be queries: each field is a parameter.
+/// Makes types queries: each field is a parameter.
 macro_rules! queries {
     ($($type:ty),* $(,)?) => { $(
         impl Payload for $type {
@@ -234,11 +235,11 @@ pub struct Operation<B, T> {
     pub path: String,
     /// Its name.
     pub id: String,
-    /// What it does: a sentence of its own.
+    /// Its description, one sentence.
     pub summary: String,
     /// The HTTP status of its answer.
     pub status: u16,
-    /// The kinds of errors that it answers with, besides those of every operation.
+    /// The kinds of errors that it answers with, beside the common ones.
     pub errors: Vec<Kind>,
     /// An example of its body, if it has one.
     pub body: B,
@@ -317,7 +318,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 
-    /// What a request's query says.
+    /// Parses a request's query.
     pub fn parse_query(query: Option<&str>) -> Result<B> {
         let wrong = |error: &dyn std::fmt::Display| {
             Error::invalid(format_args!(
@@ -461,7 +462,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
     }
 }
 
-/// What an error of a kind says, in the description.
+/// An example sentence of each kind of error, for the description.
 fn told(kind: Kind) -> &'static str {
     match kind {
         Kind::Invalid => "`invalid`: the request itself is wrong.",

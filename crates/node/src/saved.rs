@@ -6,8 +6,8 @@
 //! 0 (u8)  CRC-32 of all that is before it (u32)
 //! ```
 //!
-//! Numbers are little-endian. A file is read to its end, and its checksum compared, before anything of it is used.
-//! What it says of a guest's memory is no more trusted than the guest.
+//! Numbers are little-endian. A file is read to its end, and its checksum compared, before any of it is used. Its
+//! content of a guest's memory is trusted no more than the guest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -34,7 +34,7 @@ const BYTES_MAX: usize = 1 << 16;
 /// Largest data region.
 const DATA_MAX: u64 = 1 << 30;
 
-/// What a file says of its guest, beside its memory.
+/// The header of a file: its guest, without the memory.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Header {
@@ -42,7 +42,7 @@ pub struct Header {
     pub weir: String,
     /// The guest's name.
     pub name: String,
-    /// What was wanted of it.
+    /// Its specification.
     pub guest: Guest,
     /// The addresses of its interfaces.
     pub macs: BTreeMap<String, Mac>,

@@ -1,5 +1,5 @@
-//! A node's process: its lock, its API on a socket, and a loop that gives it one job after the other.
-//! Between two jobs, processes that ended are dealt with.
+//! A node's process: its lock, its API on a socket, and a loop that gives it one job after the
+//! other. Between two jobs, it handles the ends of processes.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ use crate::paths::{self, Paths, clear_socket};
 use crate::service::Handle;
 use crate::tls::{self, Files};
 
-/// How often what is down is looked after.
+/// How often resources that are down are retried.
 const TICK: Duration = Duration::from_secs(1);
 /// How long a node may take to end that has removed everything.
 const END: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
     let _lock = lock(&paths)?;
     // Before anything is forked, so that the switch has as many.
     let descriptors = limits::raise_descriptors();
-    // What is there was left by a node that was killed, for the lock is ours.
+    // A killed node left the existing socket: this process holds the lock.
     clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
     let mut node = Node::open(paths, settings.switch.clone())?;
     node.set_identity(settings.listen.as_ref().map(|(_, files)| files.clone()));
@@ -102,8 +102,8 @@ pub fn run(paths: Paths, settings: &Settings, ready: impl FnOnce(&Node)) -> Resu
     served
 }
 
-/// Ends and removes everything: has the node do so that runs, or does it where none does. Nothing of
-/// the node is left then.
+/// Ends and removes everything: through the running node, or directly if none runs. Nothing of the
+/// node is left then.
 pub fn purge(paths: Paths, switch: Option<Options>) -> Result<()> {
     let (socket, lock_file) = (paths.api(), paths.lock());
     let client = Client::new(socket.clone());
@@ -132,8 +132,8 @@ pub fn purge(paths: Paths, switch: Option<Options>) -> Result<()> {
     purged
 }
 
-/// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
-/// be there still. A holder that was killed may have left a child that is about to release it.
+/// Takes the run folder for this node. The former holder removes the file, so the locked file must
+/// still have its name. A killed holder may have left a child that is about to release the lock.
 fn lock(paths: &Paths) -> Result<fs::File> {
     let path = paths.lock();
     let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
@@ -243,8 +243,8 @@ async fn serve(
         node.look_at_starting();
         let waited = node.awaits_start();
         let starts = node.wants_starts();
-        // Whatever is ready has its turn sooner or later: all that ends, and all that is to be started, are no
-        // reason to keep others waiting.
+        // Each ready branch gets its turn: many guests that end or start do not keep other jobs
+        // waiting.
         tokio::select! {
             _ = terminate.recv() => {
                 tell_end("SIGTERM");
@@ -301,7 +301,7 @@ async fn look(waited: Option<Duration>) {
     }
 }
 
-/// Waits until a moment, or for good if there is none.
+/// Waits until a moment, or forever if there is none.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment.into()).await,

@@ -1,8 +1,8 @@
-//! Jobs for a node: everybody who asks something has a [`Handle`], whose jobs are done in turn.
+//! Jobs for a node: each client has a [`Handle`], whose jobs are done in turn.
 //!
-//! All of it is one thread. Waiting, for a guest to boot or to answer, is done by looking again, so the node itself
-//! never waits. Guests are created and destroyed in groups, each with one write of the state; other jobs, which
-//! are short, go between two groups.
+//! The node has one thread, and never waits: a job that waits for a guest to boot or to answer
+//! polls it between other jobs. Guests are created and destroyed in groups, each with one write of
+//! the state; other jobs, which are short, go between two groups.
 
 mod configurations;
 mod copies;
@@ -34,7 +34,7 @@ const QUICK_LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Handle {
-    /// Has the node do something; what came of it.
+    /// Runs a closure on the node. Returns its result.
     pub async fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Node) -> Result<R> + Send + 'static,
@@ -47,13 +47,13 @@ impl Handle {
         told.await.map_err(|_| over())?
     }
 
-    /// Creates a guest and waits until it runs, or has ended in good order. One that does not come
+    /// Creates a guest and waits until it runs, or has ended normally. A guest that does not come
     /// to run is removed.
     pub async fn create_guest(&self, name: String, spec: Guest) -> Result<Object<Guest>> {
         self.create_guest_from(name, spec, None).await
     }
 
-    /// As [`create_guest`](Self::create_guest), of one that goes on from a copy.
+    /// As [`create_guest`](Self::create_guest), for a guest that continues from a copy.
     async fn create_guest_from(
         &self,
         name: String,
@@ -79,7 +79,7 @@ impl Handle {
         told.await.map_err(|_| over())?
     }
 
-    /// Asks a guest something and waits for its answer. What it refuses is an error.
+    /// Sends a guest a request and waits for its answer. A refusal is an error.
     pub async fn ask(
         &self,
         ask: impl FnOnce(&mut Node) -> Result<Asked> + Send + 'static,

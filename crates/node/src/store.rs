@@ -1,8 +1,9 @@
 //! The desired state, kept over restarts: a redb database with one table for each kind of record.
 //!
-//! A record is JSON under its name, so that a later version can add a field, with a checksum before it. What is
-//! changed together is changed in one transaction ([`Store::change`]); one that is not committed, whatever the reason,
-//! leaves nothing. A record that is not as it was written is set aside and named; the others are not affected.
+//! A record is JSON under its name, so that a later version can add a field, with a checksum before
+//! it. One operation changes its records in one transaction ([`Store::change`]); a transaction that
+//! is not committed leaves nothing. A damaged record is set aside and named; the others are not
+//! affected.
 
 mod migration;
 mod sealed;
@@ -25,7 +26,8 @@ use crate::model::Record;
 
 /// Name of the database's file in the state folder.
 const FILE: &str = "node.redb";
-/// A file that takes room until the disk is full: what is removed then has room to be forgotten in.
+/// A file that reserves room on the disk. When the disk is full, it makes room for the transactions
+/// that remove records.
 const SPARE: &str = "node.redb.spare";
 const SPARE_BYTES: u64 = 512 << 10;
 /// Records that were set aside, by the names of their tables and their own.
@@ -143,7 +145,7 @@ pub struct Store {
     unreadable: RefCell<BTreeMap<String, String>>,
 }
 
-/// Opens the file, which nobody but its user may read.
+/// Opens the file, which only its user may read.
 fn open_file(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
@@ -155,7 +157,7 @@ fn open_file(path: &Path) -> std::io::Result<std::fs::File> {
 
 fn open(folder: &Path) -> Result<Database> {
     let path = folder.join(FILE);
-    // It would be taken for a new one, and what runs for nobody's.
+    // It would be taken for a new one, and what runs for unknown.
     if std::fs::metadata(&path).is_ok_and(|file| file.len() == 0) {
         let why = "it is empty".into();
         return Err(StoreError::Damaged { path, why });
@@ -193,7 +195,7 @@ fn open(folder: &Path) -> Result<Database> {
     })
 }
 
-/// Whether what was read is wrong, and not the reading.
+/// Whether an error is of the file's content, and not of reading it.
 fn is_of_contents(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(
@@ -238,7 +240,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Has some room of the disk be kept, if there is any.
+    /// Reserves room on the disk, if there is enough.
     pub fn keep_spare(&self) {
         let path = self.folder.join(SPARE);
         if path.exists() || self.room() < 2 * SPARE_BYTES {
@@ -311,7 +313,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes a record that cannot be read, and tells of it once.
+    /// Notes a record that cannot be read, and reports it once.
     fn note_unreadable(&self, error: StoreError) -> Result<()> {
         let StoreError::Record { name, why } = error else {
             return Err(error);

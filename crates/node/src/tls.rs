@@ -1,4 +1,4 @@
-//! Certificates: the node's and its clients', which both show theirs (mutual TLS 1.3).
+//! Certificates of the node and of its clients (mutual TLS 1.3).
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Bodies of requests, whatever they hold: understood or refused, and never more than they say.
+//! Arbitrary bodies of requests are accepted or refused, and never mean more than they say.
 
 use node::model::{
     Entry, Flow, Guest, HandlerWrite, Link, Object, Purge, Stub, SwitchFunction, Vnic, Wire,

@@ -294,7 +294,7 @@ impl Batch {
         let packets = self.packets.as_mut_ptr();
         take(packets.cast());
         if count < self.len {
-            // SAFETY: the rest moves down over what was moved away.
+            // SAFETY: the rest moves down over the packets that were moved away.
             unsafe { core::ptr::copy(packets.add(count), packets, self.len - count) };
         }
         self.len -= count;
@@ -341,12 +341,12 @@ impl Drop for Batch {
 
 /// A batch that is being taken apart by sets of packets, without a branch on where a packet goes.
 ///
-/// Sets are words with a bit for each packet, the lowest for the first. What is in no set that was
-/// asked for stays in the batch, moved together, when this is dropped.
+/// Sets are words with a bit for each packet, the lowest for the first. Packets in no requested set
+/// stay in the batch, moved together, when this is dropped.
 pub struct Dispatch<'b> {
     batch: &'b mut Batch,
-    /// The packets that are still there. The batch's length is 0 meanwhile: what is not moved back
-    /// is leaked, never freed twice.
+    /// The packets that are still there. The batch's length is 0 meanwhile: packets that are not
+    /// moved back are leaked, never freed twice.
     left: u64,
 }
 
@@ -399,7 +399,7 @@ impl Drop for Dispatch<'_> {
     }
 }
 
-/// Packets on their way out of a batch; what is not taken is dropped.
+/// Packets on their way out of a batch; packets that are not taken are dropped.
 pub struct Drain<'b> {
     batch: &'b mut Batch,
     next: usize,

@@ -50,8 +50,8 @@ impl Packet {
     /// `headroom` bytes of headroom, and its other metadata are clear.
     ///
     /// # Safety
-    /// `buffer` is 64-byte aligned, `capacity` bytes long, used by nobody else, and lives until
-    /// it is returned to `owner`. `META + headroom <= capacity`.
+    /// `buffer` is 64-byte aligned, `capacity` bytes long, has no other user, and lives until it is
+    /// returned to `owner`. `META + headroom <= capacity`.
     #[inline]
     pub(crate) unsafe fn start(buffer: NonNull<Meta>, headroom: usize) -> Packet {
         // SAFETY: the buffer is ours alone.

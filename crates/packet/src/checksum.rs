@@ -259,8 +259,8 @@ impl Delta {
         difference.wrapping_sub(borrow as u16)
     }
 
-    /// The same for a checksum as it stands in a header. Where the bytes of both change places,
-    /// those of the difference do.
+    /// The same for a checksum as stored in a header. If the bytes of both are swapped, the bytes
+    /// of the difference are.
     #[inline(always)]
     pub const fn apply_bytes(self, checksum: [u8; 2]) -> [u8; 2] {
         Delta(self.0.to_be())

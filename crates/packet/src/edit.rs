@@ -30,7 +30,7 @@ enum Stage {
     Sum,
 }
 
-/// Bytes to overwrite, as a word in memory: bits of `mask` are replaced by those of `value`.
+/// Bytes to overwrite, as a word in memory: bits of `mask` are replaced by `value`'s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Patch {
     mask: u64,

@@ -29,7 +29,7 @@ pub const PART_MAX: usize = BUFFER - PART_OFFSET;
 const _: () = assert!(align_of::<Owner>() > EXTENDED);
 const _: () = assert!(core::mem::offset_of!(Meta, anno) + 8 <= PART_OFFSET);
 
-/// What a segmented packet stands for.
+/// The segments that a segmented packet stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentKind {
@@ -41,7 +41,7 @@ pub enum SegmentKind {
     Udp,
 }
 
-/// How a packet is to be segmented.
+/// How to segment a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     /// Kind of the segments.
@@ -52,7 +52,7 @@ pub struct Segments {
     pub ecn: bool,
 }
 
-/// Offloaded work: what the packet's sender completes.
+/// Offloaded work, which the packet's sender completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
     /// First byte that the checksum covers, in bytes from the start of the data: the transport

@@ -3,7 +3,7 @@
 /// Facts that hold for every packet of a batch, so that an element need not check each packet.
 ///
 /// An element that reads all headers records its findings ([`Batch::learn`](crate::Batch::learn)).
-/// A batch's mutable accessors clear all facts but those that the caller preserves
+/// A batch's mutable accessors clear all facts except the caller's preserved ones
 /// ([`Batch::filter_keeping`](crate::Batch::filter_keeping)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts(u8);
@@ -39,13 +39,13 @@ impl Facts {
         if known { self } else { Facts::NONE }
     }
 
-    /// Those that are among `others`, too.
+    /// The facts that `others` contains too.
     #[inline]
     pub const fn among(self, others: Facts) -> Facts {
         Facts(self.0 & others.0)
     }
 
-    /// Those that are not among `others`.
+    /// The facts that `others` does not contain.
     #[inline]
     pub const fn without(self, others: Facts) -> Facts {
         Facts(self.0 & !others.0)

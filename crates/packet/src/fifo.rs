@@ -12,7 +12,7 @@ use crate::{BATCH, Batch, Packet};
 /// Slots of a line.
 const LINE: usize = 8;
 
-/// The slots of a cache line: what is copied in whole batches crosses none.
+/// The slots of a cache line: a copy of a whole batch crosses none.
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "it is used as slots")] [MaybeUninit<Packet>; LINE]);
 

@@ -138,8 +138,9 @@ impl Pool {
         self.limit
     }
 
-    /// Buffers that packets can hold for long: those that do not stand in rings. An element that
-    /// stores packets limits itself to a share of them, so that buffers are left to receive into.
+    /// Number of buffers that packets can hold for long: the buffers that are not in rings. An
+    /// element that stores packets takes only a share of them, so that buffers remain to receive
+    /// into.
     pub fn own(&self) -> usize {
         self.limit - self.in_rings
     }
@@ -258,7 +259,7 @@ impl Pool {
         Some(packet)
     }
 
-    /// Makes `count` buffers free, as far as the limit and memory allow.
+    /// Makes up to `count` free buffers, within the limit and the available memory.
     #[cold]
     fn stock(&mut self, count: usize) {
         self.collect();

@@ -124,8 +124,8 @@ pub struct Segmenter<'a> {
 }
 
 impl<'a> Segmenter<'a> {
-    /// A segmenter of `frame`, from its Ethernet header on. Its headers must be those that `offload`
-    /// describes, and no tunnel's.
+    /// A segmenter of `frame`, from its Ethernet header on. Its headers must be the headers that
+    /// `offload` describes, and not a tunnel's.
     pub fn new(
         frame: &'a [u8],
         offload: impl Into<Option<Offload>>,

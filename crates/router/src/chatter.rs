@@ -1,4 +1,4 @@
-//! Listeners: elements that get the messages of others, besides the program around the router.
+//! Listeners: elements that get other elements' messages, as the program around the router does.
 
 use crate::prelude::*;
 use crate::scheduler::task::TaskId;

@@ -50,7 +50,7 @@ pub trait Embedding: Send {
         {
             use std::io::Write;
             let mut out = std::io::stdout().lock();
-            // There is nobody left to tell.
+            // A failed write is ignored: the reader has gone.
             let _ = out.write_all(text).and_then(|()| out.flush());
         }
         #[cfg(not(feature = "std"))]
@@ -142,8 +142,8 @@ pub trait Device: Send {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize);
 
     /// Sets whether the receiving elements accept packets that stand for several segments, whose
-    /// data continues in parts and whose checksums are partial; by default they do not. When this
-    /// is taken back, such packets that are under way are made whole or dropped.
+    /// data continues in parts and whose checksums are partial; by default they do not. When they
+    /// no longer do, the packets of this kind that are under way are completed or dropped.
     fn take_segments(&mut self, takes: bool) {
         let _ = takes;
     }

@@ -40,7 +40,7 @@ impl HandlerFlags {
         HandlerFlags(self.0 | other.0)
     }
 
-    /// These flags but those of `other`.
+    /// These flags, without the flags of `other`.
     pub const fn without(self, other: HandlerFlags) -> HandlerFlags {
         HandlerFlags(self.0 & !other.0)
     }
@@ -210,7 +210,7 @@ impl HandlerError {
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// What was wrong.
+    /// The error.
     pub text: String,
 }
 
@@ -221,11 +221,11 @@ pub struct Failure {
 pub enum FailureKind {
     /// The value is not one of the handler's: EINVAL.
     Invalid = -22,
-    /// What is to be added exists: EEXIST.
+    /// The thing to add exists already: EEXIST.
     Exists = -17,
     /// There is no memory: ENOMEM.
     NoMemory = -12,
-    /// What is to be removed does not exist: ENOENT.
+    /// The thing to remove does not exist: ENOENT.
     Missing = -2,
     /// The value cannot be read as arguments, or a script ended with an error.
     Failed = -1,

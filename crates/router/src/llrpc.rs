@@ -1,5 +1,5 @@
-//! LLRPCs: calls of an element with a few bytes of data instead of text, by a number that says
-//! how many bytes go in which direction. Clients of a control socket make them.
+//! LLRPCs: calls of an element with a few bytes of data instead of text. The call's number says how
+//! many bytes go in each direction. Clients of a control socket make them.
 
 use crate::handler::HandlerError;
 

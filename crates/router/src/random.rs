@@ -1,5 +1,5 @@
-//! Random numbers for elements that drop, choose or make up: xoshiro256** (Blackman and Vigna,
-//! 2018), fast and good, and not for secrets.
+//! Random numbers for elements that drop, choose or generate packets: xoshiro256** (Blackman and
+//! Vigna, 2018). It is fast, and not for secrets.
 
 use crate::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::prelude::*;
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
-    /// Where choices come from instead, if they are to repeat those of another implementation.
+    /// Another source of choices, which repeats another implementation's.
     repeated: Option<Box<Additive>>,
 }
 
@@ -38,7 +38,7 @@ impl Random {
         }
     }
 
-    /// Whether its choices repeat those of another implementation.
+    /// Whether its choices repeat another implementation's.
     pub fn repeats(&self) -> bool {
         self.repeated.is_some()
     }

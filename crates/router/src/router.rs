@@ -59,8 +59,8 @@ impl Router {
         router.started(|_| true, |_| true, diagnostics)
     }
 
-    /// Makes a router that is not to run, to see whether it can be made. All elements are
-    /// configured, and those of classes for which `initialize` says true are initialized.
+    /// Makes a router that will not run, to check a configuration. All elements are configured, and
+    /// the elements of classes for which `initialize` returns true are initialized.
     pub fn check(
         flat: FlatGraph,
         library: &Library,
@@ -86,8 +86,8 @@ impl Router {
         Router::replace_by(old, flat, source, library, settings, diagnostics, anew)
     }
 
-    /// As [`replace`](Self::replace). Of several configurations, those that are the same in both go on as if
-    /// nothing happened.
+    /// As [`replace`](Self::replace). Of several configurations, the unchanged ones go on without a
+    /// break.
     pub fn update(
         old: &mut Router,
         flat: FlatGraph,
@@ -190,8 +190,8 @@ impl Router {
         others.for_each(|other| other.reseed());
     }
 
-    /// Has the elements know that interfaces have other addresses, with all their state. False if some
-    /// cannot. The other threads' parts are [held](Self::hold).
+    /// Tells the elements that addresses of interfaces have changed; they keep their state. Returns
+    /// false if some element cannot follow. The other threads' parts are [held](Self::hold).
     pub fn readdress(&mut self) -> bool {
         self.engine.readdress()
     }
@@ -279,8 +279,8 @@ impl Router {
         Err(Refused(Box::new(self.end())))
     }
 
-    /// Configures the elements that are new, and initializes those of the classes chosen; returns
-    /// whether all went well.
+    /// Configures the new elements, and initializes the elements of the chosen classes. Returns
+    /// whether all succeeded.
     fn start(
         &mut self,
         is_new: impl Fn(ElementId) -> bool,
@@ -418,8 +418,8 @@ impl Router {
         }
     }
 
-    /// Asks the router to stop, whatever its run count: the element that manages the driver does
-    /// the rest of its work, and cannot make the router go on.
+    /// Asks the router to stop, at any run count: the element that manages the driver does the rest
+    /// of its work, and cannot make the router go on.
     pub fn interrupt(&mut self) {
         self.engine.driver.change_all(|_| i32::MIN);
     }
@@ -461,7 +461,7 @@ impl Router {
         self.engine.run_stack(base);
     }
 
-    /// Tells an element what came of what it asked of the control store.
+    /// Passes an element the answer to its request to the control store.
     pub fn tell_store(&mut self, element: ElementId, handle: u64, answer: &StoreAnswer) {
         let base = self.engine.walk.height();
         self.engine.whole(|engine| {

@@ -1,4 +1,5 @@
-//! What outlives a router when another replaces it: the embedding, the packet pool, open devices.
+//! The runtime, which outlives a router that is replaced: the embedding, the packet pool, open
+//! devices.
 
 use packet::Pool;
 

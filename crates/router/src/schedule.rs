@@ -1,8 +1,8 @@
 //! The shares of time that ScheduleInfo gives to elements.
 //!
 //! A parameter is given to an element or to a compound; an element's share is the product of its
-//! own and those of all compounds around it. A definition further out replaces those further in
-//! (Click manual, ScheduleInfo).
+//! own and the shares of all compounds around it. An outer definition replaces inner ones (Click
+//! manual, ScheduleInfo).
 
 use crate::args::{Kind, NameDatabase, Value};
 use crate::prelude::*;

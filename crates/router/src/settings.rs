@@ -10,7 +10,7 @@ pub const THREADS_MAX: u16 = 64;
 pub struct Settings {
     /// Most packets of a batch, from 1 to [`BATCH`]. With 1, the order of events is Click's.
     pub batch: usize,
-    /// Threads that the router is to be [divided](crate::Router::divide) among, from 1 to
+    /// Number of threads that the router will be [divided](crate::Router::divide) among, from 1 to
     /// [`THREADS_MAX`].
     pub threads: u16,
 }

@@ -1,5 +1,5 @@
-//! The control store, as elements reach it: requests in a box that the program around the router empties, and what
-//! came of them, which it tells the elements.
+//! The elements' interface to the control store: they put requests into a box; the program around
+//! the router carries them out and passes the results to the elements.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -38,7 +38,7 @@ pub enum StoreAnswer {
     Refused(String),
 }
 
-/// What is in a box.
+/// A message in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreMail {
     /// The element with a handle asks something.
@@ -61,7 +61,7 @@ struct Inner {
 pub struct StoreBox(Arc<Inner>);
 
 impl StoreBox {
-    /// A box; `wake` has the program look into it.
+    /// A box; `wake` wakes the program that reads it.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> StoreBox {
         StoreBox(Arc::new(Inner {
             wake: Some(Box::new(wake)),

@@ -6,7 +6,7 @@
 pub struct ElementId(pub(crate) u32);
 
 impl ElementId {
-    /// No element: whose tasks, timers and signals there are no longer.
+    /// No element: the owner of tasks, timers and signals that no longer exist.
     pub(crate) const NOBODY: ElementId = ElementId(u32::MAX);
 
     /// Its index among the router's elements.

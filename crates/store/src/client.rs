@@ -140,8 +140,8 @@ impl Client {
         }
     }
 
-    /// Does `work` in a transaction, again and again until nobody else changes what it is about
-    /// meanwhile.
+    /// Does `work` in a transaction, and repeats it until no other client changes the nodes in
+    /// question meanwhile.
     pub fn transaction<T>(&mut self, mut work: impl FnMut(&mut Client) -> Result<T>) -> Result<T> {
         loop {
             let number = self.ask(Kind::TransactionStart, "", b"")?;

@@ -81,7 +81,7 @@ pub struct Domain {
     pub target_of: Vec<DomainId>,
     /// Its connections, if it is not the control domain.
     pub connections: Vec<ConnectionId>,
-    /// Its quotas, if they are not everybody's.
+    /// Its quotas, if they differ from the general ones.
     pub quotas: Option<Quotas>,
     /// The nodes that it owns, if it is not the control domain.
     pub owned: BTreeSet<Path>,

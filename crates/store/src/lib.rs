@@ -6,9 +6,9 @@
 //! - [`client`] asks such a server.
 //! - [`wire`] has the protocol's messages.
 //!
-//! Listing apart, no request takes longer as domains grow: a node is found by its path in one table, a
-//! change finds its watches on the path that changed, and a transaction keeps what it changes beside
-//! the nodes that there are.
+//! Except for lists, the cost of a request does not grow with the number of domains. A node is
+//! found by its path in one table, a change finds its watches on the changed path, and a
+//! transaction keeps its changes beside the existing nodes.
 #![forbid(unsafe_code)]
 
 pub mod client;

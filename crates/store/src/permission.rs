@@ -1,4 +1,4 @@
-//! Who may read and write a node.
+//! Permissions of a node: which domains may read and write it.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub const WRITE: Access = Access {
     write: true,
 };
 
-/// One entry: what a domain may do. In the first entry of a node it is the owner, who may do
-/// everything, and the access is that of all domains without an entry.
+/// One entry: what a domain may do. The first entry of a node names its owner, which may do
+/// everything; its access is that of all domains without an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     domain: DomainId,
@@ -44,7 +44,7 @@ struct Entry {
 pub struct Permissions(Arc<[Entry]>);
 
 impl Permissions {
-    /// Those of a node of the control domain that nobody else may read or write.
+    /// Permissions of a node of the control domain that no other domain may read or write.
     pub fn of_control() -> Permissions {
         let access = Access {
             read: false,
@@ -102,7 +102,7 @@ impl Permissions {
             .map_or(DomainId::CONTROL, |entry| entry.domain)
     }
 
-    /// Those of a child that `creator` makes: a guest owns what it makes.
+    /// Permissions of a child that `creator` makes: a guest owns the nodes that it makes.
     pub fn inherited(&self, creator: DomainId) -> Permissions {
         if creator == DomainId::CONTROL || creator == self.owner() {
             return self.clone();

@@ -1,9 +1,9 @@
 //! The server: passes requests of clients to the store. Programs of the host connect to a Unix
-//! socket; one that can connect is the host, and may do everything. Guests are added with what
-//! carries their bytes.
+//! socket; a program that can connect is the host, and may do everything. Guests are added with the
+//! stream that carries their bytes.
 //!
-//! One thread serves all, each in its turn. [`EventLoop`] is for a program that serves more than
-//! the socket; [`Server`] is a thread of its own.
+//! One thread serves all clients in turn. [`EventLoop`] is for a program that serves more than the
+//! socket; [`Server`] is a thread of its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
@@ -49,7 +49,7 @@ struct Inner {
 }
 
 impl Shared {
-    /// A store that clients are to be served.
+    /// A store for a server.
     pub fn new(store: Store) -> io::Result<Shared> {
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Shared(Arc::new(Inner {
@@ -168,20 +168,20 @@ impl EventLoop {
         &self.store
     }
 
-    /// Has [`wait`](Self::wait) tell when `descriptor` is readable, by a number below 2^62. It is
-    /// forgotten when it is closed; one that another process has as well is to be
-    /// [forgotten](Self::forget) before.
+    /// Makes [`wait`](Self::wait) report when `descriptor` is readable, by a number below 2^62. A
+    /// closed descriptor is forgotten. If another process has it as well, [forget](Self::forget) it
+    /// before closing it.
     pub fn watch(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         add(&self.events, descriptor, OWN | number)
     }
 
-    /// Tells no more of what is [watched](Self::watch).
+    /// Stops [watching](Self::watch) a descriptor.
     pub fn forget(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.events, descriptor)?)
     }
 
-    /// As [`watch`](Self::watch), and also of when there is room to send again. It tells once: whatever
-    /// is there has to be read, and sent until there is no room.
+    /// As [`watch`](Self::watch), and also of when there is room to send again. It reports once:
+    /// the caller must read all that is there, and send until there is no room.
     pub fn watch_edges(&self, descriptor: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         let data = EventData::new_u64(OWN | number);
         let flags = READABLE | EventFlags::OUT;
@@ -213,9 +213,9 @@ impl EventLoop {
         }
     }
 
-    /// Waits until there is something to do; [`serve`](Self::serve) does it. Adds the numbers of what
-    /// the program [watches](Self::watch) and is readable to `own`: what came to it before a client's
-    /// request can be dealt with first.
+    /// Waits until there is something to do; [`serve`](Self::serve) does it. Adds the numbers of
+    /// the program's readable [watched](Self::watch) descriptors to `own`, so that the program can
+    /// handle them before clients' later requests.
     pub fn wait(&mut self, own: &mut Vec<u64>) -> io::Result<()> {
         let now = Timespec {
             tv_sec: 0,
@@ -353,7 +353,7 @@ impl Stream for Socket {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // No signal, whatever this process does about it.
+        // No SIGPIPE, whether or not this process ignores it.
         Ok(send(&self.stream, bytes, SendFlags::NOSIGNAL)?)
     }
 

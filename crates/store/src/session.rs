@@ -1,5 +1,5 @@
-//! A client's session: what came from it and is not answered, and what is not yet sent to it,
-//! whatever carries the bytes.
+//! A client's session, over any [`Stream`]: requests that came and are not answered, and replies
+//! that are not yet sent.
 
 use std::io;
 
@@ -9,33 +9,33 @@ use crate::wire::{Header, Kind, PAYLOAD_MAX, append};
 
 /// Bytes that may wait for a client before its requests have to wait, too.
 const UNSENT_MAX: usize = 16 * (Header::LEN + PAYLOAD_MAX);
-/// Most requests of a client before it is another one's turn.
+/// Most requests of a client that are served before another client's.
 const TURN: usize = 64;
 /// Bytes read at a time.
 pub const READ: usize = 16 << 10;
-/// Most room that an idle session keeps.
+/// Most bytes of buffer that an idle session keeps.
 const KEPT: usize = 256;
 
-/// What carries a client's bytes. Neither way waits: what cannot be done now is
+/// What carries a client's bytes. Neither method waits: a call that cannot proceed fails with
 /// [`WouldBlock`](io::ErrorKind::WouldBlock).
 pub trait Stream {
-    /// Reads bytes that came, as many as there are and `into` takes; 0 if no more will. Of what comes
-    /// after a read that was not full the server is told.
+    /// Reads bytes that came, as many as there are and `into` takes; 0 at the end of the stream.
+    /// The server is notified of bytes that come after a read that did not fill `into`.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Sends bytes, as many as there is room for.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sets whether the server is to be told when there is room to send.
+    /// Sets whether the server is notified when there is room to send.
     fn await_room(&mut self, awaits: bool) -> io::Result<()>;
 }
 
-/// What is to become of a client after its turn.
+/// What the server does with a client after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// It has a turn when something comes from it or for it.
     Wait,
-    /// It has more to be done: another turn, after those of others.
+    /// It has more requests: another turn, after the other clients' turns.
     Again,
     /// Its connection is over.
     End,
@@ -87,7 +87,7 @@ impl Session {
         buffer: &mut [u8; READ],
     ) -> Result<After, Over> {
         let mut answered = 0;
-        // Whether nothing came since that was not read: the server is told of what comes next.
+        // Whether all bytes were read: the server is notified of the next ones.
         let mut drained = false;
         loop {
             self.answer(store, &mut answered)?;

@@ -62,7 +62,7 @@ pub struct Store {
     connections: HashMap<ConnectionId, Connection>,
     /// The number of the last connection.
     connection: u64,
-    /// Who may watch each special event.
+    /// The permissions to watch each special event.
     special: [Permissions; 2],
     /// Connections for which an event came that had none.
     woken: Vec<ConnectionId>,

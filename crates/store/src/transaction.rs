@@ -1,4 +1,4 @@
-//! Changes of the tree, and transactions: changes that are made together or not at all.
+//! Changes of the tree, and transactions: groups of changes that are made together or not at all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub struct Transaction {
     start: u64,
     /// The nodes as it sees them, where it changed them.
     own: HashMap<Path, Own>,
-    /// Whether some of those hide what was below.
+    /// Whether some of those hide nodes that were below.
     hides: bool,
     /// What it depends on.
     seen: HashMap<Path, Seen>,
@@ -183,7 +183,8 @@ impl Transaction {
         })
     }
 
-    /// Whether somebody else changed what it depends on, so that it has to be tried again.
+    /// Whether another client changed a node that the transaction depends on, so that it must be
+    /// tried again.
     pub fn conflicts(&self, now: &Tree) -> bool {
         self.seen.iter().any(|(path, seen)| {
             let node = now.get(path.as_str());
@@ -225,7 +226,7 @@ impl Edit for Edited<'_> {
         let Edited(transaction, tree) = self;
         if !transaction.own.contains_key(path) {
             let node = Looked(transaction, tree).get(path.as_str())?.clone();
-            // Whatever is seen of it later is from now.
+            // Later reads see the node as it is now.
             transaction.see(tree, path.clone());
             transaction.own.insert(path.clone(), Own::Changed(node));
         }

@@ -1,7 +1,8 @@
-//! The nodes: one table by their paths, so that a node costs the same to reach however many there are.
+//! The nodes: one table by their paths, so that the cost to reach a node does not grow with their
+//! number.
 //!
-//! Transactions that are open see the nodes as they were when they began. What was changed since
-//! is kept for them, up to a limit, until the last one ends.
+//! Open transactions see the nodes as they were when they began. The former values of changed nodes
+//! are kept for them, up to a limit, until the last transaction ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const VERSIONS_MAX: usize = 1 << 14;
 pub struct Node {
     /// Its value.
     pub value: Arc<[u8]>,
-    /// Who may read and write it.
+    /// Its permissions.
     pub permissions: Permissions,
     /// When it was made, or its value or permissions last set. Every change has another number.
     pub generation: u64,
@@ -121,7 +122,7 @@ pub trait Edit {
             .is_some()
     }
 
-    /// Sets a node's permissions; returns those it had.
+    /// Sets a node's permissions; returns its former ones.
     fn set_permissions(
         &mut self,
         path: &Path,
@@ -174,7 +175,7 @@ struct Versions {
     /// What nodes were, each before the change of a number, in their order.
     kept: HashMap<Path, Vec<(u64, Option<Node>)>>,
     count: usize,
-    /// What was before this change is not kept.
+    /// Values before this change are not kept.
     lost: u64,
 }
 

@@ -10,13 +10,14 @@ use crate::path::{Path, levels_below};
 /// fired once when the connection takes events again.
 pub const EVENTS_MAX: usize = 1024;
 
-/// What is watched: a node and those below it, or a special event such as `@releaseDomain`.
+/// The target of a watch: a node and the nodes below it, or a special event such as
+/// `@releaseDomain`.
 pub type Target = Arc<str>;
 
 /// A watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Who is told.
+    /// The connection that gets the events.
     pub connection: ConnectionId,
     /// What the connection calls the watch.
     pub token: Arc<[u8]>,
@@ -26,7 +27,7 @@ pub struct Watch {
     pub hidden: usize,
 }
 
-/// A change that a connection is told of.
+/// The event of a change, for a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The path, as the connection sees it.
@@ -97,12 +98,12 @@ impl Watches {
 #[derive(Default)]
 pub struct Queue {
     events: VecDeque<Event>,
-    /// Events were dropped: all watches are to be fired.
+    /// Events were dropped: all watches must fire.
     pub overflowed: bool,
 }
 
 impl Queue {
-    /// Adds what `watch` tells of `path`; returns whether it is the first that waits.
+    /// Adds the event of `watch` for `path`; returns whether it is the first that waits.
     pub fn add(&mut self, watch: &Watch, path: &str) -> bool {
         if self.overflowed {
             return false;

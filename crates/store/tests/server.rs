@@ -196,7 +196,7 @@ fn a_client_that_breaks_the_protocol_is_disconnected() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_nobody_up() {
+fn a_client_that_does_not_read_delays_no_other() {
     let running = Running::new("deaf");
     let mut client = running.client();
     client.write("/a", &[b'x'; 4000]).unwrap();
@@ -212,7 +212,7 @@ fn a_client_that_does_not_read_holds_nobody_up() {
         ..Header::default()
     };
     append(&mut request, header, b"/a\0");
-    // Requests whose answers nobody reads, until the server takes no more of them.
+    // Requests whose answers are not read, until the server takes no more of them.
     let mut sent = 0;
     while flood.write_all(&request).is_ok() {
         sent += 1;

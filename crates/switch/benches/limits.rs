@@ -191,7 +191,7 @@ impl Guest {
         frames
     }
 
-    /// Has all of its frames stand in its buffers: [`send`](Self::send) writes no more.
+    /// Writes a frame into each buffer, so that [`send`](Self::send) writes no more.
     fn prepare(&mut self, to: u8, len: usize) {
         let head = header(self.mac, to, len);
         for buffer in 0..self.side.region.geometry().buffers() {
@@ -273,11 +273,10 @@ fn accuracy(rates: &str) -> Value {
     json!(rows)
 }
 
-/// Bits a second that pass from one guest to another: from a frame that came to another, when a
-/// full bucket's worth has gone; the median of that over short stretches, of which few were
-/// interrupted by whatever else the machine does; and the part of the time that such interruptions
-/// took beyond what a bucket holds: while a lane or a guest has no processor, nothing passes, and
-/// more than the bucket is not made up for.
+/// Measures the flow from one guest to another once a full bucket has passed. Returns the median of
+/// bits a second over short stretches, few of which are interrupted by other load of the machine.
+/// Also returns the share of time that interruptions took beyond what a bucket holds: while a lane
+/// or a guest has no processor, nothing passes, and only a bucket's worth is made up for.
 fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) -> (f64, f64, f64) {
     if len <= 1514 {
         source.prepare(sink.mac, len);

@@ -2,11 +2,11 @@
 //!
 //! One thread plays both guests, on a core of its own: it fills the source's transmit ring and
 //! empties the sink's receive ring. In mode `prepared` the frames stand in the buffers from the
-//! start, as in VALE's own measure; in mode `written` the source writes each frame's first 60
-//! bytes anew and the sink reads them. Besides, with short frames: with 10 000 other ports that are
-//! idle, and with the sink on another lane, which shares the guests' core where there are only two.
-//! Lengths are without the 4 bytes of checksum that a wire adds. Rounds of 0.3 seconds, alternating;
-//! the medians of seven are printed as JSON.
+//! start, as in VALE's own measure; in mode `written` the source writes the first 60 bytes of each
+//! frame again and the sink reads them. Besides, with short frames: with 10 000 other ports that
+//! are idle, and with the sink on another lane, which shares the guests' core where there are only
+//! two. Lengths are without the 4 bytes of checksum that a wire adds. Rounds of 0.3 seconds,
+//! alternating; the medians of seven are printed as JSON.
 //!
 //! `lane_ns` is the processor time that the lanes take for a frame, wake-ups included, where the
 //! source sends a full ring at a time and pauses: it tells versions apart on a busy machine, too.

@@ -1,8 +1,8 @@
 //! Frames a second by vhost-user: one DPDK testpmd with two virtio-user ports sends frames round
 //! through the switch, from either port to the other. Its one forwarding thread keeps to core 0,
-//! the switch's lane to core 1, so that none shares a core: what is counted as delivered
-//! came back, and whoever of the two is slower sets the rate. Needs root, two cores, and Debian's
-//! package dpdk-dev.
+//! the switch's lane to core 1, so that none shares a core. Frames counted as delivered came back,
+//! and the slower of the two threads sets the rate. Needs root, two cores, and Debian's package
+//! dpdk-dev.
 //!
 //! Some hundred frames are under way in each direction, fewer than a ring holds, and none is lost:
 //! what is lost would be missing from then on, so the benchmark fails. Split rings and packed ones

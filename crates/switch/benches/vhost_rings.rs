@@ -92,7 +92,7 @@ impl Pair {
         (median(&mut busy) - median(&mut idle)) / f64::from(FRAMES)
     }
 
-    /// Has so many frames moved; returns how long that took.
+    /// Moves a number of frames; returns how long that took.
     fn round(&mut self, frames: u16) -> Duration {
         for i in 0..frames {
             self.room.offer(i);

@@ -334,7 +334,7 @@ impl SwitchClient {
         }
     }
 
-    /// Forgets what was learned in a domain.
+    /// Forgets the learned entries of a domain.
     pub fn flush(&self, domain: u32) -> Result<(), ClientError> {
         self.order(Request::Flush { domain })
     }
@@ -385,7 +385,7 @@ impl SwitchClient {
         self.counters.by_lane(port.slot).collect()
     }
 
-    /// Has the switch ask the kernel what it dropped before a port's socket.
+    /// Makes the switch read from the kernel how many frames it dropped before a port's socket.
     pub fn catch_up(&self, port: PortId) -> Result<(), ClientError> {
         self.order(Request::CatchUp { port })
     }

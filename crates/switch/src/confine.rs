@@ -1,6 +1,7 @@
-//! What the process of a switch, or another part of the host's control plane, gives up before it
-//! takes its first request: identity, capabilities, and every system call but those that its work
-//! needs. Every file and socket that it works on is opened by its parent and passed to it.
+//! Confinement of a switch's process, or of another process of the host's control plane. Before its
+//! first request, the process drops its identity, its capabilities, and every system call that its
+//! work does not need. Every file and socket that it works on is opened by its parent and passed to
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub enum ConfineError {
     /// The kernel refused to let something go.
     #[error("cannot drop {what}: {source}")]
     GiveUp {
-        /// What was to be given up.
+        /// The step that failed.
         what: &'static str,
         /// Why not.
         source: Errno,
@@ -42,7 +43,7 @@ pub const SWITCH: &[i64] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_clock_gettime,
     libc::SYS_sched_yield,
-    // Requests and what comes with them.
+    // Requests and their descriptors.
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
     libc::SYS_accept4,
@@ -51,7 +52,7 @@ pub const SWITCH: &[i64] = &[
     libc::SYS_fstat,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
-    // Frontends: connections, what has arrived on them, and what kind of memory came.
+    // Frontends: connections, pending messages, and the kind of memory that came.
     libc::SYS_epoll_create1,
     libc::SYS_recvfrom,
     libc::SYS_poll,
@@ -92,16 +93,16 @@ const REFUSED: &[i64] = &[libc::SYS_openat, libc::SYS_open];
 /// How much sooner than guests the lanes are served by the kernel's scheduler, as a nice value.
 const NICE: i32 = -10;
 
-/// Has the kernel serve the switch before the guests where both want a processor: a busy guest slows itself first.
-/// Where it may not, all are served alike.
+/// Gives the switch priority over the guests where both want a processor: a busy guest slows itself
+/// first. Without the privilege, all have the same priority.
 pub fn take_priority() {
     let _ = rustix::process::setpriority_process(None, NICE);
     // Each session is scheduled as a group on kernels that have that (sched(7)), with a nice value of its own.
     let _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
 }
 
-/// Gives up root, if this thread has it, and so for all threads to come, for user and group
-/// `nobody`, which nothing belongs to.
+/// Changes from root, if this thread is root, to user and group `nobody`, which own nothing.
+/// Threads that start later inherit it.
 pub fn drop_privileges() -> Result<(), ConfineError> {
     let give_up = |what| move |source| ConfineError::GiveUp { what, source };
     if let Some(most) = rustix::process::getrlimit(Resource::Nofile).maximum {
@@ -144,13 +145,14 @@ pub fn filter_system_calls(allowed: &[i64]) -> Result<(), ConfineError> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::FIONREAD);
     let arrived = arrived.and_then(|condition| SeccompRule::new(vec![condition]));
     rules.insert(libc::SYS_ioctl, vec![arrived.map_err(|e| failed(&e))?]);
-    // First, since the other one lets nobody set any.
+    // First, since the other filter refuses further filters.
     let refuse = SeccompAction::Errno(libc::EACCES as u32);
     apply(unconditional(REFUSED), SeccompAction::Allow, refuse)?;
     apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// Has calls that `rules` are about do `matched`, and others `other`, in all threads.
+/// Installs a filter in all threads: calls that `rules` match get the action `matched`, others
+/// `other`.
 fn apply(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     other: SeccompAction,

@@ -2,8 +2,8 @@
 //!
 //! Each lane has counters of its own for each port and is their only writer, so a count is a load
 //! and a store without a locked instruction; readers map the same file read-only
-//! ([`crate::memory::CounterFile`]), add up the lanes', and cost them nothing. Counts are of frames
-//! unless their names say bytes. They begin at 0 when a port is attached.
+//! ([`crate::memory::CounterFile`]), add up the lanes' counters, and cost the lanes nothing. Counts
+//! are of frames unless their names say bytes. They begin at 0 when a port is attached.
 
 mod lane;
 mod reason;
@@ -97,7 +97,7 @@ impl PortCounters {
         add(counter, 1);
     }
 
-    /// Counts one chain of `frames` slots taken up together, by a wake-up or by a poll.
+    /// Counts one chain of `frames` slots taken together, after a wake-up or a poll.
     #[inline]
     pub(crate) fn chain(&self, frames: u64, by_wakeup: bool) {
         let by = if by_wakeup {
@@ -170,7 +170,7 @@ pub struct PortStats {
     pub frames_in: u64,
     /// Their bytes, from the Ethernet header on.
     pub bytes_in: u64,
-    /// Frames that the switch gave to the port; of one that was cut, each segment.
+    /// Frames that the switch gave to the port; each segment of a segmented packet counts.
     pub frames_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
@@ -180,7 +180,7 @@ pub struct PortStats {
     pub by_wakeup: u64,
     /// Times the port went from sleeping to being polled.
     pub wakeups: u64,
-    /// Chains of fewer than 10 frames taken up at once.
+    /// Chains of fewer than 10 frames taken together.
     pub chains_under_10: u64,
     /// Chains of 10 to 50 frames.
     pub chains_10_to_50: u64,

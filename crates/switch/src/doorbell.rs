@@ -1,7 +1,7 @@
 //! Guests' doorbells: eventfds by which guests wake the lanes that serve their queues.
 //!
-//! Guests may share one. It wakes those of their queues that have frames; a look at each of the others is the price of
-//! a descriptor less. So a switch can have more guests than descriptors.
+//! Guests may share a doorbell, so a switch can have more guests than descriptors. A shared doorbell wakes the queues
+//! that have frames; it costs a look at each of the other queues.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};

@@ -1,14 +1,14 @@
 //! Handoff rings: how frames get from one lane to another.
 //!
 //! A frame that a lane has picked up for a port of another lane is copied into a [`Burst`]: a batch
-//! of its own, and where each frame goes. Bursts travel to the other lane by one ring with one
-//! producer and one consumer, and come back empty by another; nothing else is shared. Reports
-//! of what a lane's lookup functions learn travel in bursts, too, ahead of the frames.
+//! of its own, with each frame's destination. Bursts travel to the other lane by one ring with one
+//! producer and one consumer, and come back empty by another; nothing else is shared. Reports of
+//! what a lane's lookup functions learn travel in bursts, too, ahead of the frames.
 //!
-//! A pair of rings has [`BURSTS`] bursts. When none is free, the other lane does not keep up:
-//! sources whose frames went that way stay as they are until one is back (their rings fill, and
-//! they slow down). Frames that come all the same (floods, frames out of patches) are dropped and
-//! counted at their source.
+//! A pair of rings has [`BURSTS`] bursts. When none is free, the other lane does not keep up. Then
+//! sources with frames for that lane are not served until a burst is back: their rings fill, and
+//! they slow down. Frames that cannot wait (floods, frames out of patches) are dropped and counted
+//! at their source.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl HandoffSender {
         false
     }
 
-    /// Takes a report if it fits. Little is lost if not: what is seen again is reported again.
+    /// Takes a report if it fits. A report that does not fit is dropped: a later frame repeats it.
     pub fn report(&mut self, report: Report) {
         if let Some(burst) = self.open()
             && burst.reports.len() < REPORTS_MAX

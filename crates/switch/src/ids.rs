@@ -1,8 +1,8 @@
 //! Indices of ports, domains, queues and lanes, and how many of each there can be.
 //!
-//! Ports, domains and queues stand in slots that are used again. Where an index may outlive what it
-//! named (a frame on its way to another lane, a frame in a delay line), the slot's generation goes
-//! with it.
+//! Ports, domains and queues are in slots that are reused. Where an index may outlive the entry
+//! that it names (a frame on its way to another lane, a frame in a delay line), the slot's
+//! generation goes with it.
 
 /// The slot of a port, the same on every lane.
 pub type PortIndex = u16;

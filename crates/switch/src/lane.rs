@@ -1,9 +1,9 @@
 //! A lane: a thread on a CPU with its worker, as the control thread holds it.
 //!
-//! The control thread has a worker do *jobs*. They come by a channel, and the worker looks for them
-//! when it is woken, between two rounds, or between two batches of a round that takes long; the next
-//! round then begins with the queues that were not served. So a busy lane takes no lock, and waits
-//! neither for another lane nor for the control thread.
+//! The control thread sends *jobs* to a worker by a channel. The worker looks for them when it is
+//! woken, between two rounds, and between two batches of a long round; the next round then begins
+//! with the queues that were not served. So a busy lane takes no lock, and waits neither for
+//! another lane nor for the control thread.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -79,7 +79,7 @@ impl Load {
     }
 }
 
-/// A closure that the control thread has a worker call.
+/// A closure that the control thread sends to a worker.
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// A lane, as the control thread holds it. Dropping it ends the lane.
@@ -128,7 +128,7 @@ impl Lane {
         })
     }
 
-    /// Has the worker do a job. Its result comes by the receiver.
+    /// Sends the worker a job. Its result comes by the receiver.
     pub fn submit<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Worker) -> R + Send + 'static,
@@ -141,7 +141,7 @@ impl Lane {
         receive
     }
 
-    /// Has the worker do a job without a result. It does jobs in their order.
+    /// Sends the worker a job without a result. The worker does jobs in their order.
     pub fn post(&self, job: impl FnOnce(&mut Worker) + Send + 'static) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(Box::new(job) as Job);
@@ -149,7 +149,7 @@ impl Lane {
         self.waker.wake_for_job();
     }
 
-    /// Has the worker do a job, and waits for its result.
+    /// Sends the worker a job, and waits for its result.
     pub fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Worker) -> R + Send + 'static,

@@ -1,9 +1,9 @@
-//! All lanes of a switch, its ports and domains: what the control thread keeps.
+//! The control thread's state: all lanes of a switch, its ports and domains.
 //!
-//! Each lane knows all ports and domains, but only its own queues. The queues of a port are assigned
-//! to the lanes that its `cpus` name, else to the lanes with the least to do, and to no more than its
-//! `lanes` says ([assignment]). A link of one queue whose `cpus` name several lanes, and one that has
-//! fewer queues than its `lanes`, has its flows spread over lanes in software.
+//! Each lane knows all ports and domains, but only its own queues. The queues of a port are assigned to the lanes that
+//! its `cpus` name, else to the lanes with the least to do, and to no more than its `lanes` says ([assignment]). If a
+//! link has fewer queues than its `lanes`, or one queue and several lanes in its `cpus`, its flows are spread over
+//! lanes in software.
 
 mod arrival;
 mod assignment;
@@ -169,7 +169,7 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Has all lanes do a job, at the same time, and waits for their results.
+    /// Sends all lanes a job, and waits for their results.
     fn on_all<R: Send + 'static>(
         &self,
         job: impl Fn(&mut Worker) -> R + Send + Sync + 'static,
@@ -183,7 +183,7 @@ impl Lanes {
         submitted.into_iter().map(result).collect()
     }
 
-    /// Has all lanes do a job, before the jobs that they get later.
+    /// Sends all lanes a job. They do it before later jobs.
     fn post_to_all(&self, job: impl Fn(&mut Worker) + Send + Sync + 'static) {
         let job = Arc::new(job);
         for lane in &self.lanes {

@@ -1,4 +1,4 @@
-//! Frames that came to a guest's rings after the guest was copied to go on elsewhere: they follow it.
+//! Late frames: they came to a guest's rings after the guest was copied for a migration, and follow it.
 //!
 //! ```text
 //! length (u32)  virtio-net header (10 bytes)  the frame      …
@@ -61,7 +61,7 @@ impl SharedRegion {
     }
 }
 
-/// Each frame of a text, with what is left to do on it.
+/// The frames of a text, each with its pending work.
 pub(crate) struct Frames<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Frames<'a> {

@@ -2,17 +2,18 @@
 //!
 //! A switch is a process ([`process::Switch`]) that a client controls over a socket
 //! ([`client::SwitchClient`]). It holds any number of *domains*, each an L2 segment of its own: a
-//! set of [`port`]s and a [`lookup`] function that says where a frame goes. Each [`lane`] is a thread
-//! with a [`worker`], which polls the lane's busy queues, sleeps when all are quiet, and copies each
-//! frame once, from its source into its destination. Nothing is queued inside: a frame that a port
-//! cannot take at once is dropped there, and counted with its reason ([`counters`]). [`properties`]
-//! say what a port may do; limits hold senders back where they can be ([`qos`]).
+//! set of [`port`]s and a [`lookup`] function that says where a frame goes. Each [`lane`] is a
+//! thread with a [`worker`], which polls the lane's busy queues, sleeps when all are quiet, and
+//! copies each frame once, from its source into its destination. Nothing is queued inside: a frame
+//! that a port cannot take at once is dropped there, and counted with its reason ([`counters`]).
+//! [`properties`] set limits and permissions of a port. A limit holds senders back where possible
+//! ([`qos`]).
 //!
 //! Tables have their full size when they are made, so a lane allocates nothing while frames flow. A
 //! full table floods (addresses), drops and counts (backlogs, delay lines), or serves a queue a
 //! little later (queues that wait for a port's rate).
 //!
-//! Nothing that a guest writes is believed; see [`port::guest`].
+//! Nothing that a guest writes is trusted; see [`port::guest`].
 #![deny(unsafe_code)]
 
 pub mod client;

@@ -1,8 +1,8 @@
 //! Lookup functions: where a frame of a domain goes.
 //!
 //! A domain has one [`Lookup`], asked once for each batch. The default is [`Learning`]. A program
-//! adds functions of its own with [`register`]. (That the function can be exchanged is mSwitch's
-//! idea; Honda et al. 2015.)
+//! adds functions of its own with [`register`]. (Exchangeable lookup functions are mSwitch's idea;
+//! Honda et al. 2015.)
 
 pub mod command;
 pub mod flow;
@@ -52,7 +52,7 @@ pub trait Lookup: Send {
         let _ = (port, name, uplink);
     }
 
-    /// Carries out what is asked of functions of this kind.
+    /// Carries out a command to functions of this kind.
     fn command(&mut self, command: &Command<PortIndex>) -> Result<Answer, String> {
         let _ = command;
         Err("the domain's lookup function has neither flows nor handlers".into())
@@ -65,7 +65,7 @@ pub trait Lookup: Send {
     /// A port leaves the domain: nothing goes to it from now on.
     fn detach(&mut self, port: PortIndex);
 
-    /// Forgets what was learned.
+    /// Forgets the learned entries.
     fn flush(&mut self);
 
     /// The domain's properties have changed; those of this function's own kind.
@@ -171,7 +171,7 @@ pub struct Known {
     pub age: Option<Seconds>,
 }
 
-/// Most news that wait to be told. What is not told is told when it is seen again.
+/// Most reports that wait. A dropped report is repeated when its frame is seen again.
 const NEWS_MAX: usize = 1024;
 
 /// Whether a frame goes to a multicast or the broadcast address.

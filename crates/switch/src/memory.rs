@@ -88,7 +88,7 @@ pub struct SharedRegion {
 }
 
 impl SharedRegion {
-    /// The file of a data region to which another one's content is to be written: see
+    /// The file of a data region that will get another region's content: see
     /// [`become_copy`](Self::become_copy).
     pub fn blank(geometry: Geometry) -> Result<OwnedFd, MemoryError> {
         sealed_file(NAME, geometry.bytes())
@@ -102,8 +102,8 @@ impl SharedRegion {
     ) -> Result<(SharedRegion, OwnedFd), MemoryError> {
         let file = SharedRegion::blank(geometry)?;
         let region = SharedRegion::map(file.as_fd(), geometry)?;
-        // SAFETY: the mapping is of the geometry's size and page aligned; nobody else knows the
-        // file yet. The Region is dropped here.
+        // SAFETY: the mapping is of the geometry's size and page aligned; the file has no other
+        // user yet. The Region is dropped here.
         unsafe { Region::format(region.mapping.base(), geometry, interfaces) }
             .map_err(MemoryError::Geometry)?;
         region.mapping.provide(geometry.first_buffers());
@@ -113,7 +113,7 @@ impl SharedRegion {
     /// Makes this region, which no guest runs on and to which another one's content was written, that of a copy with
     /// its own interfaces, and with empty rings unless it `carries` the frames in them.
     pub fn become_copy(&self, interfaces: &[Interface], carries: bool) {
-        // SAFETY: mapped with the geometry's size; what was written is read as what a guest wrote.
+        // SAFETY: mapped with the geometry's size; the content is untrusted, like a guest's.
         let region = unsafe { Region::adopt(self.mapping.base(), self.geometry) };
         region.describe(interfaces);
         if !carries {
@@ -121,7 +121,7 @@ impl SharedRegion {
         }
     }
 
-    /// Maps a region that someone else made, trusting only its size, and that only because it is
+    /// Maps a region that another process made, trusting only its size, and that only because it is
     /// sealed.
     pub fn map(file: BorrowedFd<'_>, geometry: Geometry) -> Result<SharedRegion, MemoryError> {
         let needed = geometry.bytes();
@@ -143,7 +143,7 @@ impl SharedRegion {
         })
     }
 
-    /// Has `collapser` collapse the region into huge pages once it is in steady use.
+    /// Sets the `collapser` that collapses the region into huge pages once it is in steady use.
     pub(crate) fn collapsed_by(mut self, collapser: Collapser) -> SharedRegion {
         self.collapser = Some(collapser);
         self
@@ -199,8 +199,8 @@ impl SharedRegion {
         })
     }
 
-    /// Slots of each interface's receive ring that its guest has not emptied. Whoever copies the region counts them
-    /// before: what comes later is no part of the copy.
+    /// Slots of each interface's receive ring that its guest has not emptied. A copy of the region
+    /// counts them first: frames that come later are no part of the copy.
     pub fn received(&self) -> Vec<u32> {
         let region = self.look_on();
         let interfaces = 0..self.geometry.interfaces();
@@ -287,8 +287,8 @@ pub struct GuestSide {
     _keep: Arc<SharedRegion>,
 }
 
-/// Nothing to do, but no field can be moved out of what has a `Drop`: rings and pool would outlive
-/// the mapping that they point into.
+/// Does nothing, but prevents moves of fields out of the struct: rings and pool would outlive the
+/// mapping that they point into.
 impl Drop for GuestSide {
     fn drop(&mut self) {}
 }

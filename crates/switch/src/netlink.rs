@@ -1,7 +1,7 @@
 //! The kernel's interfaces, addresses and routes, by rtnetlink(7), one request at a time.
 //!
-//! It is the only way to them, but for what the library has no messages for: making a TAP device,
-//! and ethtool's offloads and queues (`sys`).
+//! All access goes through this module, except for operations that the library has no messages for:
+//! making a TAP device, and ethtool's offloads and queues (`sys`).
 
 use std::io;
 use std::net::IpAddr;
@@ -36,8 +36,8 @@ pub struct KernelRoute {
     pub metric: Option<u32>,
 }
 
-/// The metric with which the kernel keeps a route: one that is given none, or 0, has 0 by IPv4 and
-/// 1024 by IPv6 (linux/ipv6_route.h: IP6_RT_PRIO_USER).
+/// The metric with which the kernel keeps a route. Without a metric, or with 0, it is 0 for IPv4
+/// and 1024 for IPv6 (linux/ipv6_route.h: IP6_RT_PRIO_USER).
 pub fn metric(to: IpNet, given: Option<u32>) -> u32 {
     let usual = match to {
         IpNet::V4(_) => 0,
@@ -141,7 +141,7 @@ impl Netlink {
         })
     }
 
-    /// Sends one message and collects what is answered.
+    /// Sends one message and collects the answers.
     fn ask(
         &mut self,
         message: RouteNetlinkMessage,

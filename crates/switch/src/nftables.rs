@@ -1,4 +1,4 @@
-//! The kernel's nftables, as far as to name their tables (linux/netfilter/nf_tables.h).
+//! Reads the names of the kernel's nftables tables (linux/netfilter/nf_tables.h).
 
 use std::io;
 

@@ -6,9 +6,9 @@
 //! soon, since polling on would have been better, and halves, down to none, if it slept long. (KVM's
 //! halt polling does the same for vCPUs.)
 //!
-//! While the lane has other frames to move, a look at a quiet queue costs next to nothing, and the
-//! rounds are long: a sender that got its processor a moment late would find the queue asleep after
-//! each of them. So a lane that is at work looks a number of times before it lets a queue sleep.
+//! While the lane has other frames to move, a look at a quiet queue costs next to nothing, and
+//! rounds are long. After one look a round, a sender that gets its processor a moment late would
+//! always find the queue asleep. So a busy lane looks several times before a queue sleeps.
 
 use std::time::{Duration, Instant};
 

@@ -80,7 +80,8 @@ impl Detached {
 }
 
 impl Switch {
-    /// Has every switch of this program call `begin` before anything else, as to be told from its parent.
+    /// Sets a function that every switch of this program calls first, for example to set its
+    /// command line.
     pub fn at_start(begin: fn()) {
         // The first one stays: there is one program.
         let _ = serve::BEGIN.set(begin);

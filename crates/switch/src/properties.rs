@@ -1,9 +1,9 @@
 //! Properties of ports, domains and applications, and attributes and properties of flows.
 //!
 //! Their names and values are dladm's and flowadm's where those have them. One form serves
-//! everywhere: on the command line `maxbw=100M,priority=high,cpus=0,share=200`, which is also how
-//! they are shown; in messages and files the same names and values, one field each. A property
-//! that is not given has its default. [`table`] says what a property is made of.
+//! everywhere: on the command line `maxbw=100M,priority=high,cpus=0,share=200`, in output the same;
+//! in messages and files the same names and values, one field each. A property that is not given
+//! has its default. [`table`] describes the parts of a property.
 
 mod declare;
 mod domain;

@@ -1,5 +1,5 @@
-//! What is said on the control socket of a switch: one request and one reply a message, JSON,
-//! at most [`MESSAGE_MAX`] bytes, on a `SOCK_SEQPACKET` Unix socket. Descriptors travel beside.
+//! The protocol of a switch's control socket, a `SOCK_SEQPACKET` Unix socket. Each request and each
+//! reply is one message: JSON, at most [`MESSAGE_MAX`] bytes, with descriptors beside it.
 
 mod socket;
 
@@ -25,11 +25,11 @@ pub const MESSAGE_MAX: usize = 192 * 1024;
 pub const DESCRIPTORS_MAX: usize = crate::port::FILES_MAX;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
-/// Most ports told of in one reply.
+/// Most ports in one reply.
 pub const PORTS_PER_REPLY: usize = 32;
-/// Most flows told of in one reply.
+/// Most flows in one reply.
 pub const FLOWS_PER_REPLY: usize = 128;
-/// Most addresses told of in one reply.
+/// Most addresses in one reply.
 pub const ADDRESSES_PER_REPLY: usize = 512;
 
 /// Names a port of a switch for as long as it is attached; never given twice.
@@ -113,12 +113,12 @@ pub(crate) enum Request {
     },
     /// Join two domains.
     AttachPatch { ends: [PatchEnd; 2] },
-    /// Give a port these properties instead of those it has.
+    /// Replace a port's properties by these.
     SetProperties {
         port: PortId,
         properties: PortProperties,
     },
-    /// Give a domain these properties instead of those it has. It need have no port yet.
+    /// Replace a domain's properties by these. It need have no port yet.
     SetDomain {
         domain: u32,
         properties: DomainProperties,
@@ -142,7 +142,7 @@ pub(crate) enum Request {
     Announce { ports: Vec<PortId> },
     /// Deliver frames by a port, past its limits. With a file of them ([`late`](crate::late)).
     Deliver { port: PortId },
-    /// Forget what was learned in a domain.
+    /// Forget the learned entries of a domain.
     Flush { domain: u32 },
     /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
     Ports { from: u16 },
@@ -238,7 +238,7 @@ pub enum FlowOn {
     Port(PortId),
 }
 
-/// What a switch tells of a flow.
+/// A flow, as a switch reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowDescription {
     /// Its name.
@@ -253,7 +253,7 @@ pub struct FlowDescription {
     pub stats: FlowStats,
 }
 
-/// What a switch tells of a port.
+/// A port, as a switch reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
     /// Which port.
@@ -266,7 +266,7 @@ pub struct PortDescription {
     pub kind: PortKind,
     /// Whether it passes frames.
     pub state: PortState,
-    /// What was asked of it.
+    /// Its properties, as the client set them.
     pub properties: PortProperties,
     /// The lanes that poll its queues, in their order.
     pub lanes: Vec<LaneIndex>,

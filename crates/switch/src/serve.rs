@@ -44,7 +44,7 @@ pub fn serve(control: ControlSocket, options: &Options) -> i32 {
     match run(control, options) {
         Ok(()) => 0,
         Err(error) => {
-            // The process's last words; there is nobody to tell if they cannot be written.
+            // The process's last message; a failure to write it cannot be reported.
             let _ = writeln!(std::io::stderr(), "switch: {error}");
             1
         }
@@ -81,7 +81,7 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
             let Ok(client) = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC) else {
                 continue;
             };
-            // What is wrong with one client is no reason not to serve the next.
+            // After an error of one client, the next is served.
             if let Ok(After::Stop) = server.serve_client(&client) {
                 return Ok(());
             }
@@ -113,7 +113,7 @@ impl WaitSet {
         let _ = epoll::delete(&self.0, fd);
     }
 
-    /// The number of one that has something.
+    /// The number of a readable descriptor.
     fn wait(&self) -> Result<u64, Errno> {
         loop {
             let mut room = [MaybeUninit::<epoll::Event>::uninit()];
@@ -130,7 +130,7 @@ impl WaitSet {
 enum After {
     /// It is gone.
     Gone,
-    /// It said that the switch is to stop, or was the only one that it had.
+    /// The client asked the switch to stop, or was its only one.
     Stop,
 }
 

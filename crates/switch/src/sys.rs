@@ -134,17 +134,17 @@ pub fn tap_namespace(tap: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     const SIOCGSKNS: u32 = 0x894c;
     // SAFETY: SIOCGSKNS has no argument.
     let namespace = check(unsafe { libc::ioctl(tap.as_raw_fd(), SIOCGSKNS as _) })?;
-    // SAFETY: the descriptor was made for this call, and is nobody else's.
+    // SAFETY: the descriptor was made for this call, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
-/// Whether an interface puts what it receives together to larger segments (generic receive offload).
+/// Whether an interface joins received packets to larger segments (generic receive offload).
 pub fn gro(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     const ETHTOOL_GGRO: u32 = 0x2b;
     ethtool_value(socket, name, ETHTOOL_GGRO, 0).map(|on| on != 0)
 }
 
-/// Has an interface do so, or not.
+/// Sets whether an interface does so.
 pub fn set_gro(socket: BorrowedFd<'_>, name: &str, on: bool) -> Result<(), Errno> {
     const ETHTOOL_SGRO: u32 = 0x2c;
     ethtool_value(socket, name, ETHTOOL_SGRO, on.into()).map(drop)

@@ -1,11 +1,11 @@
-//! The worker: what one lane does.
+//! The worker: the loop of one lane.
 //!
-//! It goes round the queues that have frames: takes a batch from one, has the domain's lookup
-//! function say where each frame goes, gives each destination its frames, and gives the batch back.
-//! When no queue has frames for a while, the worker sleeps. Its parts:
+//! It visits the queues that have frames in turn. It takes a batch from a queue, asks the domain's
+//! lookup function where each frame goes, gives each destination its frames, and gives the batch
+//! back. When no queue has frames for a while, the worker sleeps. Its parts:
 //!
 //! - the [table](table) of ports, domains and queues;
-//! - [polling]: which queues are polled, which sleep, which are to be notified;
+//! - [polling]: which queues are polled, which sleep, which need a notification;
 //! - the [polling round](round): the order in which queues are served;
 //! - [forwarding]: the batch under way, where its frames go, and the other lanes;
 //! - [shaping]: limits, protection, delay and loss.
@@ -57,7 +57,7 @@ pub use forwarding::PATCHES_MAX;
 pub(crate) use table::QueueSetup;
 pub use table::{Egress, PortSetup};
 
-/// The parts that a worker is made of.
+/// The parts of a worker.
 pub(crate) struct Parts {
     pub lane: LaneIndex,
     pub ports: LanePorts,
@@ -218,7 +218,7 @@ impl Worker {
         Ok(woken)
     }
 
-    /// Takes what other lanes have handed off.
+    /// Takes the bursts from other lanes.
     fn take_bursts(&mut self) {
         for i in 0..self.forwarding.other_lanes() {
             for _ in 0..BURSTS_PER_ROUND {

@@ -1,5 +1,6 @@
-//! The data path allocates nothing: while frames flow, no lane's thread does, whatever ports and
-//! flows are limited, delayed, tagged or patched, and however many addresses are new.
+//! The data path allocates nothing: while frames flow, no lane's thread allocates. That holds with
+//! limited, delayed, tagged and patched ports, with limited flows, and with any number of new
+//! addresses.
 #![allow(unsafe_code)]
 
 mod common;

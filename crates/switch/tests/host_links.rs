@@ -113,10 +113,10 @@ fn gro_is_on_for_as_long_as_it_is_held() {
     let has_gro = || run(&format!("ethtool -k {link}")).contains("generic-receive-offload: on");
     assert!(!has_gro());
     drop(opened(&link, Mode::Packet));
-    assert!(!has_gro(), "nobody held it");
+    assert!(!has_gro(), "no other link held it");
     let gro = opened(&link, Mode::Packet).take_gro();
     assert!(gro.is_some() && has_gro());
-    // Who finds it on, leaves it on.
+    // A link that finds GRO on leaves it on.
     assert!(opened(&link, Mode::Packet).take_gro().is_none() && has_gro());
     drop(gro);
     assert!(!has_gro());
@@ -146,7 +146,7 @@ fn a_killed_switch_leaves_no_xdp_program() {
     assert!(!has_program(&link));
 }
 
-/// Some 10 000 frames a second from `eth0` to an address that nobody has, for a minute at most.
+/// Some 10 000 frames a second from `eth0` to an address that no host has, for a minute at most.
 const SEND_ON: &str = "
 import socket, time
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -310,7 +310,7 @@ fn vxlan_sends_what_is_for_all_to_each_remote() {
     join(client, opened(&a_link, Mode::Packet), 0);
     let link = vxlan_link(&[&beyond[0], &beyond[1]]);
     let port = join(client, link, 0);
-    // Asking who has an address is for all; the pings behind it are for one.
+    // ARP requests go to all ports; the pings behind them go to one.
     a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
     a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.3");
     let received = |host: &Host| -> u64 {

@@ -122,7 +122,7 @@ impl Player {
         numbers
     }
 
-    /// Has the switch learn where the guest is.
+    /// Makes the switch learn the guest's port.
     fn say_hello(&mut self) {
         self.send(0xff, 0, 1);
     }
@@ -221,7 +221,7 @@ fn every_thread_is_confined() {
     lanes(switch.client());
     let tasks = format!("/proc/{}/task", switch.pid().as_raw_pid());
     let threads: Vec<_> = fs::read_dir(tasks).unwrap().flatten().collect();
-    let named = "the control thread, two lanes, and who gathers pages";
+    let named = "the control thread, two lanes, and the huge-page thread";
     assert_eq!(threads.len(), 4, "{named}");
     for thread in threads {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
@@ -357,7 +357,7 @@ fn what_one_lane_learns_all_know() {
         wait_for("the frame", || guests[to].receive() == [7]);
         assert!(guests.iter_mut().all(|guest| guest.receive().is_empty()));
     }
-    // Who moves is found on the other lane, too.
+    // A guest that moves is found on the other lane, too.
     let mut moved = Player::attach(client, 1, 0, on(&[0]));
     moved.say_hello();
     wait_for("the address has moved", || {

@@ -92,7 +92,7 @@ fn a_limited_port_gets_its_rate_both_ways() {
     let sent = rate_of(&a, "10.9.1.2", "5M", 12.0, 21.0);
     let got = rate_of(&b, "10.9.1.1", "5M", 12.0, 21.0);
     println!("  from it {sent:.1} Mb/s, to it {got:.1} Mb/s, of 20");
-    // Those who send are held back: nothing is dropped by the limit.
+    // Senders are held back: nothing is dropped by the limit.
     for port in [pa, pb] {
         assert_eq!(client.stats(port).dropped(Reason::OverLimit), 0);
     }
@@ -114,7 +114,7 @@ fn a_limit_holds_for_what_comes_from_an_uplink() {
     a.serve("iperf3 -s", 5201);
     let rate = rate_of(&b, "10.9.1.1", "5M", 10.0, 21.0);
     println!("  {rate:.1} Mb/s of 20, {:?}", client.stats(pa));
-    // Who shares the uplink does not wait for the limited port.
+    // A port that shares the uplink does not wait for the limited port.
     let mut flood = std::process::Command::new("ip")
         .args(["netns", "exec", &b.name])
         .args(["iperf3", "-u", "-c", "10.9.1.1", "-b", "200M", "-t", "3"])
@@ -318,7 +318,7 @@ fn vlans_are_apart_and_trunks_bear_them_all() {
         let known = table.iter().filter(|entry| entry.vlan == vlan);
         assert!(known.count() >= 2, "{table:?}");
     }
-    // In another's VLAN nobody answers.
+    // In another VLAN, no host answers.
     let program = ASK.replace("NAME", &format!("'{}'", unique("t")));
     let program = program.replace("VLAN", "8").replace("WHOM", "2");
     let command = ["netns", "exec", &t.name, "python3", "-c", &program];

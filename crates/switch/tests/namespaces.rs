@@ -153,7 +153,7 @@ fn a_hostile_guest_has_its_port_closed() {
     let good = honest.attach(client, &[0])[0];
     let mut side = hostile.region.guest_side(0).unwrap();
     wait_for("the port is closed", || {
-        // Ever more slots than the ring has, with whatever the slots hold.
+        // Ever more slots than the ring has, with the bytes that the slots hold.
         side.transmit.publish(1000);
         rustix::io::write(&hostile.doorbell, &1u64.to_ne_bytes()).unwrap();
         state(client, bad) == PortState::Closed

@@ -41,7 +41,7 @@ fn main() {
         spec.isolation = isolation;
         spec.config = CONFIG;
         let _companion = template.spawn(&spec).expect("a guest");
-        // In turn, so that whatever else the machine does meets both alike.
+        // In turn, so that other load of the machine affects both alike.
         let (mut spawned, mut prepared) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let linger = if round % LINGERERS == 0 {
@@ -97,7 +97,7 @@ struct Sample {
     end: Duration,
     /// It lived for [`LINGER`] before.
     lingered: bool,
-    /// Memory that it shares with nobody, in KiB.
+    /// Memory that it does not share, in KiB.
     private: u64,
     /// Memory that it shares with others, in KiB.
     shared: u64,

@@ -3,7 +3,7 @@
 //! A guest may outlive its parent. Another process finds the guest by process id and start time, which identify a
 //! process of this boot. It gets the guest's memory files through `/proc/PID/map_files`, and its doorbells by
 //! pidfd_getfd(2). Both need root, or the capabilities CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE. So a parent of
-//! thousands of guests need not keep these descriptors: it gets them when they are needed.
+//! thousands of guests need not keep these descriptors: it gets them when it needs them.
 
 use std::fs::{self, File};
 use std::io;
@@ -92,8 +92,8 @@ impl Orphan {
         &self.control
     }
 
-    /// Adopts the guest. `spec` is the one that it was started with; its files, doorbells and control region are
-    /// not used, the data region's length is.
+    /// Adopts the guest. `spec` must equal the one of its start. Files, doorbells and control region of `spec` are not
+    /// used; the data region's length is.
     pub fn adopt(self, template: &Template, spec: &GuestSpec<'_>) -> Result<(Guest, Control)> {
         let layout = Layout::new(template.image(), spec, self.identity.wall)?;
         let guest = Guest {

@@ -1,7 +1,7 @@
 //! The guest's process, from the fork to the wall.
 //!
-//! Everything here runs in the child. It releases all that it inherited, sets up what all guests of a shape have
-//! in common, waits for its guest, maps the guest's memory, and enters one of the walls. It never returns.
+//! Everything here runs in the child. It releases inherited resources, sets up the state that all guests of a shape
+//! share, waits for its guest, maps the guest's memory, and enters one of the walls. It never returns.
 
 mod memory;
 
@@ -92,7 +92,7 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
     }
 }
 
-/// The main function of a child that reports to nobody.
+/// The main function of a child that sends no report.
 pub(crate) fn run_to_end(work: impl FnOnce() -> Result<()>) -> ! {
     end(catch(work).map_or(EXIT_UNREPORTED, |()| 0))
 }
@@ -269,8 +269,7 @@ pub(crate) fn detach() -> Result<()> {
     const SESSION: &str = "a session for the guest's process";
     // Ctrl-C at the parent's terminal must not reach the guest. Guests of a zygote share its session: where the kernel
     // schedules each session as a group (sched(7)), all of them together weigh what one other session does, and many
-    // busy ones leave the rest of the host its part.
-    // rustix cannot tell of a session outside this namespace of processes.
+    // busy ones leave the rest of the host its part. rustix cannot return a session outside this PID namespace.
     let parent = getsid(Some(nix::unistd::getppid())).context(SESSION)?;
     if getsid(None).context(SESSION)? == parent {
         setsid().context(SESSION)?;

@@ -28,8 +28,7 @@ pub(crate) const FILE_BYTES: usize = REGION_BYTES + REPORT_BYTES as usize;
 pub(crate) const CONTROL_FILE: &str = "weir-control";
 /// Most bytes of requests that the guest has not received.
 const BACKLOG_MAX: usize = 2 * CONTENTS_MAX;
-/// Most messages received at a time: those of a full ring. So a guest that keeps writing takes no more of its
-/// parent's time.
+/// Most messages received at a time: a full ring. So a guest that keeps writing takes no more of its parent's time.
 const MESSAGES_MAX: usize = CHANNEL_BYTES / HEADER_BYTES;
 
 /// A complete answer.
@@ -155,8 +154,8 @@ impl Control {
     /// What the guest shares.
     pub fn contents(&self) -> Vec<u8> {
         let mut bytes = vec![0; REGION_BYTES];
-        // SAFETY: mapped as long as `self` lives, and copied as bytes: a guest that writes meanwhile, though it is
-        // suspended, has its copies start from whatever that makes.
+        // SAFETY: mapped as long as `self` lives, and copied as bytes. If a suspended guest writes meanwhile, its
+        // copies start from the bytes that were read.
         unsafe {
             std::ptr::copy_nonoverlapping(self.memory.as_ptr(), bytes.as_mut_ptr(), REGION_BYTES);
         }
@@ -206,8 +205,8 @@ impl Control {
             .as_fd()
     }
 
-    /// The file, opened once more: what the guest's process gets, and nobody else keeps open. So the kernel tells
-    /// when that process has released it ([`crate::Ends`]).
+    /// The file, opened once more for the guest's process alone. So the kernel tells when that process has released it
+    /// ([`crate::Ends`]).
     pub(crate) fn reopen(&self) -> Result<OwnedFd> {
         open(self.path(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("opening a control region for its guest")
@@ -243,8 +242,8 @@ impl Control {
         String::from_utf8_lossy(self.region().message(&mut [0; MESSAGE_MAX])).into_owned()
     }
 
-    /// The configurations that have stopped, and those that could not be started, as the guest reports them: see
-    /// [`Region::configurations`].
+    /// The configurations that have stopped, and the configurations that failed to start, as the guest reports them:
+    /// see [`Region::configurations`].
     pub fn configurations(&self) -> (u64, u64) {
         self.region().configurations()
     }
@@ -307,8 +306,8 @@ impl Control {
         Ok(number)
     }
 
-    /// Sends pending requests and receives the next answer, if it is complete. Returns soon whatever the guest
-    /// writes.
+    /// Sends pending requests and receives the next answer, if it is complete. Returns soon, for anything that the
+    /// guest writes.
     pub fn poll(&mut self) -> Result<Option<Answer>> {
         self.push()?;
         let mut payload = [0; PAYLOAD_MAX];

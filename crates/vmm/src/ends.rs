@@ -1,12 +1,12 @@
 //! The ends of any number of guests, by one descriptor.
 //!
-//! A guest's process has its control region's file open by a description of its own: nobody else has that one. The
-//! kernel releases it with the process's memory, however the process ends, and inotify(7) tells of that
-//! (`IN_CLOSE_WRITE`). A watch is no descriptor, so a parent of tens of thousands of guests needs none for each. It
-//! holds for children and for [adopted](crate::Orphan) guests alike.
+//! A guest's process has its control region's file open by a file description that no other process has. The kernel
+//! releases it with the process's memory, however the process ends, and inotify(7) reports that (`IN_CLOSE_WRITE`). A
+//! watch is no descriptor, so a parent of tens of thousands of guests needs none for each. It holds for children and
+//! for [adopted](crate::Orphan) guests alike.
 //!
-//! The end itself follows within moments, when the kernel has taken down the rest of the process. Others that close
-//! the file are told of as well; [`Guest::is_ending`](crate::Guest::is_ending) tells the difference.
+//! The process ends within moments, when the kernel has taken down the rest of it. A close of the file by another
+//! process is reported as well; [`Guest::is_ending`](crate::Guest::is_ending) tells the difference.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use crate::error::{Context, Error, Result};
 /// Bytes of events read at a time.
 const EVENTS: usize = 4096;
 
-/// What is told of guests' ends. Readable when there is something.
+/// Reports of guests' ends. The descriptor is readable when there are any.
 pub struct Ends(OwnedFd);
 
 /// A guest that is watched, by the number that the kernel gave the watch. A number is not used again for long.

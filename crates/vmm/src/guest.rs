@@ -38,7 +38,7 @@ enum Ended {
     Unseen,
 }
 
-/// A pidfd: the one that is kept, or one for a moment.
+/// A pidfd: a kept one, or a temporary one.
 pub(crate) enum Pidfd<'a> {
     Kept(BorrowedFd<'a>),
     Opened(OwnedFd),

@@ -213,7 +213,7 @@ fn use_large_pages(file: &OwnedFd, segment: &Segment) -> bool {
     }
 }
 
-/// Makes the pages that all guests share read-only for good.
+/// Makes the pages that all guests share permanently read-only.
 fn seal(file: &OwnedFd) -> Result<()> {
     use rustix::fs::{SealFlags, fcntl_add_seals};
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;

@@ -1,4 +1,4 @@
-//! The jail of a guest's process: what it may still do once the guest runs in it.
+//! The jail of a guest's process: the steps that take away its rights before the guest runs in it.
 //!
 //! | step | what it takes away |
 //! | --- | --- |
@@ -7,12 +7,12 @@
 //! | a user and a group of its own | all capabilities (they go with user 0), the rights of the caller |
 //! | no_new_privs | a way back through set-user-id programs |
 //! | resource limits | new descriptors, larger files, core dumps |
-//! | seccomp filter | every system call but the handful that running needs |
+//! | seccomp filter | every system call but the few that a running guest needs |
 //!
-//! There are no namespaces: a network namespace alone costs milliseconds to make, and the filter leaves
-//! neither a socket, nor an open, nor a mount, nor a signal to another process for a namespace to confine.
-//! Each step is still allowed by those before it. A caller that isn't root can't take the first and the third;
-//! its guests run with its own rights behind the filter.
+//! There are no namespaces: a network namespace alone costs milliseconds to make, and the filter leaves neither a
+//! socket, nor an open, nor a mount, nor a signal to another process for a namespace to confine. The order leaves each
+//! step possible after the earlier ones. A caller that isn't root can't take the first and the third; its guests run
+//! with its own rights behind the filter.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -88,7 +88,7 @@ impl Jail {
         Ok(())
     }
 
-    /// Drops user, capabilities and resources, in this thread and those that it starts later.
+    /// Drops user, capabilities and resources, in this thread and the threads that it starts later.
     pub(crate) fn enter(&self) -> Result<()> {
         if self.root.is_some() {
             let number = FIRST_USER + getpid().as_raw_nonzero().get() as u32 % PIDS;
@@ -132,8 +132,8 @@ fn nameless_folder() -> Result<OwnedFd> {
     folder.context("opening the jail's folder")
 }
 
-/// Makes a folder with an unpredictable name, so that no other user can create it first: everyone may write to
-/// the temporary folder.
+/// Makes a folder with an unpredictable name, so that no other user can create it first: every user may write to the
+/// temporary folder.
 fn fresh_folder() -> Result<PathBuf> {
     const TRIES: usize = 8;
     let mut tries = 0;

@@ -1,8 +1,8 @@
 //! The message by which a pre-forked process starts its guest: the layout, the boot area and the memory files,
 //! over a socket.
 //!
-//! Both ends are the same program, and the process has run nothing of a guest when it receives the message, so
-//! its contents are trusted. A message that cannot be decoded is refused with a sentence all the same.
+//! Both ends are the same program, and the process has run no code of a guest when it receives the message, so the
+//! message is trusted. A message that cannot be decoded is still refused with a sentence.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

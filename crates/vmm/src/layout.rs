@@ -49,7 +49,7 @@ pub(crate) mod doorbell {
     pub(crate) const CONTROL: u64 = 8;
     pub(crate) const WAIT: u64 = 16;
     pub(crate) const HALT: u64 = 24;
-    /// The first CPU's; those of the others follow it.
+    /// The first CPU's; the other CPUs' follow it.
     pub(crate) const WAKE: u64 = 32;
 }
 

@@ -346,8 +346,8 @@ fn kernel_pages() -> Result<Span> {
     Ok(pages)
 }
 
-/// The system's clock and the time stamp counter at one moment: of some readings the one that took least, since a
-/// thread may lose its CPU between the two.
+/// The system's clock and the time stamp counter at one moment: the fastest of several readings, since a thread may
+/// lose its CPU between the two.
 fn time_and_ticks() -> (Instant, u64) {
     // SAFETY: reads a counter.
     let ticks = || unsafe { _rdtsc() };

@@ -1,11 +1,11 @@
 //! The memory of a suspended guest, from which copies of it are started.
 //!
-//! A suspended guest's state is its memory alone: what it wrote of its image, its stacks, its heap, its control
-//! region. A copy starts as any guest does, at the image's entry, and goes on where the original stood. It has the
+//! A suspended guest's state is its memory alone: what it wrote of its image, its stacks, its heap, its control region.
+//! A copy starts like any guest, at the image's entry, and continues where the original was suspended. It has the
 //! original's addresses, so it needs the same image, memory size, number of CPUs and data region; its wall may be
 //! another. Its pages are the snapshot's own until it writes to them.
 //!
-//! A guest wrote all of it. Nothing here trusts more than the sizes, which are checked when a copy is started.
+//! A guest wrote all of it. Only the sizes are used, and they are checked when a copy is started.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! The store's end of a guest's connection, in the store's process.
 //!
-//! The process maps the guest's control region and uses nothing of it but the connection and the wake word. It keeps
-//! no descriptor of it.
+//! The process maps the guest's control region, and uses only the connection and the wake word. It
+//! keeps no descriptor of the region.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;

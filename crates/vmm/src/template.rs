@@ -1,9 +1,9 @@
-//! The process template: what all guests of a program have in common, set up once; and pre-forked processes.
+//! The process template: the state that all guests of a program share, set up once; and pre-forked processes.
 //!
-//! Behind KVM most of a start is done before the guest is known: the process drops what it inherited, maps the
-//! image, and creates the machine, its processors and its memory slot. That depends on a shape: memory size, CPUs
-//! and doorbells. The guest itself comes later as a [launch message](crate::launch). So a host that keeps a
-//! pre-forked process starts guests in about half the time.
+//! Behind KVM most of a start is done before the guest is known: the process drops inherited resources, maps the image,
+//! and creates the machine, its processors and its memory slot. That depends on a shape: memory size, CPUs and
+//! doorbells. The guest itself comes later as a [launch message](crate::launch). So a host that keeps a pre-forked
+//! process starts guests in about half the time.
 
 use std::cell::RefCell;
 use std::fs;
@@ -39,7 +39,7 @@ pub struct Template {
     zygote: Option<RefCell<Zygote>>,
 }
 
-/// What a guest's process is made of.
+/// The inputs of a guest's process.
 pub(crate) struct Parts {
     image: Rc<Image>,
     kvm: Result<Kvm>,
@@ -257,7 +257,7 @@ enum Waited {
     /// The zygote was asked, and has not told its number.
     Asked,
     Known(Process),
-    /// It has its message, and is a guest's.
+    /// It has its launch message, and runs a guest.
     Launched,
 }
 
@@ -274,7 +274,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the process out, which has its message.
+    /// Takes the process out after its launch message was sent.
     fn launched(mut self) -> Result<Process> {
         self.process()?;
         match std::mem::replace(&mut self.process, Waited::Launched) {

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_a_line_cannot_drive_the_terminal() {
+    fn a_line_cannot_drive_the_terminal() {
         assert_eq!(printable("no \x1b[2Jmemory\n"), "no \\u{1b}[2Jmemory\\n");
         assert_eq!(printable("a\tb\x1b[2Jc"), "a\tb\\u{1b}[2Jc");
         assert_eq!(printable("\u{ef9b}2J\u{efe9}"), "\\x9b2J\u{efe9}");

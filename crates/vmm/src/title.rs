@@ -43,8 +43,8 @@ impl MemoryMap {
         })
     }
 
-    /// Has the kernel show a text, which ends with a NUL byte and stays where it is, as the command line of this
-    /// process, which was forked from the one with this map. If the kernel refuses, the command line stays.
+    /// Makes the kernel show a text as the command line of this process, which was forked from the one with this map.
+    /// The text ends with a NUL byte and must not move. If the kernel refuses, the command line stays.
     pub(crate) fn show(mut self, text: Span) {
         // SAFETY: asks where the heap ends.
         self.heap[1] = unsafe { libc::sbrk(0) } as u64;
@@ -63,8 +63,8 @@ impl MemoryMap {
     }
 }
 
-/// Has `ps` show a text as the command line of this process, which was forked from another one. If the kernel refuses,
-/// the command line stays.
+/// Makes `ps` show a text as the command line of this process, which was forked from another one. If the kernel
+/// refuses, the command line stays.
 pub fn show_title(text: &CStr) {
     if let Some(map) = MemoryMap::own() {
         // The kernel shows anonymous memory only, which the program's constants are not in.

@@ -1,11 +1,11 @@
 //! A guest's private memory, page by page, as it is copied while the guest runs or stands still.
 //!
-//! A page that the guest wrote is found by write protection that the kernel lifts by itself when the page is written
-//! (userfaultfd(2) in its asynchronous mode), and by a scan for what is not protected (PAGEMAP_SCAN, Linux 6.7). That
-//! holds behind both walls: KVM takes its mappings of a page back when it is protected. The guest's process makes the
-//! userfaultfd before it is jailed, and cannot use it; whoever copies the guest gets it by pidfd_getfd(2). Nothing is
-//! protected before, so that a guest that is never copied pays nothing. An older kernel has none: then every look
-//! finds all pages.
+//! The kernel lifts a page's write protection by itself when the guest writes the page (userfaultfd(2) in its
+//! asynchronous mode). A scan for unprotected pages finds the written ones (PAGEMAP_SCAN, Linux 6.7). This works behind
+//! both walls: KVM drops its mappings of a page when the page is protected. The guest's process makes the userfaultfd
+//! before it is jailed, and cannot use it; the process that copies the guest gets it by pidfd_getfd(2). No page is
+//! protected before the copy, so a guest that is never copied pays nothing. On an older kernel, every scan returns all
+//! pages.
 
 use std::ffi::c_void;
 use std::fs::{self, File};
@@ -43,18 +43,18 @@ const OF_A_FILE: u64 = 1 << 61;
 pub enum Tracking {
     /// Once: the guest stands still.
     Once,
-    /// Each later look finds what was written since the last one.
+    /// Each later look finds the pages written since the last one.
     Repeated,
 }
 
-/// A guest's private memory. What is tracked of it ends with this.
+/// A guest's private memory. Tracking ends when this is dropped.
 pub struct Tracker {
     spans: Vec<Tracked>,
     /// The address at offset 0.
     start: u64,
     pages: File,
     memory: File,
-    /// The snapshot of which the guest is a copy: what it has not touched is still there.
+    /// The snapshot of which the guest is a copy: it holds the pages that the guest has not written.
     base: Option<OwnedFd>,
     userfault: Option<Userfault>,
     looked: bool,
@@ -64,7 +64,7 @@ pub struct Tracker {
 #[derive(Clone, Copy)]
 struct Tracked {
     span: Span,
-    /// Whether it is of the image: only what the guest wrote differs from that, be it zeros.
+    /// Whether it is part of the image: only pages that the guest wrote differ from the image, also by zeros.
     of_the_image: bool,
 }
 
@@ -84,7 +84,7 @@ enum From {
     Own {
         /// Whether a page of zeros is told as one.
         zeros: bool,
-        /// Whether it was not told before, so that what is not told is zeros.
+        /// Whether this is the first report of it, in which missing pages are zeros.
         first: bool,
     },
 }
@@ -167,7 +167,7 @@ impl Guest {
 }
 
 impl Tracker {
-    /// What was written since the last look; at the first one, all that the guest has.
+    /// The pages written since the last look; at the first look, all of the guest's pages.
     pub fn look(&mut self) -> Result<Vec<Piece>> {
         let mut found = Vec::new();
         let first = !std::mem::replace(&mut self.looked, true);
@@ -313,7 +313,7 @@ pub fn can_track() -> bool {
     userfault().is_some()
 }
 
-/// Has this process, which is to be a guest's, offer a userfaultfd to whoever copies the guest.
+/// Opens a userfaultfd in this process, which will run a guest, for the process that copies the guest.
 pub(crate) fn offer() {
     // It stays open as long as the process lives.
     let _ = userfault().map(IntoRawFd::into_raw_fd);
@@ -409,7 +409,7 @@ struct Found {
 }
 
 impl Userfault {
-    /// Has each first write to a page of a range be seen by [`written`](Self::written).
+    /// Protects the pages of a range, so that [`written`](Self::written) finds the first write to each.
     fn protect(&self, span: Span) -> Result<()> {
         const REGISTER: Opcode = opcode::read_write::<Registered>(0xaa, 0x00);
         const PROTECT: Opcode = opcode::read_write::<Protected>(0xaa, 0x06);

@@ -18,7 +18,7 @@ pub(crate) const TICKS: u64 = 4;
 /// The timer's signal.
 pub(crate) const SIGNAL: Signal = Signal::SIGALRM;
 
-/// Starts the timer for this thread, for good.
+/// Starts the timer for this thread, which is never stopped.
 pub(crate) fn start() -> Result<()> {
     let event = SigEvent::new(SigevNotify::SigevThreadId {
         signal: SIGNAL,

@@ -282,8 +282,8 @@ fn answers_long_requests(isolation: Isolation) -> Outcome {
     check(answer.contents == b"still there", format!("{answer:?}"))
 }
 
-/// A guest that sleeps without a deadline acts on what a request changed before it sleeps again. Nobody takes
-/// its answers, which would wake it once more.
+/// A guest that sleeps without a deadline acts on what a request changed before it sleeps again.
+/// Its answers are not taken: that would wake it once more.
 fn request_starts(isolation: Isolation) -> Outcome {
     let config = "s :: TimedSource(20ms, LIMIT 1, STOP true, ACTIVE false) -> Discard;";
     let mut run = Run::start(vmm::IMAGE, isolation, config)?;
@@ -788,7 +788,8 @@ fn taken_over(isolation: Isolation) -> Outcome {
         rustix::fs::fstat(guest.data_file()?)?.st_size
     };
     check(length == 8192, "the data region is another")?;
-    let orphan = Orphan::find(identity)?.ok_or("the guest did not outlive who took it over")?;
+    let orphan =
+        Orphan::find(identity)?.ok_or("the guest did not outlive the process that adopted it")?;
     let fresh = Control::new()?;
     let (mut guest, control) = orphan.adopt(&template, &orphans_spec(isolation, &fresh))?;
     guest.kill();
@@ -862,7 +863,7 @@ fn ends_are_told(isolation: Isolation) -> Outcome {
     guest.close_pidfd();
     check(guest.try_wait(&control)?.is_none(), "it runs")?;
     check(guest.identity()? == identity, "it is another")?;
-    // Whoever else has the file open and closes it is told of, and is no end.
+    // A close of the file by another process is reported, and is no end.
     drop(Orphan::find(identity)?);
     until(|| Ok(ends.take()?.is_some_and(|told| told == [watch])))?;
     check(!guest.is_ending(), "it runs")?;

@@ -189,7 +189,8 @@ fn parse(words: &[OsString]) -> Result<Command, clap::Error> {
     Command::from_arg_matches(&matches)
 }
 
-/// Has every option take a negative number for its value, so that it is told what is wrong with it.
+/// Lets every option take a negative number as its value, so that the option's own check refuses
+/// it.
 fn takes_negative(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| match arg.get_action().takes_values() {
         true => arg.allow_negative_numbers(true),
@@ -198,15 +199,15 @@ fn takes_negative(command: clap::Command) -> clap::Command {
     command.mut_subcommands(takes_negative)
 }
 
-/// What is wrong with a command line, and where to find help, in a sentence: the paragraphs before
-/// the usage or the hint that the error ends with.
+/// The error of a command line, and the way to its help, in a sentence: the paragraphs before the
+/// usage or the hint that ends clap's error.
 fn sentence(error: &clap::Error, words: &[OsString]) -> String {
     let text = error.render().to_string();
     let end = ["Usage: ", "For more information"].map(|end| text.find(end).unwrap_or(text.len()));
     let wrong: Vec<_> = text[..end[0].min(end[1])].split_whitespace().collect();
     let wrong = wrong.join(" ").replace(" tip: ", "; ");
     let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
-    // What the standard library says of a number.
+    // The standard library's errors for numbers.
     let wrong = wrong
         .replace(
             "invalid digit found in string",

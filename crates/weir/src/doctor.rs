@@ -37,7 +37,7 @@ enum State {
     Failed,
 }
 
-/// What was found of one thing.
+/// The finding on one requirement.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,

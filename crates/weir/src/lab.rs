@@ -1,7 +1,7 @@
-//! Hosts to try networks on: network namespaces that live no longer than this process.
+//! Hosts for trying networks: network namespaces that live no longer than this process.
 //!
-//! A namespace is held by a process that dies with this one, whatever ends it; with the namespace
-//! go its interfaces, and the other ends of its veth pairs. So nothing can be left behind.
+//! A namespace is held by a process that dies with this one, also if this one is killed. With the
+//! namespace go its interfaces, and the other ends of its veth pairs. So nothing is left behind.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum LabError {
     Failed {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its error output.
         said: String,
     },
     /// It took too long.
@@ -70,13 +70,13 @@ impl Runner {
         }
     }
 
-    /// Runs a command to its end, at most `limit`, whatever it ends with.
+    /// Runs a command to its end, for at most `limit`, with any exit status.
     pub fn output(&self, mut command: Command, limit: Duration) -> Result<Output, LabError> {
         self.check()?;
         let shown = shown(&command);
         let start = Instant::now();
         let mut child = start_child(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        // What is printed is far less than a pipe holds, so it can be read at the end.
+        // The output is far shorter than a pipe's buffer, so it can be read at the end.
         loop {
             match child.try_wait() {
                 Ok(Some(_)) => break,
@@ -101,7 +101,7 @@ impl Runner {
             .map_err(|error| failed(&shown, error))
     }
 
-    /// Runs a command that has to succeed; what it printed.
+    /// Runs a command that must succeed. Returns its output.
     pub fn run(&self, command: Command, limit: Duration) -> Result<String, LabError> {
         let shown = shown(&command);
         let output = self.output(command, limit)?;

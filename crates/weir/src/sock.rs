@@ -397,7 +397,7 @@ const SOCKETS: &[Column<Socket>] = &[
     Column::extra("shares", |s| s.shares.to_string()),
 ];
 
-/// Has this process go on when the one that started it ends, or end with it.
+/// Detaches this process from its parent, or makes it end with its parent.
 fn begin(detached: bool) -> io::Result<()> {
     if detached {
         // A Ctrl-C at the parent's terminal is the parent's to deal with.
@@ -438,7 +438,7 @@ fn keep_ports() -> Result<(), SockError> {
     rustix::thread::set_capabilities(None, kept).map_err(system)
 }
 
-/// Has this process end when the one that started it does.
+/// Makes this process end with its parent.
 fn end_with_parent() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before.

@@ -1,4 +1,4 @@
-//! The examples: each is right, those that end by themselves say what they are to, and gateways
+//! The examples: each is valid; examples that end by themselves print the right text; and gateways
 //! carry real traffic between network namespaces, as a process and as a guest.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -109,7 +109,7 @@ fn each_test_that_the_specification_names_is_there() {
     }
 }
 
-// Those that end by themselves.
+// Examples that end by themselves.
 
 /// What an example prints, in simulated time.
 #[track_caller]
@@ -247,7 +247,7 @@ fn examples_print_what_they_say() {
     }
 }
 
-// Those that stand between networks.
+// Examples that connect networks.
 
 #[test]
 fn the_nat_gateway_translates() {

@@ -107,7 +107,7 @@ fn between_siblings(uses: &Uses) -> BTreeMap<Module, Uses> {
     siblings
 }
 
-/// The modules that are left when those that use no others are removed again and again.
+/// The modules that remain when modules without uses of others are removed repeatedly.
 fn circle(mut uses: Uses) -> Vec<Module> {
     loop {
         let all: BTreeSet<Module> = uses.keys().cloned().collect();
@@ -137,7 +137,7 @@ fn exports(lib: &str) -> BTreeMap<String, Vec<String>> {
     exports
 }
 
-/// Asserts that no module of the crate needs, by whatever way, one that needs it.
+/// Asserts that no module of the crate depends, directly or not, on a module that depends on it.
 fn check(name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{name}/src"));
     let mut found = BTreeMap::new();

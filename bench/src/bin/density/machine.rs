@@ -1,11 +1,11 @@
-//! What the kernel tells of memory and processes.
+//! The kernel's figures on memory and processes.
 
 use std::fs;
 use std::time::Duration;
 
 use bench::memory::available;
 
-/// Says what the host has too little of for so many guests.
+/// Checks that the host's limits suffice for a number of guests; an error names the limit.
 pub fn check(guests: usize) -> Result<(), String> {
     // A process for each, and a thread of KVM's.
     let (limit, wanted) = ("/proc/sys/kernel/pid_max", 2 * guests + 2000);

@@ -1,4 +1,4 @@
-//! Many guests on one host: how long they take to be created and destroyed, what memory and CPU time they take, and
+//! Many guests on one host: the time to create and destroy them, their memory and CPU time, and
 //! whether all of them work.
 //!
 //! `WEIR` names the `weir` program; `GUESTS` is their number (10000). Each guest is on a stub of its own VNIC, has an
@@ -155,7 +155,7 @@ fn name(number: usize) -> String {
     format!("echo-{number}")
 }
 
-/// Addresses from 10.77.1.0 on; 10.77.0.1 is the one who asks.
+/// Addresses from 10.77.1.0 on; 10.77.0.1 is the sender of requests.
 fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 1, 0)) + number as u32)
 }

@@ -15,7 +15,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 const WINDOW: usize = 64;
 /// How long an answer may take.
 const WAIT: Duration = Duration::from_secs(1);
-/// How often those that did not answer are asked.
+/// Number of requests to a guest that does not answer.
 const ROUNDS: usize = 3;
 
 /// A socket for ICMP.
@@ -62,7 +62,7 @@ impl Prober {
             .map_err(|error| format!("ping {to}: {error}"))
     }
 
-    /// Who answers next; none if nobody does in time.
+    /// The address that answers next; `None` after the timeout.
     fn receive(&mut self) -> Result<Option<Ipv4Addr>, String> {
         let mut message = [0; 128];
         loop {
@@ -117,7 +117,7 @@ impl Prober {
                 }
             }
         }
-        // What is still under way belongs to nobody.
+        // Drop answers that are still under way.
         let quiet = Instant::now();
         while quiet.elapsed() < WAIT && self.receive()?.is_some() {}
         Ok(answers)

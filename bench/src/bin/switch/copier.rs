@@ -49,7 +49,7 @@ pub fn run(ends: [&str; 2]) -> Result<(), Failure> {
             let frames = rooms.iter().zip(&lens).map(|(room, len)| &room[..*len]);
             let frames: Vec<_> = frames.map(|frame| [IoSlice::new(frame)]).collect();
             let (nobody, nothing) = (vec![None; frames.len()], MsgFlags::empty());
-            // What the kernel does not take is lost.
+            // Frames that the kernel does not take are lost.
             let _ = sendmmsg(to.as_raw_fd(), &mut goes, &frames, &nobody, [], nothing);
         }
         if moved == 0 {

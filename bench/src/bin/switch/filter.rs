@@ -29,8 +29,8 @@ const WINDOWS: [u64; 2] = [256, 1024];
 const LOST: f64 = 0.01;
 /// How long frames are counted.
 const FRAMES_TIME: Duration = Duration::from_millis(700);
-/// The congestion control: Linux's default, whatever this machine's setting. BBR paces itself and
-/// leaves processors idle.
+/// The congestion control: Linux's default, not this machine's setting. BBR paces itself and leaves
+/// processors idle.
 const CONGESTION: &str = "cubic";
 /// How long a TCP stream lasts, in seconds.
 const TCP_SECONDS: u32 = 2;

@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_copy_is_the_same_whatever_is_asked_for_on_the_way(
+    fn a_copy_is_the_same_after_any_requests_on_the_way(
         from in 0u16..400, len in 0u16..400, room in 0u16..400, later in 0u16..400,
     ) {
         let memory = Memory::new(Geometry::new(64, 1).unwrap());

@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// Whatever the other side writes into the words, neither end reads or writes outside its buffers.
+    /// Neither end reads or writes outside its buffers, for any words that the other side writes.
     #[test]
     fn scribbled_words_do_no_harm(values in prop::collection::vec(any::<u64>(), 1..20)) {
         let mut memory = Memory::new(7);

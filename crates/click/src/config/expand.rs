@@ -52,9 +52,9 @@ pub enum Style {
     Quoted,
 }
 
-/// What an expansion may still cost, in bytes read and written (each variable
-/// counts for [`Fuel::REFERENCE`] more). Variables that refer to variables
-/// could otherwise take any amount of memory and time.
+/// The cost that an expansion may still have, in bytes read and written (each
+/// variable counts for [`Fuel::REFERENCE`] more). Variables that refer to
+/// variables could otherwise take any amount of memory and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Fuel {
     left: usize,
@@ -140,8 +140,8 @@ pub fn expand_with(
     .run()
 }
 
-/// What was found after a `$`: where the reference ends, its name as written,
-/// and whether that has variables in it.
+/// A reference found after a `$`: its end, its name as written, and whether the
+/// name has variables in it.
 struct Found<'a> {
     kind: ReferenceKind,
     name: &'a str,
@@ -241,7 +241,7 @@ enum Search<'a> {
     Nothing,
 }
 
-/// Looks at what follows the `$` at `at`.
+/// Looks at the text behind the `$` at `at`.
 fn find(text: &str, at: usize) -> Search<'_> {
     let bytes = text.as_bytes();
     let start = at + 1;

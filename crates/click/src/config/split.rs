@@ -91,7 +91,7 @@ fn simplify(text: &str, from: usize, to_comma: bool) -> (String, usize) {
     let bytes = text.as_bytes();
     let mut at = skip_comment_space(bytes, from);
     let mut result = String::new();
-    // The part that is to be appended next, and whether a comment follows it.
+    // The part to append next, and whether a comment follows it.
     let (mut left, mut right, mut closed) = (at, at, false);
     while at < bytes.len() {
         if is_space(bytes[at]) {

@@ -46,9 +46,9 @@ impl Elaborator<'_> {
         }
     }
 
-    /// Substitutes the variables of a node's configuration and, if it is a
-    /// compound element, puts its inside beside it; gives what is to be
-    /// expanded next, and in which scope.
+    /// Substitutes the variables of a node's configuration. If the node is a
+    /// compound element, adds its elements beside it, and returns the nodes to
+    /// expand next and their scope.
     fn expand(&mut self, node: usize, scope: &Rc<Scope>) -> Option<(Vec<usize>, Rc<Scope>)> {
         self.flat.settle_name(node);
         let class = self.flat.nodes[node].class;

@@ -37,7 +37,7 @@ pub(crate) fn elaborate(
 
 struct Elaborator<'a> {
     classes: Classes,
-    /// The file, to which what is inside compound elements is added.
+    /// The file, to which the elements inside compound elements are added.
     flat: Compound,
     tunnels: Tunnels,
     options: &'a Options<'a>,

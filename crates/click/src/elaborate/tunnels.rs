@@ -20,7 +20,7 @@ struct End {
     port: u32,
 }
 
-/// What a tunnel end leads to, on the far side.
+/// The ends that a tunnel end leads to, on the far side.
 #[derive(Clone, Debug)]
 enum Far {
     /// As connected, possibly tunnels again.
@@ -105,7 +105,7 @@ impl Elaborator<'_> {
         self.flat.nodes[port.0].class == crate::classes::Classes::TUNNEL
     }
 
-    /// For each tunnel end what the far end is connected to.
+    /// For each tunnel end, the connections of the far end.
     fn direct_reach(&self, links: &[Link]) -> BTreeMap<End, Far> {
         let mut reach = BTreeMap::new();
         for link in links {

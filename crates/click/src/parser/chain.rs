@@ -133,7 +133,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What the name of an element that was never declared stands for.
+    /// The class that the name of an undeclared element stands for.
     fn class_of_undeclared(&mut self, element: &Element) -> ClassId {
         let name = &element.name;
         if self.options.environment.is_open()

@@ -1,7 +1,6 @@
-//! An image that misbehaves on command: its configuration is the name of the misdeed, and sometimes a number.
-//! With a CPU's number and a slash in front, that CPU does it, while the first one answers requests; with `all/`
-//! in front, all do it.
-//! For the wall's tests. Each of them must harm the guest alone.
+//! An image that misbehaves on command, for the wall's tests. Its configuration is the name of a misdeed, and sometimes
+//! a number. With a CPU's number and a slash in front, that CPU does it, while the first CPU answers requests; with
+//! `all/` in front, all CPUs do it. Each misdeed must harm the guest alone.
 #![no_std]
 #![no_main]
 

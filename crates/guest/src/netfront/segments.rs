@@ -169,7 +169,7 @@ impl<R: Fn()> Netfront<R> {
                 ..Slot::spent(buffer)
             };
             self.transmit.fill(at + i, slot);
-            // SAFETY: the slot held this buffer and holds another now, so nobody else has it.
+            // SAFETY: the slot held this buffer and holds another now, so it has no other user.
             unsafe { pool.reclaim(spent) };
         }
         if packet.is_extended() {

@@ -1,4 +1,4 @@
-//! Bodies of requests: so long, so slow, and so many at a time.
+//! Bodies of requests, with limits on length, time and number.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) ->
     client.set_busy(true);
     let value = json::parse(&bytes)?;
     drop(bytes);
-    // What is made of an object would be made of its values alone as well.
+    // serde would accept an array of the values in place of the object.
     if value.is_array() {
         return Err(Error::invalid(
             "the request's body is an array: give an object, {\"name\": …}",
@@ -89,7 +89,7 @@ fn is_json(request: &Request) -> Result<()> {
     ))
 }
 
-/// Reads a body that is of no use: many clients hear an answer only when they have said all.
+/// Reads and drops a body: many clients read an answer only after they have sent the whole body.
 async fn discard(mut body: Body) {
     let mut left = DISCARDED;
     let read = async {

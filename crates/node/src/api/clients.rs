@@ -1,8 +1,8 @@
-//! Clients of the API: who they are, and what they may take of the node together.
+//! Clients of the API: their identities, and limits on their use of the node.
 //!
-//! A connection costs a descriptor and up to 64 KiB, so there may be many; those that do nothing are the first to
-//! go. What costs more is bounded for each user: requests under way, and memory for long bodies. So no user keeps
-//! another one waiting, and a part of everything is left to root.
+//! A connection costs a descriptor and up to 64 KiB, so there may be many; at the limit, an idle connection is closed.
+//! Expensive resources are limited for each user: requests under way, and memory for long bodies. So no user keeps
+//! another one waiting, and a share of each resource is reserved for root.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -22,8 +22,8 @@ use crate::operation::{LONG_BODY, Method};
 const CONNECTIONS_MAX: usize = 2048;
 /// Requests that change something, of one user at a time. They may wait for guests.
 const CHANGES: usize = 64;
-/// Requests that only read, of one user at a time. The first ones of connections have turns of their own, so that
-/// commands, which ask once, do not wait for those who ask again and again.
+/// Requests that only read, of one user at a time. The first requests of connections have turns of their own, so that
+/// commands, which ask once, do not wait for clients that ask again and again.
 const READS: usize = 16;
 /// Bodies of up to so many bytes need no turn.
 const SHORT_BODY: usize = 16 << 10;
@@ -34,7 +34,7 @@ const ROOM_WAIT: Duration = Duration::from_secs(20);
 /// A connection that has waited this long may be dropped in favour of a new one.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Who a client is.
+/// A client's identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Who {
     /// Root, or the user of the node.
@@ -55,7 +55,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// What the clients of one user share.
+/// The state that the clients of one user share.
 #[derive(Debug)]
 struct User {
     connections: AtomicUsize,
@@ -81,9 +81,9 @@ impl Default for User {
 /// A client, as its requests know it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Who it is.
+    /// Its identity.
     pub who: Who,
-    /// What it may do; none: nothing.
+    /// Its role; `None` permits nothing.
     role: Option<Role>,
     audit: Arc<Audit>,
     user: Arc<User>,
@@ -91,7 +91,7 @@ pub struct Client {
     bodies: Arc<Semaphore>,
     state: Arc<State>,
     has_asked: Arc<AtomicBool>,
-    /// Whether it wants nothing more than what is under way.
+    /// Whether it wants no more than the work under way.
     has_enough: Arc<AtomicBool>,
 }
 
@@ -118,7 +118,7 @@ pub struct Turn {
 }
 
 impl Client {
-    /// Whether it wants nothing more than what is under way: it has closed its half of the connection, or left.
+    /// Whether it wants no more than the work under way: it has closed its half of the connection, or disconnected.
     pub fn has_enough(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_enough)
     }
@@ -141,7 +141,7 @@ impl Client {
         Err(Error::new(Kind::Forbidden, sentence))
     }
 
-    /// Records what became of a change that the client asked for.
+    /// Records the outcome of a change that the client asked for.
     pub fn note(&self, what: &str, outcome: std::result::Result<(), &Error>) {
         self.audit.note(&self.who.to_string(), what, outcome);
     }
@@ -211,7 +211,7 @@ pub struct Clients {
 struct Table {
     next: u64,
     connections: BTreeMap<u64, Connection>,
-    /// Those that are not root's.
+    /// Number of connections that are not root's.
     others: usize,
     users: HashMap<Who, Arc<User>>,
 }
@@ -250,8 +250,8 @@ impl Clients {
         Arc::clone(&self.audit)
     }
 
-    /// Has a client served by the task that `serve` makes. If there are too many clients, the one of the same user
-    /// that has done nothing for the longest time has to go; if all of them do something, this one is refused.
+    /// Serves a client by the task that `serve` makes. If there are too many clients, the same user's longest idle
+    /// connection is closed; if none is idle, this client is refused.
     pub fn serve<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Clients>,
         who: Who,
@@ -304,7 +304,7 @@ impl Clients {
         }
     }
 
-    /// Ends an idle connection, if there is one whose place a user may have.
+    /// Ends an idle connection to make room for a user, if there is one that it may replace.
     fn make_room(&self, table: &mut Table, who: &Who) -> bool {
         let own = table.longest_idle(|other| other == who);
         let longest = own.or_else(|| match who {
@@ -317,7 +317,7 @@ impl Clients {
 }
 
 impl Table {
-    /// The connection that has waited the longest for a request, of those of the users that `may`.
+    /// The connection that has been idle for the longest time, among the users that `may`.
     fn longest_idle(&self, may: impl Fn(&Who) -> bool) -> Option<u64> {
         let idle = |(number, it): (&u64, &Connection)| {
             let since = it.state.idle_since().filter(|_| may(&it.who))?;
@@ -349,7 +349,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// A client that waits for its request, or is served, for good.
+    /// A client that stays in its state, idle or served.
     fn stays(clients: &Arc<Clients>, who: &Who, busy: bool) -> bool {
         clients.serve(who.clone(), Some(Role::Admin), |client| async move {
             client.set_busy(busy);

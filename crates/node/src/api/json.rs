@@ -1,4 +1,4 @@
-//! JSON as strangers send it: no field of an object twice, and not more values than memory is meant for.
+//! Untrusted JSON: no field of an object twice, and a bounded number of values.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value> {
     })
 }
 
-/// What is known while a body is parsed.
+/// The state of the check while a body is parsed.
 struct Checked {
     /// Values that may come.
     left: Cell<usize>,

@@ -1,5 +1,5 @@
-//! `GET /metrics`: all counters in Prometheus's text format, one set of series a scrape, so that what
-//! was removed is not shown any more.
+//! `GET /metrics`: all counters in Prometheus's text format. Each scrape builds its own set of series, so that removed
+//! resources disappear.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::PrometheusBuilder;

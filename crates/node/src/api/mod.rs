@@ -1,7 +1,7 @@
 //! The API: REST and JSON over HTTP, described by OpenAPI at `/v1/openapi.json`.
 //!
-//! Thin: a request's body becomes a value of [`crate::model`], the node does the rest. A failure is
-//! answered with an [`Error`] and the HTTP status of its kind.
+//! This layer is thin: a request's body becomes a value of [`crate::model`], and the node does the
+//! work. A failure is answered with an [`Error`] and the HTTP status of its kind.
 
 mod body;
 pub mod clients;
@@ -45,12 +45,12 @@ impl IntoResponse for Error {
 
 /// A request that is being carried out. It keeps its turn until this is dropped.
 struct Asked {
-    /// Who asked for which change; none if it is none.
+    /// The client and the change that it asked for; `None` if the request changes nothing.
     noting: Option<(Client, String)>,
     _turns: [Turn; 2],
 }
 
-/// Of an answer at whose end it is recorded what became of the change.
+/// Marks an answer at whose end the outcome of the change is recorded.
 #[derive(Clone, Copy)]
 struct NotedLater;
 
@@ -124,7 +124,7 @@ impl Api {
                     return Ok(Json(list(handle, names, query).await?).into_response());
                 }
                 let events = follow(handle, names, query, after).await?;
-                // Who follows keeps nobody else waiting.
+                // A follower keeps no other client waiting.
                 drop(asked);
                 Ok(stream::events(events))
             }

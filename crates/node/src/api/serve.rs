@@ -1,7 +1,7 @@
-//! Connections of clients, none of which keeps its place by doing nothing.
+//! Connections of clients, with timeouts for idle ones.
 //!
-//! A client that does not say what it wants, or does not read what it is told, is let go after a few seconds, or
-//! earlier if another one wants its place ([`super::clients`]).
+//! The node disconnects a client that sends no request, or does not read its answer, after a few seconds, or earlier to
+//! make room for another one ([`super::clients`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,21 +31,20 @@ use super::clients::{Client, Clients, Who};
 use crate::config::{Config, Role};
 use crate::tls;
 
-/// How long a client may take to say what it wants, from the moment when it could, and to read its answer: so long,
-/// and a second for each [`RATE`] bytes.
+/// Time that a client has to send a request, and to read its answer. For an answer, each [`RATE`] bytes add a second.
 const WAIT: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are to be read in each further second.
+/// Bytes of an answer that a client must read in each further second.
 const RATE: u32 = 64 << 10;
 /// Bytes that are kept for a client, each way.
 const BUFFER: usize = 64 << 10;
 /// The pause after a client could not be let in: this process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What a client is told that finds no place.
+/// The answer to a client when there are too many.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
     content-length: 79\r\nconnection: close\r\n\r\n\
     {\"kind\":\"unavailable\",\"error\":\"the node has too many clients: try again later\"}";
 
-/// Serves clients for good.
+/// Serves clients, without end.
 pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -80,7 +79,7 @@ pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
 /// Clients of the network that have not shown their certificates yet.
 const HANDSHAKES_MAX: usize = 256;
 
-/// Serves clients of the network for good. Each shows a certificate, whose name has a role by `config`.
+/// Serves clients of the network, without end. Each shows a certificate, whose name has a role by `config`.
 pub async fn serve_tls(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
@@ -95,7 +94,7 @@ pub async fn serve_tls(
             sleep(PAUSE).await;
             continue;
         };
-        // What is said waits for no answer to what was said before. If that cannot be, it does.
+        // Send without waiting for acknowledgements (TCP_NODELAY). An error costs speed only.
         let _ = stream.set_nodelay(true);
         let (acceptor, config) = (acceptor.clone(), Arc::clone(&config));
         let (api, clients) = (api.clone(), Arc::clone(&clients));
@@ -125,7 +124,7 @@ pub async fn serve_tls(
     }
 }
 
-/// A client's socket, whatever is spoken over it.
+/// A client's socket, with any protocol.
 trait Socket {
     /// The socket itself.
     fn socket(&self) -> BorrowedFd<'_>;
@@ -143,7 +142,7 @@ impl Socket for TlsStream<TcpStream> {
     }
 }
 
-/// Serves one client until one of both has enough.
+/// Serves one client until one of both closes the connection.
 async fn connection<S>(stream: S, api: Router, client: Client)
 where
     S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
@@ -167,28 +166,28 @@ where
     let mut settings = http1::Builder::new();
     settings
         .timer(TokioTimer::new())
-        // Who has said all it wants to say may still wait for the answer.
+        // A client that has closed its half of the connection may still wait for the answer.
         .half_close(true)
         .header_read_timeout(WAIT)
         .max_buf_size(BUFFER);
-    // Whatever a client does wrong is its own affair.
+    // A client's errors end its own connection only.
     let _ = settings
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
 }
 
-/// A client that has to read what is written to it.
+/// A client's stream, with a time limit for reading its answers.
 struct Reader<S> {
     stream: S,
     /// When it has to have read all that was written to it since it first kept the node waiting.
     limit: Option<Pin<Box<Sleep>>>,
-    /// Whether the client has closed its half of the connection, which nobody reads while its answer is written.
+    /// Whether the client has closed its half of the connection, which is not read while its answer is written.
     has_enough: Arc<AtomicBool>,
 }
 
 impl<S> Reader<S> {
-    /// What became of a write, or that it waited for too long.
+    /// The result of a write, or an error if it waited for too long.
     fn written(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Answers that are sent as they come about.
+//! Streamed answers: each part is sent as soon as it is there.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use super::{Asked, NotedLater};
 use crate::error::Error;
 use crate::model::GuestOutcome;
 
-/// What became of guests, as a list of JSON: each element is sent as soon as it is there. The request is kept until the
-/// last one is, and recorded then, or when the client leaves.
+/// The guests' results, as a list of JSON: each element is sent as soon as it is there. The request
+/// is recorded after the last element, or when the client disconnects.
 pub fn list(outcomes: impl Stream<Item = GuestOutcome> + Send + 'static, asked: Asked) -> Response {
     let mut recorded = Recorded {
         asked,

@@ -1,4 +1,4 @@
-//! Where a node is asked: at its socket, or over the network by TLS.
+//! A node's endpoint: its Unix socket, or an address of the network by TLS.
 
 use std::fmt;
 use std::fs::TryLockError;
@@ -32,7 +32,7 @@ pub enum Endpoint {
         host: String,
         /// The port.
         port: u16,
-        /// What is shown to the node, and asked of it.
+        /// The client's certificate, and the authority of the node's.
         tls: Arc<ClientConfig>,
     },
 }
@@ -98,7 +98,7 @@ impl Endpoint {
                 let name = ServerName::try_from(host.clone()).map_err(Error::failed)?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(failed)?;
-                // What is said waits for no answer to what was said before.
+                // Send without waiting for acknowledgements (TCP_NODELAY).
                 stream.set_nodelay(true).map_err(failed)?;
                 let half = Half::of(&stream)?;
                 let connector = TlsConnector::from(Arc::clone(tls));
@@ -125,7 +125,7 @@ impl Half {
         Ok(Half(Arc::new(socket)))
     }
 
-    /// Says that nothing more is wanted than what is under way.
+    /// Tells the node that the client wants no more than the work under way.
     pub fn close(&self) {
         // One that has ended has no halves.
         let _ = shutdown(&self.0, Shutdown::Write);
@@ -158,7 +158,7 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether nobody listens at a socket.
+/// Whether an error says that a socket has no listener.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused)

@@ -79,8 +79,8 @@ impl Read for Growing {
     }
 }
 
-/// Reads a list of JSON, and gives `told` each element as soon as it is there. When that says not to go on, the node is
-/// told to begin nothing more; the list ends with what was under way.
+/// Reads a list of JSON, and passes each element to `told` as soon as it is there. When `told` says not to go on, the
+/// node begins nothing more, and the list ends with the results of the work under way.
 pub fn list<T: DeserializeOwned>(
     reader: Growing,
     told: impl FnMut(T) -> ControlFlow<()>,
@@ -131,7 +131,7 @@ pub fn events<T: DeserializeOwned>(
     }
 }
 
-/// Who is told, and what is closed when that has enough.
+/// The callback for values, and the half of the connection to close when the callback wants no more.
 struct List<T, F>(F, Option<Half>, std::marker::PhantomData<T>);
 
 impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> Visitor<'de> for List<T, F> {

@@ -15,7 +15,7 @@ pub struct Domains {
     /// The node's connection to the store.
     connection: ConnectionId,
     introduced: HashMap<u16, Introduction>,
-    /// Those told of since the node connected.
+    /// The domains reported since the node connected.
     told: HashSet<u16>,
     /// Domains whose guests have ended, until they are taken.
     released: Vec<u16>,
@@ -55,7 +55,7 @@ impl Domains {
             .with(|store| work(&mut Writer { store, connection }));
     }
 
-    /// A node has connected, which tells of all guests.
+    /// A node has connected, and will report all guests.
     pub fn begin(&mut self) {
         self.told.clear();
         self.routers.begin();
@@ -76,7 +76,7 @@ impl Domains {
         self.released.drain(..)
     }
 
-    /// Does what a message says; returns whether the store goes on.
+    /// Carries out a message; returns whether the store goes on.
     pub fn change(&mut self, changes: Vec<Change>) -> bool {
         for change in changes {
             match change {
@@ -101,7 +101,7 @@ impl Domains {
                     number,
                     outcome,
                 } => self.routers.answer(domain, number, outcome),
-                // By who has the files.
+                // The holder of the files connects it.
                 Change::Connect { .. } => {}
                 Change::End => return false,
             }
@@ -165,7 +165,7 @@ impl Domains {
         self.routers.release(domain);
         self.with(|writer| {
             writer.store.release(DomainId(domain));
-            // What is the control domain's goes here.
+            // Nodes of the control domain are removed here.
             writer.remove(&path_of(domain));
             writer.remove(&vm_of(&guest.uuid));
         });

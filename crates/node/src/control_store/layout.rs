@@ -1,4 +1,4 @@
-//! Where ClickOS's tools have the routers of a domain: `/local/domain/ID/data/clickos/ROUTER/…`.
+//! ClickOS's layout of a domain's routers: `/local/domain/ID/data/clickos/ROUTER/…`.
 
 use abi::xenstore::PAYLOAD_MAX;
 
@@ -6,7 +6,7 @@ use abi::xenstore::PAYLOAD_MAX;
 pub const ROUTERS: u8 = 64;
 /// The node of a value that a handler has read, which says that it is there.
 const LOCK: &str = "lock";
-/// The node of the sentence that says what is wrong with what is above it.
+/// The node with the error sentence of the node above it.
 pub const ERROR: &str = "error";
 
 /// Below a domain's own path.
@@ -37,20 +37,20 @@ pub fn number(name: &str) -> Option<u8> {
     is_one.then_some(number)
 }
 
-/// What a node of a router is.
+/// The meaning of a router's node.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Key<'a> {
     /// The router itself.
     Router,
-    /// Whether it is to run.
+    /// Whether the router should run.
     Status,
-    /// A handler that is to be read when this is written.
+    /// A write to this node reads the handler.
     Read(Handler<'a>),
     /// A handler's value.
     Element(Handler<'a>),
-    /// Nothing that is acted on.
+    /// A node without a meaning.
     Other,
-    /// Nothing that is known where it is: why.
+    /// An unknown node where a known one should be, with the reason.
     Wrong(&'static str),
 }
 
@@ -83,7 +83,7 @@ pub fn lock_of(node: &str) -> String {
     format!("{node}/{LOCK}")
 }
 
-/// What the node `rest`, seen from a router's, is.
+/// The meaning of the node at `rest`, a path below a router's node.
 pub fn key(rest: &str) -> Key<'_> {
     let (first, below) = rest.split_once('/').unwrap_or((rest, ""));
     match (first, below) {
@@ -97,7 +97,7 @@ pub fn key(rest: &str) -> Key<'_> {
                 Key::Read,
             )
         }
-        // What the node writes beside a handler's value.
+        // The entries that the node writes beside a handler's value.
         ("elements", below)
             if below.matches('/').count() >= 2
                 && below

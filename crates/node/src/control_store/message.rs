@@ -1,4 +1,4 @@
-//! What the node and the store's process tell each other: JSON, a message in a packet of a socket.
+//! Messages between the node and the store's process: JSON, one message in each packet of a socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub const VERSION: u32 = 3;
 pub const MESSAGE_FILES: usize = 2;
 /// Most bytes of a message.
 pub const BYTES_MAX: usize = 64 << 10;
-/// Most bytes of a configuration that the store has: the node does not tell of longer ones.
+/// Most bytes of a configuration in the store: the node does not send longer ones.
 pub const CONFIG_MAX: usize = 1 << 20;
 /// Most bytes of a part of a configuration: in JSON, a byte takes up to six.
 const PART_MAX: usize = 4 << 10;
@@ -75,30 +75,30 @@ pub enum Change {
         /// The router.
         router: u8,
     },
-    /// What became of a request: what a handler said, or why it failed.
+    /// The answer to a request: a handler's value, or the reason of a failure.
     Answer {
         /// The domain of the request.
         domain: u16,
         /// Its number.
         number: u64,
-        /// What became of it.
+        /// Its outcome.
         outcome: Result<String, String>,
     },
     /// The store is to end.
     End,
 }
 
-/// What the store tells the node, a message each.
+/// A message from the store to the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// A part of the configuration of the next [`Request`].
     Part(String),
-    /// Something is to be done with a router.
+    /// A request to the node.
     Request(Request),
 }
 
-/// Something that is to be done with a router of a guest. A guest has one request at a time, which is answered; the
-/// next node is asked again.
+/// A request for an action on a guest's router. A guest has one request at a time, which the node
+/// answers. If the node ends first, the store asks the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Its number.
@@ -109,33 +109,33 @@ pub struct Request {
     pub pid: u32,
     /// The router.
     pub router: u8,
-    /// What is to be done.
+    /// The action.
     pub action: Action,
 }
 
-/// What is to be done with a router.
+/// An action on a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// It is to run the configuration whose parts came before.
+    /// Run the configuration whose parts came before.
     Start {
-        /// What the configuration is called.
+        /// The configuration's name.
         name: String,
     },
-    /// It is to run no more.
+    /// Stop it.
     Stop,
-    /// A handler is to be read.
+    /// Read a handler.
     Read {
         /// `ELEMENT.HANDLER`, with the router's name in front if it has one.
         handler: String,
     },
-    /// A handler is to be written.
+    /// Write a handler.
     Write {
         /// As for `Read`.
         handler: String,
         /// The value.
         value: String,
     },
-    /// The guest's routers are to be told of: their entries are gone.
+    /// Describe the guest's routers again: their entries are gone.
     Describe,
 }
 

@@ -1,4 +1,4 @@
-//! The store's process. It has its two sockets and few system calls, and no privilege.
+//! The store's process. It has two sockets, an allow-list of system calls, and no privileges.
 
 use std::collections::VecDeque;
 use std::io::{IoSliceMut, Write};
@@ -63,14 +63,14 @@ const LISTENER: u64 = 0;
 /// The number of the node's connection.
 const NODE: u64 = 1;
 
-/// Starts the process. It serves programs that connect to `programs`, a stream socket, and does what the node tells it
-/// that connects to `node`, a socket of packets; both listen. It outlives this process, which has one thread.
+/// Starts the process. It serves programs that connect to `programs`, a stream socket, and obeys the node that connects
+/// to `node`, a socket of packets; both listen. It outlives this process, which has one thread.
 pub fn spawn(programs: OwnedFd, node: OwnedFd) -> Result<Pid, Errno> {
     fork_with([programs, node], |[programs, node]| {
         match run(programs, node) {
             Ok(()) => 0,
             Err(error) => {
-                // The process's last words; there is nobody to tell if they cannot be written.
+                // The process's last message; a failure to write it cannot be reported.
                 let _ = writeln!(std::io::stderr(), "store: {error}");
                 1
             }
@@ -130,7 +130,7 @@ fn run(programs: OwnedFd, node: OwnedFd) -> Result<(), Box<dyn std::error::Error
     }
 }
 
-/// Tells the node what there is for it, as far as it takes that now: there is an event when it takes more.
+/// Sends the node its pending messages, as many as it takes now. An event follows when it takes more.
 fn tell(node: &OwnedFd, unsent: &mut VecDeque<Vec<u8>>, domains: &mut Domains) {
     loop {
         if unsent.is_empty() {
@@ -151,7 +151,7 @@ fn tell(node: &OwnedFd, unsent: &mut VecDeque<Vec<u8>>, domains: &mut Domains) {
     }
 }
 
-/// What is to become of the node's connection.
+/// Whether the node's connection goes on.
 enum After {
     Stay,
     /// The node has ended.
@@ -160,7 +160,7 @@ enum After {
     End,
 }
 
-/// Does what the node says.
+/// Carries out the node's messages.
 fn listen(
     node: &OwnedFd,
     buffer: &mut [u8],

@@ -1,7 +1,7 @@
 //! Guests' connections to the store: two byte rings each, of the guest's control region, which this process maps. It
-//! keeps no descriptor of a guest: guests ring it by bells that many share.
+//! keeps no descriptor of a guest: guests wake it by bells, which many guests share.
 //!
-//! A guest takes nothing of the store but the mapping until it makes its first request.
+//! Until its first request, a guest costs the store only the mapping.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,7 @@ use ::store::{ConnectionId, DomainId, Stream};
 use abi::bytes::Corrupt;
 use vmm::StoreConnection;
 
-/// Where bells begin among the numbers of what the process waits for.
+/// The first number of bells among the numbers of the process's descriptors.
 const BELLS: u64 = 1 << 32;
 
 /// The connections of all guests.
@@ -26,7 +26,7 @@ pub struct Rings {
 struct Guest {
     /// Its rings, until it makes its first request.
     quiet: Option<StoreConnection>,
-    /// What it is among the store's clients from then on.
+    /// Its number among the store's clients from then on.
     client: Option<ConnectionId>,
     bell: u64,
 }
@@ -113,8 +113,7 @@ impl Rings {
         if bell.domains.is_empty()
             && let Some(bell) = self.bells.remove(&guest.bell)
         {
-            // The node has it open as well: closing it would leave it watched. One that is not watched
-            // is gone as it is to be.
+            // The node has it open as well: closing it would leave it watched. An error means that it was not watched.
             let _ = serving.forget(bell.file.as_fd());
         }
     }
@@ -125,7 +124,7 @@ impl Rings {
         let Some(bell) = bell.and_then(|bell| self.bells.get(&bell)) else {
             return;
         };
-        // Empty, if somebody else emptied it.
+        // The eventfd may be empty already: another process can read it.
         let _ = rustix::io::read(&bell.file, &mut [0; 8]);
         for domain in &bell.domains {
             let Some(guest) = self.guests.get_mut(domain) else {
@@ -166,7 +165,7 @@ mod tests {
     /// From what is produced to what is consumed.
     const CONSUMED: usize = 64;
 
-    /// A guest, by the file of its control region: it can write there what it likes.
+    /// A guest, by the file of its control region: it can write anything there.
     struct Guest {
         file: File,
         produced: u64,
@@ -257,7 +256,7 @@ mod tests {
             self.rings.connect(&mut self.serving, domain, 7, files);
         }
 
-        /// A guest rings, and all is done that is to be.
+        /// Rings a guest's bell, and does all the work that follows.
         fn ring(&mut self) {
             rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
             for _ in 0..3 {

@@ -1,17 +1,17 @@
 //! Routers of guests, in ClickOS's layout: entries below `data/clickos` of a domain that its toolstack writes. The node
-//! does what they say; what became of it is an entry again.
+//! carries them out; the outcome is an entry again.
 //!
 //! | entry of a router | |
 //! | --- | --- |
 //! | `config_name`, `config/0`, `config/1`, … | what its configuration is called, and its text in chunks |
-//! | `status` | `Running` has it run, `Halted` has it run no more; `Error`: it cannot be started |
-//! | `control/read/ELEMENT/HANDLER` | written, it has the handler read |
-//! | `elements/ELEMENT/HANDLER` | written, it has the handler written; the value of one that was read |
+//! | `status` | `Running` starts it, `Halted` stops it; `Error`: it cannot be started |
+//! | `control/read/ELEMENT/HANDLER` | a write reads the handler |
+//! | `elements/ELEMENT/HANDLER` | a write writes the handler; holds the value of a handler that was read |
 //! | `elements/ELEMENT/HANDLER/lock` | `0`, set when the handler was read or written, or could not be |
 //! | `elements/ELEMENT/HANDLER/error`, `error` | why something could not be done |
 //!
-//! One watch for each domain finds its changes. A guest may have its own `data` removed: the entries are written again,
-//! and what it writes in their place is not acted on.
+//! One watch for each domain finds its changes. If a guest removes its own `data`, the entries are written again.
+//! Entries that the guest writes are not acted on.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -41,7 +41,7 @@ pub struct Routers {
     store: Shared,
     /// The connection by which entries are made.
     connection: ConnectionId,
-    /// The connection whose watches tell of changes.
+    /// The connection whose watches report changes.
     watcher: ConnectionId,
     domains: HashMap<u16, Domain>,
     /// Domains that have requests, of which none is under way.
@@ -50,23 +50,23 @@ pub struct Routers {
     waiting: usize,
     /// The number of the last request.
     number: u64,
-    /// The parts of the next configuration that the node tells of.
+    /// The parts of the next configuration, as the node sends them.
     text: String,
 }
 
 struct Domain {
     pid: u32,
-    /// What its own configuration is called.
+    /// The name of its own configuration.
     config_name: String,
     /// Routers beside its own that run.
     running: BTreeSet<u8>,
-    /// What is to be done, in its order.
+    /// Actions that wait, in their order.
     waiting: VecDeque<Wanted>,
     /// The number of the first one, if it is under way.
     asked: Option<u64>,
 }
 
-/// Something that is to be done with a router.
+/// An action that waits.
 struct Wanted {
     router: u8,
     what: What,
@@ -128,7 +128,7 @@ impl Routers {
         }
     }
 
-    /// A node has connected: it is asked again what the last one did not answer.
+    /// A node has connected: it gets the requests that the last one did not answer.
     pub fn begin(&mut self) {
         self.text.clear();
         self.ready.clear();
@@ -156,7 +156,8 @@ impl Routers {
             .peek(|store| work(&mut Writer { store, connection }))
     }
 
-    /// Has a sentence be at a router, or below. Xen's tools escape what is not ASCII.
+    /// Writes an error sentence at a router, or below. Quotation marks and ellipses become ASCII, since Xen's tools
+    /// escape other characters.
     fn tell(&self, place: &str, sentence: &str) {
         let path = format!("{place}/{ERROR}");
         let sentence = sentence.replace(['‘', '’'], "'").replace('…', "...");
@@ -167,7 +168,7 @@ impl Routers {
 
 /// What programs change.
 impl Routers {
-    /// Looks at what was changed, but for what was changed here.
+    /// Looks at changed entries, except those that this process changed.
     pub fn look(&mut self) {
         let watcher = self.watcher;
         let next = || self.store.peek(|store| store.next_event(watcher));
@@ -235,7 +236,7 @@ impl Routers {
         self.read(|reader| reader.exists(path))
     }
 
-    /// The text of a node; what is no text is an error.
+    /// The text of a node; bytes that are not UTF-8 are an error.
     fn text(&self, path: &str) -> Option<Result<String, ()>> {
         let value = self.read(|reader| reader.read(path))?;
         Some(String::from_utf8(value).map_err(drop))
@@ -318,7 +319,7 @@ impl Routers {
         self.want(domain, router, what);
     }
 
-    /// Has something done, behind what waits.
+    /// Queues an action behind the waiting ones.
     fn want(&mut self, id: u16, router: u8, what: What) {
         let all = self.waiting;
         let Some(domain) = self.domains.get_mut(&id) else {
@@ -345,7 +346,7 @@ impl Routers {
     }
 }
 
-/// What the node does.
+/// The node's messages and answers.
 impl Routers {
     /// The messages of the next request to the node.
     pub fn next_request(&mut self) -> Option<Vec<Told>> {
@@ -401,7 +402,7 @@ impl Routers {
         }
     }
 
-    /// A router's configuration: what it is called, and its text.
+    /// A router's configuration: its name and its text.
     fn config(&self, domain: u16, router: u8) -> Result<(String, String), String> {
         let path = path_of(domain, router);
         let name = match self.text(&format!("{path}/config_name")) {
@@ -418,7 +419,7 @@ impl Routers {
         }
     }
 
-    /// Adds a part of the next configuration that the node tells of.
+    /// Adds a part of the next configuration, as the node sends it.
     pub fn add_part(&mut self, part: &str) {
         if self.text.len() < CONFIG_MAX {
             self.text.push_str(part);
@@ -481,7 +482,7 @@ impl Routers {
         }
     }
 
-    /// What became of a request.
+    /// Takes the outcome of a request.
     pub fn answer(&mut self, id: u16, number: u64, outcome: Result<String, String>) {
         let Some(domain) = self.domains.get_mut(&id) else {
             return;
@@ -545,7 +546,7 @@ impl Routers {
     }
 }
 
-/// Makes the entries by which tools know a domain with routers, and those of the guest's own.
+/// Makes the entries by which tools find a domain with routers, and the entries of the guest's own router.
 fn make_base(writer: &mut Writer<'_>, domain: u16, config_name: &str) {
     writer.make_readable(&base_of(domain), domain);
     make_own(writer, domain, config_name);

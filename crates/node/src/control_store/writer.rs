@@ -12,8 +12,8 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Makes a request about `path`; its reply, if it is not refused. The control domain is refused
-    /// nothing but what is not there.
+    /// Makes a request about `path`. Returns the reply, unless it is refused. The control domain is
+    /// refused only missing nodes.
     pub fn ask(&mut self, kind: Kind, path: &str, rest: &[u8]) -> Option<Vec<u8>> {
         let header = Header {
             kind: kind as u32,

@@ -1,8 +1,8 @@
-//! Guests' bells: the eventfds by which they tell the control store that there is something of theirs.
+//! Guests' bells: the eventfds by which they wake the control store.
 //!
-//! [`SHARING`] guests share one, so that neither the store nor the node has a descriptor for each guest. A guest that
-//! rings costs the store a look at the others' rings. One that fills the eventfd keeps nobody from being heard: the
-//! store empties it, and looks at all.
+//! [`SHARING`] guests share one, so that neither the store nor the node has a descriptor for each guest. When a guest
+//! rings, the store looks at the rings of all guests that share the eventfd. A guest that fills the eventfd does not
+//! silence the others: the store empties it, and looks at all of their rings.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;

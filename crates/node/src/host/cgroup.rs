@@ -1,5 +1,5 @@
-//! Limits of guests' processes: a cgroup (version 2) for each guest that has any, beneath one of the node at the root of
-//! the hierarchy, where no process may be in the way.
+//! Limits of guests' processes: a cgroup (version 2) for each guest with a limit. Its parent is a cgroup of the node at
+//! the root of the hierarchy; inner cgroups must hold no process.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -78,7 +78,7 @@ impl Cgroups {
     }
 }
 
-/// Has the cgroup at `folder` limit its processes.
+/// Sets the limits of the cgroup at `folder`.
 pub(super) fn set(folder: &Path, limits: &Limits) -> Result<()> {
     let cpu = limits.cpu_max.map(|cpus| {
         let quota = (cpus * PERIOD as f64).round() as u64;

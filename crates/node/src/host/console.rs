@@ -1,7 +1,7 @@
 //! What guests print: text that is taken out of their console rings, and kept as a bounded log of each.
 //!
-//! A guest drops text that does not fit its ring, so a ring is looked at in time: when somebody asks
-//! or follows, when its guest ends, and every few seconds. A look at a ring without new text reads
+//! A guest drops text that does not fit its ring, so each ring is read in time: when a client asks
+//! or follows, when its guest ends, and every few seconds. Reading a ring without new text costs
 //! one word.
 
 use std::collections::{HashMap, VecDeque};
@@ -40,16 +40,16 @@ pub struct Line {
 pub(super) struct Console {
     /// A line without its end.
     partial: Vec<u8>,
-    /// Lost bytes, as far as they are in the log.
+    /// Lost bytes that the log has reported.
     lost: u64,
-    /// Whether the guest wrote an impossible cursor into the ring, which nobody can read then.
+    /// Whether the guest wrote an impossible cursor into the ring, which makes it unreadable.
     broken: bool,
     /// The number that the first line of this run has, or a later one.
     pub first: u64,
 }
 
 impl Console {
-    /// Of a guest that starts or was adopted. What it lost before is not told.
+    /// The console of a guest that starts or was adopted. Earlier lost bytes are not reported.
     pub fn new(control: &Control, logs: &Logs) -> Console {
         Console {
             partial: Vec::new(),
@@ -59,7 +59,8 @@ impl Console {
         }
     }
 
-    /// Takes what is new in the ring to the guest's log; at its end, also a line without an end.
+    /// Moves new text from the ring to the guest's log; at the guest's end, also an unfinished
+    /// line.
     pub fn take(&mut self, guest: (u64, &str), control: &mut Control, logs: &mut Logs, end: bool) {
         let is_cut = end && !self.partial.is_empty();
         if !self.broken && (is_cut || control.has_console()) {
@@ -123,7 +124,7 @@ struct Log {
     run: u64,
 }
 
-/// How far somebody has read logs.
+/// A reader's position in the logs.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
     /// Lines below this number are read.
@@ -270,7 +271,8 @@ impl Logs {
         read
     }
 
-    /// Becomes ready when there are new lines. As long as somebody has one, rings are looked at often.
+    /// Becomes ready when there are new lines. As long as there is a follower, rings are read
+    /// often.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.grown.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The control store's process, which outlives the node's, and the guests that it is told of.
+//! The control store's process, which outlives the node's, and the guests that the node reports to it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -35,7 +35,7 @@ pub const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3
 /// Most requests of the store that are taken at once.
 const REQUESTS_MAX: usize = 64;
 
-/// By what a store is found again.
+/// The identity of a store, by which it is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRun {
     /// Its name: there is one.
@@ -66,12 +66,12 @@ fn version() -> (u32, String) {
     (VERSION, env!("CARGO_PKG_VERSION").into())
 }
 
-/// What the store is to be told.
+/// A message to the store that waits.
 enum Pending {
     /// A change, in JSON.
     Change(String),
-    /// The guest with a number is to be connected. Its bell and the file of its control region are got from its
-    /// process if they are not there.
+    /// Connect the guest with a number. Without its bell and the file of its control region, they are taken from its
+    /// process.
     Connect(u64, Option<(Bell, OwnedFd)>),
 }
 
@@ -85,9 +85,9 @@ pub(super) struct StoreProcess {
     run: StoreRun,
     pidfd: OwnedFd,
     socket: OwnedFd,
-    /// The same connection, to be told when there is room in it for what is pending.
+    /// The same connection, watched for room for the pending messages.
     room: OwnedFd,
-    /// What it was not told yet.
+    /// Messages that were not sent yet.
     pending: VecDeque<Pending>,
     /// The parts of the configuration of its next request.
     text: String,
@@ -123,8 +123,8 @@ impl StoreProcess {
         self.lost = Some(Instant::now() + pause);
     }
 
-    /// Tells it what it was not told, as far as it takes that now, and as far as that takes no long time. When it has
-    /// room for more, that is an event. `find` finds a guest that runs.
+    /// Sends pending messages, as many as the store takes now, and for a bounded time. An event follows when it has
+    /// room for more. `find` finds a running guest.
     fn tell<'g>(&mut self, find: impl Fn(u64) -> Option<&'g RunningGuest>) {
         let mut reached = 0;
         while reached < REACHED_MAX {
@@ -178,7 +178,7 @@ impl StoreProcess {
         Ok(some.len())
     }
 
-    /// What it asks for, with the configuration that is to be run.
+    /// The store's requests, each with the configuration to run.
     fn requests(&mut self, events: &OwnedFd) -> Vec<(Request, String)> {
         let mut requests = Vec::new();
         let mut buffer = vec![0; BYTES_MAX];
@@ -196,7 +196,7 @@ impl StoreProcess {
                 Some(Ok(Told::Request(request))) => {
                     requests.push((request, std::mem::take(&mut self.text)));
                 }
-                // It has ended, which is told elsewhere, has dropped the connection, or says what it never says.
+                // It has ended, which another event reports, has dropped the connection, or breaks the protocol.
                 _ => {
                     self.lose(events);
                     break;
@@ -310,7 +310,7 @@ impl Host {
         taken.is_ok()
     }
 
-    /// Starts a store, and tells it of the guests that run. `note` is told by what it is found again.
+    /// Starts a store, and reports the running guests to it. `note` gets its identity.
     pub fn start_store(&mut self, note: impl FnOnce(&StoreRun)) -> Result<()> {
         let paths = &self.store_sockets;
         self.end_unknown_store()?;
@@ -337,7 +337,8 @@ impl Host {
         Ok(())
     }
 
-    /// Ends a store at our socket that nobody noted: its node was killed in that moment. One of another program stays.
+    /// Ends an unrecorded store at our socket: its node was killed before it recorded the store. A store of another
+    /// program stays.
     fn end_unknown_store(&self) -> Result<()> {
         if let Ok(socket) = self.reach_store() {
             // It says nothing: the socket ends with it.
@@ -380,7 +381,7 @@ impl Host {
         Ok(())
     }
 
-    /// A connection to the store, and the same again: what the store says is an event, and so is room in it.
+    /// A connection to the store, and a duplicate: one is watched for messages, the other for room.
     fn connection(&self) -> Result<[OwnedFd; 2]> {
         let socket = self.reach_store().map_err(unreachable)?;
         self.watch(socket.as_fd(), CONTROL_STORE_TOLD)?;
@@ -391,8 +392,8 @@ impl Host {
         Ok([socket, room])
     }
 
-    /// Connects again to a store that runs and dropped the connection, if it is time to: whether that was possible, and
-    /// the pause before it. The store is told of all guests then.
+    /// Reconnects to a running store that dropped the connection, if the pause is over. Returns the result and the
+    /// pause. The store then gets the messages of all guests.
     pub fn reconnect_store(&mut self) -> Option<(Result<()>, Duration)> {
         let store = self.control_store.as_ref()?;
         let due = store.lost.is_some_and(|due| due <= Instant::now());
@@ -442,7 +443,7 @@ impl Host {
         self.add_pending(changes.chain([connect]).collect());
     }
 
-    /// Notes which routers a guest has now, and tells the store of those that differ.
+    /// Notes which routers a guest has now, and reports the changed ones to the store.
     pub fn set_routers(&mut self, id: u64, routers: Vec<Router>) {
         let Some(running) = self.guests.get_mut(&id) else {
             return;
@@ -473,7 +474,7 @@ impl Host {
         self.tell_store(described.into_iter().flatten());
     }
 
-    /// What the store asks for, with the configuration that is to be run.
+    /// The store's requests, each with the configuration to run.
     pub fn store_requests(&mut self) -> Vec<(Request, String)> {
         let store = self.control_store.as_mut();
         store.map_or_else(Vec::new, |store| store.requests(&self.events))
@@ -484,7 +485,7 @@ impl Host {
         self.guests.get(&id).map(|running| running.guest.pid())
     }
 
-    /// Tells the store what it was not told, since it took no more.
+    /// Sends the store the messages that it did not take before.
     pub fn tell_pending(&mut self) {
         self.tell_store(None);
     }
@@ -504,7 +505,7 @@ impl Host {
             events,
             ..
         } = self;
-        // One that is connected to again is told of all.
+        // After a reconnection, the store gets the messages of all guests.
         if let Some(store) = control_store.as_mut().filter(|store| store.lost.is_none()) {
             store.pending.extend(pending);
             store.tell(|id| guests.get(&id).or_else(|| ending.get(id)));
@@ -536,7 +537,7 @@ impl Host {
         }
     }
 
-    /// By what the store is found again, if there is one.
+    /// The store's identity, if there is one.
     pub fn store_run(&self) -> Option<&StoreRun> {
         self.control_store.as_ref().map(|store| &store.run)
     }

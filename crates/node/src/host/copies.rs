@@ -19,7 +19,7 @@ impl Host {
         running.is_some_and(|running| running.control.state() == Some(State::Suspended))
     }
 
-    /// Has a suspended guest go on.
+    /// Resumes a suspended guest.
     pub fn go_on(&mut self, id: u64) -> Result<()> {
         self.ask(id, kind::RESUME, "").map(drop)
     }

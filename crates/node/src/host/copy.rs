@@ -1,4 +1,4 @@
-//! A copy of a guest: what a suspended guest consists of, from which others go on.
+//! A copy of a guest: all parts of a suspended guest, from which other guests continue.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Copy {
 pub struct CopiedPort {
     /// Its address, which a copy gets if it is free.
     pub mac: Option<Mac>,
-    /// What it may do, and so a copy's.
+    /// Its properties, which a copy's port gets.
     pub properties: PortProperties,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn put_record(to: &mut Vec<u8>, part: Stored, offset: u64, content: C
     to.extend_from_slice(bytes);
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, PartialEq)]
 enum Record<'a> {
     Bytes(Stored, u64, &'a [u8]),
@@ -169,7 +169,7 @@ impl Copy {
         }
     }
 
-    /// What is needed to make it again, beside its parts.
+    /// The description needed to recreate it, beside its parts.
     pub fn description(&self) -> Vec<u8> {
         self.snapshot.description()
     }
@@ -227,7 +227,7 @@ impl Copy {
         write(&file, offset, bytes)
     }
 
-    /// Writes what [records](put_record) say; a fault is what is wrong with them.
+    /// Applies [records](put_record); an error says what is wrong with them.
     pub fn apply(&self, mut records: &[u8]) -> std::io::Result<()> {
         while !records.is_empty() {
             match Record::take(&mut records).ok_or(std::io::ErrorKind::InvalidData)? {

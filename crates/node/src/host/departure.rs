@@ -1,7 +1,7 @@
-//! A guest's memory, rings and buffers, read while it runs, for a copy on another host that goes on in its place.
+//! Reads a guest's memory, rings and buffers while it runs, for a copy on another host that replaces it.
 //!
-//! What the guest writes to its private memory is tracked ([`vmm::Tracker`]). Its data region is written by the switch
-//! as well: it is compared, page by page, with what was read of it before.
+//! What the guest writes to its private memory is tracked ([`vmm::Tracker`]). The switch writes the data region as
+//! well, so each of its pages is compared with the page that was read before.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,9 +23,9 @@ pub struct Departure {
     tracker: Tracker,
     region: SharedRegion,
     data: OwnedFd,
-    /// The data region as far as it was read.
+    /// The data region as it was read last.
     read: Vec<u8>,
-    /// What a snapshot needs to be made again of the guest's memory.
+    /// The description needed to recreate a snapshot from the guest's memory.
     pub description: Vec<u8>,
 }
 
@@ -106,7 +106,7 @@ impl Departure {
         Ok(memory.chain(data.map(Found::Data)).collect())
     }
 
-    /// Appends records of what was found, as far as it was not read before as it is now.
+    /// Appends records of the found pages that have changed since they were read.
     pub fn read(&mut self, found: &Found, to: &mut Vec<u8>) -> Result<()> {
         match found {
             Found::Memory(piece) => {
@@ -143,7 +143,7 @@ impl Departure {
         Ok(())
     }
 
-    /// Slots of each interface's receive ring that are filled: the copy gets these, and what comes later follows it.
+    /// Number of filled slots of each interface's receive ring: the copy gets these frames, and later ones follow it.
     pub fn received(&self) -> Vec<u32> {
         self.region.received()
     }

@@ -22,7 +22,7 @@ pub const SHARING: usize = 4;
 #[derive(Clone)]
 pub(super) struct Doorbell {
     file: Rc<OwnedFd>,
-    /// What the switch knows it by, if others have it as well.
+    /// The switch's number for it, if other guests share it.
     pub(super) shared: Option<u64>,
 }
 
@@ -74,13 +74,13 @@ impl Doorbells {
     }
 }
 
-/// An eventfd, by which somebody is woken.
+/// An eventfd, which wakes a thread or a process.
 pub(super) fn eventfd() -> Result<OwnedFd> {
     let file = event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
     file.map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))
 }
 
-/// The number that the kernel gives an eventfd as long as somebody has it open (proc_pid_fdinfo(5)).
+/// The number that the kernel gives an eventfd as long as it is open (proc_pid_fdinfo(5)).
 pub(super) fn number(file: &OwnedFd) -> Option<u64> {
     let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     let number = told

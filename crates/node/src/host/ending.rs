@@ -1,7 +1,7 @@
 //! Guests that end because they were asked to.
 //!
-//! An end takes up to some ten milliseconds, most of it in the kernel. Nobody waits for it but by
-//! choice: the guest is asked, and the end of its process is an event as any other.
+//! An end takes up to some ten milliseconds, most of it in the kernel. The node does not wait for
+//! it: it asks the guest, and the end of the process is an event like any other.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ const ENDING: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub(super) struct Ending {
     guests: HashMap<u64, RunningGuest>,
-    /// When those are killed that have not ended by then.
+    /// The deadline of each guest, at which it is killed.
     kills: BTreeSet<(Instant, u64)>,
-    /// Those that have ended and were not told of.
+    /// Guests that have ended and were not reported yet.
     ended: Vec<u64>,
 }
 
@@ -46,8 +46,8 @@ impl Ending {
 }
 
 impl Host {
-    /// Asks guests to end, as far as they run, and says which do. [`take_ended`](Self::take_ended) tells when they
-    /// have.
+    /// Asks the running ones among guests to end, and returns them.
+    /// [`take_ended`](Self::take_ended) reports their ends.
     pub fn begin_end(&mut self, ids: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let late = Instant::now() + ENDING;
         let mut asked = Vec::new();
@@ -55,7 +55,7 @@ impl Host {
             let Some(mut running) = self.guests.remove(&id) else {
                 continue;
             };
-            // One that stands still hears nothing.
+            // A stopped process answers no request.
             let _ = running.guest.signal(Signal::CONT);
             if running.control.state() == Some(State::Suspended) {
                 // It would go on before it ends.
@@ -75,7 +75,7 @@ impl Host {
         self.ending.guests.contains_key(&id)
     }
 
-    /// When the next guest is to be killed that does not end.
+    /// The next deadline at which a guest that has not ended is killed.
     pub fn next_kill(&self) -> Option<Instant> {
         self.ending.kills.first().map(|(late, _)| *late)
     }
@@ -93,11 +93,11 @@ impl Host {
         }
     }
 
-    /// Takes note of ended processes, as far as they are those of guests that were asked to end.
+    /// Notes ended processes of guests that were asked to end.
     pub fn note_ended(&mut self, ids: &[u64]) {
         let has_ended = |id: &&u64| {
             let running = self.ending.guests.get_mut(id);
-            // Of one that cannot be waited for, the process is gone, too.
+            // If it cannot be waited for, the process is gone, too.
             running.is_some_and(|it| !matches!(it.guest.try_wait(&it.control), Ok(None)))
         };
         let ended: Vec<u64> = ids.iter().filter(has_ended).copied().collect();
@@ -109,7 +109,7 @@ impl Host {
         std::mem::take(&mut self.ending.ended)
     }
 
-    /// Ends guests, as far as they run, and waits until they have.
+    /// Ends the running ones among guests, and waits for their ends.
     pub fn end_guests(&mut self, ids: impl IntoIterator<Item = u64>) {
         let asked = self.begin_end(ids);
         self.finish_end(&asked);
@@ -138,8 +138,8 @@ impl Host {
         self.finish_end(&all);
     }
 
-    /// Waits for guests that were asked to end, as far as they are in the way of one that is to be started: they have
-    /// its number, since it was ended and is started again, or its ports, since they were removed.
+    /// Waits for the ending guests that conflict with a guest about to start. Such a guest has its
+    /// number (the same guest, restarted), or its ports (of a guest that was removed).
     pub(super) fn make_way(&mut self, launch: &Launch) {
         let taken = launch.ports.iter().any(|port| self.has_port(&port.name));
         if !taken && !self.is_ending(launch.id) {

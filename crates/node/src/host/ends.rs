@@ -14,7 +14,7 @@ const AT_ONCE: usize = 64;
 /// The pause between two looks at guests that are about to end.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is told of guests' ends.
+/// Reports of guests' ends.
 pub(super) struct Ends {
     ends: vmm::Ends,
     guests: HashMap<Watch, u64>,
@@ -42,7 +42,7 @@ impl Ends {
         Ok(watch)
     }
 
-    /// Has a guest be looked at that may have ended before it was watched.
+    /// Adds a guest to check that may have ended before it was watched.
     pub fn suspect(&mut self, id: u64) {
         self.suspects.push_back(id);
         self.next = Some(Instant::now());
@@ -64,7 +64,7 @@ impl Ends {
                 let guests = told.iter().filter_map(|watch| self.guests.get(watch));
                 self.suspects.extend(guests);
             }
-            // The kernel dropped some of what it had to tell.
+            // The kernel dropped some of its reports.
             Ok(None) | Err(_) => self.suspects.extend(self.guests.values()),
         }
     }
@@ -93,7 +93,7 @@ impl Host {
                 Ok(None) if running.guest.is_ending() => self.ends.suspects.push_back(id),
                 // Another process closed the file.
                 Ok(None) => {}
-                // One that cannot be waited for is dealt with as one that ended.
+                // A process that cannot be waited for counts as ended.
                 Ok(Some(_)) | Err(_) => ended.push(id),
             }
         }

@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    /// The entries that the switch has, by whom to: those made by command, and what was learned.
+    /// The switch's entries with their ports: made by command, and learned.
     pub fn entries_of(&self, domain: u32) -> Result<Vec<(Flow, String, Option<u32>)>> {
         let client = self.client()?;
         let names = self.names();

@@ -52,7 +52,7 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// By what the guest is found again. Waits for its process.
+    /// The guest's identity, by which it is found again. Waits for its process.
     pub fn identity(&mut self) -> Result<Identity> {
         Ok(self.forked.prepared.identity()?)
     }
@@ -105,7 +105,7 @@ impl Host {
         wall.err().map(|error| error.to_string())
     }
 
-    /// Whether a guest could be started, as far as that can be told without starting it.
+    /// Checks that a guest can be started, as far as possible without starting it.
     pub fn check(&self, launch: &Launch) -> Result<()> {
         let geometry = launch.geometry()?;
         for port in &launch.ports {
@@ -127,7 +127,8 @@ impl Host {
         }
     }
 
-    /// Has a process pre-forked for a guest. It waits for [`start`](Self::start), and ends if this is dropped.
+    /// Pre-forks a process for a guest. It waits for [`start`](Self::start), and ends if this is
+    /// dropped.
     pub fn reserve(&mut self, launch: Launch) -> Result<Reserved> {
         let kind = ProcessKind {
             isolation: launch.isolation,
@@ -313,7 +314,7 @@ impl Host {
         }
     }
 
-    /// Changes what is kept of a guest's port for when it is reattached.
+    /// Changes the properties with which a guest's port will be reattached.
     pub fn keep_properties(&mut self, id: u64, name: &str, properties: &PortProperties) {
         let running = self.guests.get_mut(&id);
         let ports = running.into_iter().flat_map(|r| &mut r.launch.ports);
@@ -346,22 +347,22 @@ impl Host {
         Some(running.control.configurations())
     }
 
-    /// Has all of a guest's processors stand still, or go on. The kernel does it, so that no guest
-    /// can keep it from being done; what the guest has in memory and in its rings stays.
+    /// Pauses or resumes all of a guest's processors. The kernel does it, so that no guest can
+    /// prevent it; the guest's memory and rings keep their content.
     pub fn set_paused(&mut self, id: u64, paused: bool) -> Result<()> {
         let signal = if paused { Signal::STOP } else { Signal::CONT };
         let running = self.running(id)?;
         running.guest.signal(signal)?;
         if !paused {
-            // What it did not answer while it stood still is not held against it.
+            // Requests that it did not answer while it was paused do not count.
             running.silent = false;
             running.resumed = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// Since when a guest could have answered what it was asked at a moment: the time before it was told to go on does
-    /// not count.
+    /// The time since when a guest could have answered a request of the time `asked`: the time
+    /// before it was resumed does not count.
     pub fn awake_since(&self, id: u64, asked: Instant) -> Instant {
         let running = self.guests.get(&id);
         let resumed = running.and_then(|running| running.resumed);
@@ -375,7 +376,7 @@ impl Host {
         resumed.is_some_and(|resumed| resumed.elapsed() < AWAKES)
     }
 
-    /// Has a guest's process use no more than this, if it runs.
+    /// Limits a running guest's process.
     pub fn set_limits(&mut self, id: u64, limits: Limits) -> Result<()> {
         if !limits.is_empty() {
             cgroup::check_limits(&limits)?;
@@ -400,12 +401,12 @@ impl Host {
         }
     }
 
-    /// Removes the cgroup of all guests, of which there is none any more.
+    /// Removes the parent cgroup of guests after the last one.
     pub fn remove_cgroups(&mut self) {
         self.cgroups.remove_own();
     }
 
-    /// Tries again to remove what was left of guests that have ended.
+    /// Tries again to remove cgroups that were left of ended guests.
     pub fn clear_cgroups(&mut self) {
         self.cgroups.clear();
     }
@@ -426,7 +427,7 @@ impl Host {
         }
     }
 
-    /// Drops what came late from guests that let a request go without an answer: those answer again.
+    /// Drops late answers of silent guests: such a guest answers again.
     pub fn hear_silent(&mut self) {
         for running in self.guests.values_mut().filter(|it| it.silent) {
             while let Ok(Some(_)) = running.control.poll() {
@@ -435,7 +436,7 @@ impl Host {
         }
     }
 
-    /// Whether it is to be told that a guest has come to run: once for each start.
+    /// Whether to report that a guest has come to run: once for each start.
     pub fn comes_to_run(&mut self, id: u64) -> bool {
         let running = self.guests.get_mut(&id);
         running.is_some_and(|running| !std::mem::replace(&mut running.told, true))
@@ -447,13 +448,13 @@ impl Host {
         running.is_some_and(|running| running.control.state() != Some(State::Running))
     }
 
-    /// What became of a guest, if it has ended; nothing of it is left then. With it comes what it
-    /// printed, if it did not come to run.
+    /// A guest's exit, if it has ended; nothing of it is left then. If it did not come to run, its
+    /// output comes with it.
     pub fn guest_ended(&mut self, id: u64) -> Option<(Exit, Vec<String>)> {
         let running = self.guests.get_mut(&id)?;
         let exit = match running.guest.try_wait(&running.control) {
             Ok(exit) => exit?,
-            // Its process is gone, whatever became of it.
+            // Its process is gone, for an unknown reason.
             Err(_) => Exit::Killed(0),
         };
         running.take_console(&mut self.logs, true);
@@ -493,7 +494,7 @@ impl Host {
         Ok(answer)
     }
 
-    /// Takes what guests printed to their logs: of all, or of those with these numbers.
+    /// Moves guests' output to their logs: of all guests, or of the guests with these numbers.
     pub fn look_at_consoles(&mut self, of: Option<&[u64]>) {
         match of {
             None => {
@@ -511,7 +512,7 @@ impl Host {
         }
     }
 
-    /// What guests printed, as far as it was taken.
+    /// Guests' output that was taken from their rings.
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
@@ -535,7 +536,7 @@ impl Host {
         last
     }
 
-    /// Drops what a guest printed.
+    /// Drops a guest's output.
     pub fn forget_log(&mut self, id: u64) {
         self.logs.forget(id);
     }
@@ -557,7 +558,7 @@ impl Host {
 }
 
 impl RunningGuest {
-    /// Takes what it printed to its log; at its end, also a line without an end.
+    /// Moves its output to its log; at its end, also an unfinished line.
     pub(super) fn take_console(&mut self, logs: &mut Logs, end: bool) {
         let guest = (self.launch.id, self.launch.name.as_str());
         self.console.take(guest, &mut self.control, logs, end);

@@ -1,4 +1,4 @@
-//! Host interfaces: those that links attach, and the TAP devices and sockets of VNICs.
+//! Host interfaces: the interfaces that links attach, and the TAP devices and sockets of VNICs.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -123,8 +123,8 @@ impl Host {
         Ok(())
     }
 
-    /// Attaches the port of a VNIC that is in no guest, making its interface or socket if it is not
-    /// there. `mtu` is its link's, which its port is on whatever MTU its interface has.
+    /// Attaches the port of a VNIC that is in no guest, and makes its interface or socket if it is
+    /// missing. `mtu` is the MTU of its link, which limits the port at any MTU of the interface.
     pub fn attach_vnic(&mut self, vnic: &VnicRecord, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
@@ -138,7 +138,7 @@ impl Host {
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
-        // One that is held has its addresses still.
+        // A held interface has its addresses still.
         if is_new && let Err(error) = self.set_addresses(vnic, &[], &vnic.addresses) {
             self.detach(&vnic.name);
             return Err(error);
@@ -177,7 +177,7 @@ impl Host {
         lacks_frontend.then(|| "no frontend is connected".into())
     }
 
-    /// What is wrong with the MTU that a link was attached with, if its interface has another now.
+    /// A sentence on a link's MTU, if its interface has another one now.
     pub fn has_other_mtu(&self, link: &LinkRecord) -> Option<String> {
         let (name, was) = (&link.name, link.mtu);
         let kind = self.port_kind(name)?;
@@ -197,9 +197,9 @@ impl Host {
         self.held.keys().map(String::as_str)
     }
 
-    /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
-    /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
-    /// old one from ending, with the interface in it, so that nothing else tells of it.
+    /// Whether the namespace of a VNIC's interface has lost its name: it was deleted, and another
+    /// may have the name. The held interface keeps the old namespace alive, so nothing else shows
+    /// it.
     pub fn has_lost(&self, vnic: &VnicRecord) -> bool {
         let (Location::Namespace(name), Some(held)) = (vnic.location(), self.held.get(&vnic.name))
         else {
@@ -210,8 +210,8 @@ impl Host {
         made.is_some() && made != namespace::id(name)
     }
 
-    /// Whether a VNIC in a namespace or on the host has no interface there, though it is to have
-    /// one: somebody removed it, or the namespace.
+    /// Whether a VNIC in a namespace or on the host lacks its interface there: the interface or the
+    /// namespace was removed.
     pub fn has_no_interface(&self, vnic: &VnicRecord) -> bool {
         let is_gone = || matches!(network::interface(place(vnic), vnic.interface()), Ok(None));
         vnic.has_interface() && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
@@ -242,7 +242,7 @@ impl Host {
         }
     }
 
-    /// Whether a VNIC's interface is there, be it that no switch has it.
+    /// Whether a VNIC's interface exists, even without a switch.
     pub fn holds(&self, name: &str) -> bool {
         self.held.contains_key(name)
     }
@@ -253,8 +253,8 @@ impl Host {
         ends.all(|(name, domain)| self.ports.get(name).is_some_and(|p| p.domain == domain))
     }
 
-    /// Joins two domains by a patch, if they are not; the properties are those there and back.
-    /// Returns what the user should know.
+    /// Joins two domains by a patch, unless they are joined; with the properties of each direction.
+    /// Returns a warning for the user, if any.
     pub fn attach_patch(
         &mut self,
         names: [String; 2],
@@ -313,7 +313,7 @@ impl Host {
     }
 }
 
-/// Turns GRO off on an interface of the host, whatever it is called, if it is still there.
+/// Turns GRO off on an interface of the host, under any name, if it still exists.
 pub(super) fn turn_off_gro(index: u32) {
     if let Some(name) = network::name_of(index) {
         Gro::turn_off(&name);

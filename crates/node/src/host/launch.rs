@@ -1,4 +1,4 @@
-//! A guest that is to run, as the host is told of it.
+//! The host's description of a guest to run.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub struct Launched {
     pub pid: u32,
     /// Its wall.
     pub wall: vmm::Wall,
-    /// Time from the order to start it to its main loop, as far as it was looked at.
+    /// Time from the start order to its main loop, once it is known.
     pub boot: Option<Duration>,
     /// Time since the order to start it; none if this node adopted it.
     pub age: Option<Duration>,
@@ -129,7 +129,7 @@ pub struct Launched {
     pub silent: bool,
 }
 
-/// An interface as a guest is told of it.
+/// An interface, as the guest's boot area describes it.
 pub(super) fn interface(port: &LaunchPort) -> Result<Interface> {
     let unfit = || {
         Error::invalid(format_args!(

@@ -1,9 +1,9 @@
-//! What runs on the host for a node: the switch's process, its ports, interfaces, guests.
+//! The node's processes and interfaces on the host: the switch, its ports, interfaces, guests.
 //!
-//! Each part can be brought about again: after a switch that ended, after a node that ended. This
-//! module holds what there is; what there should be is the store's. It keeps one descriptor for each
-//! TAP device, and none for a guest; a guest's memory files and doorbell are fetched from its process
-//! when a new switch needs them.
+//! Each part can be recreated after the end of a switch or a node. This module holds the observed
+//! state; the store holds the desired state. It keeps one descriptor for each TAP device, and none
+//! for a guest; a guest's memory files and doorbell are fetched from its process when a new switch
+//! needs them.
 
 mod bells;
 mod cgroup;
@@ -85,13 +85,13 @@ pub enum Ready {
     Guest(u64),
 }
 
-/// The number of the switch in the set of what is watched.
+/// The switch's number in the set of watched descriptors.
 const SWITCH: u64 = 0;
 /// The number of guests' ends.
 const GUESTS: u64 = 1;
 /// The number of the control store in that set.
 const CONTROL_STORE: u64 = 2;
-/// The number of what the control store tells.
+/// The number of the control store's messages.
 const CONTROL_STORE_TOLD: u64 = 3;
 /// The number of the connection to the control store, when there is room in it.
 const CONTROL_STORE_ROOM: u64 = 4;
@@ -119,7 +119,7 @@ pub struct Host {
     control_store: Option<StoreProcess>,
     sock_paths: SockPaths,
     stacks: Stacks,
-    /// Times that a switch was started in the place of one that ended.
+    /// Number of switches that replaced an ended one.
     restarts: u64,
     /// Ports by their names.
     ports: HashMap<String, Port>,
@@ -128,16 +128,16 @@ pub struct Host {
     /// Entries of flow tables that were made by command, by the ports that they lead to: domain and
     /// flow.
     entries: HashMap<String, BTreeSet<(u32, Flow)>>,
-    /// TAP devices by their ports' names: what is kept of them lives on without a switch.
+    /// TAP devices by their ports' names: the held descriptors keep them without a switch.
     held: HashMap<String, Held>,
     /// Links on whose interfaces GRO was turned on, until they are detached, and the interfaces'
     /// numbers.
     gro: HashMap<String, u32>,
     /// Links' interfaces, which no other node may attach as long as these are open; with the interfaces' numbers.
     claims: HashMap<String, (u32, OwnedFd)>,
-    /// What is wanted and could not be brought about, and why not.
+    /// Resources that could not be brought to their desired state, each with the reason.
     faults: BTreeMap<Subject, String>,
-    /// What went down or came up and was not told of.
+    /// Changes to down or up that were not reported yet.
     noted: Vec<(Subject, Option<String>)>,
     guests: HashMap<u64, RunningGuest>,
     ending: Ending,
@@ -263,7 +263,7 @@ impl Host {
         self.faults.get(subject).map(String::as_str)
     }
 
-    /// What is wanted and not there.
+    /// Resources that are not in their desired state.
     pub fn faulty(&self) -> Vec<Subject> {
         self.faults.keys().cloned().collect()
     }
@@ -377,12 +377,12 @@ impl Host {
         ports.map(|(name, port)| (port.id, name.as_str())).collect()
     }
 
-    /// Forgets what a domain learned.
+    /// Forgets the learned entries of a domain.
     pub fn flush(&self, domain: u32) -> Result<()> {
         Ok(self.client()?.flush(domain)?)
     }
 
-    /// Detaches a port and releases its interface. What is not there any more needs no detaching.
+    /// Detaches a port and releases its interface. A missing port counts as detached.
     pub fn detach(&mut self, name: &str) {
         self.held.remove(name);
         self.claims.remove(name);
@@ -394,14 +394,14 @@ impl Host {
         self.put_back(name);
     }
 
-    /// Has an interface as it was before it was attached; its port stays.
+    /// Restores an interface to its state before it was attached; its port stays.
     pub fn put_back(&mut self, name: &str) {
         if let Some(index) = self.gro.remove(name) {
             turn_off_gro(index);
         }
     }
 
-    /// Detaches a port; what is kept of its interface stays.
+    /// Detaches a port; a held interface stays.
     fn detach_port(&mut self, name: &str) {
         self.forget_flows(name);
         self.forget_entries(name);
@@ -412,12 +412,12 @@ impl Host {
         }
     }
 
-    /// What the switch has a port for, if it has one of that name.
+    /// The kind of the switch's port of that name, if there is one.
     pub fn port_kind(&self, name: &str) -> Option<PortKind> {
         self.ports.get(name).map(|port| port.kind)
     }
 
-    /// What the switch's lanes did so far.
+    /// The counters of the switch's lanes.
     pub fn lanes(&self) -> Result<Vec<LaneStats>> {
         Ok(self.client()?.lane_stats()?)
     }

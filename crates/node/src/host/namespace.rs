@@ -1,4 +1,4 @@
-//! Doing something in another network namespace.
+//! Runs a closure in another network namespace.
 
 use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +19,7 @@ fn path(namespace: &str) -> PathBuf {
     }
 }
 
-/// By what a namespace is told from all others that there are at the same time: device and inode.
+/// The identity of a namespace among all that exist at the same time: device and inode.
 pub(super) type Id = (u64, u64);
 
 /// Which namespace has this name now; `None` if none has.

@@ -1,4 +1,4 @@
-//! Networks of the host's own kernel: namespaces, and what is set in them.
+//! Networks of the host's own kernel: namespaces, and their addresses, routes and forwarding.
 
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -31,7 +31,8 @@ pub fn exists(name: &str) -> bool {
     is_namespace(&file(name))
 }
 
-/// Whether a namespace is kept at `path`: who was killed while removing one leaves an empty file.
+/// Whether a namespace is kept at `path`: a process that is killed while it removes one leaves an
+/// empty file.
 fn is_namespace(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|files| files.f_type == NSFS)
 }
@@ -41,7 +42,7 @@ fn is_namespace(path: &Path) -> bool {
 pub fn sweep(name: &str) {
     let path = file(name);
     if path.exists() && !is_namespace(&path) {
-        // One that cannot be removed is told of when the namespace is made.
+        // A failure shows when the namespace is made.
         let _ = fs::remove_file(path);
     }
 }
@@ -62,7 +63,7 @@ pub fn create(name: &str) -> Result<()> {
     }
     let made = bind_new(&path).and_then(|()| set_loopback_up(name));
     if made.is_err() {
-        // Whatever there is of it.
+        // Also an incomplete one.
         let _ = delete(name);
     }
     made
@@ -174,7 +175,7 @@ pub fn interface(place: Option<&str>, interface: &str) -> Result<Option<Interfac
     }
 }
 
-/// What the host's interface of a number is called; `None` if there is none.
+/// The name of the host's interface of a number; `None` if there is none.
 pub fn name_of(index: u32) -> Option<String> {
     let found = with_netlink(None, Netlink::interfaces).ok()?.ok()?;
     let it = found.into_iter().find(|it| it.index == index);
@@ -319,7 +320,7 @@ pub fn forwarding(place: &str) -> Result<Forwarding> {
     is.map_err(|error| unforwarded(place, &error))
 }
 
-/// Has a namespace forward IP packets between its interfaces, or not.
+/// Sets whether a namespace forwards IP packets between its interfaces.
 pub fn set_forwarding(place: &str, to: Forwarding) -> Result<()> {
     let set = namespace::within(place, || {
         let mut files = FORWARDING.iter().zip([to.ipv4, to.ipv6]);

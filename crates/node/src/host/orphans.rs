@@ -1,4 +1,4 @@
-//! Guests of earlier nodes of this folder that no record names: their records were lost.
+//! Guests that earlier nodes of this folder started and that have no record: the record was lost.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,14 @@ use super::Host;
 use crate::model::UnknownGuest;
 
 impl Host {
-    /// By what guests of this node are told from those of others: its folder of sockets.
+    /// The owner of this node's guests: its folder of sockets.
     pub(super) fn owner(&self) -> String {
         let folder = self.socket.parent();
         folder.map_or(String::new(), |folder| folder.display().to_string())
     }
 
-    /// Guests that run of this node's folder and are not among those that it has, nor of these processes.
+    /// Running guests of this node's folder that are neither this node's guests nor `known`
+    /// processes.
     pub fn unknown_guests(&self, known: &BTreeSet<u32>) -> Vec<UnknownGuest> {
         let own: BTreeSet<u32> = self.guests.values().map(|it| it.guest.pid()).collect();
         let Ok(processes) = fs::read_dir("/proc") else {

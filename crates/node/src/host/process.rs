@@ -1,4 +1,5 @@
-//! Processes of this host that outlive the node: how they are found again, waited for and reached.
+//! Processes of this host that outlive the node: finding them again, waiting for them, reaching
+//! them.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +25,7 @@ pub fn find(number: u32, started: u64, of_boot: &str) -> Option<OwnedFd> {
     (same && !has_ended(&pidfd)).then_some(pidfd)
 }
 
-/// A listening socket at `path`, in the place of what is there.
+/// A listening socket at `path`; replaces an existing file.
 pub fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd> {
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format_args!("{}: {error}", path.display()));

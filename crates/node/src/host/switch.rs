@@ -16,7 +16,7 @@ use super::{Host, Port, SWITCH, TIMEOUT};
 use crate::error::{Error, Result};
 use crate::model::Record;
 
-/// By what a switch is found again.
+/// The identity of a switch, by which it is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRun {
     /// Its name: there is one.
@@ -92,8 +92,8 @@ impl Host {
         Ok(answers)
     }
 
-    /// Starts a switch. `note` is told by what it is found again before it is asked anything. One of
-    /// which that is not kept is ended by the next node, which finds it at its socket.
+    /// Starts a switch. `note` gets its identity before its first request. If the identity is not
+    /// recorded, the next node finds the switch at its socket, and ends it.
     pub fn start_switch(&mut self, note: impl FnOnce(&SwitchRun)) -> Result<()> {
         self.end_unknown_switch();
         let listener = listen(&self.socket, SocketType::SEQPACKET)?;
@@ -148,8 +148,7 @@ impl Host {
         }
     }
 
-    /// Kills the switch, if it runs, so that another can take its place: what is held of interfaces
-    /// stays.
+    /// Kills the switch, if it runs, so that another can replace it: held interfaces stay.
     pub fn end_switch(&mut self) {
         self.kill_switch();
         if let Some(switch) = self.switch.take() {
@@ -161,7 +160,8 @@ impl Host {
         self.entries.clear();
     }
 
-    /// Ends the switch, and with it all interfaces that nobody holds; others are as they were.
+    /// Ends the switch, and with it all interfaces that the node does not hold; others stay as they
+    /// are.
     pub fn stop_switch(&mut self) {
         self.held.clear();
         self.ports.clear();
@@ -184,17 +184,17 @@ impl Host {
         self.switch_run().map(|run| run.pid)
     }
 
-    /// By what the switch is found again, if there is one.
+    /// The switch's identity, if there is one.
     pub fn switch_run(&self) -> Option<&SwitchRun> {
         self.switch.as_ref().map(|switch| &switch.run)
     }
 
-    /// Times that a switch was started in the place of one that ended.
+    /// Number of switches that replaced an ended one.
     pub fn switch_restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// Ends a switch at our socket that nobody noted: its node was killed in that moment.
+    /// Ends an unrecorded switch at our socket: its node was killed before it recorded the switch.
     fn end_unknown_switch(&self) {
         if let Ok(client) = SwitchClient::connect(&self.socket, TIMEOUT) {
             let _ = client.stop();

@@ -1,4 +1,4 @@
-//! What a process uses, as `/proc/PID/stat` has it (proc_pid_stat(5)).
+//! A process's use of memory and processor time, from `/proc/PID/stat` (proc_pid_stat(5)).
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a process uses.
+/// A process's use of resources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     /// Whether it was stopped by a signal.
@@ -45,7 +45,7 @@ fn ticks(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// What a line of `stat` says on a machine that is up for so long.
+/// Parses a line of `stat`, on a machine with this uptime.
 fn parse(stat: &str, up: Duration) -> Option<Usage> {
     // The name, in brackets, may have any characters; nothing behind it has a bracket.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name() {
+    fn a_process_of_any_name_is_read() {
         let own = Usage::of(std::process::id()).unwrap();
         assert!(!own.stopped && own.resident > 1 << 16, "{own:?}");
         assert_eq!(Usage::of(u32::MAX), None);

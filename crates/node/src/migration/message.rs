@@ -1,4 +1,4 @@
-//! What two nodes tell each other: a tag (u8), a length (u32, little-endian), and so many bytes.
+//! Messages between two nodes: a tag (u8), a length (u32, little-endian), and that many bytes.
 
 use std::io;
 use std::time::Duration;
@@ -15,11 +15,11 @@ const LENGTH_MAX: usize = switch::late::BYTES_MAX + 4;
 /// How long the other node may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Tag {
-    /// What the guest is (JSON).
+    /// The guest's description (JSON).
     Arrival = 1,
     /// Parts of its memory.
     Records = 2,
@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
-    /// The next message, which has to be this.
+    /// The next message, which must have this tag.
     pub(super) async fn expect(&mut self, wanted: Tag) -> Result<Vec<u8>> {
         match self.next().await? {
             (tag, bytes) if tag == wanted => Ok(bytes),
@@ -153,18 +153,18 @@ pub(super) fn there(node: &str, error: Error) -> Error {
     error.within(|why| format!("{node} refused: {why}"))
 }
 
-/// What a message of JSON says.
+/// Parses a message of JSON.
 pub(super) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes)
         .map_err(|error| Error::invalid(format_args!("a message of the other node: {error}")))
 }
 
-/// Waits for what the other node does, for as long as it may be silent; none if it was.
+/// Waits for work of the other node, for as long as it may be silent; `None` after that time.
 pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Option<T> {
     timeout(SILENCE, work).await.ok()
 }
 
-/// A node that says nothing, or that hears nothing.
+/// The error for a node that does not answer, or does not read.
 pub(super) fn silent(node: &str) -> Error {
     Error::refused(format_args!(
         "{node} was silent for {} s: look whether it runs (`weir node --status` there), and whether the network between the two nodes loses packets",

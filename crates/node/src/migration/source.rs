@@ -1,4 +1,4 @@
-//! The node that a guest leaves.
+//! The source of a migration: the node that the guest leaves.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ const ROUNDS_MAX: u32 = 10;
 const SMALL: u64 = 128 << 10;
 /// Bytes of records that are gathered for a message.
 const MESSAGE: usize = 1 << 20;
-/// How long the switch may take for what a guest has sent that stands still. What it has not taken then goes with the
-/// guest.
+/// Time that the switch has to take the frames that a suspended guest has sent. Frames that are
+/// left then go with the guest.
 const DRAIN: Duration = Duration::from_millis(2);
 /// How long frames that still come here follow a guest that runs there, and the pause between two looks for them.
 const LINGER: Duration = Duration::from_millis(20);
@@ -35,10 +35,10 @@ const DOUBT: Duration = Duration::from_secs(5);
 /// The pause between two questions.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Has a guest go on at another node.
+/// Migrates a guest to another node.
 pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<Migrated> {
     let handle = handle.clone();
-    // Whoever asked may leave; the guest is not left half-way.
+    // The client may disconnect; the migration goes on to its end.
     finish(async move {
         let start = Instant::now();
         let files = handle.run(|node| node.identity()).await?;
@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
             let before = self.peer.sent;
             let found = self.departure.look()?;
             self.send(&found, Vec::new()).await?;
-            // What is still to be written there would be waited for while the guest stands still.
+            // The guest would otherwise be suspended while the target still writes.
             self.peer.send(Tag::Round, &[]).await?;
             self.peer.expect(Tag::Ready).await?;
             let bytes = self.peer.sent - before;
@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         Ok((ROUNDS_MAX, self.peer.sent))
     }
 
-    /// Sends what was found, behind some records.
+    /// Sends the found pages, behind some records.
     async fn send(&mut self, found: &[Found], mut records: Vec<u8>) -> Result<()> {
         for found in found {
             self.departure.read(found, &mut records)?;
@@ -140,7 +140,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         self.peer.send(Tag::Records, &records).await
     }
 
-    /// Has the guest stand still, and go on there, or here.
+    /// Suspends the guest, and resumes it at the target, or here after a failure.
     async fn move_over(&mut self) -> Result<Migrated> {
         let mut doubt = None;
         let moved = match self.start_there().await {
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         ended.await.and(moved)
     }
 
-    /// Has the guest stand still, and waits until it runs there; its number there.
+    /// Suspends the guest, and waits until it runs at the target. Returns its number there.
     async fn start_there(&mut self) -> Result<(Migrated, u64)> {
         let begun = Instant::now();
         self.handle.suspend(&self.name, Purpose::Departure).await?;
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
             .handle
             .run(move |node| node.last_records(&name, drained));
         let records = last.await?;
-        // What comes behind these is no part of the copy: it follows the guest.
+        // Later frames are no part of the copy: they follow the guest.
         let received = drained.then(|| self.departure.received());
         let found = self.departure.look()?;
         self.send(&found, records).await?;
@@ -205,7 +205,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
             ..Migrated::default()
         };
         if let Some(mut received) = received {
-            // The network hears of the guest's new place by and by.
+            // The network's switches learn the guest's new location gradually.
             let start = Instant::now();
             while start.elapsed() < LINGER {
                 migrated.late_frames += self.follow(&mut received).await?;
@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Journey<S> {
         Ok((migrated, number))
     }
 
-    /// Sends the frames that came behind those that were sent; how many.
+    /// Sends the frames that came after the last call. Returns how many.
     async fn follow(&mut self, received: &mut Vec<u32>) -> Result<u64> {
         let (late, now) = self.departure.late_frames(received);
         *received = now;
@@ -259,8 +259,8 @@ async fn has(node: &Endpoint, guest: &str, id: u64) -> Option<bool> {
     timeout(DOUBT, asking).await.ok()
 }
 
-/// Finishes what an earlier node did not live to: of each guest that it was about to leave to another node, asks that
-/// one whether the guest is there.
+/// Finishes the migrations of an earlier node that was killed: asks the target of each departing
+/// guest whether the guest is there.
 pub async fn finish_departures(handle: Handle) -> Result<()> {
     for (name, Destination { to, id }) in handle.run(|node| node.departures()).await? {
         let target = handle.run(|node| node.identity()).await;
@@ -304,7 +304,7 @@ async fn leads_to(target: &Endpoint, own: SocketAddr) -> bool {
     if *port != own.port() {
         return false;
     }
-    // A name that nobody knows is told when it is connected to.
+    // An unknown name is reported by the connection attempt.
     let found = timeout(DOUBT, lookup_host((host.as_str(), *port))).await;
     let Ok(Ok(mut found)) = found else {
         return false;

@@ -1,4 +1,4 @@
-//! The node where a guest is to go on.
+//! The target of a migration: the node that the guest moves to.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

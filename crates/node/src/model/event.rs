@@ -91,7 +91,7 @@ pub enum Happened {
     Healthy,
     /// Something that was down is up.
     Up,
-    /// Something that is wanted is not there.
+    /// A resource is not in its desired state.
     Down,
     /// A wire was made what its file says.
     Applied,

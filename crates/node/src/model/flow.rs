@@ -85,6 +85,6 @@ record!(FlowRecord: "flows", Flow);
 pub struct FlowRecord {
     /// Its name.
     pub name: String,
-    /// What is wanted.
+    /// The specification.
     pub spec: Flow,
 }

@@ -487,7 +487,7 @@ record!(Leaving: "leaving");
 pub struct GuestRecord {
     /// Its name.
     pub name: String,
-    /// What is wanted; its configuration is the last one that was set.
+    /// The specification; its configuration is the last one that was set.
     pub spec: Guest,
     /// Its number; never given twice.
     pub id: u64,
@@ -512,7 +512,7 @@ pub struct GuestRecord {
     /// Where it is to go on, from just before it is left to that node until it is removed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departure: Option<Destination>,
-    /// What it was started with, if that is not what is wanted now.
+    /// The specification of its start, if it differs from the present one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booted: Option<Booted>,
 }
@@ -531,7 +531,7 @@ pub struct Destination {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Booted {
-    /// The configuration, if another one is to be used at the next start.
+    /// The configuration, if another one will be used at the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     interfaces: BTreeMap<String, String>,
@@ -558,7 +558,7 @@ impl Booted {
 }
 
 impl GuestRecord {
-    /// The guest as it was started, as far as that is not what is wanted now.
+    /// The guest with the values of its start, where the present ones differ.
     pub fn as_booted(&self) -> GuestRecord {
         let mut guest = self.clone();
         if let Some(booted) = &self.booted {

@@ -329,7 +329,7 @@ record!(LinkRecord: "links", Link);
 pub struct LinkRecord {
     /// Its name: the interface's, or the stub's.
     pub name: String,
-    /// What is wanted; of a stub, its properties.
+    /// The specification; for a stub, its properties.
     pub spec: Link,
     /// Number of its domain in the switch; never given twice.
     pub domain: u32,
@@ -340,7 +340,8 @@ pub struct LinkRecord {
     /// Its interface's GRO was off, and is on for as long as it is attached.
     #[serde(default)]
     pub gro: bool,
-    /// The number of its interface when it was attached, by which it is known whatever it is called.
+    /// The number of its interface when it was attached, which identifies the interface under any
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
     /// The action of a flow table for frames without an entry.

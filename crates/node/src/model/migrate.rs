@@ -64,7 +64,7 @@ impl Arrival {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ArrivalPort {
-    /// The link that it is to be on.
+    /// Its link at the target.
     pub link: String,
     /// The name of the VNIC, if it was not made for the guest.
     pub vnic: Option<String>,

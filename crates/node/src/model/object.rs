@@ -1,4 +1,4 @@
-//! A resource: a name, a specification (what is wanted) and a status (what is).
+//! A resource: a name, a specification (the desired state) and a status (the observed state).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -116,7 +116,7 @@ pub(super) use record;
 pub struct Object<S: Spec> {
     /// Its name.
     pub name: String,
-    /// What is wanted.
+    /// The specification.
     #[serde(flatten)]
     pub spec: S,
     /// What is.

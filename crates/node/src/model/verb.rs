@@ -26,12 +26,12 @@ pub enum Action {
     Stop,
     /// Ends a guest if it runs, and starts it.
     Restart,
-    /// Has all processors of a guest stand still. It keeps its state, and no frame of it is sent or
-    /// received until it is resumed.
+    /// Pauses all processors of a guest. It keeps its state, and no frame of it is sent or received
+    /// until it is resumed.
     Pause,
-    /// Has a paused guest go on.
+    /// Resumes a paused guest.
     Resume,
-    /// Has a guest stand still for good, as a template of clones, until it is resumed.
+    /// Makes a guest a template, which stands still for clones until it is resumed.
     Template,
     /// Ends a guest and removes it, with the VNICs made for it.
     Destroy,

@@ -145,7 +145,7 @@ impl Vnic {
         }
     }
 
-    /// Refuses an address that is given twice, with whatever prefixes.
+    /// Refuses an address that is given twice, with any prefixes.
     pub fn check_addresses(&self, name: &str) -> Result<()> {
         let mut seen = BTreeSet::new();
         match self.addresses.iter().find(|it| !seen.insert(it.addr())) {
@@ -236,7 +236,7 @@ record!(VnicRecord: "vnics", Vnic);
 pub struct VnicRecord {
     /// Its name, and that of its port.
     pub name: String,
-    /// What is wanted, with its address.
+    /// The specification, with its address.
     pub spec: Vnic,
     /// Whether it was made for a guest's interface and is removed with the guest.
     #[serde(default)]

@@ -275,7 +275,7 @@ pub struct WireStatus {
 pub struct WireGuest {
     /// Its name.
     pub name: String,
-    /// Its state; none, if somebody removed it.
+    /// Its state; `None` if it was removed.
     pub state: Option<GuestState>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -305,7 +305,8 @@ pub struct WireRecord {
     /// What is being made of it; a node that finds this after a restart takes it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Wire>,
-    /// Links that were attached for it, and not before by somebody else: they are removed with it.
+    /// Links that were attached for it: they are removed with it. Links that were attached before
+    /// are not.
     #[serde(default)]
     pub links: Vec<String>,
     /// What namespaces that were there before forwarded, where that was changed for it.
@@ -314,7 +315,7 @@ pub struct WireRecord {
 }
 
 impl WireRecord {
-    /// Whether a guest is of this wire, as it is or as it is to be.
+    /// Whether a guest is of this wire, in its present or its desired form.
     pub fn has_guest(&self, name: &str) -> bool {
         let wires = [Some(&self.applied), self.pending.as_ref()];
         wires
@@ -323,7 +324,7 @@ impl WireRecord {
             .any(|wire| wire.guests.contains_key(name))
     }
 
-    /// What is wanted of it.
+    /// Its desired form.
     pub fn wanted(&self) -> &Wire {
         self.pending.as_ref().unwrap_or(&self.applied)
     }

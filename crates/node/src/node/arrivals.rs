@@ -1,8 +1,9 @@
-//! Guests that come from other nodes.
+//! Guests that migrate to this node.
 //!
-//! A guest that comes has its record, its names and its process before the last of it is here, so that it stands still
-//! for as short a time as can be. Its record says that it is arriving until the other node leaves it to this one: if
-//! that does not come about, or this node ends before, there was none.
+//! An arriving guest gets its record, its names and its process before the last of its memory
+//! arrives, so that it stands still for a short time only. Its record says that it is arriving
+//! until the other node releases it. If the migration fails, or this node ends before, the record
+//! is removed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Has a guest go on whose copy is filled.
+    /// Resumes a guest whose copy is filled.
     pub fn start_arrived(&mut self, id: u64) -> Result<()> {
         let waiting = self.arriving.get_mut(&id).and_then(Option::take);
         let (guest, reserved) = waiting.ok_or_else(removed)?;

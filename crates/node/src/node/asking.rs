@@ -7,7 +7,7 @@ use abi::message::kind;
 use super::{ANSWER, Node};
 use crate::error::{Error, Fault, Result};
 
-/// A request to a guest that is to be answered.
+/// A request to a guest that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
     /// The guest's number.
@@ -76,12 +76,12 @@ impl Node {
         }
     }
 
-    /// Takes a guest's answers, for those that wait for them. A guest that a request ends answers that request
+    /// Takes a guest's answers, for the jobs that wait for them. A guest that a request ends answers that request
     /// first.
     pub(super) fn take_answers(&mut self, guest: u64) -> Result<()> {
         while let Some(answer) = self.host.answer(guest)? {
             let request = answer.request;
-            // One that nobody waits for any more is dropped.
+            // An answer without a waiting job is dropped.
             if let Some(entry) = self.guests.asked.get_mut(&Asked { guest, request }) {
                 *entry = Some(answer);
             }
@@ -89,7 +89,7 @@ impl Node {
         Ok(())
     }
 
-    /// Forgets a request whose answer nobody waits for.
+    /// Forgets a request whose answer is no longer needed.
     pub fn forget(&mut self, asked: Asked) {
         self.guests.asked.remove(&asked);
     }

@@ -1,4 +1,4 @@
-//! Changes of a guest: at once where that is possible, else at its next start.
+//! Changes of a guest: at once where possible, else at its next start.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,16 @@ use crate::model::{Booted, Event, Guest, GuestPort, GuestRecord, Memory, Object,
 struct Ports {
     /// The VNIC of each interface, in their order.
     vnics: Vec<VnicRecord>,
-    /// Those among them that are made for the guest.
+    /// The VNICs among them that are made for the guest.
     made: Vec<VnicRecord>,
-    /// Those that were made for it and are not needed any more.
+    /// VNICs that were made for it and are not needed any more.
     gone: Vec<VnicRecord>,
 }
 
 impl Node {
-    /// Checks a change of a guest. Says whether the configuration is to be swapped in before the change is kept: it
-    /// is, if the guest runs and has the interfaces and vCPUs that the configuration is for; and what is merely odd.
+    /// Checks a change of a guest. Returns whether to swap the configuration in before the change
+    /// is recorded: the guest runs, and has the interfaces and vCPUs of the new specification.
+    /// Returns also a warning, if any.
     pub fn check_change(&mut self, name: &str, new: &Guest) -> Result<(bool, Option<String>)> {
         let guest = self.find_guest(name)?;
         let ports = self.ports_of(&guest, new)?;
@@ -33,8 +34,9 @@ impl Node {
         Ok((swaps, (!odd.is_empty()).then_some(odd)))
     }
 
-    /// Has a guest be as `new` says, which was checked: now if it does not run, else at its next start. What holds
-    /// for the node alone holds at once. `swapped` says that the configuration was swapped in.
+    /// Changes a guest to `new`, which was checked: now if it does not run, else at its next start.
+    /// Properties that concern the node alone change at once. `swapped` says that the configuration
+    /// was swapped in.
     pub fn change_guest(
         &mut self,
         name: &str,
@@ -85,7 +87,7 @@ impl Node {
         Ok(self.view_guest(&record))
     }
 
-    /// Brings about what was changed of a guest that does not run: its interfaces get their VNICs.
+    /// Carries out the pending change of a guest that does not run: its interfaces get their VNICs.
     pub(super) fn finish_change(&mut self, guest: GuestRecord) -> Result<GuestRecord> {
         if guest.booted.is_none() {
             return Ok(guest);

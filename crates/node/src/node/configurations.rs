@@ -7,7 +7,7 @@ use crate::error::{Fault, Result};
 use crate::model::{Configuration, ConfigurationState, Guest, GuestRecord, MAIN};
 
 impl Node {
-    /// What is wanted of a guest.
+    /// A guest's specification.
     pub fn spec_of(&self, name: &str) -> Result<Guest> {
         Ok(self.find_guest(name)?.spec)
     }

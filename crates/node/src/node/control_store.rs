@@ -31,7 +31,7 @@ pub(super) fn routers_of(guest: &Guest) -> Vec<Router> {
     [own].into_iter().chain(others).collect()
 }
 
-/// What a configuration is called in the store: the name of its file, without folders.
+/// A configuration's name in the store: the name of its file, without folders.
 fn shown(file: Option<&Path>) -> String {
     let name = file.and_then(Path::file_name);
     let name = name.map_or("config".into(), |name| name.to_string_lossy());
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// What the store asks for, with the configuration that is to be run.
+    /// The store's requests, each with the configuration to run.
     pub fn store_requests(&mut self) -> Vec<(Request, String)> {
         let requests = self.host.store_requests();
         self.reconnect_store();

@@ -14,17 +14,17 @@ use crate::saved::{self, Header};
 /// A guest that is to go on from a copy.
 pub type Origin = Option<Arc<Copy>>;
 
-/// A guest that is asked for.
+/// A guest to create.
 pub struct Wanted {
     /// Its name.
     pub name: String,
-    /// What it is to be.
+    /// Its specification.
     pub spec: Guest,
-    /// Where it goes on; none: it boots.
+    /// The copy that it continues from; `None` if it boots.
     pub copy: Origin,
 }
 
-/// For what a guest stands still.
+/// Why a guest is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A copy of it, beside it or in a file.
@@ -34,7 +34,7 @@ pub enum Purpose {
 }
 
 impl Node {
-    /// Has a guest stand still for `purpose`. `None` if it does: it is a template.
+    /// Begins to suspend a guest for `purpose`. `None` if it is suspended already: it is a template.
     pub fn begin_suspension(&mut self, name: &str, purpose: Purpose) -> Result<Option<Asked>> {
         let guest = self.find_guest(name)?;
         if purpose == Purpose::Copy {
@@ -63,7 +63,7 @@ impl Node {
         Ok(self.host.is_suspended(guest.id))
     }
 
-    /// Has a guest go on that was to stand still, unless it is a template.
+    /// Resumes a guest that was asked to suspend, unless it is a template.
     pub fn end_suspension(&mut self, name: &str) -> Result<()> {
         let guest = self.find_guest(name)?;
         if self.guests.suspending.remove(&guest.id) && !guest.template {
@@ -87,7 +87,7 @@ impl Node {
             saved::write(file, &header, &copy)
         });
         if saved.is_err() {
-            // It has its ports again if it lost them.
+            // It gets lost ports back.
             self.host.reattach_guest(guest.id)?;
         }
         let bytes = saved?;
@@ -101,7 +101,7 @@ impl Node {
         Ok(Saved { file, bytes })
     }
 
-    /// A copy of a guest that stands still, and what its clones are to be. That of a template is made once.
+    /// A copy of a suspended guest, and the specification of its clones. A template's copy is made once.
     pub fn copy_guest(&mut self, name: &str) -> Result<(Guest, Arc<Copy>)> {
         let mut guest = self.find_guest(name)?.as_booted();
         for on in guest.spec.interfaces.values_mut() {
@@ -133,7 +133,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has a template be a guest as any other, and go on.
+    /// Turns a template into an ordinary guest, and resumes it.
     pub(super) fn end_template(&mut self, guest: &GuestRecord) -> Result<()> {
         self.store.put(&GuestRecord {
             template: false,
@@ -149,8 +149,8 @@ impl Node {
         Ok((header.name, header.guest, Arc::new(copy)))
     }
 
-    /// Starts a stopped guest from a copy, if there is one with that name and those interfaces. It is what the copied
-    /// one was then.
+    /// Starts a stopped guest from a copy, if there is one with that name and those interfaces. It gets the copy's
+    /// specification.
     pub fn restore_stopped(&mut self, name: &str, spec: &Guest, copy: &Arc<Copy>) -> Result<bool> {
         let Some(guest) = self.store.get::<GuestRecord>(name)? else {
             return Ok(false);
@@ -170,7 +170,7 @@ impl Node {
             ..guest
         })?;
         self.start_from(name, Some(Arc::clone(copy)))?;
-        // What was changed since it was started holds from its next start on, as before.
+        // Changes since it was started hold from its next start on, as before.
         let restored = self.find_guest(name)?;
         let mut booted = Booted::of(&restored);
         booted.config = (restored.text() != wanted.text()).then(|| restored.text());

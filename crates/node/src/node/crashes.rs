@@ -30,7 +30,7 @@ pub(super) struct Crashes {
 }
 
 impl Crashes {
-    /// Of what the store has.
+    /// Loads the reports from the store.
     pub fn load(store: &Store) -> Result<Crashes> {
         let records = store.all::<CrashRecord>()?.into_iter();
         Ok(Crashes {
@@ -80,7 +80,7 @@ impl Crashes {
         self.new.clear();
     }
 
-    /// The numbers of the reports that a text means, oldest first: one by its number, or those of a guest.
+    /// The numbers of the reports that a text selects, oldest first: a report's number, or a guest's name.
     fn numbers(&self, meant: &str) -> Result<Vec<u64>> {
         let by_number = meant.parse().ok();
         let kept = self.kept.iter();
@@ -150,7 +150,7 @@ impl Node {
         self.crashes.add(report);
     }
 
-    /// The crash reports of guests, oldest first, without registers and what the guests printed.
+    /// The crash reports of guests, oldest first, without registers and guests' output.
     pub fn crashes(&self, query: &CrashesQuery) -> Result<Vec<CrashReport>> {
         let name = query.name.clone();
         let names = Selection { name }.patterns()?;

@@ -1,4 +1,4 @@
-//! Guests to be: what is asked for is looked over, and made into what the host needs to know.
+//! Creation of guests: a request is checked, and turned into the host's description of the guest.
 
 use std::collections::HashSet;
 
@@ -19,15 +19,15 @@ use crate::model::{
     Object, Run, Topic, Vnic, VnicRecord, check_name, takes_less,
 };
 
-/// What an interface may stand on, in messages.
+/// The other side of `--link` in messages.
 const STAND: &str = "LINK";
 
 /// A guest that can be created.
 pub(super) struct NewGuest {
     pub(super) record: GuestRecord,
-    /// Those of its interfaces, in their order.
+    /// The VNICs of its interfaces, in their order.
     vnics: Vec<VnicRecord>,
-    /// Those of them that are made for it.
+    /// The VNICs among them that are made for it.
     pub(super) made: Vec<VnicRecord>,
     /// Warnings about its configuration.
     messages: Option<String>,
@@ -86,7 +86,7 @@ impl Node {
             if batch.conflicts(&name, &spec) {
                 self.finish_batch(&mut batch, &mut results);
             }
-            // What is found wrong now has its answer; the others have theirs with their batch.
+            // An invalid guest is answered now; the others are answered with their batch.
             let checked = self.check_new(name, spec, copy);
             results.push(checked.as_ref().err().cloned().map(Err));
             if let Ok(guest) = checked {
@@ -138,7 +138,7 @@ impl Node {
             vnic: vnic.name.clone(),
         };
         let ports = spec.interfaces.keys().zip(&vnics).map(port).collect();
-        // What is not given now is not to be another with another version.
+        // Record the present default, so that another version does not change it.
         spec.memory = Some(Memory(spec.memory()));
         spec.ring_slots = Some(spec.ring_slots());
         spec.cpus = Some(spec.cpus());
@@ -196,7 +196,7 @@ impl Node {
         }
     }
 
-    /// Has a process forked for each guest of a batch, and records all that have one.
+    /// Forks a process for each guest of a batch, and records all guests that got one.
     pub(super) fn record_batch(
         &mut self,
         batch: &mut [(usize, NewGuest)],
@@ -255,9 +255,8 @@ impl Node {
         view
     }
 
-    /// Whether there can be such a guest: what can be told from how it is described, and the
-    /// addresses of its interfaces. It may keep what it `had` before, of use to it or not. What is merely odd is in
-    /// the diagnostics.
+    /// Checks a guest by its specification and the addresses of its interfaces. Interfaces and
+    /// variables that it `had` before are accepted, used or not. Warnings are in the diagnostics.
     pub(super) fn check_guest(
         &self,
         name: &str,
@@ -352,7 +351,8 @@ impl Node {
         Ok(vnic)
     }
 
-    /// A VNIC made for one interface of a guest, on a link, like the port of a copied guest if it is one. The names of those that are `gone` are free.
+    /// A VNIC for one interface of a guest, on a link; for a copied guest, like the original's
+    /// port. The names of VNICs in `gone` are free.
     pub(super) fn implicit_vnic(
         &self,
         (guest, interface, on): (&str, &str, &str),
@@ -407,7 +407,7 @@ impl Node {
         .into()
     }
 
-    /// What the host needs to know to run a guest.
+    /// The host's description of a guest to run.
     pub(super) fn launch_of(
         &self,
         guest: &GuestRecord,

@@ -1,4 +1,4 @@
-//! Guests that go on at other nodes.
+//! Guests that migrate to other nodes.
 
 use std::net::SocketAddr;
 
@@ -122,7 +122,7 @@ impl Node {
             .collect())
     }
 
-    /// Has a guest that stands still go on here. It may go on at the node `elsewhere` as well, which cannot be asked.
+    /// Resumes a suspended guest here. It may run at the node `elsewhere` as well, which does not answer.
     pub fn stay(&mut self, name: &str, elsewhere: Option<&str>) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         if let Some(to) = elsewhere {

@@ -36,7 +36,7 @@ impl Node {
         .into())
     }
 
-    /// The entries of a link's flow table: those made by command, and those that were learned.
+    /// The entries of a link's flow table: made by command, and learned.
     pub fn flow_entries(&self, name: &str) -> Result<Vec<Entry>> {
         let link = self.flow_table(name)?;
         let mut there = match self.host.entries_of(link.domain) {
@@ -59,8 +59,8 @@ impl Node {
         Ok(there.into_iter().map(view).collect())
     }
 
-    /// Has a flow go to a port, be it that the flow had another before. An entry for a port that
-    /// is not up waits until it is.
+    /// Adds an entry for a flow to a port, or replaces the flow's former entry. An entry for a port
+    /// that is down waits until it is up.
     pub fn add_flow_entry(&mut self, link: &str, new: &Entry) -> Result<Entry> {
         let link = self.flow_table(link)?;
         self.check_port(&link, &new.port)?;
@@ -133,8 +133,7 @@ impl Node {
         .into())
     }
 
-    /// Removes what was made for a port, which goes: its entries, and that it is the default of
-    /// its link.
+    /// Removes the entries of a port that goes, and its role as its link's default.
     pub(super) fn drop_entries(&self, change: &Change, link: &str, port: &str) -> Result<()> {
         for name in self.index.entries_to(port) {
             change.remove::<EntryRecord>(name)?;
@@ -158,7 +157,7 @@ impl Node {
         Ok(gone)
     }
 
-    /// What is to be the default of a link's flow table, from ovs-ofctl's words for it.
+    /// The default of a link's flow table, from ovs-ofctl's words for it.
     pub(super) fn default_of(&self, link: &LinkRecord, text: &str) -> Result<FlowDefault<String>> {
         match (text, output(text)) {
             ("normal", _) => Ok(FlowDefault::Addresses),
@@ -174,7 +173,7 @@ impl Node {
         }
     }
 
-    /// Has a link's flow table send what has no entry where it is to go, as far as it can.
+    /// Sets the default of a link's flow table in the switch, as far as its port exists.
     pub(super) fn bring_default(&self, link: &LinkRecord) -> Result<()> {
         match &link.default {
             FlowDefault::Port(port) if !self.host.has_port(port) => Ok(()),
@@ -217,8 +216,8 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over the flow tables of a switch that ran on, and removes what nobody wants: of an
-    /// operation that a node did not live to finish.
+    /// Takes over the flow tables of a switch that outlived its node, and removes entries that are
+    /// in no record: a killed node left them.
     pub(super) fn adopt_tables(&mut self) -> Result<()> {
         for link in self.store.all::<LinkRecord>()? {
             if link.properties.lookup != LookupKind::FlowTable {

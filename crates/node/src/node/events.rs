@@ -1,4 +1,4 @@
-//! What happened: told to the log and to followers, from one place.
+//! Events: one place that passes them to the log and to followers.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -14,15 +14,15 @@ use crate::host::first_number;
 use crate::log;
 use crate::model::{Event, EventsQuery, Happened, Selection, Topic, Wire, rfc3339};
 
-/// Events that are kept: some 3 MB, those of a few thousand guests' creation.
+/// Number of kept events: some 3 MB, enough for the creation of a few thousand guests.
 const KEPT: usize = 8192;
 
-/// The last events, oldest first, and who follows them.
+/// The last events, oldest first, and their followers.
 pub(super) struct Events {
     kept: VecDeque<(SystemTime, Event)>,
     next: u64,
     grown: watch::Sender<u64>,
-    /// Whose request is carried out; none if nobody's is.
+    /// The client whose request is carried out; none for the node's own actions.
     by: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Filter {
     }
 }
 
-/// Somebody who follows events, and how far.
+/// A follower of events, and its position.
 pub struct EventFollower {
     filter: Filter,
     next: u64,
@@ -103,7 +103,7 @@ impl EventFollower {
 }
 
 impl Node {
-    /// Tells what happened: the log, and whoever asks or follows.
+    /// Records an event: in the log, and for the API and followers.
     pub(super) fn tell(&mut self, event: Event) {
         log::event(self.events.add(event));
     }
@@ -129,7 +129,7 @@ impl Node {
         self.tell(event.note(format_args!("{steps} step{s}")));
     }
 
-    /// Tells what came up or went down since the last call.
+    /// Reports changes to up or down since the last call.
     pub fn tell_faults(&mut self) {
         for (subject, fault) in self.host.take_noted() {
             let (topic, name) = match &subject {
@@ -161,7 +161,7 @@ impl Node {
         Ok(wanted.map(|(_, event)| event.clone()).collect())
     }
 
-    /// A follower of events: of those that are kept, behind the number `after`, and of those to come.
+    /// A follower of events: of the kept events behind the number `after`, and of future ones.
     pub fn follow_events(&mut self, query: &EventsQuery, after: u64) -> Result<EventFollower> {
         if self.events.grown.receiver_count() >= FOLLOWERS_MAX {
             return Err(Error::new(

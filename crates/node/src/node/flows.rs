@@ -105,8 +105,8 @@ impl Node {
         Ok(())
     }
 
-    /// Adds the flows on a link or VNIC that are not there, and the flow table's entries that lead
-    /// to it, as far as they can be.
+    /// Adds missing flows on a link or VNIC, and the flow table's entries that lead to it, as far
+    /// as possible.
     pub(super) fn bring_flows(&mut self, on: &str) {
         let names: Vec<_> = self.index.flows_on(on).map(str::to_string).collect();
         for name in names {
@@ -127,7 +127,7 @@ impl Node {
         self.host.add_flow(&flow, domain)
     }
 
-    /// What passed of each flow; of one that is not up, nothing.
+    /// The counters of each flow; 0 for a flow that is not up.
     pub fn flow_stats(&self) -> Result<Vec<FlowStats>> {
         let counted = self.host.flow_stats()?;
         let stats = |flow: FlowRecord| {

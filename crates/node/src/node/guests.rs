@@ -24,18 +24,18 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 /// Most guests that are started in one turn.
 const STARTED_AT_ONCE: usize = 8;
 
-/// What the node knows of guests beside their records.
+/// The node's state of guests beside their records.
 #[derive(Default)]
 pub(super) struct Guests {
-    /// When guests that ended are to be restarted.
+    /// When ended guests will be restarted.
     pub(super) restarts: Restarts,
     /// Guests whose turn to be started comes.
     pub(super) wanted: BTreeSet<u64>,
     /// How guests ended, by their numbers, as long as it is not kept.
     pub(super) unkept: HashMap<u64, Run>,
-    /// Requests to guests, and their answers as far as they came.
+    /// Requests to guests, with the answers that came.
     pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
-    /// Guests that somebody waits for, oldest first.
+    /// Starting guests that clients wait for, oldest first.
     pub(super) starting: Vec<Starting>,
     /// Guests that were asked to stand still, and answer nothing until they go on.
     pub(super) suspending: BTreeSet<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Guests {
     pub(super) departing: BTreeSet<u64>,
     /// Copies of templates, by their numbers.
     pub(super) templates: HashMap<u64, Arc<Copy>>,
-    /// Who waits for the ends of guests that were asked to end.
+    /// Callbacks for the ends of guests that were asked to end.
     pub(super) going: HashMap<u64, Vec<TellGone>>,
 }
 
@@ -145,7 +145,7 @@ impl Node {
         if usage.stopped && !guest.paused && !self.host.awakes(guest.id) {
             status.state = GuestState::Silent;
             status.reason = Some(format!(
-                "its process was stopped by a signal: `weir resume {}` has it go on",
+                "its process was stopped by a signal: `weir resume {}` resumes it",
                 guest.name
             ));
         }
@@ -177,12 +177,12 @@ impl Node {
         !meant && !self.host.runs(guest.id) && !self.waits_for_start(guest.id)
     }
 
-    /// Whether a guest is to be started, now or when its time comes.
+    /// Whether a guest waits to be started, now or when its time comes.
     pub(super) fn waits_for_start(&self, id: u64) -> bool {
         self.guests.wanted.contains(&id) || self.guests.restarts.is_waiting(id)
     }
 
-    /// Whether a guest runs, be it that this could not be kept yet.
+    /// A guest's run state, also one that could not be recorded yet.
     pub(super) fn run_of<'a>(&'a self, guest: &'a GuestRecord) -> &'a Run {
         self.guests.unkept.get(&guest.id).unwrap_or(&guest.run)
     }
@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Has a guest started that is wanted and does not run, when its turn comes.
+    /// Queues a guest to start that should run and does not.
     pub(super) fn want_start(&mut self, id: u64) {
         self.guests.wanted.insert(id);
     }
@@ -258,7 +258,7 @@ impl Node {
         }
     }
 
-    /// Has a process forked for a guest that is to be started again; with it comes its new record.
+    /// Forks a process for a guest that starts again. Returns its new record as well.
     fn reserve(&mut self, guest: GuestRecord, copy: Origin) -> Result<(GuestRecord, Reserved)> {
         let mut guest = self.finish_change(guest)?;
         let vnics = self.vnics_of(&guest)?;
@@ -276,7 +276,8 @@ impl Node {
         self.store.get(name).ok().flatten()
     }
 
-    /// Keeps how guests ended and the reports of crashed ones, as far as that is not kept yet: all at once.
+    /// Records guests' ends and the reports of crashed guests that were not recorded yet, all in
+    /// one transaction.
     pub(super) fn keep_ends(&mut self) {
         if self.guests.unkept.is_empty() && !self.crashes.are_new() {
             return;
@@ -412,7 +413,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has the guests started whose time to be restarted has come.
+    /// Queues the guests that are due to be restarted.
     pub fn restart_due(&mut self) {
         for id in self.guests.restarts.take_due(Instant::now()) {
             self.want_start(id);
@@ -429,8 +430,8 @@ impl Node {
         Ok(())
     }
 
-    /// Removes guests, with the VNICs that were made for them, and tells of each when its process has ended. All
-    /// records are removed at once.
+    /// Removes guests, with the VNICs that were made for them, and reports each when its process
+    /// has ended. All records are removed at once.
     pub fn destroy_and_tell(&mut self, names: Vec<String>, tells: Vec<TellGone>) {
         let mut goes: Vec<(GuestRecord, Vec<VnicRecord>)> = Vec::new();
         let mut waiting: Vec<(u64, TellGone)> = Vec::new();
@@ -485,7 +486,7 @@ impl Node {
         self.host.next_end()
     }
 
-    /// When the next guest is to be killed that was asked to end and does not.
+    /// The next deadline at which a guest that was asked to end is killed.
     pub fn next_kill(&self) -> Option<Instant> {
         self.host.next_kill()
     }

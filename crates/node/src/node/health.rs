@@ -1,4 +1,4 @@
-//! Health of guests, by their handlers: checked now and then, a few at a time.
+//! Health of guests: periodic checks of their handlers, a few at a time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -12,17 +12,18 @@ use crate::model::{Event, GuestRecord, Happened, Health, Restart, Topic};
 
 /// Most checks that are begun in one turn.
 const AT_ONCE: usize = 64;
-/// The pauses between two looks at what was asked last: guests answer within microseconds, or late.
+/// The pauses between two looks at pending checks: guests answer within microseconds, or late.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
 /// The checks of all guests that have any.
 #[derive(Default)]
 pub(super) struct Checks {
     guests: HashMap<u64, Vec<Check>>,
-    /// When each is due: guest and place among its checks. One whose check says otherwise is void.
+    /// When each check is due: the guest and the check's index. An entry is void if its check has
+    /// another time.
     due: BTreeSet<(Instant, u64, usize)>,
     asked: Vec<Pending>,
-    /// When what was asked was looked at last.
+    /// When pending checks were looked at last.
     looked: Option<Instant>,
     /// Guests that are being ended, and why.
     ended: HashMap<u64, String>,
@@ -61,7 +62,7 @@ struct Pending {
 }
 
 impl Checks {
-    /// Has a guest be checked as its record says, from now on.
+    /// Checks a guest as its record says, from now on.
     pub fn watch(&mut self, guest: &GuestRecord) {
         let now = Instant::now();
         let check = |(at, health): (usize, &Health)| {
@@ -103,7 +104,7 @@ impl Checks {
         self.guests.get(&id)?.iter().find_map(Check::verdict)
     }
 
-    /// When something is to be done: a check to be begun, or what was asked to be looked at.
+    /// When the next work is due: a check to begin, or a pending check to look at.
     fn next(&self) -> Option<Instant> {
         let due = self.due.first().map(|(due, ..)| *due);
         let last = self
@@ -130,7 +131,7 @@ impl Checks {
         None
     }
 
-    /// Notes what a check came to. Says whether its guest has become unhealthy, or healthy, by that.
+    /// Notes a check's outcome. Returns whether its guest has become unhealthy, or healthy.
     fn note(&mut self, id: u64, at: usize, outcome: Result<(), String>) -> Option<Happened> {
         let was = self.verdict(id).is_some();
         let check = self.guests.get_mut(&id)?.get_mut(at)?;
@@ -150,7 +151,7 @@ impl Checks {
 }
 
 impl Node {
-    /// When guests' health is to be looked after next.
+    /// When the next health check is due.
     pub fn next_check(&self) -> Option<Instant> {
         self.health.next()
     }
@@ -209,7 +210,7 @@ impl Node {
             let id = asked.guest;
             match self.answer(asked) {
                 Ok(Some(answer)) => {
-                    let outcome = self.judged(id, at, &answer);
+                    let outcome = self.outcome_of(id, at, &answer);
                     self.note_check(id, at, outcome);
                 }
                 Ok(None) if self.host.awake_since(id, since).elapsed() < ANSWER => {
@@ -232,8 +233,8 @@ impl Node {
         }
     }
 
-    /// What an answer to a check comes to.
-    fn judged(&self, id: u64, at: usize, answer: &Answer) -> Result<(), String> {
+    /// The outcome of an answer to a check.
+    fn outcome_of(&self, id: u64, at: usize, answer: &Answer) -> Result<(), String> {
         let text = String::from_utf8_lossy(&answer.contents);
         let text = text.trim();
         let checks = self.health.guests.get(&id);
@@ -248,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Notes what a check came to, and ends a guest that is unhealthy and is to be restarted then.
+    /// Notes a check's outcome, and ends an unhealthy guest if it is to be restarted.
     fn note_check(&mut self, id: u64, at: usize, outcome: Result<(), String>) {
         let Some(happened) = self.health.note(id, at, outcome) else {
             return;

@@ -1,4 +1,4 @@
-//! What is looked for by something else than its name, so that no operation has to look at all.
+//! Indices of resources by other keys than their names, so that no operation scans all records.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use crate::store::{Change, Store};
 /// The highest number that a guest may have in the control store: those above are Xen's own.
 const DOMAIN_MAX: u16 = 0x7fef;
 
-/// The index; it says what the store says.
+/// The index; it always matches the store.
 #[derive(Default)]
 pub struct Index {
     /// VNICs by their links.
@@ -25,14 +25,14 @@ pub struct Index {
     names: HashMap<u64, String>,
     /// Guests' numbers by those in the control store.
     domains: HashMap<u16, u64>,
-    /// Flows by what they are on.
+    /// Flows by their link or VNIC.
     flows: HashMap<String, BTreeSet<String>>,
     /// Entries of flow tables by the ports that they lead to.
     entries: HashMap<String, BTreeSet<String>>,
 }
 
 impl Index {
-    /// Of what the store has.
+    /// Builds the index of the store's records.
     pub fn load(store: &Store) -> Result<Index> {
         let mut index = Index::default();
         for vnic in store.all::<VnicRecord>()? {
@@ -79,8 +79,8 @@ impl Index {
         }
     }
 
-    /// A number in the control store for a new guest, which has it until it is removed. It is long before a number is
-    /// given again.
+    /// A number in the control store for a new guest, which has it until it is removed. A number is
+    /// reused only after a long time.
     pub fn take_domain(&mut self, change: &Change) -> Result<u16> {
         if self.domains.len() >= usize::from(DOMAIN_MAX) {
             return Err(Error::failed(format_args!(

@@ -166,7 +166,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has the domain of a new link work as it is to, and commits the link.
+    /// Sets the properties of a new link's domain, and commits the link.
     pub(super) fn commit_domain(&mut self, change: Change, link: &LinkRecord) -> Result<()> {
         let usual = DomainProperties::default();
         if link.properties == usual {
@@ -242,8 +242,8 @@ impl Node {
         Ok(())
     }
 
-    /// Whether the switch has as many lanes as a port is to be served by. One that was taken up
-    /// before makes do with those that there are.
+    /// Checks that the switch has as many lanes as a port asks for. A port that was attached before
+    /// uses the lanes that exist.
     pub(super) fn check_lanes(&self, port: &PortProperties) -> Result<()> {
         let Some(asked) = port.lanes else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What guests printed: shown, followed, and taken from their rings in time.
+//! Guests' output: shown, followed, and taken from their rings in time.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::error::{Error, Kind, Result};
 use crate::host::{Line, Position};
 use crate::model::{LogLine, LogQuery, is_pattern, rfc3339};
 
-/// How often rings are looked at while somebody follows.
+/// How often rings are read while there is a follower.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it is looked whether what is followed is gone.
+/// How often followers check whether their guests are gone.
 const GONE: Duration = Duration::from_secs(1);
-/// Most followers at a time. Each one has a look at what is new ten times a second.
+/// Most followers at a time. Each one reads new lines ten times a second.
 pub(super) const FOLLOWERS_MAX: usize = 64;
 
-/// Somebody who follows what guests print, and how far.
+/// A follower of guests' output, and its position.
 pub struct Follower {
     names: HashSet<String>,
     patterns: Vec<Pattern>,
@@ -86,7 +86,7 @@ impl Node {
         Ok(lines)
     }
 
-    /// What guests printed so far, and a follower who reads what they print from now on.
+    /// What guests printed so far, and a follower for what they print from now on.
     pub fn follow_log(
         &mut self,
         names: Vec<String>,
@@ -134,7 +134,7 @@ impl Node {
         Some(lines.collect())
     }
 
-    /// When rings are to be looked at next because somebody follows.
+    /// When rings are due to be read for followers.
     pub fn next_look(&self) -> Option<Instant> {
         (self.host.logs().followers() > 0).then_some(self.looked + LOOK)
     }

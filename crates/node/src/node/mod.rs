@@ -1,7 +1,7 @@
-//! The node: what is wanted of this host, and what runs on it, brought together.
+//! The node: brings what runs on this host to its desired state.
 //!
-//! Everything here happens at once, on one thread: an operation either is done and kept, or left
-//! nothing. Waiting is the service's.
+//! Every operation runs to its end on one thread: it is done and recorded, or it leaves nothing.
+//! The service does the waiting.
 
 mod applications;
 mod arrivals;
@@ -229,7 +229,7 @@ impl Node {
         self.host.note::<()>(Subject::State, Err(error.into()));
     }
 
-    /// Keeps by what the switch and the control store are found again.
+    /// Records the identities of the switch and of the control store.
     fn keep_processes(&self) -> Result<()> {
         let switch = self.host.switch_run();
         switch.map_or(Ok(()), |run| self.store.put(run))?;
@@ -261,7 +261,7 @@ impl Node {
             match event {
                 Ready::Switch => self.replace_switch(),
                 Ready::ControlStore => self.replace_store(),
-                // What it told is for the service, which takes it.
+                // The service takes its messages.
                 Ready::ControlStoreTold => {}
                 Ready::CoreEngine => self.replace_core(),
                 Ready::Nsms => self.nsms_ended(),
@@ -272,7 +272,7 @@ impl Node {
         !events.is_empty()
     }
 
-    /// Starts a switch in the place of one that ended, and attaches all to it that was attached.
+    /// Starts a switch that replaces an ended one, and attaches all former ports to it.
     fn replace_switch(&mut self) {
         let Some(how) = self.host.switch_ended() else {
             return;
@@ -304,13 +304,13 @@ impl Node {
         }
     }
 
-    /// When the next guest or NSM is to be restarted.
+    /// When the next guest or NSM is due to be restarted.
     pub fn next_restart(&self) -> Option<Instant> {
         let next = [self.guests.restarts.next(), self.nsm_restarts.next()];
         next.into_iter().flatten().min()
     }
 
-    /// What the node tells of itself.
+    /// The node's own status.
     pub fn status(&self) -> Result<NodeStatus> {
         Ok(NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -376,7 +376,7 @@ impl Node {
         namespaces
     }
 
-    /// Has the state be that nothing is wanted.
+    /// Removes all resources from the desired state.
     fn forget_all(&self, guests: &[GuestRecord], vnics: &[VnicRecord]) -> Result<()> {
         let change = self.store.change()?;
         for guest in guests {

@@ -1,4 +1,4 @@
-//! Reconciling what runs with what is wanted: at once, and again and again where something is down.
+//! Reconciles what runs with the desired state: at once, and repeatedly while something is down.
 
 use super::resource::Resource;
 use super::{LOOK_TICKS, Node, for_each_resource};
@@ -10,7 +10,7 @@ use crate::model::{
 };
 
 impl Node {
-    /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
+    /// Detaches ports that are in no record: a killed node left them.
     pub(super) fn detach_leftovers(&mut self) -> Result<()> {
         for name in self.host.port_names() {
             let wanted = match self.store.get::<VnicRecord>(&name)? {
@@ -44,8 +44,8 @@ impl Node {
             .is_some_and(|guest| self.host.runs(guest.id)))
     }
 
-    /// Brings about what is wanted and is not there. What cannot be is noted with its reason and
-    /// tried again later; the rest goes on.
+    /// Creates what the desired state has and the host lacks. A failure is noted with its reason
+    /// and tried again later; the rest goes on.
     pub fn reconcile(&mut self) -> Result<()> {
         self.bring_namespaces()?;
         self.bring_nsm_namespaces()?;
@@ -107,7 +107,7 @@ impl Node {
         }
         let brought = match &guest.run {
             Run::Ended { .. } | Run::Stopped => return,
-            // Be it that its start could not be kept.
+            // Also if its start could not be recorded.
             _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
             // It is restarted when its time comes.
             _ if self.guests.restarts.is_waiting(guest.id) => return,
@@ -119,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Looks after what is down, and after guests whose time to be restarted has come. Called
-    /// about once a second, and when [`next_restart`](Self::next_restart) says.
+    /// Retries resources that are down, and restarts guests that are due. Called about once a
+    /// second, and at the time of [`next_restart`](Self::next_restart).
     pub fn tick(&mut self) {
         self.ticks += 1;
         if self.host.has_silent_switch() {
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// Tries again to bring about what is down.
+    /// Tries again to bring up a resource that is down.
     pub(super) fn heal(&mut self, subject: Subject) -> Result<()> {
         match &subject {
             Subject::Switch => {

@@ -1,4 +1,4 @@
-//! What the node does with a resource: the same few operations for all.
+//! The node's operations on a resource: the same few for every kind.
 
 use super::Node;
 use crate::error::{Error, Fault, Kind, Result};
@@ -18,7 +18,7 @@ pub trait Resource: Spec {
         Err(unchangeable::<Self>(name))
     }
 
-    /// Has one that is there be as `spec` says.
+    /// Changes an existing resource to `spec`.
     fn change(_node: &mut Node, name: &str, _spec: Self) -> Result<()> {
         Err(unchangeable::<Self>(name))
     }
@@ -51,7 +51,7 @@ pub fn found<R: Resource>(node: &mut Node, name: &str) -> Result<Option<Object<R
     }
 }
 
-/// Those that names and patterns select, in their order, each once; without any, all.
+/// The resources that names and patterns select, in their order, each once; without any, all.
 pub fn selected<R: Resource>(node: &mut Node, names: &[String]) -> Result<Vec<Object<R>>> {
     if names.is_empty() {
         return R::all(node);

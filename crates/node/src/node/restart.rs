@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest that any waits.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A guest that ran this long is one that never ended before.
+/// A guest that ran this long is restarted as if it had never ended before.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// Guests that ended and were restarted, or are to be.
+/// Guests that ended and were restarted, or wait to be.
 #[derive(Default)]
 pub struct Restarts {
     guests: HashMap<u64, History>,
@@ -24,7 +24,7 @@ struct History {
 }
 
 impl Restarts {
-    /// Notes that a guest has ended and is to be restarted: the sooner, the longer it ran.
+    /// Notes that a guest has ended and must be restarted: the longer it ran, the sooner.
     pub fn schedule(&mut self, id: u64, now: Instant) -> Duration {
         let history = self.guests.entry(id).or_insert(History {
             count: 0,

@@ -1,4 +1,4 @@
-//! Guests that were just started, and who waits for them to run.
+//! Guests that were just started, and the clients that wait for them to run.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 /// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
 const START: Duration = Duration::from_secs(10);
 
-/// Tells whoever waits for a guest what became of it.
+/// Reports a guest's start or failure to the client that waits for it.
 pub type Tell = Box<dyn FnOnce(Result<Object<Guest>>) + Send>;
 
-/// Tells whoever waits for a guest's end that it has ended.
+/// Reports a guest's end to the client that waits for it.
 pub type TellGone = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A guest that was started and is not known to run.
@@ -29,8 +29,8 @@ pub(super) struct Starting {
 }
 
 impl Node {
-    /// Creates guests, and tells of each when it runs, or has ended in good order. One that does not come to run
-    /// is removed.
+    /// Creates guests, and reports each one when it runs, or has ended normally. A guest that does not come to run is
+    /// removed.
     pub fn create_and_tell(&mut self, wanted: Vec<Wanted>, tells: Vec<Tell>) {
         let names: Vec<_> = wanted.iter().map(|wanted| wanted.name.clone()).collect();
         let created = self.create_guests(wanted);
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Tells of a guest that was started when it runs, or has ended in good order, or why it does not come to run.
+    /// Reports a started guest when it runs, or has ended normally, or the reason of its failure.
     pub fn await_start(&mut self, name: &str, tell: Tell) -> Result<()> {
         let id = self.find_guest(name)?.id;
         self.guests.starting.push(Starting {
@@ -69,7 +69,7 @@ impl Node {
         last.map(|starting| starting.since.elapsed())
     }
 
-    /// Looks at the guests that start, and tells of those that do not any more.
+    /// Looks at the starting guests, and reports each one that runs or has failed.
     pub fn look_at_starting(&mut self) {
         let all = std::mem::take(&mut self.guests.starting);
         for starting in all {
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// What became of a guest, if it does not start any more.
+    /// The outcome of a guest's start; `None` while it is starting.
     fn started(&mut self, starting: &Starting) -> Option<Result<Object<Guest>>> {
         let late = starting.since.elapsed() > START;
         if !late && self.host.is_booting(starting.id) {

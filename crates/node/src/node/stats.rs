@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// As what a port that is down is noted.
+    /// The subject under which a port that is down is noted.
     pub(super) fn subject_of_port(&self, name: &str) -> Subject {
         let is_vnic = matches!(self.store.get::<VnicRecord>(name), Ok(Some(_)));
         let is_link = || matches!(self.store.get::<LinkRecord>(name), Ok(Some(_)));
@@ -100,7 +100,7 @@ impl Node {
         })
     }
 
-    /// What the switch's lanes did so far.
+    /// The counters of the switch's lanes.
     pub fn lanes(&self) -> Result<Vec<LaneStats>> {
         let lanes = self.host.lanes()?;
         Ok(lanes.into_iter().map(LaneStats::from).collect())

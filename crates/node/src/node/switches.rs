@@ -21,8 +21,7 @@ impl Resource for SwitchFunction {
 }
 
 impl Node {
-    /// Has a link's switch work as `new` says. A default of a flow table that is not given is
-    /// `normal`.
+    /// Changes the switch of a link to `new`. The default of a flow table is `normal` unless given.
     pub fn set_switch(
         &mut self,
         name: &str,
@@ -50,7 +49,7 @@ impl Node {
         Ok(view)
     }
 
-    /// Of these names, those that no port of a link has.
+    /// The names among these that no port of a link has.
     fn without_port(&self, link: &LinkRecord, names: Vec<String>) -> Result<Vec<String>> {
         let vnics: Vec<&str> = self.index.vnics_on(&link.name).collect();
         let mut missing = Vec::new();
@@ -63,7 +62,7 @@ impl Node {
         Ok(missing)
     }
 
-    /// Has a link's switch work by these properties.
+    /// Sets the properties of a link's switch.
     pub(super) fn set_domain(&mut self, name: &str, properties: &DomainProperties) -> Result<()> {
         properties.check().map_err(Error::of_switch)?;
         self.need_switch()?;
@@ -97,7 +96,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has a link's flow table send what has no entry elsewhere.
+    /// Changes the default of a link's flow table.
     pub(super) fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
         let mut link = self.find_link(name)?;
         check_has_default(&link)?;
@@ -119,13 +118,13 @@ impl Node {
         Ok(addresses)
     }
 
-    /// Has a link's switch forget what it learned.
+    /// Removes the learned addresses of a link's switch.
     pub fn flush(&self, name: &str) -> Result<()> {
         self.host.flush(self.find_link(name)?.domain)
     }
 }
 
-/// Whether a link's switch sends what has no entry somewhere.
+/// Checks that a link's switch has a default for frames without an entry.
 fn check_has_default(link: &LinkRecord) -> Result<()> {
     match &link.properties.lookup {
         LookupKind::FlowTable => Ok(()),

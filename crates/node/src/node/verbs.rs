@@ -63,10 +63,10 @@ impl Node {
     pub fn restart_guest(&mut self, name: &str) -> Result<()> {
         let guest = self.find_guest(name)?;
         self.check_settled(&guest)?;
-        // A node that is killed in between has the next one start it.
+        // If the node is killed in between, the next one starts the guest.
         self.end_as(guest, Run::Wanted)?;
         let event = Event::of(Topic::Guest, name, Happened::Stopped);
-        self.tell(event.note("it is to be restarted"));
+        self.tell(event.note("it will be restarted"));
         self.start_guest(name).map_err(|error| {
             let fault = Err(error.clone());
             self.host.note::<()>(Subject::Guest(name.into()), fault);
@@ -76,7 +76,7 @@ impl Node {
         })
     }
 
-    /// Ends a guest's process, if it has one, and keeps what is wanted of it then.
+    /// Ends a guest's process, if it has one, and records its desired state from then on.
     pub(super) fn end_as(&mut self, guest: GuestRecord, run: Run) -> Result<()> {
         let leaving = Leaving::of(&guest);
         let record = GuestRecord {
@@ -95,12 +95,12 @@ impl Node {
         Ok(())
     }
 
-    /// Has a guest's processors stand still.
+    /// Pauses a guest's processors.
     pub fn pause_guest(&mut self, name: &str) -> Result<()> {
         self.set_paused(name, true)
     }
 
-    /// Has a guest go on that was paused, or whose process was stopped by a signal.
+    /// Resumes a guest that was paused, or whose process was stopped by a signal.
     pub fn resume_guest(&mut self, name: &str) -> Result<()> {
         let guest = self.find_guest(name)?;
         if guest.template && self.host.runs(guest.id) {

@@ -145,7 +145,7 @@ impl Node {
         self.set_addresses(name, &is.addresses, &spec.addresses)
     }
 
-    /// The address asked for on a link, or one that nobody has.
+    /// The address asked for on a link, or an unused one.
     pub(super) fn address(&self, link: &str, asked: Option<Mac>) -> Result<Mac> {
         let Some(mac) = asked else {
             return self.free_address(link);

@@ -1,4 +1,4 @@
-//! The operations that are not those of every resource.
+//! Operations that only some resources have.
 
 use super::{Method, Operation};
 use crate::error::Kind;
@@ -57,24 +57,24 @@ operations! {
     /// Shows a configuration that a guest runs beside its main one.
     show_configuration: Get "/v1/guests/{name}/configurations/{configuration}" [NotFound],
         () => Configuration, () => configuration();
-    /// Has a guest run another configuration beside its main one, or replaces the one of that name; the others keep their state.
+    /// Installs or replaces another configuration of a guest; others keep their state.
     install_configuration: Put "/v1/guests/{name}/configurations/{configuration}" [Invalid, NotFound, InUse, Refused],
         Configuration => Object<Guest>, configuration() => with_configuration();
-    /// Has a guest run a configuration no more; the others keep their state.
+    /// Uninstalls a configuration of a guest; the others keep their state.
     uninstall_configuration: Delete "/v1/guests/{name}/configurations/{configuration}" [NotFound, InUse, Refused],
         () => (), () => ();
 
     /// Saves a guest to a file of the node's host; it is stopped then, or goes on with `keep`.
     save_guest: Post "/v1/guests/{name}/save" [Invalid, NotFound, Refused],
         Save => Saved, save() => Saved { file: save().file, bytes: 250_000 };
-    /// Has a saved guest go on where it stood: a stopped guest of its name, or else a new one.
+    /// Restores a saved guest: into the stopped guest of its name, or as a new one.
     restore_guest: Post "/v1/guest-restore" [Invalid, NotFound, Exists, Refused],
         Restore => Object<Guest>, Restore { file: save().file, name: None } => Guest::example();
     /// Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs.
     clone_guest: Post "/v1/guests/{name}/clone" [Invalid, NotFound, Refused],
         Clones => Vec<GuestOutcome>, clones() => vec![outcome("fw-1"), outcome("fw-2")];
 
-    /// Has a guest go on at another node, live: with its state, its addresses, and the frames in its rings.
+    /// Moves a running guest to another node, with its state, addresses and frames.
     migrate_guest: Post "/v1/guests/{name}/migrate" [Invalid, NotFound, Refused],
         Migrate => Migrated, migrate() => migrated();
 
@@ -112,7 +112,7 @@ operations! {
     remove_entry: Delete "/v1/switches/{name}/flows/{flow}" [Invalid, NotFound],
         () => (), () => ();
 
-    /// Has the sockets of a program go to a network stack module: the program becomes an application.
+    /// Admits a program as an application, whose sockets a network stack module serves.
     admit_application: Post "/v1/applications" [Invalid, NotFound, Exists, Refused],
         Admission => Admitted, admission() => admitted();
     /// Lists the sockets of an application.

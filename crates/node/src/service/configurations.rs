@@ -8,7 +8,7 @@ use crate::model::{Configuration, Event, Guest, Happened, Object, Topic};
 const TRIES: usize = 8;
 
 impl Handle {
-    /// Has a guest be as `edit` makes of what is wanted of it: now if that is possible, else from its next start on.
+    /// Changes a guest's specification by `edit`: now if that is possible, else from its next start on.
     pub(super) async fn edit_guest(
         &self,
         name: String,
@@ -46,7 +46,8 @@ impl Handle {
                 Ok(None) => {}
                 Err(error) => {
                     if swaps {
-                        // What is not kept is not to be; that it was its configuration, the guest knows.
+                        // The change is not recorded, so it is undone. The former configuration is known to be valid
+                        // for the guest.
                         let _ = self.swap_config(&name, &was).await;
                     }
                     return Err(error);
@@ -56,7 +57,7 @@ impl Handle {
         Err(Fault::Contended { guest: name }.into())
     }
 
-    /// Has a guest run another configuration beside those that it runs, or replaces the one of that name.
+    /// Installs another configuration on a guest, or replaces the one of that name.
     pub async fn install(
         &self,
         guest: String,
@@ -74,7 +75,7 @@ impl Handle {
         self.edit_guest(guest, edit, event).await
     }
 
-    /// Has a guest run a configuration no more.
+    /// Uninstalls a configuration of a guest.
     pub async fn uninstall(&self, guest: String, name: String) -> Result<Object<Guest>> {
         let event = Event::of(Topic::Guest, &guest, Happened::Uninstalled).note(quoted(&name));
         let called = guest.clone();

@@ -35,7 +35,7 @@ impl Handle {
         self.suspended(name, work).await
     }
 
-    /// Has a saved guest go on: one that is stopped, or a new one.
+    /// Restores a saved guest: into a stopped guest, or as a new one.
     pub async fn restore_guest(&self, restore: Restore) -> Result<Object<Guest>> {
         let handle = self.clone();
         finish(async move {
@@ -97,7 +97,7 @@ impl Handle {
         ended.map(|()| result)
     }
 
-    /// Has a guest stand still for `purpose`. If it does not, it goes on.
+    /// Suspends a guest for `purpose`. If that fails, the guest goes on.
     pub(crate) async fn suspend(&self, name: &str, purpose: Purpose) -> Result<()> {
         let begun = name.to_string();
         let begin = move |node: &mut crate::node::Node| node.begin_suspension(&begun, purpose);
@@ -115,7 +115,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Has a guest go on that was to stand still.
+    /// Resumes a guest that was asked to suspend.
     pub(crate) async fn go_on(&self, name: &str) -> Result<()> {
         let name = name.to_string();
         self.run(move |node| node.end_suspension(&name)).await
@@ -143,7 +143,7 @@ impl Handle {
     }
 }
 
-/// Finishes what was begun, whether anybody waits for it or not: no guest is left suspended.
+/// Runs work to its end, also if the client has disconnected: no guest is left suspended.
 pub(crate) async fn finish<R: Send + 'static>(
     work: impl Future<Output = Result<R>> + Send + 'static,
 ) -> Result<R> {

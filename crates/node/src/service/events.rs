@@ -8,8 +8,9 @@ use crate::model::{Event, EventsQuery};
 use crate::node::EventFollower;
 
 impl Handle {
-    /// Events behind the number `after`, and then those to come. What a follower has not taken waits in the
-    /// node's history, so a slow one costs no memory; it is told what was dropped there meanwhile.
+    /// Events behind the number `after`, then new events as they come. Events wait for a follower
+    /// in the node's history, so a slow follower costs no memory; it learns how many were dropped
+    /// there meanwhile.
     pub async fn follow_events(
         &self,
         query: EventsQuery,

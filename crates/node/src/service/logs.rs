@@ -1,4 +1,4 @@
-//! Followers of what guests print.
+//! Followers of guests' output.
 
 use futures_util::stream::{self, Stream, StreamExt};
 
@@ -8,8 +8,8 @@ use crate::model::{LogLine, LogQuery};
 use crate::node::Follower;
 
 impl Handle {
-    /// What guests printed, and then what they print, as it comes. What a follower has not taken waits in
-    /// the guests' logs, so a slow one costs no memory; it is told what was dropped there meanwhile.
+    /// Guests' past output, then new output as it comes. Lines wait for a follower in the guests' logs, so a slow
+    /// follower costs no memory; it learns how many were dropped there meanwhile.
     pub async fn follow_log(
         &self,
         names: Vec<String>,

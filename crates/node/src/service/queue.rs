@@ -1,4 +1,4 @@
-//! The jobs that wait for the node, and whose turn it is.
+//! The queue of jobs for the node, and the order of clients' turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(super) enum Change {
     Destroy { name: String, tell: TellGone },
 }
 
-/// Who asks, as events have it.
+/// The client's name, as events have it.
 type Actor = Option<String>;
 
 /// Where to ask the node.
@@ -32,7 +32,7 @@ pub struct Handle {
     jobs: Sender<Job>,
     changes: Sender<(Actor, Change)>,
     actor: Actor,
-    /// Whether who asks wants nothing more than what is under way.
+    /// Whether the client wants no more than the work under way.
     has_enough: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Handle {
         )
     }
 
-    /// The handle of somebody, whose name events have.
+    /// The handle of a client, whose name events have.
     pub fn of(self, who: String) -> Handle {
         Handle {
             actor: Some(who),
@@ -67,12 +67,12 @@ impl Handle {
         }
     }
 
-    /// The handle of somebody who says by this when nothing more is wanted than what is under way.
+    /// The handle of a client that sets `has_enough` when it wants no more than the work under way.
     pub fn until(self, has_enough: Arc<AtomicBool>) -> Handle {
         Handle { has_enough, ..self }
     }
 
-    /// Those of many that are to be done, until who asks has enough.
+    /// The items to work on, until the client has enough.
     pub(super) fn wanted<I: IntoIterator>(&self, all: I) -> impl Iterator<Item = I::Item> + use<I> {
         let has_enough = Arc::clone(&self.has_enough);
         let all = all.into_iter();
@@ -96,7 +96,7 @@ impl Handle {
     }
 }
 
-/// What waits for the node.
+/// The queue of jobs and changes that wait for the node.
 pub struct Queue {
     jobs: Receiver<Job>,
     changes: Receiver<(Actor, Change)>,
@@ -106,7 +106,7 @@ pub struct Queue {
     in_a_row: usize,
 }
 
-/// What the node does next: a job, or a group of changes.
+/// The node's next work: a job, or a group of changes.
 pub struct Turn(Actor, Kind);
 
 enum Kind {
@@ -116,7 +116,7 @@ enum Kind {
 }
 
 impl Queue {
-    /// The next turn; `None` if nobody has a handle any more.
+    /// The next turn; `None` if no handle is left.
     pub async fn next(&mut self) -> Option<Turn> {
         let waits = self.ahead.is_some() || !self.changes.is_empty();
         if waits && self.in_a_row >= JOBS_AHEAD {
@@ -140,7 +140,7 @@ impl Queue {
         self.group()
     }
 
-    /// The changes of one kind, and of one who asks, at the head of the queue.
+    /// The changes of one kind and one client at the head of the queue.
     fn group(&mut self) -> Option<Turn> {
         let (mut wanted, mut told_created) = (Vec::new(), Vec::new());
         let (mut names, mut told_destroyed) = (Vec::new(), Vec::new());

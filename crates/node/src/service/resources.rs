@@ -1,4 +1,4 @@
-//! Resources as the API serves them: at once, or with something to wait for.
+//! Resources as the API serves them: at once, or after a wait.
 
 use super::Handle;
 use crate::error::Result;
@@ -30,7 +30,7 @@ pub trait Served: Resource {
         }
     }
 
-    /// Has one that is there be as `spec` says.
+    /// Changes an existing resource to `spec`.
     fn change_on(
         handle: Handle,
         name: String,

@@ -1,5 +1,4 @@
-//! Routers of guests, as the control store asks: configurations that are installed and uninstalled, and handlers that
-//! are read and written.
+//! The control store's requests for guests' routers: install and uninstall configurations, read and write handlers.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::model::{Configuration, Event, Guest, Happened, Topic};
 const SENTENCE_MAX: usize = 2048;
 
 impl Handle {
-    /// Does what the store asks for, and answers it.
+    /// Carries out a request of the store, and answers it.
     pub async fn serve_router(self, request: Request, config: String, audit: Arc<Audit>) {
         let named = {
             let request = request.clone();
@@ -28,7 +27,7 @@ impl Handle {
         if let Some(what) = change(&request, named.as_deref().unwrap_or("?")) {
             audit.note("store", &what, done.as_ref().map(drop));
         }
-        // What is wrong with a handler is an entry.
+        // An error of a handler is an entry.
         let is_of_router = matches!(request.action, Action::Start { .. } | Action::Stop);
         if let (Err(error), Ok(guest), true) = (&done, &named, is_of_router) {
             let (router, error) = (request.router, &error.error);
@@ -53,7 +52,7 @@ impl Handle {
             node.answer_store(&request, outcome);
             Ok(())
         });
-        // A node that ends has the next one asked again.
+        // If the node ends, the store asks the next one.
         let _ = answer.await;
     }
 
@@ -103,7 +102,7 @@ fn none<T>(_: T) -> String {
     String::new()
 }
 
-/// What a request changes, if it changes something.
+/// A phrase for the change of a request; `None` if it changes nothing.
 fn change(request: &Request, guest: &str) -> Option<String> {
     let router = request.router;
     match &request.action {

@@ -1,5 +1,5 @@
-//! Guests started, stopped and created, one or many: a job of the node for each, so that others' jobs
-//! come in between.
+//! Verbs and creation for one or many guests: a job of the node for each guest, so that other clients' jobs come in
+//! between.
 
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::oneshot;
@@ -13,9 +13,8 @@ use crate::node::resource::Resource;
 pub(super) const AT_ONCE: usize = 32;
 
 impl Handle {
-    /// Does something with many guests. What became of each comes as soon as it is done, in the order
-    /// of the request; what is begun is finished, whether anybody waits for it or not. If who asks has enough, nothing
-    /// more is begun.
+    /// Applies a verb to many guests. Each result comes as soon as it is there, in the order of the request. Work that
+    /// has begun is finished even if the client is gone; no more is begun then.
     pub async fn act_on_guests(
         &self,
         asked: GuestAction,
@@ -113,7 +112,7 @@ impl Handle {
         renamed.await
     }
 
-    /// Waits until a guest that was started runs, or has ended in good order; or why it does not come to run.
+    /// Waits until a started guest runs, or has ended normally; an error is the reason of its failure.
     pub(super) async fn has_started(&self, name: String) -> Result<Object<Guest>> {
         let (tell, told) = oneshot::channel();
         let tell = Box::new(move |started| drop(tell.send(started)));

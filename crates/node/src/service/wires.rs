@@ -1,4 +1,4 @@
-//! Applying wires: all of one or none of it.
+//! Applying wires, each as a whole or not at all.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Handle {
         self.apply_wire(nothing).await.map(drop)
     }
 
-    /// Takes back what a node before did not live to finish, or could not.
+    /// Undoes the unfinished changes of an earlier node.
     pub(crate) async fn finish_wires(&self) -> Result<()> {
         let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
@@ -63,7 +63,7 @@ impl Handle {
 
     async fn apply(&self, new: Wire) -> Result<WireChange> {
         let name = new.wire.clone();
-        // One whose end could not be kept, on a full disk, is taken back now.
+        // A wire whose end could not be recorded, on a full disk, is rolled back now.
         self.finish_wires().await?;
         let begun = self.run(move |node| node.begin_wire(new)).await;
         let (change, steps) =
@@ -153,7 +153,7 @@ impl Handle {
         self.run(move |node| node.take_step(&wire, &step)).await
     }
 
-    /// Has a guest that runs take another configuration, whose variables are in front of it.
+    /// Swaps another configuration into a running guest; its variables are in front of the text.
     pub(crate) async fn swap_config(&self, name: &str, config: &str) -> Result<()> {
         let (name, config) = (name.to_string(), config.to_string());
         let asked = self.ask(move |node| node.ask_swap(&name, &config));
@@ -172,14 +172,15 @@ impl Handle {
         let wanted = name.to_string();
         let kept = self.run(move |node| node.keep_guest(&wanted, &guest)).await;
         if kept.is_err() && is_another {
-            // What is not kept is not to be; that it was its configuration, the guest knows.
+            // The change is not recorded, so it is undone. The former configuration is known to be
+            // valid for the guest.
             let _ = self.swap_config(name, &is).await;
         }
         kept
     }
 }
 
-/// That whatever was asked for left no trace.
+/// Says that a failed operation left no trace.
 const UNCHANGED: &str = "nothing was changed";
 
 /// The guests that steps end, which are restarted if those are taken back.
@@ -188,8 +189,8 @@ fn started_again(taken: &[Step]) -> Vec<String> {
     ends.map(Step::part).collect()
 }
 
-/// What became of a wire that was not changed: the guests that were restarted when steps were
-/// taken back, and the steps that could not be.
+/// The outcome of a failed change: the guests that were restarted when steps were undone, and the
+/// steps that could not be undone.
 fn outcome(again: &[String], left: &[String]) -> String {
     if again.is_empty() && left.is_empty() {
         return UNCHANGED.into();

@@ -1,5 +1,6 @@
-//! Records as older versions wrote them, brought into today's form. Since version 2, specifications are apart from what
-//! the node adds, and keys are in kebab-case; since version 3, a checksum precedes each record.
+//! Converts records of older versions to the present form. Since version 2, specifications are
+//! apart from what the node adds, and keys are in kebab-case; since version 3, a checksum precedes
+//! each record.
 
 use redb::{ReadableTable, TableHandle, WriteTransaction};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
 //! Checksums of records: CRC-32 of the table's name, the record's name and the record, in the four bytes before it
-//! (little-endian). A record that stands under another's name is as wrong as one with a changed byte.
+//! (little-endian). A record under another record's name is as invalid as one with a changed byte.
 
 use redb::{ReadableTable, TableHandle, WriteTransaction};
 

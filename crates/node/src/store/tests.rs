@@ -51,8 +51,8 @@ fn what_is_committed_lasts_and_what_is_not_leaves_nothing() {
     assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
 }
 
-/// Whatever page is damaged, and whether the last process closed it or was killed: it is opened
-/// as it was, at most without its last change, or not at all.
+/// With any page damaged, closed or left by a killed process, the store opens as it was, at most
+/// without its last change, or not at all.
 #[test]
 fn a_damaged_file_is_told_of() {
     const PAGE: usize = 4096;
@@ -155,7 +155,7 @@ fn a_damaged_record_is_set_aside_and_the_others_stay() {
     store.forget_damaged().unwrap();
     assert!(store.damaged().unwrap().is_empty());
     assert_eq!(names(&store), ["a", "b", "c"]);
-    // Nobody else may read it.
+    // No other user may read it.
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Whether a wire holds together: what can be told from the file alone.
+//! Checks of a wire's consistency that need the file alone.
 
 mod vnics;
 
@@ -15,10 +15,10 @@ use crate::model::{
 
 /// Longest name of a wire and of a patch, which ports are called by together.
 const PATCH_MAX: usize = 31;
-/// What the MTU is checked against where the link's is not known yet.
+/// The MTU to check against if the link's is not known yet.
 const MTU: u16 = 1500;
 
-/// What is wrong with a wire: each a sentence that names the part.
+/// The errors of a wire: each is a sentence that names the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// What keeps it from being applied.

@@ -27,7 +27,7 @@ pub enum FileError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
     /// A configuration is given twice, or not at all.

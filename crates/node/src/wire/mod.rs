@@ -1,8 +1,7 @@
 //! Virtual wires: whole networks, each described by one file.
 //!
-//! A [`Wire`](crate::model::Wire) is the specification, read from a [`mod@file`]; [`check`] finds what
-//! does not hold together in it, [`plan`] makes the steps from one to another.
-//! [`capture`] makes one of a Linux network that exists.
+//! A [`Wire`](crate::model::Wire) is the specification, read from a [`mod@file`]; [`check`] finds inconsistencies in
+//! it, [`plan`] makes the steps from one wire to another. [`capture`] makes a wire of an existing Linux network.
 
 pub mod capture;
 pub mod check;

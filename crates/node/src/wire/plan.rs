@@ -1,5 +1,5 @@
-//! The planner: the steps that make one wire of another, each of which can be taken back. What
-//! `weir wire diff` prints is this list, which `apply` carries out.
+//! The planner: makes the reversible steps from one wire to another. `weir wire diff` prints them,
+//! and `apply` carries them out.
 
 mod part;
 mod sequence;
@@ -81,8 +81,7 @@ pub fn plan(old: &Wire, new: &Wire, drift: impl Fn(&str, &Part) -> Drift) -> Vec
     sequence(steps)
 }
 
-/// The parts that cannot become what they are to be, and with them the parts on them: they are
-/// removed and made again.
+/// The parts that cannot change in use, and the parts on them: they are removed and recreated.
 fn replaced(before: &Parts, after: &Parts, ended: impl Fn(&Key) -> bool) -> BTreeSet<Key> {
     let mut replaced: BTreeSet<Key> = before.keys().filter(|key| ended(key)).cloned().collect();
     let both = || {
@@ -95,7 +94,7 @@ fn replaced(before: &Parts, after: &Parts, ended: impl Fn(&Key) -> bool) -> BTre
             replaced.insert(key.clone());
         }
     }
-    // What is on a stub goes before it can, and comes back after it.
+    // The parts on a stub are removed before it, and recreated after it.
     for (key, old, new) in both() {
         let goes = |switch: &str| replaced.contains(&(STUB, switch.to_string()));
         let stands_on = [new, old].map(|part| part.switches(&key.1));
@@ -103,8 +102,8 @@ fn replaced(before: &Parts, after: &Parts, ended: impl Fn(&Key) -> bool) -> BTre
             replaced.insert(key.clone());
         }
     }
-    // A guest goes before its VNIC can, and comes back after it; so does what a flow table says of
-    // a VNIC.
+    // A guest is removed before its VNIC, and recreated after it; so are a VNIC's flow table
+    // entries.
     for (key, old, new) in both() {
         let moves = |vnic: &str| {
             let vnic = (VNIC, vnic.to_string());

@@ -14,7 +14,7 @@ const STEP: usize = 8;
 /// Highest offset of a covered packet's data, in bytes from the buffer's start.
 const START_MAX: u32 = 0x8000;
 
-/// What is known of the packets whose header was checked.
+/// Facts of the packets whose header was checked.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     longest: u32,

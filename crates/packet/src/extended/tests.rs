@@ -60,8 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever is done to packets with parts, they hold what they should, and in the end all
-    /// buffers are back.
+    /// After any operations on packets with parts, the packets hold the right bytes, and in the end
+    /// all buffers are back.
     #[test]
     fn bytes_and_buffers_are_kept(
         len in 1usize..20_000,
@@ -130,7 +130,7 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// What is left to do stays at its place in the headers when the data's start moves.
+    /// The pending work keeps its offsets in the headers when the data's start moves.
     #[test]
     fn the_checksum_is_found_where_the_header_went(
         pushed in 0usize..600, pulled in 0usize..34, odd in 0usize..40,

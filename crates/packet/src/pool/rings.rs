@@ -24,7 +24,7 @@ impl Pool {
     ///
     /// # Safety
     /// The pool is over a region. The caller took `index` out of a ring slot and replaces it before
-    /// it passes the slot back, so that nobody else has the buffer.
+    /// it passes the slot back, so that the buffer has no other user.
     #[inline]
     pub unsafe fn adopt(&mut self, index: u32, offset: usize, len: usize) -> Option<Packet> {
         let base = self.region?;

@@ -27,9 +27,9 @@ mod field {
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
 
 numbers! {
-    /// What an ARP packet asks or says (IANA, "ARP Parameters").
+    /// The operation of an ARP packet (IANA, "ARP Parameters").
     ArpOperation(u16, 2) {
-        /// Who has this protocol address?
+        /// Asks for the owner of a protocol address.
         REQUEST = 1,
         /// I do.
         REPLY = 2,
@@ -50,7 +50,7 @@ view! {
 }
 
 impl<T: AsRef<[u8]>> ArpPacket<T> {
-    /// A view of `buffer`, what an Ethernet frame of type [`ARP`](super::EtherType::ARP) carries.
+    /// A view of `buffer`, the payload of an Ethernet frame of type [`ARP`](super::EtherType::ARP).
     ///
     /// # Errors
     /// [`WireError::Truncated`] under 28 bytes, [`WireError::AddressFormat`] for addresses other
@@ -66,7 +66,7 @@ impl<T: AsRef<[u8]>> ArpPacket<T> {
         Ok(ArpPacket { buffer })
     }
 
-    /// What is asked or said.
+    /// The operation.
     #[inline(always)]
     pub fn operation(&self) -> ArpOperation {
         field::OPERATION.get(self.header())
@@ -100,7 +100,7 @@ impl<T: AsRef<[u8]>> ArpPacket<T> {
 /// The values of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArpMessage {
-    /// What is asked or said.
+    /// The operation.
     pub operation: ArpOperation,
     /// The sender's Ethernet address.
     pub sender_hardware: EtherAddress,
@@ -146,7 +146,7 @@ impl ArpMessage {
         bytes
     }
 
-    /// The question who has `target`.
+    /// The request for the owner of `target`.
     #[inline]
     pub fn request(
         sender_hardware: EtherAddress,

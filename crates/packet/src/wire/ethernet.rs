@@ -21,7 +21,8 @@ mod field {
 }
 
 numbers! {
-    /// What a frame carries (IANA, "IEEE 802 Numbers"). Below 0x0600 it is a length instead.
+    /// The protocol of a frame's payload (IANA, "IEEE 802 Numbers"). Below 0x0600 it is a length
+    /// instead.
     EtherType(u16, 2) {
         /// IPv4.
         IPV4 = 0x0800,
@@ -197,13 +198,13 @@ impl<T: AsRef<[u8]>> EthernetFrame<T> {
         field::SOURCE.get(self.header())
     }
 
-    /// What it carries.
+    /// The protocol of the payload.
     #[inline(always)]
     pub fn ethertype(&self) -> EtherType {
         field::TYPE.get(self.header())
     }
 
-    /// What follows the header, padding included.
+    /// The payload, padding included.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
         self.bytes().get(Self::HEADER_LEN..).unwrap_or_default()
@@ -223,7 +224,7 @@ impl<T: AsMut<[u8]>> EthernetFrame<T> {
         field::SOURCE.put(self.header_mut(), address);
     }
 
-    /// Sets what it carries.
+    /// Sets the payload's protocol.
     #[inline(always)]
     pub fn set_ethertype(&mut self, ethertype: EtherType) {
         field::TYPE.put(self.header_mut(), ethertype);
@@ -247,7 +248,7 @@ impl<T: AsMut<[u8]>> EthernetFrame<T> {
         }
     }
 
-    /// What follows the header.
+    /// The payload, mutable.
     #[inline(always)]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let bytes = self.buffer.as_mut();
@@ -262,7 +263,7 @@ pub struct EthernetHeader {
     pub destination: EtherAddress,
     /// Who sent it.
     pub source: EtherAddress,
-    /// What it carries.
+    /// The protocol of the payload.
     pub ethertype: EtherType,
 }
 

@@ -13,7 +13,7 @@ macro_rules! icmp {
             pub const TYPE: Field<0, $kind> = Field::NEW;
             pub const CODE: Field<1, u8> = Field::NEW;
             pub const CHECKSUM: Field<2, u16> = Field::NEW;
-            /// What the type makes of it; other fields are parts.
+            /// Bytes whose meaning depends on the type; other fields are parts of them.
             pub const REST: Field<4, [u8; 4]> = Field::NEW;
             pub const IDENT: Field<4, u16> = Field::NEW;
             pub const SEQUENCE: Field<6, u16> = Field::NEW;
@@ -37,7 +37,7 @@ macro_rules! icmp {
                 Ok($packet { buffer })
             }
 
-            /// What the message says.
+            /// The type of the message.
             #[inline(always)]
             pub fn icmp_type(&self) -> $kind {
                 common::TYPE.get(self.header())
@@ -55,7 +55,7 @@ macro_rules! icmp {
                 common::CHECKSUM.get(self.header())
             }
 
-            /// Bytes 4 to 8, which mean what the type makes of them.
+            /// Bytes 4 to 8, whose meaning depends on the type.
             #[inline(always)]
             pub fn rest(&self) -> [u8; 4] {
                 common::REST.get(self.header())
@@ -73,7 +73,7 @@ macro_rules! icmp {
                 common::SEQUENCE.get(self.header())
             }
 
-            /// What follows the header.
+            /// The payload.
             #[inline(always)]
             pub fn payload(&self) -> &[u8] {
                 self.bytes().get(Self::HEADER_LEN..).unwrap_or_default()
@@ -81,7 +81,7 @@ macro_rules! icmp {
         }
 
         impl<T: AsRef<[u8]> + AsMut<[u8]>> $packet<T> {
-            /// Sets what the message says.
+            /// Sets the type.
             #[inline(always)]
             pub fn set_icmp_type(&mut self, icmp_type: $kind) {
                 common::TYPE.put(self.header_mut(), icmp_type);
@@ -117,7 +117,7 @@ macro_rules! icmp {
                 common::SEQUENCE.put(self.header_mut(), sequence);
             }
 
-            /// Brings the checksum up to date with a change in what it covers.
+            /// Updates the checksum for a change of the bytes that it covers.
             ///
             /// Exact unless that became all zeros (which only an IPv4 echo reply with neither
             /// identifier, number nor data is): then call [`Self::fill_checksum`].
@@ -127,7 +127,7 @@ macro_rules! icmp {
                 self.set_checksum(checksum);
             }
 
-            /// What follows the header.
+            /// The payload.
             #[inline(always)]
             pub fn payload_mut(&mut self) -> &mut [u8] {
                 let bytes = self.buffer.as_mut();
@@ -138,11 +138,11 @@ macro_rules! icmp {
         $(#[$header_doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $header {
-            /// What the message says.
+            /// The type of the message.
             pub icmp_type: $kind,
             /// What in particular.
             pub code: u8,
-            /// Bytes 4 to 8, which mean what the type makes of them.
+            /// Bytes 4 to 8, whose meaning depends on the type.
             pub rest: [u8; 4],
         }
 

@@ -22,7 +22,7 @@ mod field {
 }
 
 numbers! {
-    /// What a message says (IANA, "ICMP Type Numbers").
+    /// The type of a message (IANA, "ICMP Type Numbers").
     Icmpv4Type(u8, 1) {
         /// Answer to an echo.
         ECHO_REPLY = 0,

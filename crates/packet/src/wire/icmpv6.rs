@@ -19,7 +19,7 @@ mod field {
 }
 
 numbers! {
-    /// What a message says (IANA, "ICMPv6 'type' Numbers"). Below 128: an error.
+    /// The type of a message (IANA, "ICMPv6 'type' Numbers"). Below 128: an error.
     Icmpv6Type(u8, 1) {
         /// Destination unreachable: code 0 no route, 1 prohibited, 2 out of scope, 3 address,
         /// 4 port, 5 the source address is refused, 6 the route is.

@@ -65,8 +65,8 @@ impl IpProtocol {
         )
     }
 
-    /// Whether this is an IPv6 extension header with a length that a walk can step over
-    /// (IANA, "IPv6 Extension Header Types"; all but ESP, which hides what follows).
+    /// Whether this is an IPv6 extension header with a length that a walk can step over (IANA,
+    /// "IPv6 Extension Header Types"; all but ESP, which hides the headers behind it).
     #[inline(always)]
     pub const fn is_extension(self) -> bool {
         matches!(

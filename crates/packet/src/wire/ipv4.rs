@@ -163,7 +163,7 @@ impl<T: AsRef<[u8]>> Ipv4Packet<T> {
         field::TTL.get(self.header())
     }
 
-    /// What the packet carries.
+    /// The protocol of the payload.
     #[inline(always)]
     pub fn protocol(&self) -> IpProtocol {
         field::PROTOCOL.get(self.header())
@@ -228,7 +228,7 @@ impl<T: AsRef<[u8]>> Ipv4Packet<T> {
         Ipv4Options::new(self.option_bytes())
     }
 
-    /// What follows the header, as far as the total length says and the buffer goes.
+    /// The payload, up to the total length or the end of the buffer.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes();
@@ -299,7 +299,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
         field::TTL.put(self.header_mut(), ttl);
     }
 
-    /// Sets what the packet carries.
+    /// Sets the payload's protocol.
     #[inline(always)]
     pub fn set_protocol(&mut self, protocol: IpProtocol) {
         field::PROTOCOL.put(self.header_mut(), protocol);
@@ -326,7 +326,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
     /// Computes the header's checksum.
     #[inline(always)]
     pub fn fill_checksum(&mut self) {
-        // What the field holds is taken off the sum rather than cleared: to read right behind a
+        // The field's value is subtracted from the sum rather than cleared: a read right behind a
         // narrower write takes a dozen cycles. The header's first byte is not 0, so neither is
         // either sum, and the two ways agree on the word that stands for zero.
         let checksum = self.header_sum().add_u16(!self.checksum()).checksum();
@@ -366,8 +366,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
         self.update_checksum(delta);
     }
 
-    /// Replaces the sender and updates the header's checksum. Returns what the change means for the
-    /// checksum of a transport protocol with a pseudo header.
+    /// Replaces the sender and updates the header's checksum. Returns the change for the checksum
+    /// of a transport protocol with a pseudo header.
     #[inline(always)]
     pub fn rewrite_source(&mut self, address: Ipv4Addr) -> Delta {
         let delta = Delta::of_u32(self.source().to_bits(), address.to_bits());
@@ -395,7 +395,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
         bytes.get_mut(Self::HEADER_LEN..end).unwrap_or_default()
     }
 
-    /// What follows the header, as far as the total length says and the buffer goes.
+    /// The payload, up to the total length or the end of the buffer.
     #[inline(always)]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let (start, end) = (self.header_len(), usize::from(self.total_len()));

@@ -96,13 +96,13 @@ impl<T: AsRef<[u8]>> Ipv6Packet<T> {
         field::VERSION.get(self.header()) & 0x000f_ffff
     }
 
-    /// Length of what follows the fixed header, extensions included.
+    /// Length of the payload, extensions included.
     #[inline(always)]
     pub fn payload_len(&self) -> u16 {
         field::LENGTH.get(self.header())
     }
 
-    /// What follows the fixed header: an extension or the upper layer.
+    /// The protocol behind the fixed header: an extension or the upper layer.
     #[inline(always)]
     pub fn next_header(&self) -> IpProtocol {
         field::NEXT_HEADER.get(self.header())
@@ -156,13 +156,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6Packet<T> {
         field::VERSION.put(self.header_mut(), word);
     }
 
-    /// Sets the length of what follows the fixed header.
+    /// Sets the length of the payload.
     #[inline(always)]
     pub fn set_payload_len(&mut self, length: u16) {
         field::LENGTH.put(self.header_mut(), length);
     }
 
-    /// Sets what follows the fixed header.
+    /// Sets the protocol behind the fixed header.
     #[inline(always)]
     pub fn set_next_header(&mut self, protocol: IpProtocol) {
         field::NEXT_HEADER.put(self.header_mut(), protocol);
@@ -199,7 +199,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6Packet<T> {
         true
     }
 
-    /// Replaces the sender. Returns what the change means for the upper layer's checksum.
+    /// Replaces the sender. Returns the change for the upper layer's checksum.
     #[inline(always)]
     pub fn rewrite_source(&mut self, address: Ipv6Addr) -> Delta {
         let delta = address_delta(self.source(), address);
@@ -207,7 +207,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6Packet<T> {
         delta
     }
 
-    /// Replaces the receiver. Returns what the change means for the upper layer's checksum.
+    /// Replaces the receiver. Returns the change for the upper layer's checksum.
     #[inline(always)]
     pub fn rewrite_destination(&mut self, address: Ipv6Addr) -> Delta {
         let delta = address_delta(self.destination(), address);
@@ -215,7 +215,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6Packet<T> {
         delta
     }
 
-    /// What follows the fixed header, as far as the payload length says and the buffer goes.
+    /// The payload, up to the payload length or the end of the buffer.
     #[inline(always)]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = Self::HEADER_LEN + usize::from(self.payload_len());
@@ -242,9 +242,9 @@ pub struct Ipv6Header {
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Length of what follows the fixed header, extensions included.
+    /// Length of the payload, extensions included.
     pub payload_len: u16,
-    /// What follows the fixed header.
+    /// The protocol behind the fixed header.
     pub next_header: IpProtocol,
     /// How many hops are left.
     pub hop_limit: u8,

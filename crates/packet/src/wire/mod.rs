@@ -6,12 +6,12 @@
 //! stands, where that is natural, a plain value with `parse` and `emit`.
 //!
 //! No accessor can panic. Field offsets are checked against the header's length when the code is
-//! compiled. Should a buffer after all be shorter than its header (a view made by `new_unchecked`,
-//! or over a type whose bytes shrink), reads give zeros and writes do nothing. Where the compiler
-//! sees the check of `new_checked`, an accessor is one load or store.
+//! compiled. If a buffer is shorter than its header (a view made by `new_unchecked`, or over a type
+//! whose bytes shrink), reads give zeros and writes do nothing. Where the compiler sees the check
+//! of `new_checked`, an accessor is one load or store.
 //!
 //! Numbers are given and taken in the machine's byte order. Lengths and offsets are in bytes unless
-//! a method says otherwise, whatever the unit on the wire.
+//! a method says otherwise, also where the unit on the wire differs.
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -54,7 +54,7 @@ pub use tcp::{TcpFlags, TcpHeader, TcpOption, TcpOptions, TcpPacket, TcpSequence
 pub use udp::{UdpHeader, UdpPacket};
 pub use vlan::{MAX_TAGS, VlanPacket, VlanTag, skip_tags};
 
-/// What is wrong with a header.
+/// An error of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum WireError {
     /// Fewer bytes than the protocol's fixed header takes.

@@ -28,7 +28,7 @@ pub struct NeighborMessage {
     pub router: bool,
     /// Advertisement: it answers a solicitation.
     pub solicited: bool,
-    /// Advertisement: it is to replace what is known.
+    /// Advertisement: it overrides an existing entry.
     pub replaces: bool,
     /// The address that it is about.
     pub target: Ipv6Addr,
@@ -40,7 +40,7 @@ impl NeighborMessage {
     /// The longest message that [`emit`](Self::emit) writes.
     pub const LEN_MAX: usize = FIXED + LINK_OPTION;
 
-    /// Who has `target`? Asks `link`.
+    /// A solicitation of `target`'s link address, with the sender's own address `link`.
     pub fn solicitation(link: EtherAddress, target: Ipv6Addr) -> Self {
         NeighborMessage {
             icmp_type: Icmpv6Type::NEIGHBOR_SOLICITATION,

@@ -165,7 +165,7 @@ fn read_everything(bytes: &[u8]) -> String {
     out
 }
 
-/// Calls every writer of every view over `bytes`, whatever they hold.
+/// Calls every writer of every view over `bytes`, which may hold anything.
 fn write_everything(bytes: &mut [u8]) {
     let bits = bytes
         .last_chunk::<4>()

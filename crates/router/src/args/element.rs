@@ -43,9 +43,10 @@ impl Parser<ElementRef> for ElementOf {
 
 /// A handler to call, and the value to call it with.
 ///
-/// While elements are being configured, nobody knows yet which handlers there
-/// are: a name without an element then means a handler of the router. Parse
-/// [`text`](Self::text) again when initializing to let it mean the element's own.
+/// While elements are being configured, their handlers are not known yet: a
+/// name without an element then means a handler of the router. Parse
+/// [`text`](Self::text) again when initializing to let it mean the element's
+/// own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HandlerCall {
     /// The call as written.
@@ -95,7 +96,7 @@ impl Argument for HandlerCall {
     }
 }
 
-/// Whose handler `name` is, where no element has the name before its dot.
+/// The element of handler `name`, if no element has the name before its dot.
 fn dotted_handler(
     name: &str,
     element: &str,

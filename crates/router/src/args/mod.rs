@@ -313,7 +313,7 @@ impl<'n> Args<'n> {
         }
     }
 
-    /// Adds what was wrong with the argument for `keyword`.
+    /// Adds the error of the argument for `keyword`.
     pub fn invalid(&self, keyword: &str, invalid: &Invalid) {
         for line in invalid.lines() {
             self.error(prefixed(keyword, line));

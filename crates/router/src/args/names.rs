@@ -1,5 +1,5 @@
-//! The name database: what AddressInfo, PortInfo and their like define, and the
-//! names everybody knows.
+//! The name database: names defined by AddressInfo, PortInfo and similar elements, and predefined
+//! names.
 
 use alloc::collections::BTreeMap;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use super::context::scopes;
 use super::{Argument, Context, EtherAddress, Host, Ipv4Prefix, Ipv6Prefix, tables};
 use crate::prelude::*;
 
-/// What a name is the name of. The same name can be of several kinds.
+/// The kind of thing that a name denotes. The same name can have several kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// IPv4 address.
@@ -82,7 +82,7 @@ pub struct NameDatabase {
     host: Option<Box<dyn Host>>,
     /// Whether the address of one of its interfaces was asked for.
     asked: AtomicBool,
-    /// Scopes outside of which nothing inside them is looked up: those of configurations of their own.
+    /// Root scopes, one for each configuration: a lookup from inside does not go beyond them.
     roots: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl NameDatabase {
         }
     }
 
-    /// Has look-ups inside these scopes, each with a slash at its end, end there.
+    /// Sets the scopes at which look-ups from inside end; each has a slash at its end.
     pub fn set_roots(&mut self, roots: Vec<String>) {
         self.roots = roots;
     }
@@ -328,9 +328,8 @@ impl NameDatabase {
         self.host.as_deref()?.home(user)
     }
 
-    /// Takes one entry of AddressInfo, `NAME ADDRESS…`, from element `from`. An
-    /// address may be of any kind, or a name already known. Gives the messages
-    /// for what is wrong.
+    /// Takes one entry of AddressInfo, `NAME ADDRESS…`, from element `from`. An address may be of
+    /// any kind, or a name already known. Returns the messages of errors.
     pub fn define_addresses(
         &mut self,
         entry: &str,

@@ -46,7 +46,7 @@ impl BitOr for Flags {
     }
 }
 
-/// What has become of one argument during a pass.
+/// The state of one argument during a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     /// Not taken; its first `n` bytes are a keyword (0: it has none).
@@ -132,8 +132,8 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         self
     }
 
-    /// As [`arg`](Self::arg); the parameter is set to `default` when not given, whatever it was
-    /// before.
+    /// As [`arg`](Self::arg); the parameter is set to `default` when not given, and loses its
+    /// former value.
     pub fn arg_or<T: 't>(
         mut self,
         keyword: &str,

@@ -1,5 +1,4 @@
-//! The names everybody knows: those that Click's IPNameInfo provides, and the
-//! annotations of a packet.
+//! The predefined names: the names of Click's IPNameInfo, and the annotations of a packet.
 
 use packet::anno::Anno;
 
@@ -108,7 +107,7 @@ const fn annotation(offset: u32, size: u32) -> u32 {
     size << 16 | offset
 }
 
-/// Names of annotations beside those of the packet crate.
+/// Names of annotations that the packet crate does not have.
 const ANNOTATIONS: Names = &[
     ("GRID_ROUTE_CB", annotation(27, 1)),
     ("VLAN", annotation(20, 2)),

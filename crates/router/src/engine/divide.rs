@@ -23,8 +23,8 @@ pub(crate) type Rings = BTreeMap<(EdgeId, u16), (RingSender, RingReceiver, u64)>
 
 /// Dividing and uniting.
 impl Engine {
-    /// Makes this engine, which has the whole router, that of thread `me` of several, quiesced here.
-    /// `others` are the runtimes of the other threads, `rings` those that it had before.
+    /// Makes this engine, which has the whole router, that of thread `me` of several, quiesced
+    /// here. `others` are the runtimes of the other threads, `rings` the rings that it had before.
     pub fn divide(
         &mut self,
         group: Arc<ThreadGroup<Engine>>,
@@ -73,7 +73,7 @@ impl Engine {
         other
     }
 
-    /// Makes the router, which is quiesced here, one for good.
+    /// Makes the router, which is quiesced here, a router of one thread permanently.
     pub fn unite(&mut self) {
         self.drain_rings();
         let own = self.threads.partition.as_ref();

@@ -48,7 +48,7 @@ impl Driver {
         }
     }
 
-    /// Has configurations go on as another driver's: the number of each here, and there.
+    /// Takes over the run counts of another driver's configurations; `same` has the number of each here, and there.
     pub fn go_on_as(&mut self, old: &Driver, same: &[(usize, usize)]) {
         for (here, there) in same {
             self.runs[*here] = old.runs[*there];
@@ -153,8 +153,8 @@ impl Engine {
         self.driver.run_count > 0
     }
 
-    /// Has configurations stand still, a bit for each: their tasks and timers run no more, while their
-    /// handlers can be called. The router is whole.
+    /// Halts configurations, a bit for each: their tasks and timers do not run, but their handlers can be called. The
+    /// router is whole.
     pub fn halt(&mut self, parts: u64) {
         self.driver.note_halted(parts);
         let own = self.threads.partition.as_mut();
@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Has those configurations stand still that do so in an earlier router and are the same here.
+    /// Halts the configurations that are halted in an earlier router and are the same here.
     pub fn halt_as(&mut self, old: &Engine) {
         let parts = self.graph.parts.iter().enumerate();
         let same = parts.filter(|(at, part)| {

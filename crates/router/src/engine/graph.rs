@@ -20,9 +20,9 @@ use crate::topology::Connection;
 pub type PushPorts = SmallVec<[bool; 16]>;
 
 /// The class of a place without an element.
-static VACANT: ClassEntry = ClassEntry::refused("", "it is no element");
+static NO_CLASS: ClassEntry = ClassEntry::refused("", "it is no element");
 
-/// What is known of an element beside its state.
+/// The description of an element, without its state.
 pub struct ElementInfo {
     /// Full name, `compound/inner`.
     pub name: String,
@@ -45,7 +45,7 @@ impl ElementInfo {
     fn vacant() -> ElementInfo {
         ElementInfo {
             name: String::new(),
-            class: &VACANT,
+            class: &NO_CLASS,
             declared: Arc::from(""),
             config: String::new(),
             location: Location::unknown(),
@@ -119,7 +119,7 @@ impl Graph {
         self.index_of(name).map(ElementId::new)
     }
 
-    /// What is known of an element.
+    /// The description of an element.
     pub fn info(&self, id: ElementId) -> &ElementInfo {
         &self.elements[id.index()]
     }

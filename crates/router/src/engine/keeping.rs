@@ -1,9 +1,9 @@
-//! Configurations that go on when a router of several is replaced: those that are the same in both.
+//! Configurations that go on when a router of several is replaced: the configurations that are the same in both
+//! routers.
 //!
-//! Their elements stay what they are, with all their state, and keep their ids; so do their tasks,
-//! timers and signals. The new engine is made with their places left empty, as if they were on another
-//! thread. Once all other elements are initialized, those that stay move over, as between threads. If
-//! the new router cannot be made, the old one is as it was.
+//! Their elements keep their state and their ids; so do their tasks, timers and signals. The new engine is made with
+//! their slots empty, as if they were on another thread. Once all other elements are initialized, the elements that
+//! stay move to the new engine, as between threads. If the new router cannot be made, the old one is as it was.
 
 use super::Engine;
 use super::divide::Rings;
@@ -83,9 +83,9 @@ impl Engine {
         self.names.take_defined(&old.names, known);
     }
 
-    /// Takes handoff rings out of another engine, for [`divide`](Self::divide): those of elements that stay,
-    /// and those with packets between elements that are connected in the same way here. The other is divided,
-    /// and is quiesced.
+    /// Takes handoff rings out of another engine, for [`divide`](Self::divide): the rings of elements that stay, and
+    /// rings with packets between elements that are connected in the same way here. The other engine is divided, and
+    /// quiesced.
     pub fn take_rings_of(&mut self, old: &mut Engine, staying: &Staying) -> Rings {
         let mut rings = Rings::new();
         let there = (&old.walk.edges, &*old.graph);

@@ -11,8 +11,8 @@ use crate::prelude::*;
 #[derive(Clone)]
 pub struct Library {
     tables: Vec<&'static [ClassEntry]>,
-    /// By a name's first letter the lengths that names of classes have, a bit each: most names of
-    /// elements are told from those of classes by this.
+    /// For each first letter, the lengths of classes' names, a bit each. This tells most names of
+    /// elements from names of classes.
     lengths: [u64; 128],
 }
 
@@ -57,7 +57,7 @@ impl Library {
             .find(|class| class.name == name || class.aliases.contains(&name))
     }
 
-    /// The class whose name is nearest to `name`, if one is near enough to be what was meant.
+    /// The class whose name is nearest to `name`, if one is near enough for a hint.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         nearest(name, self.iter().flat_map(ClassEntry::names))
     }

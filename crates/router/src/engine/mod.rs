@@ -1,7 +1,7 @@
 //! The engine: the running state of a router, or of one thread of it.
 //!
 //! It is made of a [graph](graph::Graph), which does not change; a [walk](crate::walk) of batches
-//! through it; a [scheduler](crate::scheduler); what is known of [threads](crate::threads); and an
+//! through it; a [scheduler](crate::scheduler); the state of [threads](crate::threads); and an
 //! [optimizer](crate::optimizer). Each owns its state. The engine brings them together with the
 //! elements: while an element works, it is out of its slot, and it reaches everything else through
 //! [`Cx`]. So an element can pull from others and call their handlers without any sharing.
@@ -81,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// Has the elements know that interfaces have other addresses. False if some cannot: then the
-    /// configuration is to be replaced by itself. The router is whole.
+    /// Tells the elements that addresses of interfaces have changed. Returns false if some element
+    /// cannot follow: the caller then replaces the configuration by itself. The router is whole.
     pub fn readdress(&mut self) -> bool {
         let names = self.runtime.embedding.names();
         self.names.take_host(names);

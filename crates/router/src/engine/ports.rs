@@ -328,7 +328,7 @@ fn settle(
     let Spread {
         inputs, outputs, ..
     } = spread;
-    // What is still agnostic is connected to nothing that cares: it pushes.
+    // Ports that are still agnostic are connected only to agnostic ports: they push.
     let is_push = |kind: &Processing| *kind != Processing::Pull;
     (diagnostics.errors() == before).then(|| Resolved {
         inputs: inputs.map(is_push),
@@ -344,9 +344,9 @@ struct Spread {
 }
 
 impl Spread {
-    /// Lets agnostic ports become what those at the other ends are, and tells `mixed` of ends that
-    /// differ: as if all ends were looked at in order, again and again until nothing changes. After
-    /// the first round it looks only at those that may have changed.
+    /// Gives each agnostic port the processing of the port at the other end, and reports ends that
+    /// differ to `mixed`. The result is that of repeated passes over all ends in order until
+    /// nothing changes; after the first pass, only ends that may have changed are visited.
     fn run(&mut self, mut mixed: impl FnMut(&Ends, Processing, Processing)) {
         let mut due = BinaryHeap::new();
         let touching = Touching::new(self);
@@ -371,7 +371,7 @@ impl Spread {
         }
     }
 
-    /// The number of a port among all: those of the outputs come first.
+    /// The number of a port among all ports: the outputs come first.
     fn number(&self, end: &Ends, side: Side) -> usize {
         match side {
             Side::From => self.outputs.number(end.from),

@@ -1,5 +1,5 @@
-//! Work with the whole router: this thread stops the others, the elements of all move here, and go
-//! back afterwards.
+//! Work with the whole router: this thread stops the others, all elements move to it, and move back
+//! afterwards.
 
 use super::Engine;
 use super::library::Library;
@@ -139,8 +139,8 @@ impl Engine {
         }
     }
 
-    /// Leaves this engine, if it is one of several, to the others for good: its thread ends, and so
-    /// do theirs.
+    /// Leaves this engine, if it is one of several, to the others permanently: its thread ends, and
+    /// so do theirs.
     pub fn leave(&mut self) {
         let Some(own) = self.threads.partition.as_ref().filter(|own| !own.whole) else {
             return;

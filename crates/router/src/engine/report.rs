@@ -53,8 +53,8 @@ impl Engine {
         text
     }
 
-    /// An element's ports as Click's `ports` handler shows them; `~` marks those that could push as
-    /// well as pull.
+    /// An element's ports as Click's `ports` handler shows them; `~` marks agnostic ports, which
+    /// could push as well as pull.
     pub fn ports_text(&self, id: ElementId) -> String {
         let info = self.graph.info(id);
         let mut text = String::new();

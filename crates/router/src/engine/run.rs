@@ -258,7 +258,7 @@ impl Engine {
             while let Some(Ran::Pull(pull)) = ran {
                 ran = self.pull_for(id, task, pull, base);
             }
-            // Before what follows, which may change it.
+            // First, since the code below may change it.
             if let Some(Ran::Again(pull)) = ran {
                 self.scheduler.tasks.order(task, pull);
             }
@@ -288,12 +288,12 @@ impl Engine {
         Some(worked)
     }
 
-    /// Pulls for a task, and runs it with what came.
+    /// Pulls for a task, and runs it with the packets that came.
     #[inline]
     fn pull_for(&mut self, id: ElementId, task: TaskId, pull: Pull, base: usize) -> Option<Ran> {
         let mut batch = self.walk.batch();
         self.pull(id, pull.port.into(), &mut batch, pull.most.into());
-        // What was pushed on the packets' way goes first.
+        // Packets pushed during the pull go first.
         if self.walk.height() > base {
             self.run_stack(base);
         }

@@ -97,7 +97,7 @@ impl Fused {
             return false;
         };
         let preserved = element.preserves;
-        // A move back to a header that was checked before says nothing of what was written meanwhile.
+        // A move back to a checked header does not cover writes since the check.
         let learned = next.learns().without(self.edit.learns());
         let found = learned.among(own.learns());
         let may_learn = Facts::ALL.if_so(found != Facts::NONE);

@@ -66,7 +66,7 @@ pub(crate) struct Signals {
     by_owner: BTreeMap<(ElementId, Notice), SignalId>,
     /// Elements that never give nor take a packet.
     idle: BTreeSet<ElementId>,
-    /// Numbers that are to be used again, the next at the end.
+    /// Free numbers, the next to use at the end.
     reused: Vec<SignalId>,
 }
 
@@ -134,7 +134,7 @@ impl Signals {
         self.by_owner.get(&(owner, notice)).copied()
     }
 
-    /// Whether what is behind a signal's element wakes its listeners too.
+    /// Whether elements behind a signal's element wake its listeners too.
     pub fn relays(&self, id: SignalId) -> bool {
         self.states[id.0 as usize].relays
     }

@@ -32,7 +32,7 @@ pub enum Ran {
     Again(Pull),
 }
 
-/// What a task asks for.
+/// A task's request for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
     /// The input.
@@ -90,7 +90,7 @@ pub(crate) struct Tasks {
     changes: u32,
     /// The pass of new tasks.
     first_pass: u32,
-    /// Numbers that are to be used again, the next at the end.
+    /// Free numbers, the next to use at the end.
     reused: Vec<TaskId>,
 }
 
@@ -124,9 +124,9 @@ impl Tasks {
         TaskId(self.tasks.len() as u32 - 1)
     }
 
-    /// Tasks for a router that replaces this one: those of the elements that stay have their numbers, and are away
-    /// until they are [transferred](Self::transfer). The other numbers are to be used again, until
-    /// [`settle`](Self::settle).
+    /// Tasks for a router that replaces this one. The tasks of elements that stay keep their
+    /// numbers, and are absent until they are [transferred](Self::transfer). The other numbers are
+    /// free, until [`settle`](Self::settle).
     pub fn reserve(&self, stays: impl Fn(ElementId) -> bool) -> Tasks {
         let reserve = |task: &Task| Task {
             element: match stays(task.element) {
@@ -243,14 +243,14 @@ impl Tasks {
         self.task_mut(id).order = Some((pull, self.changes));
     }
 
-    /// What a run that starts now begins with.
+    /// The pull with which a run that starts now begins, if any.
     #[inline]
     pub fn take_order(&mut self, id: TaskId) -> Option<Pull> {
         let (pull, changes) = self.task_mut(id).order.take()?;
         (changes == self.changes).then_some(pull)
     }
 
-    /// Has all tasks' next runs begin with nothing: an element was changed.
+    /// Discards the pulls with which tasks' next runs would begin: an element was changed.
     #[inline]
     pub fn forget_orders(&mut self) {
         self.changes = self.changes.wrapping_add(1);

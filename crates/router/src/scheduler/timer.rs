@@ -30,7 +30,7 @@ pub(crate) struct Timers {
     timers: Vec<Timer>,
     heap: BinaryHeap<Reverse<(Steady, u64, TimerId)>>,
     entries: u64,
-    /// Numbers that are to be used again, the next at the end.
+    /// Free numbers, the next to use at the end.
     reused: Vec<TimerId>,
 }
 
@@ -139,7 +139,7 @@ impl Timers {
         expired.into_iter()
     }
 
-    /// The timer of one that has expired, unless it was scheduled anew or unscheduled since.
+    /// The timer of an expired entry, unless it was rescheduled or unscheduled since.
     pub fn claim(&mut self, expired: &Expired) -> Option<TimerId> {
         let is_same = self.timers[expired.timer.0 as usize].entry == expired.entry;
         is_same.then(|| {
@@ -148,7 +148,7 @@ impl Timers {
         })
     }
 
-    /// Gives back those that were not claimed.
+    /// Puts back the expired timers that were not claimed.
     pub fn put_back(&mut self, expired: impl Iterator<Item = Expired>) {
         let entries = expired.map(|it| Reverse((it.at, it.entry, it.timer)));
         self.heap.extend(entries);

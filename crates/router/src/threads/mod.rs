@@ -152,7 +152,7 @@ pub(crate) struct Partition<E> {
     pub others: Vec<Box<E>>,
     /// The router is quiesced here.
     pub whole: bool,
-    /// Elements are to be assigned again.
+    /// The thread assignment must be computed again.
     pub reassign: bool,
     /// Some element listens to others' messages.
     pub listened: bool,

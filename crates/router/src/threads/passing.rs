@@ -1,7 +1,7 @@
 //! Which threads' packets pass each element.
 //!
-//! Packets are those of the thread whose task sends them or pulls them, whichever thread runs the
-//! elements on their way. A queue is passed by those who push to it and by those who pull from it.
+//! Packets belong to the thread whose task sends or pulls them, on any element on their way. A
+//! queue is passed by the threads that push to it and the threads that pull from it.
 
 use super::constraints::{Constraints, PerThread};
 use super::thread_set::ThreadSet;
@@ -46,8 +46,8 @@ impl Constraints {
         own
     }
 
-    /// The threads that come from the elements with own ones: down the connections that push, and up
-    /// those that pull. `former` says which threads pass elements whose outputs depend on that.
+    /// The threads that come from the elements with own ones: down push connections, and up pull
+    /// connections. `former` says which threads pass elements whose outputs depend on that.
     fn spread_from(&self, own: &[Option<ThreadSet>], former: &[ThreadSet]) -> Vec<ThreadSet> {
         let mut touching: Vec<Vec<usize>> = alloc::vec![Vec::new(); own.len()];
         for (i, c) in self.connections.iter().enumerate() {

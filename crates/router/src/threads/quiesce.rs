@@ -1,11 +1,11 @@
 //! Stop-the-world: one thread collects the engines of all others, works with the whole router, and
 //! gives them back.
 //!
-//! A thread that wants this *requests* it, and gets a ticket. The others notice within a round of
-//! tasks, *park*: they leave their engine in their slot and wait until it is back. A thread that
-//! requests the same at the same time parks until it is its turn: tickets are served in order, and a
-//! thread that was parked does a round of its own tasks before it parks for the next, so that a
-//! thread that stops the world for every packet leaves the others their time.
+//! A thread *requests* a stop, and gets a ticket. The others notice within a round of tasks,
+//! *park*: they leave their engine in their slot and wait until it is back. A thread that requests
+//! the same at the same time parks until it is its turn: tickets are served in order, and a thread
+//! that was parked does a round of its own tasks before it parks for the next, so that a thread
+//! that stops the world for every packet leaves the others their time.
 //!
 //! The world is stopped for calls of handlers of another thread's elements, for writes of handlers,
 //! scripts, a control socket, a hotswap and the end, and for references between elements that no
@@ -167,7 +167,7 @@ impl<E> ThreadGroup<E> {
 
 /// The end.
 impl<E> ThreadGroup<E> {
-    /// Leaves the engine of thread `me` to the others for good, and ends the router.
+    /// Leaves the engine of thread `me` to the others permanently, and ends the router.
     pub fn leave(&self, me: u16, engine: Box<E>) {
         let slot = self.slot(me);
         *slot.parked.lock() = Some(engine);

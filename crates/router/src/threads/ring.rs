@@ -173,8 +173,8 @@ impl RingReceiver {
         }
     }
 
-    /// Fills `batch`, which is empty, with at most `most` packets. Returns whether the sending
-    /// thread, if it sleeps, is to be woken because there is room again.
+    /// Fills `batch`, which is empty, with at most `most` packets. Returns whether the caller must
+    /// wake the sending thread if it sleeps, because the ring has free slots again.
     pub fn receive(&mut self, batch: &mut Batch, most: usize) -> bool {
         let n = most.min(self.ring.slots()).min(batch.room());
         if let Ok(chunk) = self.ring.read_chunk(n) {

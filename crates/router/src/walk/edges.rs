@@ -63,8 +63,8 @@ impl Outputs {
     }
 }
 
-/// The edges of a router. Behind those of the elements' outputs stand the edges that lead on from
-/// handoff rings.
+/// The edges of a router: first the elements' outputs, then the edges that lead on from handoff
+/// rings.
 pub(crate) struct Edges {
     outputs_of: Vec<Outputs>,
     /// For each element the first of its input edges, and their number.
@@ -168,7 +168,7 @@ impl Edges {
         core::mem::replace(&mut self.pulling[edge as usize], pulling)
     }
 
-    /// All edges, those of outputs first.
+    /// All edges, outputs first.
     pub fn iter(&self) -> impl Iterator<Item = &Edge> {
         self.outputs.iter().chain(&self.inputs)
     }

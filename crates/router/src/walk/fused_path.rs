@@ -15,7 +15,7 @@ use super::numbers::EdgeId;
 /// A fused path.
 #[derive(Debug)]
 pub(crate) struct FusedPath {
-    /// What is done to packets.
+    /// The edits of packets.
     pub plan: Plan,
     /// Facts that have to hold.
     pub needs: Facts,

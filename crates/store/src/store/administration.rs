@@ -196,7 +196,7 @@ impl Store {
         Ok([text.as_bytes(), &[0]].concat())
     }
 
-    /// Compares what is noted of the domains with the nodes.
+    /// Compares the domains' records with the nodes.
     fn check(&self) -> String {
         let nodes = self.tree.all();
         let guests = nodes

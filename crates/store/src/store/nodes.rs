@@ -116,7 +116,7 @@ impl Store {
         };
         match found {
             Ok(()) => self.change(actor, transaction, Change::Remove { path }),
-            // To remove what is not there is no error where it could be.
+            // The removal of a missing node is no error if its parent exists.
             Err(Errno::ENOENT) if has_parent => Ok(ok()),
             Err(errno) => Err(errno),
         }
@@ -156,7 +156,7 @@ impl Store {
         Ok(ok())
     }
 
-    /// Makes a change for good, and takes note of whose the nodes are.
+    /// Commits a change, and notes the owners of the nodes.
     pub(super) fn apply(&mut self, change: &Change) -> Done {
         self.generation += 1;
         self.tree.begin(self.generation);
@@ -211,7 +211,7 @@ impl Store {
         }
     }
 
-    /// Shows or sets who may watch a special event.
+    /// Shows or sets the permissions to watch a special event.
     fn on_special(
         &mut self,
         actor: Actor,

@@ -1,4 +1,4 @@
-//! Guests that come from another host: their addresses are announced, and frames that came late follow them.
+//! Guests that migrate from another host: the switch announces their addresses, and delivers late frames.
 
 use super::Lanes;
 use crate::ids::PortIndex;

@@ -42,7 +42,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Has a port's queues served by the lanes that its properties name now.
+    /// Moves a port's queues to the lanes that its properties name now.
     fn reassign(&mut self, port: PortIndex) -> Result<(), AttachError> {
         // Frames in a lane's delay line go on by the lane that sends for the port then.
         let take =
@@ -134,7 +134,7 @@ impl Lanes {
         lanes.into_iter().map(|(.., i)| i as LaneIndex).collect()
     }
 
-    /// Has lanes begin to serve a port's queues.
+    /// Assigns a port's queues to lanes, which begin to serve them.
     fn serve(
         &mut self,
         port: PortIndex,

@@ -145,7 +145,7 @@ impl Lanes {
         })
     }
 
-    /// Has the lanes add ports, then serve their queues: all of them, or none.
+    /// Adds ports to the lanes, then assigns their queues: all of them, or none.
     fn join(&mut self, joining: Vec<Joining>) -> Result<Vec<PortId>, AttachError> {
         let ids: Vec<_> = joining.iter().map(Joining::id).collect();
         let mut queues: Vec<Vec<_>> = self.lanes.iter().map(|_| Vec::new()).collect();

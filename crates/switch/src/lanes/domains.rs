@@ -99,7 +99,7 @@ impl Lanes {
         lookup::command::joined(answers)
     }
 
-    /// Forgets what was learned in a domain.
+    /// Forgets the learned entries of a domain.
     pub fn flush(&self, number: u32) {
         if let Some(&DomainRecord { index, .. }) = self.domains.get(&number) {
             self.post_to_all(move |worker| worker.flush(index));

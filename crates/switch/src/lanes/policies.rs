@@ -1,4 +1,4 @@
-//! Policies and flows: what the control thread makes of properties, for all lanes.
+//! Policies and flows: the control thread derives them from properties, for all lanes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -27,7 +27,7 @@ struct FlowRecord {
     on: FlowOn,
     /// The number of its domain.
     domain: u32,
-    /// Its number among those of the domain.
+    /// Its number among the domain's flows.
     number: u32,
     attributes: FlowAttributes,
     properties: FlowProperties,

@@ -51,7 +51,7 @@ pub enum FlowDefault<P> {
     /// By their Ethernet addresses, as in a learning bridge.
     #[default]
     Addresses,
-    /// To this port; what comes from there goes by its addresses.
+    /// To this port; frames from this port go by their addresses.
     Port(P),
     /// Nowhere.
     Drop,
@@ -135,8 +135,8 @@ impl<P> Answer<P> {
     }
 }
 
-/// What the replicas of a lookup function answer together: a handler's number is the sum of theirs,
-/// other text is given for each if they differ. What was learned they have told each other.
+/// The joint answer of a lookup function's replicas: numbers of a handler are summed, other text is
+/// given for each replica if they differ. Replicas have the same learned entries.
 pub(crate) fn joined(answers: Vec<Result<Answer, String>>) -> Result<Answer, String> {
     let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut texts = Vec::new();

@@ -1,11 +1,11 @@
 //! The flow table: which port a flow goes to, exactly.
 //!
-//! An entry is added by the switch's administrator, or learned: the first packet of a flow says
-//! where the packets of the other direction go, namely back to where it came from. Learned entries
-//! age, stay with the port that was first, and are bounded, over all and for each port; a full
-//! table learns nothing new until something ages out. What has no entry goes by the
-//! [default](FlowDefault): by addresses as in a learning bridge, to one port, or nowhere. What is
-//! not IP, and fragments, always go by addresses.
+//! An entry is added by the switch's administrator, or learned: after the first packet of a flow,
+//! the packets of the other direction go to that packet's port. A learned entry ages, and stays
+//! with the first port. Learned entries are bounded, in all and for each port; a full table learns
+//! nothing until an entry ages out. A packet without an entry goes by the [default](FlowDefault):
+//! by addresses as in a learning bridge, to one port, or nowhere. Frames other than IP, and
+//! fragments, always go by addresses.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
@@ -23,7 +23,7 @@ use crate::properties::DomainProperties;
 pub const FLOWS_MAX: usize = 65_536;
 /// Entries learned for one port.
 pub const FLOWS_PER_PORT_MAX: usize = 16_384;
-/// Most entries told of in one answer.
+/// Most entries in one answer.
 pub const FLOWS_PER_ANSWER: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(super) fn build(
 
 /// The flow table as a lookup function.
 pub struct FlowTable {
-    /// Addresses: where goes what has no entry.
+    /// The table of addresses, for frames without an entry.
     learning: Learning,
     limits: Limits,
     table: HashMap<FlowWords, TableEntry>,
@@ -91,7 +91,7 @@ impl FlowTable {
         }
     }
 
-    /// Has it keep [`news`](Lookup::news) for its replicas, or not.
+    /// Sets whether it keeps [`news`](Lookup::news) for its replicas.
     pub fn set_replicated(&mut self, replicated: bool) {
         self.learning.set_replicated(replicated);
         self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
@@ -122,8 +122,8 @@ impl FlowTable {
         }
     }
 
-    /// Makes or refreshes an entry, if there is room and nobody else has the flow. Returns whether
-    /// there was something to it.
+    /// Makes or refreshes an entry, if the table has room and the flow belongs to no other port.
+    /// Returns whether the entry is new or changed.
     fn note(&mut self, key: FlowWords, port: PortIndex) -> bool {
         // Replicas must not forget what only one lane sees, nor be told of each packet.
         let lull = match self.news {
@@ -171,7 +171,7 @@ impl FlowTable {
         true
     }
 
-    /// Removes what has aged, if that was last done `every` seconds ago or earlier.
+    /// Removes aged entries, if the last sweep was `every` seconds ago or earlier.
     fn sweep(&mut self, every: Seconds) {
         if self.now.wrapping_sub(self.swept) < every {
             return;
@@ -272,7 +272,7 @@ impl Lookup for FlowTable {
                 Some((same, found)) if same == key => found,
                 _ => {
                     let found = self.find(&key, from);
-                    // What is between two on the same side is none of the table's business.
+                    // The table does not handle frames between two ports on the same side.
                     if found.is_some() || !matches!(to, Destination::Drop(_)) {
                         self.learn(key.reversed(), from);
                     }

@@ -1,5 +1,5 @@
-//! Flows as text, in ovs-ofctl's words: `tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80`.
-//! Every field is there, since a flow table's entries are for one flow each.
+//! Flows as text, in ovs-ofctl's words: `tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80`. Every field is
+//! required, since an entry of a flow table is for one flow.
 
 use std::fmt;
 use std::net::IpAddr;

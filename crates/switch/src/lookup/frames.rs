@@ -1,4 +1,5 @@
-//! Frames for tests of lookup functions, in this crate and in those that have one of their own.
+//! Frames for tests of lookup functions, in this crate and in crates with a lookup function of
+//! their own.
 
 use std::net::IpAddr;
 

@@ -3,13 +3,13 @@
 //! For a set of equal members behind one or several uplinks: the instances of a firewall, servers
 //! with one address between them.
 //!
-//! - What comes from an uplink goes to a member: that whose turn it is by a hash of the addresses,
-//!   the protocol and the ports. A flow stays with its member as long as that is there, and when a
-//!   member comes or goes, only the flows move that it gets or had (rendezvous hashing: Thaler,
-//!   Ravishankar 1998).
-//! - What comes from a member and is for another member's address goes there; all else goes to an
-//!   uplink, chosen by the flow if there are several.
-//! - Broadcasts and multicasts go everywhere, and what is not IP goes by its address as in a
+//! - A frame from an uplink goes to the member that a hash of the addresses, the protocol and the
+//!   ports selects. A flow stays with its member as long as the member exists. When a member comes
+//!   or goes, only the flows that it gets or had move (rendezvous hashing: Thaler, Ravishankar
+//!   1998).
+//! - A frame from a member to another member's address goes there; all other frames go to an
+//!   uplink, which the flow selects if there are several.
+//! - Broadcasts and multicasts go everywhere. Frames other than IP go by their address as in a
 //!   learning bridge, so that ARP works. Members that share an address should answer for it alike.
 
 use super::{
@@ -19,9 +19,9 @@ use crate::counters::Reason;
 use crate::port::{Frame, HEAD};
 use crate::properties::DomainProperties;
 
-/// Into how many classes flows are put, each of which belongs to one member.
+/// Number of classes that flows are hashed to. Each class belongs to one member.
 const CLASSES: usize = 16_384;
-/// Marks a class of nobody.
+/// Marks a class without a member.
 const NOBODY: PortIndex = PortIndex::MAX;
 
 /// A hash-steered function of a domain with these properties.
@@ -37,13 +37,13 @@ pub(super) fn build(
 
 /// The hash-steered lookup function.
 pub struct HashSteered {
-    /// Addresses: what is known besides.
+    /// The table of addresses, for frames that are not spread.
     learning: Learning,
     uplinks: Vec<PortIndex>,
     members: Vec<PortIndex>,
     /// The member of each class.
     classes: Box<[PortIndex]>,
-    /// Ports that are to be uplinks when they are attached.
+    /// Ports that become uplinks when they are attached.
     announced: Vec<PortIndex>,
 }
 
@@ -59,7 +59,7 @@ impl HashSteered {
         }
     }
 
-    /// Has it keep [`news`](Lookup::news) for its replicas, or not.
+    /// Sets whether it keeps [`news`](Lookup::news) for its replicas.
     pub fn set_replicated(&mut self, replicated: bool) {
         self.learning.set_replicated(replicated);
     }
@@ -79,7 +79,7 @@ impl HashSteered {
         match self.uplinks.as_slice() {
             [] => None,
             [one] => Some(*one),
-            // By other bits than those that choose a member.
+            // By other bits than the choice of a member.
             many => Some(many[(hash.rotate_left(16) as usize) % many.len()]),
         }
     }

@@ -1,5 +1,5 @@
-//! The default lookup function: an Ethernet bridge's table of which address was last seen behind
-//! which port.
+//! The default lookup function: an Ethernet bridge's table, with the port at which each address was
+//! last seen.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
@@ -88,12 +88,12 @@ pub struct Learning {
     /// How many learned entries each port has.
     learned: HashMap<PortIndex, Learned>,
     swept: Seconds,
-    /// What the replicas are yet to be told, if there are any: addresses that are new, that have
-    /// moved, or that were not told of for a while.
+    /// Reports for the replicas, if there are any: addresses that are new, have moved, or were not
+    /// reported for a while.
     news: Option<Vec<News>>,
 }
 
-/// What was learned behind one port.
+/// The addresses learned behind one port.
 #[derive(Debug)]
 struct Learned {
     /// Number of entries.
@@ -164,7 +164,7 @@ impl Learning {
         }
     }
 
-    /// Has it keep [`news`](Lookup::news) for its replicas, or not.
+    /// Sets whether it keeps [`news`](Lookup::news) for its replicas.
     pub fn set_replicated(&mut self, replicated: bool) {
         self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
     }
@@ -215,8 +215,8 @@ impl Learning {
         self.sweep(now, 1);
     }
 
-    /// Has `key` be behind `port`, wherever it was before, unless it is pinned or the table full.
-    /// Returns whether it is.
+    /// Enters `key` behind `port`, or moves it there, unless it is pinned or the table full.
+    /// Returns whether it is there then.
     fn put(&mut self, key: AddressKey, port: PortIndex, now: Seconds) -> bool {
         let full = self.table.len() >= self.capacity.min(self.limits.table);
         let new = Station {
@@ -252,7 +252,7 @@ impl Learning {
         }
     }
 
-    /// Removes what has aged, if that was last done `every` seconds ago or earlier.
+    /// Removes aged entries, if the last sweep was `every` seconds ago or earlier.
     fn sweep(&mut self, now: Seconds, every: Seconds) {
         if now.wrapping_sub(self.swept) < every {
             return;

@@ -5,9 +5,9 @@
 //! switch on a core each move a third more in huge pages. A huge page takes memory whether it is
 //! used or not, so only a region in steady use gets them: its rings have touched most of it anyway.
 //!
-//! When an interface's rings have gone round 64 times, the region is collapsed (`MADV_COLLAPSE`), as
-//! far as it fills huge pages, which it does from 256 slots on. A process that touches a page under
-//! collapse waits for a third of a millisecond, once.
+//! After 64 laps of an interface's rings, the region is collapsed (`MADV_COLLAPSE`) where it fills
+//! huge pages. It does from 256 slots on. A process that touches a page under collapse waits for a
+//! third of a millisecond, once.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -46,7 +46,7 @@ impl Collapser {
         (Collapser(send), receive)
     }
 
-    /// Has a region collapsed, if it still exists then.
+    /// Queues a region for collapse; it is skipped if it no longer exists then.
     pub(super) fn submit(&self, region: &Arc<SharedRegion>) {
         // Without the thread, the region stays as it is.
         let _ = self.0.send(Arc::downgrade(region));

@@ -137,7 +137,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; nothing handed out outlives it (see
+        // SAFETY: mapped in `new` with this length; no reference into it outlives it (see
         // `SharedRegion` and `CounterFile`).
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
@@ -146,7 +146,7 @@ impl Drop for Mapping {
 /// Maps `bytes` bytes of a file from `offset` on at `address`, or anywhere if that is null.
 ///
 /// # Safety
-/// What is mapped at the address is the caller's to replace.
+/// The caller may replace the mapping at the address.
 unsafe fn map_at(
     address: *mut c_void,
     file: BorrowedFd<'_>,

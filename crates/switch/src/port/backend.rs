@@ -1,6 +1,6 @@
-//! What a kind of port is: its facts, and what a worker has its links do.
+//! What defines a kind of port: its facts, and the operations that a worker calls on its links.
 //!
-//! A kind that is added is a file or a folder with these traits, and a row of the list in
+//! A new kind is a file or a folder with these traits, and a row of the list in
 //! [`kinds`](super::kinds).
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::counters::PortCounters;
 /// What holds for all ports of a kind.
 pub trait Kind {
     /// The port leads out of the host, or to another switch: frames that come by it may be from
-    /// many senders, and none of them is held back by what is not taken from the port.
+    /// many senders, and frames left in the port hold none of them back.
     const UPLINK: bool = false;
     /// A look into memory tells whether there are frames: it takes no system call.
     const IN_MEMORY: bool = false;
@@ -40,10 +40,11 @@ pub(crate) trait Backend: Kind {
     /// Largest IP packet that the link takes, in bytes.
     fn mtu(&self) -> u16;
 
-    /// Has the link take IP packets of up to `mtu` bytes.
+    /// Sets the link to accept IP packets of up to `mtu` bytes.
     fn set_mtu(&mut self, mtu: u16);
 
-    /// The descriptors that tell of frames to receive; none for a guest, whose doorbell does.
+    /// The descriptors that are readable when there are frames to receive; none for a guest, which
+    /// has a doorbell.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
     /// The descriptors that another switch can go on with; none for links that are opened again.
@@ -62,8 +63,8 @@ pub(crate) trait Backend: Kind {
     #[inline]
     fn release(&mut self) {}
 
-    /// Has the end of a batch give back only the frames before `first`: those from there on are
-    /// received again. Returns whether the link can do that.
+    /// Limits the end of a batch to the frames before `first`: later frames are received again.
+    /// Returns whether the link can do that.
     fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         let _ = (batch, first);
         false
@@ -82,7 +83,7 @@ pub(crate) trait Backend: Kind {
         None
     }
 
-    /// Has the next frames that are sent leave so many slots free.
+    /// Sets how many slots the next frames must leave free.
     fn leave(&mut self, slots: u32) {
         let _ = slots;
     }
@@ -107,7 +108,7 @@ pub(crate) trait Backend: Kind {
     /// Shows the other side what [`send_some`](Self::send_some) has not yet.
     fn flush(&mut self) {}
 
-    /// Makes sure that the other side notices what was delivered.
+    /// Makes sure that the other side notices delivered frames.
     #[inline]
     fn notify(&mut self, counters: &PortCounters) -> Outcome {
         let _ = counters;
@@ -124,7 +125,7 @@ pub(crate) trait Backend: Kind {
     /// Takes back what [`sleep`](Self::sleep) asked for.
     fn wake(&mut self) {}
 
-    /// Its descriptor told of something while it was polled.
+    /// Called when its descriptor becomes readable while it is polled.
     fn notice(&mut self) {}
 
     /// The port is closed.
@@ -213,8 +214,7 @@ pub struct Outcome {
     /// Something was taken from the link, even if none of it became a frame: there may be more.
     /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
-    /// The other side may not have noticed what was delivered: it is to be [notified](Backend::notify)
-    /// soon.
+    /// The other side may not have noticed the delivered frames: [notify](Backend::notify) it soon.
     pub notify: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::sys::packet::ReceiveMany;
 pub const BATCH: usize = 64;
 /// Bytes in the stage with which a batch is full, however few frames they are.
 pub(crate) const STAGED_MAX: usize = 512 << 10;
-/// How much of what waits is taken from a port at a time.
+/// The most frames and bytes taken from a port at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portion {
     /// Work, in bytes ([`FRAME_WORK`]), as far as a link can tell before; and bytes into the stage.
@@ -24,8 +24,8 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// All that a batch has room for. A nearest cache holds as much; what waits beyond that is
-    /// better left where it is, since its destinations have no room for it either.
+    /// A full batch, which fits the nearest cache. Frames beyond that are better left in the ring,
+    /// since their destinations have no room for them either.
     pub const WHOLE: Portion = Portion {
         bytes: STAGED_MAX as u32,
         frames: BATCH as u32,

@@ -1,4 +1,4 @@
-//! Batches of copies: how frames are carried from one lane to another.
+//! Batches of copies, which carry frames from one lane to another.
 
 use super::batch::{Cell, STAGED_MAX};
 use super::offload::VnetHeader;

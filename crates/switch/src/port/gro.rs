@@ -1,12 +1,12 @@
 //! Generic receive offload on interfaces that are attached by AF_PACKET.
 //!
-//! A port carries segments of up to 64 KB ([`crate::port::offload`]). What an interface receives as
-//! packets of 1500 bytes it puts together to such, if it is told to: most NICs are from the start,
-//! veth pairs are not. Each frame costs the same on its way through switch and guest, so TCP of
-//! 1500-byte packets gets through two to three times as fast.
+//! A port carries segments of up to 64 KB ([`crate::port::offload`]). With GRO, an interface joins
+//! received packets of 1500 bytes to such segments. Most NICs have GRO on from the start, veth
+//! pairs do not. Each frame costs the same on its way through switch and guest, so TCP is two to
+//! three times as fast with GRO.
 //!
-//! GRO is disabled again with the link, if it was disabled before. The node keeps that in the link's
-//! record. A killed `weir run` leaves it enabled.
+//! When the link goes, GRO is disabled again if it was disabled before. The node records that with
+//! the link. A killed `weir run` leaves it enabled.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -36,7 +36,7 @@ impl Gro {
         self.interface = None;
     }
 
-    /// Turns off what was kept, if the interface is still there.
+    /// Turns GRO off, if the interface still exists.
     pub fn turn_off(name: &str) {
         if let Ok(socket) = sys::interface_socket() {
             let _ = sys::set_gro(socket.as_fd(), name, false);

@@ -1,15 +1,14 @@
 //! A guest's port: one interface's packet rings in its data region.
 //!
-//! Nothing in the region is believed. Cursors, slots and buffer indices are checked by `abi` at
-//! each read; the first bytes of a frame are copied out before they are looked at, and what was
-//! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
-//! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
+//! Nothing in the region is trusted. `abi` checks cursors, slots and buffer indices at each read.
+//! The first bytes of a frame are copied out before they are read, and the copy is delivered. A
+//! frame's other bytes are copied once and may be anything. A breach of the rules is a
+//! [`Violation`] and is counted; the port is closed when there are too many.
 //!
-//! A guest that says that it takes segments ([`accepts::SEGMENTS`]) gets frames that stand for
-//! several over as many slots as they need, and frames whose checksum is to be completed; what the
-//! guest says of its own frames is believed as far as it is true of them, and they are staged, so
-//! that they go on as those of a host link would. For all others the port cuts and completes: their
-//! frames are whole, not longer than the MTU, their checksums complete.
+//! A guest that accepts segments ([`accepts::SEGMENTS`]) gets segmented packets over as many slots
+//! as they need, and frames with a partial checksum. The port checks what the guest says of its own
+//! frames, and stages them, so that they go on like frames of a host link. For all other guests the
+//! port segments frames to the MTU and completes their checksums.
 
 use abi::SharedBytes;
 use abi::chain::{self, Broken, follow};
@@ -34,10 +33,11 @@ pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 
 /// Part of a receive ring that is reserved for senders of few frames: one slot in so many.
 pub(crate) const RING_RESERVE: u32 = 8;
-/// How many frames ahead long frames' lines are asked for. (A frame of 1514 bytes out of another
-/// processor's cache takes 165 ns to copy if they are all asked for at once, and 150 so.)
+/// How many frames ahead the lines of long frames are prefetched. (A frame of 1514 bytes out of
+/// another processor's cache takes 165 ns to copy if they are all asked for at once, and 150 so.)
 const PREFETCH_DISTANCE: usize = 2;
-/// What counts as long, in bytes: what is shorter, the processor overlaps by itself.
+/// Least length of a long frame, in bytes. The processor overlaps the copies of shorter ones by
+/// itself.
 const LONG: usize = 256;
 /// How often all slots of a ring have been moved when the interface is in steady use.
 const STEADY: u32 = 64;
@@ -57,7 +57,7 @@ const HOLD: Duration = Duration::from_micros(500);
 pub struct GuestLink {
     side: SwitchSide,
     mtu: u16,
-    /// Slots of the transmit ring that the current batch has taken up.
+    /// Slots of the transmit ring that the current batch has taken.
     taken: u32,
     /// Slots published since it was last made sure that the guest sees them.
     unseen: u32,
@@ -195,7 +195,7 @@ impl GuestLink {
         }
     }
 
-    /// Slots that may be filled, of which so many are wanted.
+    /// Number of slots that may be filled, checked up to `wanted`.
     #[inline]
     fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
         let free = self.side.receive.free(wanted + self.leaves)?;
@@ -217,7 +217,8 @@ impl GuestLink {
         }
     }
 
-    /// What is copied of a long frame that is delivered [`PREFETCH_DISTANCE`] frames later, and where to.
+    /// Source and destination of the copy of a long frame that is delivered [`PREFETCH_DISTANCE`]
+    /// frames later.
     #[inline(always)]
     fn later(
         &self,
@@ -245,8 +246,8 @@ impl GuestLink {
         (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
     }
 
-    /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
-    /// when the lane [notifies](super::Link::notify).
+    /// Publishes the filled slots to the guest. A sleeping guest is woken at once after many
+    /// frames, else when the lane [notifies](super::Link::notify).
     #[inline]
     fn publish(&mut self, delivery: &mut GuestDelivery<'_>) {
         if delivery.filled > 0 {
@@ -260,7 +261,7 @@ impl GuestLink {
         }
     }
 
-    /// Makes sure that the guest sees what was delivered, waking it if it sleeps.
+    /// Makes sure that the guest sees delivered frames; wakes it if it sleeps.
     fn wake_for_news(&mut self) {
         self.unseen = 0;
         if let Some(cpu) = self.side.receive.take_consumer_sleeper() {
@@ -392,9 +393,8 @@ impl GuestLink {
         delivery.counters.dropped(Reason::Violation, 1);
     }
 
-    /// Fills the next free slot with a frame of `len` bytes of which it says what `said` does, and
-    /// that `write` puts into its room. The
-    /// room has at least [`HEAD`] bytes.
+    /// Fills the next free slot with a frame of `len` bytes, described by `said` and written by
+    /// `write`. The buffer has at least [`HEAD`] bytes.
     #[inline(always)]
     fn put(
         &mut self,
@@ -423,13 +423,12 @@ impl GuestLink {
         delivery.bytes += len as u64;
     }
 
-    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is
-    /// disturbed.
+    /// Wakes the CPU that the guest names as asleep. A number out of range wakes another CPU.
     fn wake_guest(&self, cpu: u32) {
         let words = self.side.region.wake_words();
         let word = &words[cpu as usize % words.len()];
         word.fetch_add(1, Ordering::SeqCst);
-        // One sleeper waits on a CPU's word. That nobody could be woken is no error.
+        // One sleeper waits on a CPU's word. It is no error if none was woken.
         let _ = futex::wake(word, futex::Flags::empty(), 1);
     }
 }
@@ -475,8 +474,8 @@ impl Backend for GuestLink {
             };
             match frame {
                 Ok(()) => index += 1,
-                // What is wrong is dealt with at the start of a batch, so that it is not counted
-                // again if the frames before it have to wait.
+                // A violation is handled at the start of a batch, so that it is counted once if the
+                // frames before it must wait.
                 Err(_) if index > 0 => {
                     at = start;
                     break;
@@ -519,10 +518,10 @@ impl Backend for GuestLink {
         }
     }
 
-    /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
-    /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
-    /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
-    /// one that has been waited for has to empty half its ring before it is again.
+    /// Whether to hold back a sender whose frames are all for this guest: the guest's ring is full,
+    /// and has not been full for long. The sender's own ring fills meanwhile, and the sender leaves
+    /// the processor that the guest may be waiting for. A guest that stays away holds no sender
+    /// back. After a wait for a guest, the next one needs half its ring empty first.
     #[inline]
     fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
@@ -541,7 +540,7 @@ impl Backend for GuestLink {
         free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
     }
 
-    /// Has [`release`](Self::release) hand back only the slots before frame `first`.
+    /// Limits [`release`](Self::release) to the slots before frame `first`.
     fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         if let Some(frame) = batch.frames().get(first) {
             self.taken = self.taken.min(frame.slot.into());
@@ -668,7 +667,7 @@ impl Backend for GuestLink {
         free.is_ok_and(|free| free < enough).then_some(slots)
     }
 
-    /// Has the next delivery leave so many slots free.
+    /// Sets how many slots the next delivery must leave free.
     fn leave(&mut self, slots: u32) {
         self.leaves = slots;
     }

@@ -1,4 +1,4 @@
-//! Batches of which only a part can go on: frames held back, copied out, put in another form.
+//! Batches that go on in part: frames are held back, copied out, or converted to another form.
 
 use super::offload::{ETHERNET, VLAN, VnetHeader};
 use super::{BATCH, Batch, Body, Frame, HEAD};
@@ -55,7 +55,7 @@ impl Form {
     }
 }
 
-/// The number in a frame's VLAN tag, 0 in one that tells of priority only; `None` without a tag.
+/// The number in a frame's VLAN tag, 0 in a priority tag; `None` without a tag.
 #[inline]
 pub(crate) fn tag(head: &[u8; HEAD]) -> Option<u16> {
     let control = u16::from_be_bytes([head[ETHERNET], head[ETHERNET + 1]]);
@@ -68,8 +68,7 @@ impl Frame {
         self.vlan
     }
 
-    /// The VLAN that the frame belongs to: what was said of it where it came in, else its tag's; 0
-    /// for none.
+    /// The VLAN that the frame belongs to: its ingress port's, else its tag's; 0 for none.
     #[inline(always)]
     pub fn vlan(&self) -> u16 {
         if self.vlan != 0 {
@@ -80,7 +79,7 @@ impl Frame {
 }
 
 impl Batch {
-    /// What is left to do on frame `i`.
+    /// The pending work of frame `i`.
     pub(super) fn vnet(&self, i: u16) -> VnetHeader {
         match self.frames[usize::from(i)].body {
             Body::Guest(_) => VnetHeader::default(),
@@ -108,7 +107,7 @@ impl Batch {
             Form::AsIs => self.copy_out(i, room),
             Form::Tagged(vlan) => {
                 if !has_tag {
-                    // The addresses move to the front of what was copied behind them.
+                    // The addresses move to the front of the bytes that were copied behind them.
                     self.copy_out(i, &mut room[VLAN..]);
                     room.copy_within(VLAN..VLAN + ADDRESSES, 0);
                     room[ADDRESSES..ETHERNET].copy_from_slice(&TYPE_VLAN);
@@ -138,7 +137,7 @@ impl Batch {
         }
     }
 
-    /// What is left to do on frame `i` in a form.
+    /// The pending work of frame `i` in a form.
     pub(crate) fn vnet_as(&self, i: u16, form: Form) -> VnetHeader {
         let vnet = self.vnet(i);
         match form {
@@ -193,7 +192,7 @@ impl Batch {
         self.says_vlans
     }
 
-    /// Takes a copy of frame `i` that nobody can change any more, and hands it out whole.
+    /// Makes a private copy of frame `i`, which the sender cannot change, and returns it whole.
     pub(crate) fn pin(&mut self, i: u16) -> &[u8] {
         let frame = &self.frames[usize::from(i)];
         if let Body::Guest(shared) = frame.body
@@ -229,8 +228,8 @@ impl Batch {
         (cell < BATCH).then_some(cell)
     }
 
-    /// Has the batch begin with frame `first`; those before it are dealt with. What lies in shared
-    /// memory is copied, so that the batch can be kept.
+    /// Removes the frames before `first` from the batch; they are done. Frames in shared memory are
+    /// copied, so that the batch can be kept.
     pub(crate) fn keep_from(&mut self, first: usize) {
         let first = first.min(self.len);
         for i in first..self.len {

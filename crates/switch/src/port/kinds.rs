@@ -1,4 +1,4 @@
-//! The list of the kinds of ports, and what follows from it for all of them.
+//! The list of the kinds of ports, and the code that it generates for all of them.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -78,7 +78,7 @@ macro_rules! kinds {
             /// sentence.
             pub(crate) fn attach(self, link: Attachment<'_>) -> Result<Vec<Link>, String> {
                 if link.files.is_empty() {
-                    return Err("no descriptor came with a link that is to be attached".into());
+                    return Err("no descriptor came with the link to attach".into());
                 }
                 match self {
                     $( LinkRecord::$Host(record) => {
@@ -190,8 +190,8 @@ impl PortKind {
     }
 }
 
-/// Has a [`Link`] do what the link of its kind does: a match for each method, so that what a
-/// guest's link does can be inlined.
+/// Forwards the methods of [`Link`] to the link of its kind, by a match for each method, so that
+/// the methods of a guest's link can be inlined.
 macro_rules! delegate {
     () => {};
     (fn $name:ident(&mut self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?; $($rest:tt)*) => {
@@ -250,7 +250,7 @@ impl Link {
         self.facts().uplink
     }
 
-    /// Whether a sender by the link is held back by what is not taken from it: it has a ring or a
+    /// Whether a sender on the link slows down when its frames are not taken: it has a ring or a
     /// queue of its own.
     #[inline]
     pub(crate) fn holds(&self) -> bool {

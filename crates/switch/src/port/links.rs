@@ -1,8 +1,8 @@
 //! Opening host links: the part of a switch that needs privileges, done by its parent.
 //!
 //! A link is opened here, passed to the switch ([`crate::client::SwitchClient::attach_link`]), and
-//! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found,
-//! once [GRO](Gro) is off that was turned on for it. How each kind is opened stands with the kind.
+//! ends with its last descriptor. A TAP device vanishes then. A host interface is as it was before,
+//! once the opener turns [GRO](Gro) off again. Each kind's module has the code that opens it.
 
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -146,8 +146,8 @@ impl HostLink {
         self
     }
 
-    /// The same, its port on a link of this MTU: that is the most that properties of the port can
-    /// allow later, whatever the MTU of the interface is now.
+    /// The same, its port on a link of this MTU. Properties of the port can allow no more later, at
+    /// any MTU of the interface.
     pub fn within_mtu(mut self, mtu: u16) -> HostLink {
         self.mtu = mtu;
         self
@@ -175,7 +175,7 @@ impl HostLink {
         self.record.kind()
     }
 
-    /// The interface's name, or that which its port is called by.
+    /// The port's name: the interface's, unless it is [called](Self::called) otherwise.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,4 +1,4 @@
-//! Ports: where frames come from and go to.
+//! Ports: sources and destinations of frames.
 //!
 //! A port is a [`Link`] of one [kind](kinds) (a guest's rings, a TAP device, a host interface) with
 //! what all kinds have in common: a place in a domain, an MTU, counters, a pace of polling, and a
@@ -42,7 +42,7 @@ pub const VIOLATIONS_MAX: u32 = 64;
 /// Most queues of a host link. By AF_XDP each takes 8 MB of memory that stays where it is (16 MB
 /// above an MTU of 1774 bytes).
 pub const QUEUES_MAX: u32 = 16;
-/// Most descriptors of a host link: those of its queues, and what they have in common.
+/// Most descriptors of a host link: its queues', and the shared ones.
 pub const FILES_MAX: usize = 3 + QUEUES_MAX as usize;
 
 /// Why the kernel would not take a frame; `None` if the link is gone.

@@ -1,9 +1,9 @@
-//! What a host link leaves undone in a frame, and doing it.
+//! Pending work of frames from host links (checksum, segmentation), and its completion.
 //!
 //! With default offloads, Linux passes on frames whose transport checksum covers the pseudo header
-//! only, and TCP and UDP frames of up to 64 KB that stand for many ("GSO"). A virtio-net header
-//! in front says so (Virtual I/O Device 1.2, section 5.1.6). Another host link takes such a frame
-//! as it is; for a guest, [`checksum_of`] completes the checksum and [`Segmenter`] cuts the frame.
+//! only, and segmented packets of TCP and UDP of up to 64 KB ("GSO"). A virtio-net header in front
+//! says so (Virtual I/O Device 1.2, section 5.1.6). Another host link takes such a frame unchanged;
+//! for a guest, [`checksum_of`] completes the checksum and [`Segmenter`] cuts the frame.
 
 use abi::ring::{Slot, flags};
 use packet::checksum::Sum;
@@ -150,7 +150,7 @@ impl VnetHeader {
         header
     }
 
-    /// Whether the checksum at `checksum_start + checksum_offset` is to be completed.
+    /// Whether the checksum at `checksum_start + checksum_offset` is partial and must be completed.
     pub fn needs_checksum(self) -> bool {
         self.flags & Self::NEEDS_CHECKSUM != 0
     }
@@ -174,14 +174,13 @@ impl VnetHeader {
         }
     }
 
-    /// Whether the frame stands for several, the first of which tells of congestion.
+    /// Whether the frame is a segmented packet whose first segment bears a congestion mark.
     pub fn has_congestion_marks(self) -> bool {
         self.gso_type & Self::GSO_ECN != 0
     }
 }
 
-/// What a header says is left to do on its frame; nothing, where it names a kind of segmentation
-/// that nobody here knows.
+/// The work that a header says is pending on its frame; none for an unknown kind of segmentation.
 impl From<VnetHeader> for Option<Offload> {
     fn from(header: VnetHeader) -> Option<Offload> {
         let kind = match header.gso_type & !VnetHeader::GSO_ECN {
@@ -203,7 +202,7 @@ impl From<VnetHeader> for Option<Offload> {
     }
 }
 
-/// Where the checksum of a frame that needs one stands, and what it is to be.
+/// The offset and the value of the checksum of a frame that needs one.
 ///
 /// The field holds the pseudo header's sum already; the checksum covers everything behind
 /// `checksum_start`. SCTP's CRC is not supported: it is no Internet checksum.

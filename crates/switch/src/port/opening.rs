@@ -1,4 +1,4 @@
-//! What opening host links of any kind needs: the errors, the interface, and what comes out.
+//! Common parts of opening a host link of any kind: the errors, the interface, and the result.
 
 use std::os::fd::OwnedFd;
 
@@ -88,7 +88,7 @@ pub enum LinkError {
     /// The kernel refused something else.
     #[error("cannot {action} ‘{name}’: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On which interface.
         name: String,

@@ -44,8 +44,8 @@ impl PacketLink {
         }
     }
 
-    /// Sends all messages that the kernel takes. It stops at one that it refuses, which is then
-    /// the first of the next call and refused with its error.
+    /// Sends all messages that the kernel takes. The kernel stops at a message that it refuses; the
+    /// next call then begins with it, and returns its error.
     fn send_all(
         &mut self,
         messages: &mut [MMsgHdr<'_>],
@@ -176,8 +176,8 @@ impl Backend for PacketLink {
         })
     }
 
-    /// The kernel tells of an interface that goes down, but not when a downed one goes away for
-    /// good: see [`is_gone`](Self::is_gone).
+    /// The kernel reports an interface that goes down, but not the removal of an interface that is
+    /// down: see [`is_gone`](Self::is_gone).
     fn is_down(&self) -> bool {
         self.down
     }

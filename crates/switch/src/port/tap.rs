@@ -1,4 +1,4 @@
-//! A TAP device's port: one system call for each frame, since the device has no other way.
+//! A TAP device's port: one system call for each frame, since the device offers no batches.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Two links joined without a worker, one step at a time: for what tries links from outside, as
-//! fuzz targets do.
+//! Two links joined without a worker, one step at a time: for tests of links from outside the
+//! crate, such as fuzz targets.
 
 use super::{Batch, Body, Frame, HEAD, Link, VIOLATIONS_MAX};
 use crate::memory::{CounterFile, MemoryError};
@@ -12,7 +12,7 @@ pub fn frame(bytes: &[u8]) -> Frame {
     Frame::new(head, bytes.len(), Body::Staged(0))
 }
 
-/// Two links; what comes from one goes to the other.
+/// Two links; frames from one go to the other.
 pub struct Joined {
     links: [Option<Link>; 2],
     violations: [u32; 2],
@@ -32,8 +32,8 @@ impl Joined {
         })
     }
 
-    /// Moves a batch each way, as a worker does: a link that has nothing is put to sleep and woken,
-    /// and one that is gone, or breaks the rules too often, is closed.
+    /// Moves a batch each way, as a worker does. A link without frames is put to sleep and woken; a
+    /// link that is gone, or breaks the rules too often, is closed.
     pub fn round(&mut self) {
         for from in 0..2 {
             let to = 1 - from;

@@ -1,4 +1,4 @@
-//! Delivery to links that take whole frames only: cut into segments, checksums complete.
+//! Delivery to links that accept whole frames only: frames are segmented, and checksums completed.
 
 use super::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of, tags_len};
 use super::{Batch, Body, HEAD};

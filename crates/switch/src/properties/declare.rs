@@ -1,8 +1,8 @@
 //! The macro that declares a set of properties.
 //!
 //! A row is the sentence that describes the property, its field, its type, its name, and where the
-//! type does not say so its default and its range. A property that is added is a row, besides the
-//! code that obeys it. What all sets share stands in [`table`](super::table).
+//! type does not say so its default and its range. A new property is a row, and the code that obeys
+//! it. The code that all sets share is in [`table`](super::table).
 
 /// Declares a set of properties, a row for each.
 macro_rules! properties {
@@ -100,7 +100,7 @@ macro_rules! properties {
                 $crate::properties::table::markdown(Self::ROWS)
             }
 
-            /// Serializes the properties with those that have their default, which the usual form
+            /// Serializes all properties, also the ones at their default, which the usual form
             /// leaves out.
             pub fn serialize_whole<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 use $crate::properties::values::Value;

@@ -1,4 +1,4 @@
-//! Flows: which frames are one's, and what it may do. Names are flowadm(8)'s.
+//! Flows: their attributes, which select frames, and their properties. Names are flowadm(8)'s.
 
 use std::fmt;
 use std::str::FromStr;
@@ -130,7 +130,8 @@ as_text! {
 }
 
 properties! {
-    /// Which frames are a flow's: those for which every attribute given is so.
+    /// The attributes of a flow's frames. A frame belongs to the flow if it matches every attribute
+    /// given.
     ///
     /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address
     /// as its source, a frame to it as its destination. On a domain a flow counts both ways, too:

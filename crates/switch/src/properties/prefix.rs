@@ -45,7 +45,7 @@ impl IpPrefix {
         self.address.is_ipv4() == address.is_ipv4() && self.masked(address) == self.address
     }
 
-    /// The address without what is behind the prefix.
+    /// The address without the bits behind the prefix.
     fn masked(self, address: IpAddr) -> IpAddr {
         let len = u32::from(self.len);
         match address {

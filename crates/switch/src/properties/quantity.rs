@@ -1,4 +1,4 @@
-//! What types of values have in common that are written as one word.
+//! Common code of value types that are written as one word.
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The table: a row for each property, from which all that is general about properties follows.
+//! The table of properties: a row for each, from which the general code follows.
 //!
 //! [`properties!`](super::declare) declares a set of properties as a struct with a row for each
 //! field. From the rows follow the parser and the text form, messages and files, the checks of each

@@ -1,7 +1,7 @@
 //! Quantities as users write them: rates, times, shares of loss, VLANs.
 //!
-//! Each is kept as an integer, so that what was read is what is shown, and is written the same way
-//! on the command line, in a file and in a message: as text with its unit.
+//! Each is stored as an integer, so that output equals input. The form is the same on the command
+//! line, in files and in messages: text with a unit.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The types that a property can have: how their values are read, shown, checked and described.
+//! The types of properties: parsing, output, checks and descriptions of their values.
 
 use std::collections::BTreeSet;
 

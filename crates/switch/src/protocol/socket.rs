@@ -27,8 +27,8 @@ pub enum ExchangeError {
     /// The other side has ended.
     #[error("the switch has ended")]
     Ended,
-    /// The other side has not answered for as long as the socket waits, and is not asked again: it
-    /// may yet answer, and that would be taken for the answer to the next request.
+    /// The other side has not answered within the socket's timeout. The client sends no further
+    /// request, since a late answer would be taken for the answer to the next request.
     #[error("the switch does not answer")]
     Silent,
     /// The socket failed.

@@ -1,13 +1,13 @@
-//! Which flow a frame belongs to.
+//! Classifies frames by flow.
 //!
 //! A flow is a key and a mask over a frame's header fields. Flows of the same mask share a hash
 //! table, and a frame is looked up once for each mask, the most specific first (tuple space search;
 //! Srinivasan, Suri and Varghese 1999). So the cost grows with the number of masks, not of flows.
 //!
-//! Of two flows that could both have a frame, one must be the more specific in every respect: it
-//! decides. Where neither is, or both are the same, the second is refused ([`Overlap`]), so the
-//! decision never depends on the order in which flows were made. Flows on two ports do not exclude
-//! each other: a frame from one port to the other belongs to both, and a flooded frame to the flows of
+//! Of two flows that match the same frame, one must be the more specific in every respect: it
+//! decides. If neither is, or both are equal, the second is refused ([`Overlap`]), so the result
+//! never depends on the order in which flows were made. Flows on two ports do not exclude each
+//! other: a frame from one port to the other belongs to both, and a flooded frame to the flows of
 //! each port that it reaches.
 
 use std::net::IpAddr;
@@ -118,7 +118,7 @@ impl Words {
         if attributes.local_port.is_some() || attributes.remote_port.is_some() {
             (rest.has_ports, counts.has_ports) = (1, 1);
         }
-        // Whatever else it has, a frame of a flow is an IP packet.
+        // A frame of a flow is always an IP packet.
         if counts.family == 0 {
             (rest.family, counts.family) = (4, 4);
         }
@@ -279,9 +279,9 @@ impl Classifier {
         self.tables.iter().any(MaskTable::is_on_port)
     }
 
-    /// The flows that a frame belongs to: the one that decides, and if that is its sender's own, the
-    /// receiver's, or the other way about. Each holds what its port sends and receives, whatever
-    /// the other port's does. The sender's comes first.
+    /// The flows that a frame belongs to: the most specific one, and, if that is a flow on one
+    /// port, the flow on the other port. Each limits what its own port sends and receives,
+    /// independently of the other. The sender's comes first.
     #[inline]
     pub fn find(&self, key: &FrameKey) -> [Option<u32>; 2] {
         let other = |tables: &[MaskTable], words: &Words| {

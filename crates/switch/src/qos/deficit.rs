@@ -4,7 +4,7 @@
 //! A queue that sends less than its share does not wait for queues that send more. A queue that was
 //! found empty keeps the bytes of one visit, and may use them as soon as it has frames, out of turn
 //! (the DRR++ of MacGregor and Shi 2000, and the list of new flows of RFC 8290, section 4.2). More
-//! come only with the next visit, so a queue gains nothing by seeming empty.
+//! bytes come only with the next visit, so a queue gains nothing by seeming empty.
 
 use crate::properties::{Priority, Share};
 
@@ -136,8 +136,7 @@ mod tests {
         assert_eq!(round(&[(1, 96_000)], 1000), [500 * 96_000]);
     }
 
-    /// What a worker does with ports that have so much to send, in slices of a portion at most:
-    /// returns what each has sent after every slice of whoever has it.
+    /// A worker's rounds over ports with bytes to send, in slices of a portion at most.
     struct DeficitRound {
         deficits: Vec<Deficit>,
         /// Bytes that each has to send, and the length of its frames.
@@ -158,8 +157,8 @@ mod tests {
             bytes
         }
 
-        /// Goes round once; `between` is told who had a portion, and may give others something to
-        /// send, who are then looked at.
+        /// Goes round once. `between` gets the port that had a portion, and may give other ports
+        /// bytes to send; they are visited then.
         fn go(&mut self, mut between: impl FnMut(&mut DeficitRound, usize)) {
             let mut moved = false;
             for i in 0..self.ports.len() {
@@ -199,7 +198,7 @@ mod tests {
             }
         }
 
-        /// However many flood, and with whatever shares.
+        /// With any number of flooding ports, and any shares.
         #[test]
         fn a_rare_frame_waits_for_one_portion_and_a_frame(
             floods in proptest::collection::vec((1u16..=1000, 60u64..=1514), 1..8),
@@ -238,7 +237,7 @@ mod tests {
             prop_assert!(round.sent[one] + rare.1 >= frames * rare.1);
         }
 
-        /// One that always seems to be new, by having a little at a time, gets its share and one
+        /// A queue that always seems new, by sending a little at a time, gets its share and one
         /// quantum.
         #[test]
         fn who_pretends_to_be_rare_gets_no_more_than_its_share(

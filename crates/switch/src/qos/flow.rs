@@ -1,4 +1,4 @@
-//! Flows: what all lanes share of one ([`SharedFlow`]), and a lane's state for it ([`LaneFlow`],
+//! Flows: the state that all lanes share ([`SharedFlow`]), and a lane's own ([`LaneFlow`],
 //! [`LaneFlows`]).
 
 use std::sync::Arc;

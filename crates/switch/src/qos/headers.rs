@@ -1,7 +1,7 @@
 //! A frame's headers, as far as limits and protection need them.
 //!
-//! Mostly a frame's first bytes are enough; where they are not, [`HeaderError::Incomplete`] asks for
-//! the whole frame. The offsets are those of IEEE 802.3 and 802.1Q, RFC 791, RFC 8200 and RFC 4302.
+//! A frame's first bytes are enough in most cases; otherwise [`HeaderError::Incomplete`] asks for
+//! the whole frame. Offsets follow IEEE 802.3 and 802.1Q, RFC 791, RFC 8200 and RFC 4302.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -71,7 +71,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The EtherType behind any VLAN tags, and where what it tells of begins.
+/// The EtherType behind any VLAN tags, and the offset of its header.
 #[inline]
 pub fn ethertype(bytes: Bytes<'_>) -> Result<(u16, usize), HeaderError> {
     let mut at = ETHERNET - 2;

@@ -1,8 +1,8 @@
-//! The spoof guard: what a port must not send. The protections are dladm's (illumos, dladm(8),
-//! "protection").
+//! The spoof guard: drops frames with forged sender addresses. The protections are dladm's
+//! (illumos, dladm(8), "protection").
 //!
-//! A spoof guard is no firewall: it checks the addresses that a frame claims to come from, and
-//! nothing else that the frame carries. A frame that is too short or malformed to tell is dropped.
+//! A spoof guard is no firewall: it checks only the sender addresses of a frame. A frame too short
+//! or malformed for the check is dropped.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -254,8 +254,8 @@ impl<T> OrDrop<T> for Result<T, HeaderError> {
     }
 }
 
-/// Whether a packet is one that is sent before its sender has an address: a DHCP request, or
-/// IPv6's looking whether an address is free.
+/// Whether a packet is sent before its sender has an address: a DHCP request, or IPv6's duplicate
+/// address detection.
 fn is_before_address(bytes: Bytes<'_>, ip: &Ip) -> Result<bool, Verdict> {
     if !ip.source.is_unspecified() {
         return Ok(false);

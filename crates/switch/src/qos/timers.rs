@@ -1,4 +1,4 @@
-//! Timers: what a worker does at a time, rather than for a descriptor.
+//! Timers: a worker's tasks that are due at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,8 +19,8 @@ pub enum Due {
     Flow(DomainIndex, u32),
 }
 
-/// Timers, the earliest first. One that is due may be out of date: its port may have gone since, or
-/// may have to wait for longer.
+/// Timers, the earliest first. A due timer may be out of date: its port may be gone, or may have to
+/// wait longer.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Nanos, Due)>>,

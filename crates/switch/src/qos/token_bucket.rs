@@ -1,13 +1,13 @@
-//! Token buckets: how much of a rate has accumulated and was not used.
+//! Token buckets: the part of a rate that has accumulated unused.
 //!
 //! A bucket is kept as the time at which it is, or was, empty ("due"): the further that time lies
-//! back, the more may go. (The form of the generic cell rate algorithm, ITU-T I.371 annex A.) So
-//! nothing is refilled, a waiting time is a subtraction, and the state is one word, which the lanes
-//! of a switch can share ([`RateLimiter`]).
+//! back, the more bytes may go. (The form of the generic cell rate algorithm, ITU-T I.371 annex A.)
+//! So nothing is refilled, a waiting time is a subtraction, and the state is one word, which the
+//! lanes of a switch can share ([`RateLimiter`]).
 //!
-//! A frame may go as soon as there is anything in the bucket, and may leave it in debt: no frame is
-//! too large for it. So over any stretch of time no more passes than the rate allows, the bucket's
-//! depth, and one frame.
+//! A frame may go as soon as the bucket is not empty, and may leave it in debt: no frame is too
+//! large for it. So in any period, no more passes than the rate allows, plus the bucket's depth,
+//! plus one frame.
 //!
 //! Where several senders share a rate, a sender that always has frames leaves a reserve in the
 //! bucket to senders of few frames ([`TokenBucket::is_above_reserve`]).
@@ -254,8 +254,8 @@ mod tests {
         Bandwidth::from_bits(bits).unwrap()
     }
 
-    /// Bytes that pass in `time` if `frame` bytes are always waiting and somebody looks at the
-    /// bucket every `look` nanoseconds.
+    /// Bytes that pass in `time` if `frame` bytes are always waiting and the bucket is checked
+    /// every `look` nanoseconds.
     fn passed(bits: u64, frame: u64, time: Nanos, look: Nanos) -> u64 {
         let (mut now, mut bytes) = (START, 0);
         let mut bucket = TokenBucket::new(Rate::of_bytes(rate(bits)), now);

@@ -88,7 +88,7 @@ impl Waiters {
         tag.map_or(self.clock, |&tag| tag.max(self.clock))
     }
 
-    /// Has a queue wait. Returns whether it does: not where too many wait already.
+    /// Adds a waiting queue. Returns `false` if too many wait already.
     #[must_use]
     pub fn push(&mut self, queue: QueueIndex, priority: Priority) -> bool {
         let fits = self.heap.len() < self.queues_max;
@@ -98,7 +98,7 @@ impl Waiters {
         fits
     }
 
-    /// Has the backlog wait, which does not wait yet.
+    /// Adds the backlog, which does not wait yet.
     pub fn push_backlog(&mut self) {
         self.add(BACKLOG, Priority::default());
     }
@@ -258,9 +258,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_had_less_goes_first_but_for_those_of_a_higher_level() {
+    fn the_waiter_that_sent_less_goes_first_behind_higher_levels() {
         let mut waiters = Waiters::new();
-        assert!(waiters.goes_first(2, Priority::Low), "nobody waits");
+        assert!(waiters.goes_first(2, Priority::Low), "no queue waits");
         assert!(waiters.push(1, Priority::Medium));
         waiters.pop();
         waiters.served(1, 16_000, Share::default());

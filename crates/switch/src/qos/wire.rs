@@ -1,4 +1,4 @@
-//! Delay, jitter and loss on the way to a port: what stands for a wire.
+//! Delay, jitter and loss on the way to a port, which emulate a wire.
 //!
 //! When a port's properties change, frames under way keep their time, or arrive at once if the port
 //! has no delay any more.

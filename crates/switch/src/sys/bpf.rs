@@ -1,8 +1,8 @@
-//! The XDP program of a link: six instructions that hand each frame to the AF_XDP socket of the
-//! queue that it came by, and to the host where there is none.
+//! The XDP program of a link: six instructions that pass each frame to the AF_XDP socket of its
+//! queue, or to the host if the queue has none.
 //!
-//! The program is written down here as instructions. A loader library would want it as an object
-//! file, and keeps to itself the descriptors that have to go to another process.
+//! The program is written down here as instructions. A loader library needs an object file, and
+//! does not give out the descriptors that must go to another process.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -82,7 +82,7 @@ struct Instruction {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// `attributes` must be those of `command`, and the pointers in them good for it.
+/// `attributes` must be `command`'s, with pointers valid for it.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Errno> {
     // SAFETY: the kernel reads as many bytes as it is told; the rest is the caller's promise.
     let result = unsafe {
@@ -93,7 +93,7 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Er
 }
 
 fn owned(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: bpf(2) has just made it, and nobody else has it.
+    // SAFETY: bpf(2) has just made it, and it has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -111,7 +111,7 @@ impl SocketMap {
         unsafe { bpf(MAP_CREATE, &attributes) }.map(|fd| SocketMap(owned(fd)))
     }
 
-    /// Has frames of `queue` go to `socket`.
+    /// Directs frames of `queue` to `socket`.
     pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
         let value = socket.as_raw_fd();
         let attributes = ElementAttributes {

@@ -106,7 +106,7 @@ pub fn watch(interface: u32) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Has a socket drop every frame.
+/// Makes a socket drop every frame.
 fn take_nothing(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // One instruction of classic BPF: take 0 bytes.
     let mut nothing = libc::sock_filter {
@@ -207,7 +207,7 @@ pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
 #[repr(C, align(8))]
 struct TagControl([u8; 64]);
 
-/// What came with a received frame besides its bytes.
+/// The metadata of a received frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceivedFrame {
     /// Bytes received, the virtio-net header among them.
@@ -282,7 +282,7 @@ impl ReceiveMany {
         check(received).map(|n| n as usize)
     }
 
-    /// What came with the `i`-th frame of the last [`receive`](Self::receive).
+    /// The metadata of the `i`-th frame of the last [`receive`](Self::receive).
     pub fn received(&self, i: usize) -> ReceivedFrame {
         let (Some(header), Some(control)) = (self.headers.get(i), self.control.get(i)) else {
             return ReceivedFrame::default();

@@ -54,7 +54,7 @@ pub fn fork_with<const N: usize>(
     unsafe { libc::_exit(status) }
 }
 
-/// Ends the process, all its threads, without running anybody's exit handlers.
+/// Ends the process with all its threads, without running exit handlers.
 pub fn exit(status: i32) -> ! {
     // SAFETY: nothing of this process goes on.
     unsafe { libc::_exit(status) }
@@ -81,28 +81,29 @@ fn reset_signals() -> Result<(), Errno> {
 /// and closes every other but standard error.
 fn keep_only<const N: usize>(keep: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> {
     const FIRST: libc::c_int = 3;
-    // First out of the way, so that no move overwrites one that is yet to be moved.
+    // First to high numbers, so that no move overwrites a descriptor that has not moved yet.
     let above = FIRST + N as libc::c_int;
     let mut high = [0; N];
     for (to, from) in high.iter_mut().zip(keep) {
         // SAFETY: a plain system call on a descriptor of ours.
         *to = check(unsafe { libc::fcntl(from.into_raw_fd(), libc::F_DUPFD_CLOEXEC, above) })?;
     }
-    // Whatever number this gets, it is overwritten or closed below unless it is one of its places.
+    // This gets any free number. It is overwritten or closed below, unless it is standard input or
+    // output.
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let null = null.into_raw_fd();
     for to in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-        // SAFETY: as above; what is kept has been moved away from these numbers.
+        // SAFETY: as above; the kept descriptors have been moved away from these numbers.
         check(unsafe { libc::dup2(null, to) })?;
     }
     for (to, from) in (FIRST..).zip(high) {
-        // SAFETY: as above; nobody uses what the target was, see `fork_with`.
+        // SAFETY: as above; the target's former descriptor has no user, see `fork_with`.
         check(unsafe { libc::dup3(from, to, libc::O_CLOEXEC) })?;
     }
     // SAFETY: as above.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, 0) };
     check(closed as libc::c_int)?;
-    // SAFETY: these were just made and belong to nobody else.
+    // SAFETY: these were just made and have no other owner.
     Ok(std::array::from_fn(|i| unsafe {
         OwnedFd::from_raw_fd(FIRST + i as libc::c_int)
     }))

@@ -185,7 +185,7 @@ impl SegmentControl {
         control
     }
 
-    /// The size of each packet in what was received as one, if it was.
+    /// The size of each packet in a joined message; `None` if the message is one packet.
     fn joined(&self, length: usize) -> Option<usize> {
         let bytes = self.0.get(..length)?;
         let int = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -206,7 +206,7 @@ const NO_BUFFER: libc::iovec = libc::iovec {
     iov_len: 0,
 };
 
-/// What receives packets, and those it has received.
+/// A receiver of packets, with the packets that it has received.
 pub struct Receiver {
     headers: [libc::mmsghdr; RECEIVED],
     buffers: [libc::iovec; RECEIVED],
@@ -218,7 +218,7 @@ pub struct Receiver {
 // SAFETY: the pointers inside are set again at each call of `receive` and not followed after it.
 unsafe impl Send for Receiver {}
 
-/// What was received as one message.
+/// One received message.
 pub struct UdpMessage<'a> {
     /// The sender.
     pub from: Option<IpAddr>,
@@ -240,7 +240,7 @@ impl Receiver {
         }
     }
 
-    /// Receives what is there and has room, without waiting; returns how many messages.
+    /// Receives the messages that are there and have room, without waiting. Returns their number.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         let rooms = self.bytes.chunks_exact_mut(ROOM);
         let headers = self.headers.iter_mut().zip(&mut self.buffers);

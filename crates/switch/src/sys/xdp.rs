@@ -1,10 +1,10 @@
 //! AF_XDP sockets: opening them, and their rings.
 //!
-//! One process opens a socket, another moves frames by it. The first is privileged: it
-//! makes the socket, registers a memory file as its UMEM, binds it to a queue, and hands socket
-//! and file over ([`open`]). The second maps the rings and the file and needs no privilege for
-//! that ([`XdpQueue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets
-//! that they made themselves, in one process, so the rings are worked here; rustix has the rest.
+//! One process opens a socket, another moves frames by it. The first is privileged: it makes the
+//! socket, registers a memory file as its UMEM, binds it to a queue, and passes socket and file to
+//! the second ([`open`]). The second maps the rings and the file and needs no privilege for that
+//! ([`XdpQueue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets that
+//! they made themselves, in one process, so the rings are worked here; rustix has the rest.
 //!
 //! The UMEM is cut into chunks. Half of them go round between fill ring, receive ring and the
 //! switch, the other half between transmit ring, completion ring and the switch. Each ring has
@@ -161,8 +161,8 @@ impl<T: Copy> Ring<T> {
         let bytes = desc + RING as usize * size_of::<T>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let mapping = Mapping::part(socket, offset, bytes, protection)?;
-        // Kernels without flags (before 5.4) have no need of wake-ups either; the producer's
-        // cursor stands in, and is not looked at for them, since binding would have failed.
+        // Kernels without flags (before 5.4) need no wake-ups. The producer's offset is a
+        // placeholder: on such a kernel, binding fails before.
         let flags = offsets.flags.unwrap_or(offsets.producer);
         // SAFETY: the kernel told these offsets of the mapping, which it made as long as this.
         let (producer, consumer, flags, entries) = unsafe {
@@ -210,7 +210,7 @@ impl<T: Copy> Ring<T> {
         unsafe { cursor.as_ref() }.store(self.ours, Ordering::Release);
     }
 
-    /// Whether the kernel waits to be told of news in this ring.
+    /// Whether the kernel must be woken for new entries in this ring.
     fn needs_wakeup(&self) -> bool {
         // SAFETY: as above.
         let flags = unsafe { self.flags.as_ref() }.load(Ordering::Relaxed);
@@ -270,7 +270,7 @@ pub enum Kick {
     Gone,
 }
 
-/// A frame to be sent: where it stands in the UMEM.
+/// A frame to send, by its position in the UMEM.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk(u64);
 
@@ -335,7 +335,7 @@ impl XdpQueue {
         })
     }
 
-    /// What tells of frames to receive.
+    /// The descriptor that is readable when there are frames to receive.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -396,10 +396,10 @@ impl XdpQueue {
         }
     }
 
-    /// A chunk to put a frame into that is to be sent, if there is one.
+    /// A free chunk for a frame to send, if there is one.
     pub fn take(&mut self) -> Option<(Chunk, &mut [u8])> {
         let at = self.free.pop()?;
-        // SAFETY: one of the UMEM's chunks, and nobody else's until it is sent.
+        // SAFETY: one of the UMEM's chunks, without another user until it is sent.
         let room = unsafe {
             let start = self.umem.base().as_ptr().add(at as usize);
             std::slice::from_raw_parts_mut(start, self.chunk)
@@ -432,7 +432,7 @@ impl XdpQueue {
         self.transmit.needs_wakeup() && self.transmit.pending() > self.written
     }
 
-    /// Has the kernel send what was queued, and tells how many frames it dropped on the way.
+    /// Makes the kernel send the queued frames. Returns also how many frames it dropped on the way.
     pub fn flush(&mut self) -> (Kick, u64) {
         if self.written > 0 {
             self.transmit.publish(true);

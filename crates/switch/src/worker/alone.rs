@@ -1,4 +1,4 @@
-//! A worker without a thread of its own, for tests: it goes round when it is told to.
+//! A worker without a thread of its own, for tests: a call runs one round.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

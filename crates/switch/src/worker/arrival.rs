@@ -1,4 +1,5 @@
-//! Frames that come from no port: announcements, and what follows a guest that came from another host.
+//! Frames that come from no port: announcements, and late frames that follow a guest from another
+//! host.
 
 use super::Worker;
 use super::frame::FrameRef;
@@ -11,7 +12,8 @@ use crate::qos::threshold::FrameSource;
 /// Length of an announcement, in bytes: the shortest frame, without its checksum.
 const ANNOUNCEMENT: usize = 60;
 
-/// A RARP request of a host for its own address: who hears it knows where the host is (RFC 903).
+/// A RARP request of a host for its own address (RFC 903). A switch that gets it learns the host's
+/// port.
 pub(crate) fn rarp(mac: Mac) -> [u8; ANNOUNCEMENT] {
     let mut frame = [0; ANNOUNCEMENT];
     frame[..6].fill(0xff);
@@ -24,7 +26,7 @@ pub(crate) fn rarp(mac: Mac) -> [u8; ANNOUNCEMENT] {
 }
 
 impl Worker {
-    /// Has a frame go to all other ports of a port's domain, as if it came from that one.
+    /// Floods a frame to all other ports of a port's domain, as if it came from that port.
     pub(crate) fn flood_from(&mut self, from: PortIndex, frame: &[u8]) {
         let Some(port) = self.table.ports.get(from) else {
             return;
@@ -53,7 +55,7 @@ impl Worker {
             while batch.has_room()
                 && let Some((vnet, frame)) = frames.next()
             {
-                // One that cannot be what its header says is left out.
+                // A frame that contradicts its header is left out.
                 batch.put(frame.len(), vnet, 0, |room| room.copy_from_slice(frame));
             }
             self.send_batch(to, 0);

@@ -65,7 +65,7 @@ impl Worker {
         domain.map_or(Ok(Answer::Done), |domain| domain.lookup.command(command))
     }
 
-    /// Forgets what was learned in a domain.
+    /// Forgets the learned entries of a domain.
     pub(crate) fn flush(&mut self, domain: DomainIndex) {
         if let Some(domain) = self.table.domains.get_mut(domain) {
             domain.lookup.flush();

@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Has frames out of a port's backlog go on, as far as its rate and the quantum allow.
+    /// Sends frames of a port's backlog, as far as its rate and the quantum allow.
     fn send_backlog(&mut self, to: PortIndex, now: Nanos) {
         let batch = &mut self.forwarding.batch;
         batch.clear();
@@ -101,7 +101,7 @@ impl Worker {
         self.enqueue_batch(from, to);
     }
 
-    /// Has the whole batch go to a port.
+    /// Delivers the whole batch to a port.
     fn enqueue_batch(&mut self, from: PortIndex, to: PortIndex) {
         for i in 0..self.forwarding.batch.frames().len() {
             self.forwarding.enqueue(&mut self.table, from, i as u16, to);
@@ -109,8 +109,8 @@ impl Worker {
         self.deliver(FrameSource::DelayLines);
     }
 
-    /// Has frames that waited for a port's rate wait for the one that it has now, or go on if it has
-    /// none.
+    /// Moves frames that waited for a port's former rate to its present one; without a rate they go
+    /// on.
     pub(super) fn move_backlog(&mut self, to: PortIndex, mut line: DelayLine) {
         if let Some(port) = self.table.shaping_mut(to)
             && let Some(own) = &mut port.backlog
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Fills the batch out of a line, whatever the time.
+    /// Fills the batch from a delay line, also with frames that are not due.
     fn drain_into_batch(&mut self, line: &mut DelayLine) -> Option<Endpoints> {
         let batch = &mut self.forwarding.batch;
         batch.clear();
@@ -143,7 +143,8 @@ impl Worker {
             let Some(wire) = port.and_then(|port| port.wire.as_mut()) else {
                 return;
             };
-            // What is sent may come round to the line, and set the next timer: that counts.
+            // A frame that is sent may return to the line and set the next timer: that timer
+            // counts.
             if sent == 0 {
                 wire.timed = false;
             }
@@ -175,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// Has frames of a flow go on that waited for its rate.
+    /// Sends frames that waited for a flow's rate.
     fn send_flow(&mut self, domain: DomainIndex, flow: u32, now: Nanos) {
         let batch = &mut self.forwarding.batch;
         batch.clear();
@@ -184,7 +185,7 @@ impl Worker {
         self.readmit(domain, flow, &released, now);
     }
 
-    /// Has all frames go on that waited for the rate of a flow that was removed.
+    /// Sends all frames that waited for the rate of a removed flow.
     pub(super) fn send_removed_flow(
         &mut self,
         domain: DomainIndex,
@@ -201,7 +202,7 @@ impl Worker {
         }
     }
 
-    /// Has the batch's frames go on that were released by a flow.
+    /// Forwards the batch's frames that a flow released.
     fn readmit(&mut self, domain: DomainIndex, flow: u32, released: &Released, now: Nanos) {
         let (table, shaping) = (&mut self.table, &mut self.shaping);
         let forwarding = &mut self.forwarding;

@@ -1,8 +1,8 @@
 //! Where the frames of a batch go: the lookup function's answers, into the egress queues of this
 //! lane's ports, to other lanes, and through patches into other domains.
 //!
-//! There is one path. For domains in which any port or flow has limits and the like it is compiled
-//! with [shaping](super::shaping), for all others without (`SHAPED`).
+//! There is one path, compiled twice (`SHAPED`): with [shaping](super::shaping) for domains in
+//! which any port or flow needs it, without for all others.
 
 mod lanes;
 mod patches;
@@ -61,8 +61,8 @@ impl Forwarding {
         }
     }
 
-    /// Has the domain of port `from` say where a run of the batch's frames goes, and queues them
-    /// there.
+    /// Looks up the destinations of a run of the batch's frames in the domain of port `from`, and
+    /// queues the frames there.
     pub fn resolve(
         &mut self,
         table: &mut Table,

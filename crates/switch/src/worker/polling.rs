@@ -1,4 +1,4 @@
-//! Which queues are polled, which sleep, and which are to be notified.
+//! Which queues are polled, which sleep, and which need a notification.
 //!
 //! A queue that was quiet for a while sleeps and leaves the polling round; its descriptor (a guest's
 //! doorbell, the TAP, the socket) brings it back. A link's other side is notified of deliveries for
@@ -39,7 +39,7 @@ pub(super) struct Polling {
     /// Queues whose interfaces were down when they went to sleep.
     down: Vec<QueueIndex>,
     down_checked: Instant,
-    /// Pending wake-ups: queues whose other side may not have noticed what was delivered.
+    /// Pending wake-ups: queues whose other side may not have noticed delivered frames.
     pending: Vec<QueueIndex>,
     /// The round in which the first of these was added.
     pending_since: u32,
@@ -269,8 +269,8 @@ impl Polling {
         !self.pending.is_empty()
     }
 
-    /// Whether it is time for pending wake-ups. As long as frames come they are not done after each
-    /// batch: a sleeping guest is woken for several, and one that is awake is not asked as often.
+    /// Whether pending wake-ups are due. While frames come, they wait for several batches: a
+    /// sleeping guest is woken less often, and an awake guest's word is read less often.
     #[inline]
     pub fn is_time_to_notify(&self) -> bool {
         let waited = self.round.wrapping_sub(self.pending_since);

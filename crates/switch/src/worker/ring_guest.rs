@@ -69,7 +69,7 @@ impl<Port> RingGuest<Port> {
         rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Has it ring another doorbell than its own from now on.
+    /// Makes it ring another doorbell than its own from now on.
     pub fn rings(&mut self, doorbell: impl AsFd) {
         self.doorbell = doorbell.as_fd().try_clone_to_owned().unwrap();
     }

@@ -1,13 +1,14 @@
-//! One polling round: in what order the busy queues are served, and how much is taken of each.
+//! One polling round: the order in which busy queues are served, and the number of bytes taken from
+//! each.
 //!
-//! As long as at most one queue has frames, they are served in turn. Where several have, the lane is
-//! what is short, and is shared by weight in bytes among the queues of the highest level that has
-//! frames ([`crate::qos::deficit`]).
+//! As long as at most one queue has frames, queues are served in turn. If several have frames, the
+//! lane is the bottleneck. It is shared in bytes, by weight, among the queues of the highest level
+//! that has frames ([`crate::qos::deficit`]).
 //!
-//! Either way, a *newcomer* goes first: a queue that had nothing before and has frames now, as far as
+//! Either way, a *newcomer* goes first: a queue that was empty before and has frames now, as far as
 //! its deficit counter allows. Between two batches, and between two pieces of one that goes to a
 //! guest, the other rings in the round are looked at: a batch of long frames may take 8 µs, a look
-//! some nanoseconds. The batch under way is interrupted meanwhile.
+//! some nanoseconds. A newcomer interrupts the batch under way.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ const BEFORE_JOBS: Duration = Duration::from_millis(1);
 /// Most queues that are looked at for newcomers; the others come at the next look.
 const LOOKED_AT: usize = 16;
 
-/// The order of the polling round, and where the lane stands in it.
+/// The order of the polling round, and the lane's position in it.
 pub(super) struct Round {
     /// Position in the round of the queue that is served.
     at: usize,
@@ -194,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// Whether the round is to be left since there are jobs. The next one begins where it was.
+    /// Whether to leave the round because jobs wait. The next round begins where this one stopped.
     #[inline]
     fn is_called_away(&mut self) -> bool {
         let away = self.waker.has_jobs() && self.clock.now.elapsed() > BEFORE_JOBS;
@@ -374,8 +375,8 @@ impl Worker {
         }
     }
 
-    /// Whether the batch under way may be interrupted: its link does not mind if others are served
-    /// meanwhile, some of which may send to it.
+    /// Whether the batch under way may be interrupted: its link allows that other queues, which may
+    /// send to it, are served meanwhile.
     fn can_interrupt(&self) -> bool {
         let queue = self.table.queues.get(self.round.serving);
         queue.is_some_and(|queue| matches!(queue.link, Link::Guest(_)))

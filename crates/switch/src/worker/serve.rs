@@ -145,8 +145,8 @@ impl Worker {
         queue.link.receive(batch, counters)
     }
 
-    /// Has a run of the batch's frames resolved, here or by the lanes over which the queue's flows
-    /// are spread.
+    /// Looks up a run of the batch's frames, here or on the lanes over which the queue's flows are
+    /// spread.
     #[inline(always)]
     fn resolve(&mut self, from: PortIndex, run: Range<usize>, spreads: LaneMask) {
         let (table, shaping, clock) = (&mut self.table, &mut self.shaping, &self.clock);

@@ -1,9 +1,9 @@
-//! Limits, protection, flows, VLANs, delay and loss on a lane, for domains in which any port or flow
-//! has limits and the like.
+//! Limits, protection, flows, VLANs, delay and loss on a lane, for domains in which any port or
+//! flow has one of them.
 //!
-//! A batch of a queue goes on up to the first frame that may not: the rest stays in the sender's
-//! ring, or with a link that has none the batch is kept, and the queue leaves the polling round
-//! until its time has come ([`Due`]). Frames whose sender cannot be held back wait in a delay line.
+//! A batch of a queue goes on up to the first frame that must wait. The rest stays in the sender's
+//! ring; for a link without a ring, the batch is kept. The queue leaves the polling round until the
+//! frame is due ([`Due`]). Frames whose sender cannot be held back wait in a delay line.
 //!
 //! A port's VLAN is a property of its frames while they are inside. Tags are inserted and removed on
 //! the way out only, where the receiver's form differs. A frame that goes through a patch into a
@@ -36,7 +36,7 @@ pub(super) use flows::{Released, release};
 /// Bytes that one of several queues that wait for a rate may send at a time.
 pub(super) const QUANTUM_BYTES: u64 = 16 << 10;
 
-/// The lane stays awake for what is due within this: about what sleeping and waking take.
+/// The lane stays awake for work that is due within this time: about the time to sleep and wake.
 const SOON: Nanos = 60_000;
 
 /// The first frame of a batch that must wait.
@@ -253,7 +253,7 @@ impl Shaping {
         self.quantum = quantum;
     }
 
-    /// Has a queue's virtual time count what it has sent in its quantum.
+    /// Adds the bytes that a queue has sent in its quantum to its virtual time.
     fn count_quantum(&mut self, table: &mut Table, queue: QueueIndex) {
         let share = table.share_of(queue);
         let Some(quantum) = &mut self.quantum else {
@@ -265,7 +265,8 @@ impl Shaping {
         }
     }
 
-    /// Has a queue wait until the port can be sent to again for which its batch was cut.
+    /// Makes a queue wait for the port that its batch was cut for, until the port's rate allows
+    /// frames again.
     pub fn wait_for_rate(&mut self, table: &mut Table, index: QueueIndex, cut: &Cut, now: Nanos) {
         let Some(queue) = table.queues.get_mut(index) else {
             return;
@@ -273,7 +274,7 @@ impl Shaping {
         queue.state = QueueState::Held;
         self.count_quantum(table, index);
         if let Some(quantum) = self.quantum.as_mut().filter(|quantum| quantum.to == cut.on) {
-            // Its quantum is over, whatever the queue has next.
+            // Its quantum is over, also if the queue has more.
             quantum.sent = QUANTUM_BYTES;
         }
         let Some(port) = table.shaping_mut(cut.on) else {
@@ -308,7 +309,7 @@ pub(super) fn refuses(policy: &PortPolicy) -> bool {
 /// Why frame `i` of a port's batch must not be sent, if it must not.
 fn check(policy: &PortPolicy, batch: &mut Batch, i: usize) -> Option<Reason> {
     let frame = &batch.frames()[i];
-    // A tag that tells of priority alone belongs to no VLAN.
+    // A priority tag belongs to no VLAN.
     if policy.vlan != 0 && tag(frame.head()).is_some_and(|tag| tag != 0) {
         return Some(Reason::Vlan);
     }
@@ -317,7 +318,7 @@ fn check(policy: &PortPolicy, batch: &mut Batch, i: usize) -> Option<Reason> {
         Ok(verdict) => verdict.err(),
         Err(NeedsWholeFrame) => {
             let whole = batch.pin(i as u16);
-            // A whole frame is enough, but for one that could not be copied.
+            // A whole frame is always enough, unless it could not be copied.
             let checked = guard.check(whole, whole.len());
             checked.unwrap_or(Err(Reason::Restricted)).err()
         }

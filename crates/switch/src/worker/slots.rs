@@ -1,4 +1,4 @@
-//! Slots that are used again: a table from indices to ports, domains or queues.
+//! Reusable slots: a table from indices to ports, domains or queues.
 
 /// A table whose entries keep their index as long as they exist.
 pub(super) struct Slots<T>(Vec<Option<T>>);

@@ -1,7 +1,7 @@
 //! The ports and domains of the switch as one lane knows them, and the queues that the lane serves.
 //!
-//! Ports and domains stand in the same slots on all lanes. A slot is used again when its port or
-//! domain is gone; its generation tells the one there now from the one before.
+//! Ports and domains have the same slots on all lanes. A slot is reused when its port or domain is
+//! gone; its generation tells the present entry from the former one.
 
 mod entries;
 
@@ -188,7 +188,7 @@ impl Table {
         self.ports.put(index, port);
     }
 
-    /// Closes a port: its lookup function forgets what is behind it.
+    /// Closes a port: its lookup function forgets the addresses behind it.
     pub fn close_port(&mut self, index: PortIndex) {
         let Some(port) = self.ports.get_mut(index) else {
             return;

@@ -339,7 +339,7 @@ impl Driver {
         self.offer(i);
     }
 
-    /// Has the driver hear of the `n`-th buffer of the first lap only.
+    /// Sets the driver to want an interrupt for the `n`-th buffer of the first lap only.
     pub fn hear_of(&self, n: u16) {
         match self.packed {
             Some(_) => {
@@ -353,7 +353,7 @@ impl Driver {
         }
     }
 
-    /// Whether the device wants to hear of the `n`-th buffer of the first lap.
+    /// Whether the device wants a notification for the `n`-th buffer of the first lap.
     pub fn is_heard_of(&self, n: u16) -> bool {
         match self.packed {
             Some(_) => {

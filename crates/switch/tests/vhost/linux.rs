@@ -100,7 +100,7 @@ fn files() -> Vec<u8> {
             }
         };
         root.iter().for_each(|root| walk(root, &mut found));
-        // Without one of them, the kernel has it built in.
+        // A module without a file is built into the kernel.
         if let Some(bytes) = bytes {
             archive.add(&format!("modules/{i}"), 0o100_644, &bytes);
         }

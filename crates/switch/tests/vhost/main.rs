@@ -284,7 +284,7 @@ fn an_event_index_by(layout: u64) {
         read.map_or(0, |_| u64::from_ne_bytes(count))
     };
     (0..8).for_each(|i| receive.give_room(i, 2048));
-    // The driver wants to hear of the third frame.
+    // The driver wants an interrupt for the third frame.
     receive.hear_of(2);
     for (i, rings) in [0, 0, 1, 0].into_iter().enumerate() {
         transmit.send([0; HEADER], &tcp(10), &[1]);

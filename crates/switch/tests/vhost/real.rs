@@ -16,7 +16,7 @@ use crate::{Socket, linux};
 
 const A: &str = "52:54:00:00:00:0a";
 const B: &str = "52:54:00:00:00:0b";
-/// Has a testpmd use packed rings.
+/// Makes a testpmd use packed rings.
 pub const PACKED: &str = ",packed_vq=1";
 
 /// Two, with these options of their devices.
@@ -112,7 +112,7 @@ fn host_and_machine(switch: &Switch, link: &str) -> (PortId, Socket) {
     (uplink, Socket::new(client, "vhx", 1))
 }
 
-/// Sends a file to whoever connects.
+/// Sends a file to each client that connects.
 const SERVER: &str = "import socket, sys
 bytes = open(sys.argv[1], 'rb').read()
 server = socket.create_server(('', 5001))

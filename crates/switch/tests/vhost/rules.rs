@@ -53,7 +53,7 @@ const MESSAGES: &[Breaking] = &[
     ("a message that is too long", |frontend, _| {
         frontend.send(ask::SET_OWNER, 1, &[0; 5000], &[]);
     }),
-    ("answers that nobody reads", |frontend, _| {
+    ("answers that are not read", |frontend, _| {
         frontend.stream.set_nonblocking(true).expect("non-blocking");
         while frontend.tell(ask::GET_FEATURES, &[], &[]) {}
     }),
@@ -273,7 +273,7 @@ pub fn who_breaks_the_rules_is_disconnected_and_others_go_on() {
 fn break_rules(features: u64, breakings: &[&[Breaking]]) {
     let pair = Pair::new();
     let client = pair.switch.client();
-    // Others, who go on all the while.
+    // Other frontends, which go on all the while.
     let (c, d) = (Socket::new(client, "vhc", 2), Socket::new(client, "vhd", 2));
     let source = Frontend::connect(&c.path);
     let [_, mut transmit] = source.set_up(MERGING);

@@ -237,7 +237,7 @@ impl Wired {
         let base = NonNull::new(base.cast::<u8>()).expect("not 0");
         let interfaces = [("a", 1), ("b", 2)]
             .map(|(name, n)| Interface::new(name, [2, 0, 0, 0, 0, n], 1500).expect("a name"));
-        // SAFETY: mapped for good; nobody else uses it yet.
+        // SAFETY: never unmapped; it has no other user yet.
         let region = unsafe { Region::format(base, geometry, &interfaces) }?;
         let doorbell = doorbell();
         let control = Control::new()?;

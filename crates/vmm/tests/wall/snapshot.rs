@@ -237,7 +237,7 @@ fn refused(isolation: Isolation) -> Outcome {
     let mut description = snapshot.description();
     for at in 0..description.len() {
         description[at] ^= 0x55;
-        // Whatever it says: it is refused here or at the start.
+        // Any description is refused here or at the start.
         if let Ok(snapshot) = Snapshot::new(&template, &description) {
             let control = snapshot.control()?;
             let spec = GuestSpec {

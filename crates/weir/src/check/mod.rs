@@ -1,9 +1,9 @@
-//! `weir check`: what is wrong with a configuration, without running it.
+//! `weir check`: reports errors in a configuration without running it.
 //!
-//! The configuration is read, expanded, its connections checked, every element configured, and
-//! those elements initialized that stay within the router. What would open files, sockets or
-//! devices, or run a script, is not initialized: a device that does not exist here may exist where
-//! the configuration is to run, and checking leaves no traces.
+//! The configuration is read and expanded, its connections are checked, every element is
+//! configured, and elements that stay within the router are initialized. Elements that open files,
+//! sockets or devices, or run a script, are not initialized: a device that does not exist here may
+//! exist on the host that runs the configuration, and a check leaves no traces.
 
 pub mod dot;
 pub mod svg;
@@ -29,10 +29,10 @@ use node::function::{self, FunctionError};
 
 /// Reports errors in a configuration, without running it.
 ///
-/// Reads the configuration, expands its compound elements, checks its connections, configures
-/// every element, and initializes the elements that use nothing outside the router. Elements that
-/// open files, sockets or devices, or run scripts, are configured but not initialized, since this
-/// machine may lack what the configuration's machine has.
+/// Reads the configuration, expands its compound elements, checks its connections, configures every
+/// element, and initializes the elements that use nothing outside the router. Elements that open
+/// files, sockets or devices, or run scripts, are configured but not initialized, since this
+/// machine may lack resources of the configuration's machine.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weir check firewall.click\n  weir check router.click RATE=1000 --graph svg >router.svg"
@@ -105,7 +105,7 @@ const REACH_OUT: [&str; 6] = [
 /// Elements that name interfaces; which there are is the affair of the guest or host to be.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
 
-/// What a check found.
+/// The result of a check.
 pub struct Checked {
     /// Errors and warnings.
     pub diagnostics: Diagnostics,

@@ -74,7 +74,7 @@ fn node(element: &ElementInfo) -> Node {
     }
 }
 
-/// `name :: Class`; the class alone if nobody gave the element a name.
+/// `name :: Class`; the class alone for an element without a name of its own.
 fn label(element: &ElementInfo) -> String {
     let class = element.class.name;
     let last = element.name.rsplit('/').next().unwrap_or("");

@@ -8,8 +8,8 @@ use router::{ElementId, HandlerFlags, Router};
 
 use crate::host::chatter_all;
 
-/// Reads the handlers and prints what they say: with headings if there are several. Returns
-/// whether all went well.
+/// Reads the handlers and prints their values, with headings if there are several. Returns whether
+/// all reads succeeded.
 pub fn print(router: &mut Router, handlers: &[String]) -> io::Result<bool> {
     let headings = handlers.len() > 1;
     let mut ok = true;

@@ -32,9 +32,8 @@ use store::Requests;
 use threads::Crew;
 pub use tools::{buildtool, flatten};
 
-/// Most packets that elements pass on together if nothing else is asked for. Whoever calls this
-/// program by the name of Click's gets Click's very order of events, which batches of one keep;
-/// `weir click` goes several times as fast.
+/// The default limit of packets in a batch. A program called by Click's name keeps Click's order of
+/// events, which needs batches of one; `weir click` is several times as fast.
 fn default_batch(program: &str) -> usize {
     match program {
         "click" => 1,
@@ -66,7 +65,7 @@ impl Location {
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Invocation {
     location: Option<Location>,
     handlers: Vec<String>,
@@ -150,7 +149,7 @@ fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
             } => command.option(name, negated, value)?,
         }
     }
-    // Click adds its sockets in this order, whatever that of the options is.
+    // Click adds its sockets in this order, for any order of the options.
     let order = |config: &String| {
         ["TCP", "UNIX", "SOCKET"]
             .iter()
@@ -181,7 +180,7 @@ fn port(text: &str) -> Option<String> {
     (1..65536).contains(&first).then(|| format!("{first}+"))
 }
 
-/// What a second file or expression is.
+/// The kind of a second file or expression, in messages.
 const CONFIGURATION: &str = "router configuration";
 
 /// Takes what may be given once.
@@ -366,7 +365,7 @@ fn execute(command: Invocation) -> u8 {
         Ok(true) => {}
         Ok(false) => code = 1,
         Err(error) => {
-            // Else nobody reads any more.
+            // A broken pipe means that the reader has gone.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 complain(&format!("standard output: {}", reason(&error)));
             }

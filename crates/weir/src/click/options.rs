@@ -1,5 +1,6 @@
-//! The options of `weir click` and its tools, read the way Click's own programs read theirs: long
-//! names may be shortened, short ones bundled and joined with their values, `--no-` turns an option round.
+//! The options of `weir click` and its tools, parsed as by Click's own programs: long names may be
+//! shortened, short ones joined with each other and with their values, and `--no-` negates an
+//! option.
 
 mod spec;
 #[cfg(test)]
@@ -51,14 +52,14 @@ pub enum Value {
 pub struct Options {
     specs: &'static [Spec],
     arguments: std::vec::IntoIter<OsString>,
-    /// What is left of a bundle of short options.
+    /// The rest of a word of joined short options.
     bundle: Vec<u8>,
     /// After `--`.
     plain: bool,
     quotes: Quotes,
 }
 
-/// What is wrong with an option: one or more lines, the first without the program's name.
+/// An error of an option: one or more lines, the first without the program's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOption(pub Vec<String>);
 

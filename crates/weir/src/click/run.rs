@@ -89,7 +89,7 @@ fn run_with(
         };
         let awaited = store.as_ref().map(|store| store.awaits());
         let wait = match awaited {
-            // It is to be connected again.
+            // The connection must be made again.
             Some(None) => Some(wait.unwrap_or(u64::MAX).min(PAUSE.as_nanos() as u64)),
             _ => wait,
         };

@@ -1,4 +1,4 @@
-//! Where configurations come from: files, the command line, archives, and the libraries that they
+//! Sources of configurations: files, the command line, archives, and the libraries that they
 //! require.
 
 use std::fs;
@@ -77,7 +77,7 @@ fn member<'a>(mut archive: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// What the system says of an error, without its number.
+/// The system's text of an error, without its number.
 pub fn reason(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(code) => nix::errno::Errno::from_raw(code).desc().to_string(),

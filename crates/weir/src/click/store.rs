@@ -1,4 +1,4 @@
-//! The control store of `weir click`: the one whose socket `XENSTORED_PATH` names, as for Xen's tools.
+//! The control store of `weir click`, whose socket `XENSTORED_PATH` names, as for Xen's tools.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -15,36 +15,36 @@ const VARIABLE: &str = "XENSTORED_PATH";
 /// The pause between two attempts to connect again.
 pub const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where elements ask, and the bell that wakes the thread which carries it out.
+/// The elements' requests, and the eventfd that wakes the thread which carries them out.
 #[derive(Clone)]
 pub struct Requests {
-    /// Where elements ask.
+    /// The box of the elements' requests.
     pub store: StoreBox,
-    bell: Arc<OnceLock<Arc<OwnedFd>>>,
+    waker: Arc<OnceLock<Arc<OwnedFd>>>,
     path: PathBuf,
 }
 
 impl Requests {
-    /// Of the store that the environment names; none if it names none that answers.
+    /// For the store that the environment names; `None` if there is none that answers.
     pub fn of_environment() -> Option<Requests> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
         connect(&path)?;
-        let bell: Arc<OnceLock<Arc<OwnedFd>>> = Arc::default();
-        let rung = Arc::clone(&bell);
+        let waker: Arc<OnceLock<Arc<OwnedFd>>> = Arc::default();
+        let rung = Arc::clone(&waker);
         let store = StoreBox::new(move || {
-            if let Some(bell) = rung.get() {
-                // Full: it was rung often enough.
-                let _ = rustix::io::write(&**bell, &1u64.to_ne_bytes());
+            if let Some(waker) = rung.get() {
+                // A full eventfd has pending wake-ups.
+                let _ = rustix::io::write(&**waker, &1u64.to_ne_bytes());
             }
         });
-        Some(Requests { store, bell, path })
+        Some(Requests { store, waker, path })
     }
 
-    /// The connection that carries them out, on a thread with a bell or on the only one.
-    pub fn carry_out(&self, bell: Option<Arc<OwnedFd>>) -> Connection {
-        if let Some(bell) = bell {
+    /// The connection that carries them out, on a thread with a waker or on the only thread.
+    pub fn carry_out(&self, waker: Option<Arc<OwnedFd>>) -> Connection {
+        if let Some(waker) = waker {
             // It is set once: the thread stays the same.
-            let _ = self.bell.set(bell);
+            let _ = self.waker.set(waker);
         }
         Connection {
             store: self.store.clone(),
@@ -77,12 +77,12 @@ impl Connection {
         self.store.is_used()
     }
 
-    /// Whether something is to be asked.
+    /// Whether a request waits to be sent.
     pub fn has_work(&self) -> bool {
         self.link.has_work()
     }
 
-    /// Asks, and tells the router's elements what came.
+    /// Sends requests, and passes the answers to the router's elements.
     pub fn turn(&mut self, router: &mut Router) {
         self.link.turn(&mut self.socket, router);
     }
@@ -102,7 +102,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// What came of reading or writing: an end is a connection to be made again.
+    /// The bytes that were read or written. After an end of the connection, it is made again.
     fn moved(&mut self, moved: std::io::Result<usize>) -> usize {
         match moved {
             Ok(bytes @ 1..) => return bytes,

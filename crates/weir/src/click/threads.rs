@@ -13,12 +13,12 @@ use super::driver::Driver;
 use super::run::{self, complain_of_pin};
 use crate::host::{Events, Warp};
 
-/// Rings by a descriptor that the thread sleeps on.
+/// Wakes a thread by an eventfd that it sleeps on.
 struct EventWaker(Arc<OwnedFd>);
 
 impl Waker for EventWaker {
     fn wake(&self) {
-        // It fails only when it was rung 2⁶⁴ times and nobody came.
+        // It fails only after 2⁶⁴ writes without a read.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
@@ -47,14 +47,14 @@ impl Drop for Alive {
 /// The threads beside the first that run parts of a router.
 pub struct Crew {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// What the first thread is woken by.
+    /// The eventfd that wakes the first thread.
     waker: Option<Arc<OwnedFd>>,
 }
 
 impl Crew {
-    /// Divides `router` among as many threads as it is to run on, and starts all but the first.
-    /// Thread `t` stays on CPU `affinity + t`, if that is given. In simulated time one thread does
-    /// the work of all, so that events keep their order.
+    /// Divides `router` among its threads, and starts all but the first. Thread `t` stays on CPU
+    /// `affinity + t`, if that is given. In simulated time one thread does the work of all, so that
+    /// events keep their order.
     pub fn start(
         router: &mut Router,
         driver: &Arc<Driver>,

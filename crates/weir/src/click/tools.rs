@@ -45,7 +45,8 @@ struct Flatten {
     what: What,
 }
 
-/// An environment in which any class may exist: a tool does not run what it rewrites.
+/// An environment in which any class may exist: a tool does not run the configuration that it
+/// rewrites.
 struct Open(ClickEnvironment);
 
 impl Environment for Open {

@@ -16,7 +16,7 @@ use crate::run::plan::{InstanceError, Plan};
 
 /// The configuration that the demo runs.
 const CONFIG: &str = include_str!("../../../../examples/firewall.click");
-/// What the web server serves.
+/// The page that the web server serves.
 const PAGE: &str = "served through the firewall\n";
 const SECONDS: Duration = Duration::from_secs(1);
 
@@ -44,7 +44,7 @@ pub enum DemoError {
     /// The guest and its switch.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// Traffic did not do what it was to.
+    /// Traffic did not pass, or was not blocked, as expected.
     #[error("{0}")]
     Traffic(String),
     /// A file.

@@ -98,7 +98,7 @@ fn render(page: &Page) -> String {
     text
 }
 
-/// A line of class names with links to those that have a page.
+/// A line of class names, with links to the classes' pages where there are any.
 fn linked(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let name = word.trim_end_matches([',', '.']);

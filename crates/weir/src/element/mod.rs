@@ -69,7 +69,7 @@ pub enum PageError {
     Write {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
 }
@@ -80,7 +80,7 @@ fn summary(page: &Page) -> String {
     plain(&paragraph.replace('\n', " "))
 }
 
-/// Every class: a guest's, this machine's, and those that only switches have.
+/// Every class: a guest's, this machine's, and the switch's own.
 pub fn library() -> Library {
     let mut library = elements::library();
     library.add(click_lookup::CLASSES);

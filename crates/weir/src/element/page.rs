@@ -1,4 +1,4 @@
-//! A manual page as text: what is declared of the class, in Markdown's form.
+//! A manual page as text: the class's declaration, as Markdown.
 
 use std::fmt::Write as _;
 
@@ -227,7 +227,7 @@ impl Side<'_> {
     }
 }
 
-/// How many inputs and outputs of which kind, and what they are for.
+/// The numbers and kinds of inputs and outputs, and their purposes.
 fn ports(page: &Page) -> String {
     let (inputs, outputs) = page
         .ports

@@ -1,7 +1,7 @@
 //! A wire as a drawing: SVG, or DOT for Graphviz.
 //!
-//! Switches are bars, what is connected to them boxes, VNICs and patches the lines between, with
-//! their labels in them. Parts stand in columns by their distance from an end of the network.
+//! Switches are bars, connected parts are boxes, and VNICs and patches are labelled lines between
+//! them. Parts are in columns by their distance from an end of the network.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ enum Part {
     Host(String),
 }
 
-/// One thing in the drawing: its name, then what is said of it.
+/// A labelled part of the drawing: its name, then its properties.
 struct Labelled {
     lines: Vec<String>,
     part: Part,

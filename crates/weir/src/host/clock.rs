@@ -85,7 +85,7 @@ impl Clock {
     }
 
     fn locked<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        // The state is plain numbers: whoever panicked left it whole.
+        // The state is plain numbers: a panic leaves it whole.
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -37,13 +37,13 @@ pub struct Woken {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Signal,
-    Bell,
+    Waker,
     Timer,
     Store,
     Watched(ElementId, RawFd),
 }
 
-/// What a loop around a router waits for.
+/// The events that a loop around a router waits for.
 pub struct Events {
     /// Sources: our own and the `watches`.
     sources: Sources<Key>,
@@ -55,20 +55,20 @@ pub struct Events {
     /// Where signals arrive; `None` in a thread that leaves them to another.
     signal: Option<UnixStream>,
     /// Rung by other threads.
-    bell: Option<Arc<OwnedFd>>,
+    waker: Option<Arc<OwnedFd>>,
     /// Which of the signals that end a run arrived.
     arrived: [Arc<AtomicBool>; ENDS.len()],
-    /// The run is over: signals do what they do by default.
+    /// The run is over: signals have their default action.
     over: Arc<AtomicBool>,
 }
 
 impl Events {
-    /// Begins to take the signals that end a run, until the value is dropped. `bell` is an
-    /// eventfd by which other threads wake this one.
-    pub fn new(bell: Option<Arc<OwnedFd>>) -> io::Result<Events> {
+    /// Begins to take the signals that end a run, until the value is dropped. `waker` is an eventfd
+    /// by which other threads wake this one.
+    pub fn new(waker: Option<Arc<OwnedFd>>) -> io::Result<Events> {
         let (signal, other) = UnixStream::pair()?;
         signal.set_nonblocking(true)?;
-        let mut events = Events::without_signals(bell)?;
+        let mut events = Events::without_signals(waker)?;
         for (number, arrived) in ENDS.into_iter().zip(&events.arrived) {
             let (over, arrived) = (Arc::clone(&events.over), Arc::clone(arrived));
             signal_hook::flag::register_conditional_default(number, over)?;
@@ -80,18 +80,18 @@ impl Events {
         Ok(events)
     }
 
-    /// What a further thread of a router waits for: signals are not its affair.
-    pub fn of_thread(bell: Arc<OwnedFd>) -> io::Result<Events> {
-        Events::without_signals(Some(bell))
+    /// The events of a further thread of a router, which handles no signals.
+    pub fn of_thread(waker: Arc<OwnedFd>) -> io::Result<Events> {
+        Events::without_signals(Some(waker))
     }
 
-    fn without_signals(bell: Option<Arc<OwnedFd>>) -> io::Result<Events> {
+    fn without_signals(waker: Option<Arc<OwnedFd>>) -> io::Result<Events> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let mut sources = Sources::new();
         sources.register(Key::Timer, &timer, READ);
-        if let Some(bell) = &bell {
-            sources.register(Key::Bell, &**bell, READ);
+        if let Some(waker) = &waker {
+            sources.register(Key::Waker, &**waker, READ);
         }
         Ok(Events {
             sources,
@@ -100,7 +100,7 @@ impl Events {
             ready: Vec::new(),
             timer,
             signal: None,
-            bell,
+            waker,
             arrived: Default::default(),
             over: Arc::default(),
         })
@@ -135,7 +135,8 @@ impl Events {
         self.watches = watches.to_vec();
     }
 
-    /// Has [`wait`](Self::wait) end when the control store's socket has something to read, or room if that is asked for.
+    /// Makes [`wait`](Self::wait) return when the control store's socket is readable, and also when
+    /// it is writable if the flag is set.
     pub fn watch_store(&mut self, store: Option<(RawFd, bool)>) {
         if self.store == store {
             return;
@@ -149,7 +150,7 @@ impl Events {
     }
 
     /// Sleeps until one of `watches` is ready, a signal comes, or `nanoseconds` are over; with
-    /// `None`, for as long as it takes. Adds what is ready to `woken`.
+    /// `None`, without a time limit. Adds the ready watches to `woken`.
     pub fn wait(
         &mut self,
         watches: &[Watch],
@@ -177,9 +178,9 @@ impl Events {
                         let _ = signal.read(&mut [0; 64]);
                     }
                 }
-                Key::Bell => {
-                    if let Some(bell) = &self.bell {
-                        let _ = rustix::io::read(&**bell, &mut [0; 8]);
+                Key::Waker => {
+                    if let Some(waker) = &self.waker {
+                        let _ = rustix::io::read(&**waker, &mut [0; 8]);
                     }
                 }
                 Key::Timer | Key::Store => {}

@@ -54,12 +54,13 @@ pub fn chatter_all(diagnostics: &Diagnostics) {
     }
 }
 
-/// Prints to standard output; whoever reads it may stop when they like.
+/// Prints to standard output; its reader may close the pipe at any time.
 pub fn print(text: &str) -> std::io::Result<()> {
     print_on(text).map(drop)
 }
 
-/// Prints to standard output what goes on; returns whether anybody still reads it.
+/// Prints text of a continuing output to standard output; returns whether its reader is still
+/// there.
 pub fn print_on(text: &str) -> std::io::Result<bool> {
     let mut output = std::io::stdout();
     let printed = output.write_all(text.as_bytes());

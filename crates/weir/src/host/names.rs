@@ -11,8 +11,8 @@ use click::text::decode;
 use nix::ifaddrs::getifaddrs;
 use router::args::{EtherAddress, Host, Ipv4Prefix, Kind, NameDatabase};
 
-/// How long interfaces' addresses are taken for what they were: a configuration looks up tens of
-/// thousands of words, most of which are no interface's name.
+/// How long interfaces' addresses are cached: a configuration looks up tens of thousands of words,
+/// most of which are no interface's name.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Hardware types (`ARPHRD_ETHER`, `ARPHRD_IEEE80211` of linux/if_arp.h) whose addresses are

@@ -11,7 +11,7 @@ use super::output::{made, print};
 use super::{Result, client};
 use crate::check::setting;
 
-/// Has a running guest run another configuration beside those that it runs
+/// Installs another configuration on a running guest, beside its others
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each configuration has its own elements, classes and variables. Its handlers are NAME/ELEMENT.HANDLER.
@@ -37,7 +37,7 @@ pub struct InstallArgs {
     pub json: bool,
 }
 
-/// Has a guest run a configuration no more
+/// Uninstalls a configuration of a guest
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  weir uninstall fw probe")]
 pub struct UninstallArgs {

@@ -28,7 +28,7 @@ pub struct SaveArgs {
     pub json: bool,
 }
 
-/// Has a saved guest go on where it stood
+/// Restores a saved guest, which continues where it stood
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir restore fw.saved
@@ -70,7 +70,7 @@ pub struct CloneArgs {
     pub json: bool,
 }
 
-/// Has guests go on at another node, live, with their state and addresses
+/// Moves running guests to another node, with their state and addresses
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir migrate fw host2:6640

@@ -75,7 +75,7 @@ fn first_line(report: &CrashReport) -> String {
     line.unwrap_or_default().to_string()
 }
 
-/// A report as text: what is known, a line each; registers; what was printed.
+/// A report as text: its facts, one a line; registers; the guest's last output.
 fn text(report: &CrashReport) -> String {
     let number = |number: u32| number.to_string();
     let known = [

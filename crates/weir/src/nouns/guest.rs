@@ -77,8 +77,8 @@ pub struct CreateGuest {
     /// When the node restarts the guest
     #[arg(long, value_enum, default_value_t = RestartArg::OnFailure)]
     pub restart: RestartArg,
-    /// A check of the guest's health: a handler, what it has to say, how often it is read, and by how many failures in
-    /// a row the guest is unhealthy
+    /// A check of the guest's health: a handler, its expected value, how often it is read, and the
+    /// number of failures in a row that make the guest unhealthy
     #[arg(long, value_name = "CHECK")]
     pub health: Vec<Health>,
     /// Print the guest as JSON
@@ -212,7 +212,7 @@ pub struct SetArgs {
     /// When the node restarts the guest
     #[arg(long, value_enum)]
     pub restart: Option<RestartArg>,
-    /// Checks of the guests' health, in the place of those that they have
+    /// Health checks of the guests, which replace their present ones
     #[arg(long, value_name = "CHECK", conflicts_with = "no_health")]
     pub health: Vec<Health>,
     /// No checks of the guests' health
@@ -379,7 +379,7 @@ pub fn set(args: &SetArgs) -> Result {
     put("health", args.no_health.then_some(Value::Null));
     if patch.is_empty() {
         return Err(Error::invalid(
-            "nothing is to be set: `weir set --help` lists what can be",
+            "nothing to set: `weir set --help` lists the settings",
         ));
     }
     let (client, patch) = (client(), Value::from(patch));
@@ -503,7 +503,7 @@ pub fn show(args: &ShowArgs) -> Result {
     print(&texts.join("\n"))
 }
 
-/// A guest as `weir show` has it: what is there, one a line, and the configuration, indented.
+/// A guest as `weir show` prints it: its fields, one a line, and the configuration, indented.
 fn described(guest: &Object<Guest>) -> String {
     let fields = COLUMNS
         .iter()

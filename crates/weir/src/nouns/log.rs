@@ -9,13 +9,13 @@ use vmm::printable;
 use super::output::is_read;
 use super::{Result, client};
 
-/// Prints what a guest has printed since it was started last
+/// Prints a guest's output since its last start
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weir console fw\n  weir console fw -f")]
 pub struct ConsoleArgs {
     /// The guest
     pub guest: String,
-    /// Go on with what it prints, until it is destroyed, or interrupted
+    /// Follow its output, until it is destroyed, or until interrupted
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -35,7 +35,7 @@ pub struct LogsArgs {
     /// Names and patterns of guests, as in 'fw-*'
     #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
-    /// Go on with what they print, until interrupted, or until all are destroyed that were named
+    /// Follow their output, until interrupted, or until all named guests are destroyed
     #[arg(short, long)]
     pub follow: bool,
     /// Only lines that are not older: how long ago, as in 90s, 10m or 2h, or a time in UTC, as in
@@ -83,7 +83,7 @@ impl Style {
     }
 }
 
-/// Prints lines as they come, as long as anybody reads them.
+/// Prints lines as they come, until the reader of the output has gone.
 fn follow(
     style: Style,
     ask: impl FnOnce(&mut dyn FnMut(LogLine) -> ControlFlow<()>) -> Result,

@@ -1,6 +1,5 @@
-//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `nsm`, and those of
-//! guests;
-//! and `weir node`, which is one. Modelled on dladm and flowadm.
+//! The commands that are clients of a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `nsm`,
+//! and the commands on guests; and `weir node`, the node itself. Modelled on dladm and flowadm.
 
 pub mod configuration;
 pub mod copy;
@@ -62,10 +61,10 @@ pub enum NounCommand {
     /// Ends guests and starts them, with the loss of their state
     #[command(after_help = "Examples:\n  weir restart fw\n  weir restart 'fw-*' nat")]
     Restart(verb::GuestsArgs),
-    /// Has guests stand still; each keeps its state until it is resumed
+    /// Pauses guests; each keeps its state until it is resumed
     #[command(after_help = "Examples:\n  weir pause fw\n  weir pause 'fw-*' nat")]
     Pause(verb::GuestsArgs),
-    /// Has paused guests go on
+    /// Resumes paused guests
     #[command(after_help = "Examples:\n  weir resume fw\n  weir resume 'fw-*' nat")]
     Resume(verb::GuestsArgs),
     /// Ends guests and removes them, with the VNICs made for them
@@ -83,7 +82,7 @@ Examples:
     Restore(copy::RestoreArgs),
     Clone(copy::CloneArgs),
     Migrate(copy::MigrateArgs),
-    /// Has guests stand still for good, each as a template of clones until it is resumed
+    /// Makes guests templates, which stand still for clones until they are resumed
     #[command(after_help = "Examples:\n  weir template fw\n  weir clone fw --count 100")]
     Template(verb::GuestsArgs),
     /// Gives a guest another name; its VNICs keep theirs
@@ -169,7 +168,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Has the commands of this process ask that node.
+    /// Makes that node the target of this process's commands.
     pub fn choose(&self) -> Result {
         if let (Some(node), Some(cert), Some(key), Some(ca)) =
             (&self.node, &self.cert, &self.key, &self.ca)

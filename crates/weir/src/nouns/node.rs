@@ -64,7 +64,7 @@ pub struct NodeArgs {
     /// End and remove everything: guests, VNICs, links, the switch, the state
     #[arg(long)]
     pub purge: bool,
-    /// Print what the running node tells of itself (JSON) and exit: damaged records and unknown guests, too
+    /// Print the running node's status (JSON), with damaged records and unknown guests, and exit
     #[arg(long)]
     pub status: bool,
     /// Have the running node end guests of which no record is left, and exit
@@ -111,7 +111,7 @@ impl NodeArgs {
         })
     }
 
-    /// Where clients of the network are served, by what the file of settings says of it.
+    /// The address for clients of the network, by the file of settings.
     fn listen_by(
         &self,
         set: Option<(std::net::SocketAddr, Files)>,
@@ -187,7 +187,7 @@ pub fn run(args: &NodeArgs) -> Result {
     })
 }
 
-/// Destroys all guests of a node that runs, as far as it can, with progress. What is left goes with the purge.
+/// Destroys all guests of a running node, as far as possible, with progress. The purge removes the rest.
 fn destroy_guests(client: &Client) -> Result {
     if !client.is_there() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How lists are shown: a table, `--json`, or `-p` as dladm has it: fields separated by colons.
+//! Output of lists: a table, `--json`, or `-p` as in dladm, with fields separated by colons.
 
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -9,7 +9,7 @@ use vmm::printable;
 use super::Result;
 use crate::host::print_on;
 
-/// How a list is to be shown.
+/// How to show a list.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Output {
     /// Print JSON
@@ -84,7 +84,7 @@ impl<T> Column<T> {
         self.name
     }
 
-    /// What it shows of a row.
+    /// Its value for a row.
     pub fn value(&self, row: &T) -> String {
         (self.value)(row)
     }
@@ -96,13 +96,13 @@ impl Output {
         self.show_part(rows, columns, Section::Whole).map(drop)
     }
 
-    /// Shows `rows`, as [`show`](Self::show) does. Returns whether anybody still reads them.
+    /// Shows `rows`, as [`show`](Self::show) does. Returns whether the output still has a reader.
     pub fn show_again<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result<bool> {
         self.show_part(rows, columns, Section::Whole)
     }
 
     /// Shows `rows` of a list that goes on: the header only if it is the `first` part. Returns
-    /// whether anybody still reads it.
+    /// whether the output still has a reader.
     pub fn show_next<T: Serialize>(
         &self,
         rows: &[T],
@@ -137,7 +137,7 @@ impl Output {
     }
 
     fn text<T>(&self, rows: &[T], columns: &[&Column<T>], part: Section) -> String {
-        // What a user, or a guest, has written may have lines and more.
+        // Text of a user or a guest may have line ends and control characters.
         let cells = |row: &T| -> Vec<String> {
             let values = columns.iter().map(|column| (column.value)(row));
             values.map(|value| printable(&value)).collect()
@@ -169,7 +169,7 @@ impl Output {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
             if part != Section::Whole {
-                // Numbers to come are longer than those that are there.
+                // Later numbers are longer than the present ones.
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(GROWING)));
             }
         }
@@ -200,12 +200,12 @@ pub fn print(text: &str) -> Result {
     is_read(text).map(drop)
 }
 
-/// Writes to standard output; returns whether anybody still reads it.
+/// Writes to standard output; returns whether it still has a reader.
 pub fn is_read(text: &str) -> Result<bool> {
     print_on(text).map_err(|error| Error::failed(format_args!("standard output: {error}")))
 }
 
-/// Shows what was made: as JSON if asked for, else not at all, as is the custom.
+/// Prints a new resource as JSON if asked for, else nothing.
 pub fn made<T: Serialize>(json: bool, what: &T) -> Result {
     if json {
         print(&(serde_json::to_string_pretty(what).map_err(Error::failed)? + "\n"))

@@ -12,7 +12,7 @@ use super::Result;
 use super::output::{Column, Output, maybe};
 use crate::run::client::interval;
 
-/// What counters are to be shown, and how often.
+/// Which counters to show, and how often.
 #[derive(Clone, Debug, Args)]
 pub struct StatArgs {
     /// Show the counts of each period of SECONDS; default: the totals, once
@@ -75,7 +75,7 @@ const FLOWS: &[Column<FlowStats>] = &[
     Column::new("dropped", |s| s.dropped.to_string()),
 ];
 
-/// Shows counters of the port called `name`, or of those that are `wanted`.
+/// Shows counters of the port called `name`, or of the ports in `wanted`.
 pub fn show(
     client: &Client,
     name: Option<&str>,

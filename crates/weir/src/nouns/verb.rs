@@ -1,4 +1,4 @@
-//! `weir start`, `stop`, `restart`, `destroy`, `rename`: what is done with guests, one or many.
+//! `weir start`, `stop`, `restart`, `destroy`, `rename`: verbs for one or many guests.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -87,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// Notes what became of a guest; says whether to go on.
+    /// Notes a guest's result; returns whether to go on.
     pub fn tell(&mut self, outcome: GuestOutcome) -> ControlFlow<()> {
         let messages = outcome.status.as_ref().and_then(|s| s.messages.as_ref());
         if let Some(messages) = messages {
@@ -106,7 +106,7 @@ impl Progress {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// What became of the guests, if all went well.
+    /// The guests' results, if all succeeded.
     pub fn end(self) -> Result<Vec<GuestOutcome>> {
         self.bar.finish_and_clear();
         let failed = self.outcomes.iter().filter_map(|it| it.error.as_ref());
@@ -136,15 +136,15 @@ impl Progress {
     }
 }
 
-/// One request that takes long: what is being done and for how long, on a terminal. Ctrl-C ends this program with a
-/// sentence, and the node goes on.
+/// Progress of one long request: shows the action and the elapsed time on a terminal. Ctrl-C ends
+/// this program with a sentence, and the node goes on.
 pub struct Waiting {
     bar: ProgressBar,
     signals: Option<Handle>,
 }
 
 impl Waiting {
-    /// Says on a terminal what is being done; `interrupted` is what becomes of it after Ctrl-C.
+    /// Shows the action `what` on a terminal; `interrupted` is the sentence after Ctrl-C.
     pub fn new(what: &str, interrupted: String) -> Waiting {
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::no_length().with_style(style("{spinner} {msg}, {elapsed}"))

@@ -144,7 +144,8 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     std::path::absolute(text).map_err(|_| "a socket's path cannot be empty".into())
 }
 
-/// A namespace as the node, which runs elsewhere, is told of it: a name, or a path from the root.
+/// A namespace in the form for the node, which has another working folder: a name, or a path from
+/// the root.
 fn namespace(text: &str) -> Result<String> {
     if !text.contains('/') {
         return Ok(text.into());

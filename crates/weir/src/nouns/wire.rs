@@ -211,7 +211,7 @@ fn read(file: &Path) -> Result<Wire> {
     Err(Error::invalid(errors.join("\n")))
 }
 
-/// What is wrong with the configurations of a guest.
+/// The errors of a guest's configurations.
 fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
     // Any address will do.
     let interfaces = guest.interfaces.keys();

@@ -72,7 +72,7 @@ pub fn interval(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "an interval is 0.1 to 3600 seconds".into())
 }
 
-/// Why a guest could not be asked, or what it said.
+/// An error on the way to a guest, or a guest's own error.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No such guest.
@@ -84,13 +84,13 @@ pub enum ClientError {
     /// No answer came.
     #[error("the guest did not answer within {} s", TIMEOUT.as_secs())]
     Silent,
-    /// The value that is to be written cannot be read.
+    /// The value to write cannot be read.
     #[error("standard input: {0}")]
     Input(std::io::Error),
     /// A configuration takes another's place, and there is none.
     #[error("hotconfig needs a configuration: weir write {0} hotconfig <FILE")]
     NoConfig(String),
-    /// What was read cannot be written.
+    /// The value cannot be written to standard output.
     #[error("standard output: {0}")]
     Output(std::io::Error),
     /// It said no.
@@ -99,7 +99,7 @@ pub enum ClientError {
     /// The node said no.
     #[error(transparent)]
     Node(#[from] node::error::Error),
-    /// It said what is no answer.
+    /// The socket sent an invalid answer.
     #[error("the guest’s control socket sent an invalid answer: {0}")]
     Confused(String),
 }
@@ -153,7 +153,7 @@ impl Client {
     }
 }
 
-/// What the node's API takes.
+/// The value as UTF-8, for the node's API.
 fn utf8(bytes: &[u8]) -> Result<String, ClientError> {
     let text = String::from_utf8(bytes.to_vec());
     text.map_err(|_| ClientError::Refused("a guest of the node takes UTF-8 text".into()))
@@ -193,7 +193,7 @@ impl Connection {
         Ok(line.trim_end().to_string())
     }
 
-    /// Sends a command, and what goes with it; the guest has to agree.
+    /// Sends a command with its data; an error if the guest refuses.
     fn order(&mut self, command: &[u8], data: &[u8]) -> Result<(), ClientError> {
         let bytes = [command, b"\r\n", data].concat();
         self.stream.get_mut().write_all(&bytes)?;
@@ -263,7 +263,7 @@ pub fn write(args: &WriteArgs) -> Result<(), ClientError> {
     client.write(&args.handler, &value(args)?)
 }
 
-/// The value that is to be written.
+/// The value to write.
 fn value(args: &WriteArgs) -> Result<Vec<u8>, ClientError> {
     // Other handlers are written without a value, in loops whose input is not meant for them.
     let is_input = match args.value.as_slice() {

@@ -53,7 +53,7 @@ impl FromStr for CpuList {
     }
 }
 
-/// The number of a guest's CPUs and those of this machine that they are tied to, by what was asked for.
+/// The number of a guest's CPUs, and the machine's CPUs that they are pinned to, by the options.
 pub fn choose(
     count: Option<usize>,
     pins: Option<&CpuList>,

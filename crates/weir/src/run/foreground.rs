@@ -131,7 +131,7 @@ pub enum RunError {
     /// One interface for two of the guest's.
     #[error("‘{0}’ and ‘{1}’ use the same interface, ‘{2}’: give each its own")]
     Shared(String, String, String),
-    /// More CPUs to be tied to than there are to be tied.
+    /// More CPUs to pin to than vCPUs to pin.
     #[error(
         "--pin names {0} CPUs for a guest with {1} vCPUs: give at most one CPU for each vCPU, of which a guest has at most 8"
     )]
@@ -141,13 +141,13 @@ pub enum RunError {
     Signals(std::io::Error),
 }
 
-/// Says what happens, to a person or to a program.
-struct Voice {
+/// Reports events, as text or as JSON.
+struct Reporter {
     json: bool,
     name: String,
 }
 
-impl Voice {
+impl Reporter {
     fn say(&self, event: &str, text: &str, facts: serde_json::Value) {
         if !self.json {
             eprintln!("{}: {text}", self.name);
@@ -300,7 +300,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     chatter_all(&diagnostics);
     let signals = signals().map_err(RunError::Signals)?;
     let claim = Claim::new(&name)?;
-    let voice = Voice {
+    let reporter = Reporter {
         json: args.json,
         name: name.clone(),
     };
@@ -315,26 +315,26 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         pins,
         lanes: args.lanes,
     })?;
-    voice.running(&instance);
+    reporter.running(&instance);
     if matches!(args.isolation, IsolationArg::Auto) && instance.wall() == Wall::Process {
         warn_of_wall();
     }
-    let ended = attend(&mut instance, &claim, &signals, &voice)?;
+    let ended = attend(&mut instance, &claim, &signals, &reporter)?;
     let success = match ended {
         Ended::Exit(exit) => {
-            voice.ended(&instance, &exit);
+            reporter.ended(&instance, &exit);
             matches!(exit, Exit::Halted)
         }
         Ended::Asked => {
             let mut printed = Vec::new();
             let exit = instance.stop(&mut printed)?;
-            voice.console(&printed);
-            voice.ended(&instance, &exit);
+            reporter.console(&printed);
+            reporter.ended(&instance, &exit);
             true
         }
         Ended::Switch => {
             let text = "its switch ended, so the guest was ended";
-            voice.say("switch-ended", text, serde_json::json!({}));
+            reporter.say("switch-ended", text, serde_json::json!({}));
             false
         }
     };
@@ -355,7 +355,7 @@ fn attend(
     instance: &mut Instance,
     claim: &Claim,
     signals: &UnixStream,
-    voice: &Voice,
+    reporter: &Reporter,
 ) -> Result<Ended, InstanceError> {
     let mut server = Server::default();
     let mut printed = Vec::new();
@@ -363,7 +363,7 @@ fn attend(
         let mut own: Vec<BorrowedFd<'_>> = vec![signals.as_fd(), claim.listener().as_fd()];
         own.extend(server.descriptors());
         let event = instance.wait(&own, &mut printed)?;
-        voice.console(&printed);
+        reporter.console(&printed);
         printed.clear();
         // A signal to the whole process group ends the others too: the user's wish goes first.
         if std::io::Read::read(&mut &*signals, &mut [0]).is_ok() {

@@ -57,7 +57,7 @@ pub struct Instance {
     ports: Vec<Ports>,
     boot: Duration,
     console: Vec<u8>,
-    /// What the guest runs.
+    /// The guest's configuration.
     config: String,
 }
 
@@ -103,7 +103,7 @@ impl Instance {
             let mac = links::address(&plan.name, &link.interface);
             interfaces.extend(Interface::new(&link.interface, mac, host.mtu()));
             let properties = PortProperties {
-                // One lane needs nobody to share with.
+                // One lane shares with no other.
                 lanes: u16::try_from(plan.lanes).ok().filter(|&lanes| lanes > 1),
                 ..PortProperties::default()
             };
@@ -175,7 +175,7 @@ impl Instance {
         while self.control.state() != Some(State::Running) {
             if let Some(exit) = self.guest.try_wait(&self.control)? {
                 if matches!(exit, Exit::Halted) {
-                    // It ran, and was done before anybody looked.
+                    // It ran, and ended before the first look.
                     break;
                 }
                 let mut lines = Vec::new();
@@ -197,7 +197,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Takes the doorbell's count away, so that it rings anew.
+    /// Clears the doorbell's count, so that it can ring again.
     fn silence(&self) {
         let _ = rustix::io::read(&self.doorbell, &mut [0; 8]);
     }
@@ -356,8 +356,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Asks the guest to end, and kills it if it has not after a second. What it printed last is
-    /// added to `printed`.
+    /// Asks the guest to end, and kills it if it has not after a second. Its last output is added
+    /// to `printed`.
     pub fn stop(&mut self, printed: &mut Vec<String>) -> Result<Exit, InstanceError> {
         let _ = self.control.request(kind::STOP, "");
         let mut exit = self.guest.wait(&self.control, Some(TIMEOUT))?;
@@ -369,7 +369,7 @@ impl Instance {
         Ok(exit.unwrap_or(Exit::Killed(9)))
     }
 
-    /// Bytes that the guest could not print because nobody read its console.
+    /// Bytes that the guest could not print because its console was not read.
     pub fn console_lost(&self) -> u64 {
         self.control.console_lost()
     }
@@ -386,8 +386,8 @@ fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Instanc
     }
 }
 
-/// The memory that a guest's process has of its own, in KiB: what is private to it, and its rings
-/// and buffers, which it shares with the switch. The image's pages are every guest's.
+/// The memory of a guest's process alone, in KiB: its private memory, and its rings and buffers,
+/// which it shares with the switch. The image's pages are every guest's.
 fn own_memory(process: &Path) -> Option<u64> {
     let maps = std::fs::read_to_string(process.join("smaps")).ok()?;
     let (mut total, mut image, mut data) = (0, false, false);

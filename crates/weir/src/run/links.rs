@@ -8,12 +8,12 @@ use switch::links::{HostLink, LinkError};
 /// MTU of links whose host side is made here, in bytes.
 const MTU: u16 = 1500;
 
-/// One `--link`: a guest's interface and what it stands on.
+/// One `--link`: a guest's interface and its link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The interface's name in the configuration.
     pub interface: String,
-    /// What it stands on.
+    /// The link.
     pub host: Host,
 }
 

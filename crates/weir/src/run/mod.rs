@@ -1,4 +1,4 @@
-//! `weir run`, and `weir read`, `write` and `top`, which ask what it runs.
+//! `weir run`, and its clients `weir read`, `write` and `top`.
 
 pub mod client;
 pub mod cpus;

@@ -99,7 +99,7 @@ impl Claim {
     }
 }
 
-/// Makes and locks a file. Its last holder removes it, so what was locked has to be there still.
+/// Makes and locks a file. Its last holder removes it, so the locked file must still have its name.
 fn lock(path: &Path) -> Result<fs::File, fs::TryLockError> {
     loop {
         let file = fs::File::create(path).map_err(fs::TryLockError::Error)?;

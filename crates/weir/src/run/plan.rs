@@ -71,7 +71,7 @@ pub enum InstanceError {
     Ended {
         /// How.
         exit: Exit,
-        /// What it had printed, on lines of its own.
+        /// Its output so far, on lines of its own.
         console: String,
     },
     /// The guest neither ran nor ended.

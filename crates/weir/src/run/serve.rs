@@ -31,7 +31,7 @@ impl Server {
         streams.map(AsFd::as_fd)
     }
 
-    /// Takes new connections and answers what came in on all.
+    /// Accepts new connections, and answers the requests on all of them.
     pub fn serve(&mut self, listener: &UnixListener, instance: &mut Instance) {
         while let Ok((stream, _)) = listener.accept() {
             if self.connections.len() < CONNECTIONS_MAX && stream.set_nonblocking(true).is_ok() {
@@ -52,7 +52,7 @@ impl Peer {
             self.give()?;
         }
         self.give()?;
-        // Whoever asks reads the answers: one who lets them pile up loses the connection.
+        // A client must read its answers: if they pile up, it is disconnected.
         match self.session.over() || !self.session.output().is_empty() {
             true => Err(ErrorKind::ConnectionAborted.into()),
             false => Ok(()),

@@ -26,8 +26,8 @@ use weir::lab::{Namespace, Runner};
 pub const BOTH_WAYS: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> ToNetfront(a);
 ";
-/// In a wire's file, a host on a switch: a namespace with one VNIC, `eth0`. What else is to be said
-/// of the namespace and of the VNIC may follow.
+/// In a wire's file, a host on a switch: a namespace with one VNIC, `eth0`. Further settings of the
+/// namespace and of the VNIC may follow.
 macro_rules! member {
     ($name:literal, $link:literal, $address:literal) => {
         member!($name, $link, $address, "", "")
@@ -63,7 +63,7 @@ pub struct Host {
     pub folder: PathBuf,
     /// Its number among those of this process.
     pub number: u32,
-    /// What names of interfaces and namespaces begin with, so that nobody else has them.
+    /// The prefix of interfaces' and namespaces' names, which makes them unique.
     pub prefix: String,
     pub node: Option<Child>,
     /// What the node is started with besides.
@@ -472,14 +472,14 @@ impl Stream {
     pub fn start(from: impl AsRef<Path>, to: impl AsRef<Path>, address: &str) -> Stream {
         let bind = |address: &str| UdpSocket::bind((address, 0)).unwrap();
         let receiver = within(to.as_ref(), || bind(address));
-        // What arrives while nobody takes it has room.
+        // Packets that arrive while none is read have room.
         rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, 64 << 20).unwrap();
         receiver
             .set_read_timeout(Some(Duration::from_secs(2)))
             .unwrap();
         let socket = within(from.as_ref(), || bind("0.0.0.0"));
         socket.connect(receiver.local_addr().unwrap()).unwrap();
-        // A packet of another length, as often as it takes: neighbours are to be found first.
+        // A packet of another length, repeated until one arrives: neighbours must be found first.
         until("no packet arrives", || {
             let _ = socket.send(&[0]);
             std::thread::sleep(Duration::from_millis(1));
@@ -493,7 +493,7 @@ impl Stream {
         let sender = std::thread::spawn(move || {
             let mut number = 0u32;
             while !stopped.load(Ordering::Relaxed) {
-                // An interface that is gone, or an answer that nobody listens, is a packet lost.
+                // A missing interface, or an answer that the port is closed, is a lost packet.
                 let _ = socket.send(&number.to_ne_bytes());
                 number += 1;
                 std::thread::sleep(Duration::from_millis(1));

@@ -30,7 +30,7 @@ fn sent_back<S: Spec>(host: &Host, name: &str) {
     assert_eq!(client.show::<S>(name).unwrap().spec, is.spec);
 }
 
-/// Has a resource be what it is.
+/// Replaces a resource by itself.
 #[track_caller]
 fn put_back<S: Spec>(host: &Host, name: &str) {
     let client = host.client();

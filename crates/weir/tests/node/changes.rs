@@ -32,7 +32,7 @@ fn a_change_holds_at_once_or_from_the_next_start_on_and_says_so() {
     assert_eq!(host.ok("ls -p -o pid"), pid);
     assert_eq!(host.ok("read g c.count"), "0\n");
     host.shows("ls -p -o pending", "memory,ring-slots\n");
-    // Also a start that nobody asked for is one.
+    // A restart after a kill is a start, too.
     kill("-KILL", pid.trim().parse().unwrap());
     until("it is not restarted", || {
         host.ok("ls -p -o state,pending,memory") == "running::8388608\n"
@@ -59,7 +59,7 @@ fn a_change_holds_at_once_or_from_the_next_start_on_and_says_so() {
     host.refuses("set g --memory 1K", "memory");
     host.refuses("set g --link eth0=none", "no VNIC or link ‘none’");
     host.refuses("set g --unlink eth0", "interface 'eth0' has no link");
-    host.refuses("set g", "nothing is to be set");
+    host.refuses("set g", "nothing to set");
     host.refuses("set none --memory 8M", "no guest ‘none’");
     host.shows("ls -p -o pending,memory", ":8388608\n");
 }
@@ -84,7 +84,7 @@ fn what_a_configuration_has_no_use_for_is_told() {
     host.refuses("set g --variable RATE=3", unknown);
     host.refuses(
         "set g --unlink eth1",
-        "guest ‘g’ has no interface ‘eth1’ to be removed: it has eth0",
+        "guest ‘g’ has no interface ‘eth1’ to remove: it has eth0",
     );
     let other = host.config("other.click", "Idle -> Discard;");
     host.refuses(
@@ -176,7 +176,7 @@ fn the_links_of_a_guest_change_with_its_next_start() {
     );
 }
 
-/// Values of variables stay with a guest, whatever its configuration.
+/// Values of variables stay with a guest under any configuration.
 #[test]
 fn variables_of_a_configuration_stay_with_the_guest() {
     let mut host = Host::new();

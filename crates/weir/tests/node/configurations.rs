@@ -175,7 +175,7 @@ fn configurations_stay_with_the_guest_over_restarts_copies_and_nodes() {
     };
     until("it does not work", || number(&host, "g", "b/c.count") == 9);
     host.ok("write g b/c.reset");
-    // The state is the guest's, whatever copies it.
+    // The state belongs to the guest, in any kind of copy.
     let file = host.run().join("g.saved");
     host.ok(&format!("save --keep g {}", file.display()));
     host.ok("clone g copy");

@@ -33,7 +33,7 @@ fn stateful(isolation: &str) -> Host {
     host
 }
 
-/// As many as it says, and those: whatever is under way when Ctrl-C comes is told, too.
+/// The printed number of clones is right, and they exist, also for clones under way at Ctrl-C.
 #[test]
 fn clones_that_are_interrupted_are_counted() {
     let host = Host::new();
@@ -150,7 +150,7 @@ fn a_saved_guest_is_restored_as_if_nothing_had_happened() {
         host.ok(&format!("restore {file}"));
         host.ok("stub delete other");
         let mac = host.ok("vnic show -p -o mac one.lan");
-        // It is a guest as any other: it is saved again, and made anew.
+        // It is a guest like any other: it can be saved again, and recreated.
         host.ok(&format!("save one {file}"));
         host.ok("destroy one");
         host.ok(&format!("restore {file}"));

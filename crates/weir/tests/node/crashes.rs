@@ -41,7 +41,7 @@ impl Seen {
         }
     }
 
-    /// What there is, whatever process it has.
+    /// All resources, with any process.
     fn names(&self) -> Vec<&String> {
         let all = self.guests.keys().chain(self.vnics.keys());
         all.chain(&self.wires).collect()
@@ -301,7 +301,7 @@ fn a_node_that_is_killed_at_any_point_of_its_work_leaves_all_of_it_or_none() {
     let switch = host.switch_pid();
     let mut before = Seen::of(&host);
     let mut done = [0; 2];
-    // How long a job of each kind takes when nobody is in the way.
+    // How long a job of each kind takes without other load.
     let mut takes: BTreeMap<_, Duration> = BTreeMap::new();
     for round in 0..rounds {
         let job = Job::any(&mut dice, &before, &host);

@@ -59,7 +59,7 @@ fn what_is_done_with_guests_and_what_befalls_them_are_events() {
         .map(|it| it["number"].as_u64().unwrap())
         .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-    // What nobody asked for has a reason.
+    // An event without a request has a reason.
     kill("-KILL", host.ok("ls h -p -o pid").trim().parse().unwrap());
     until("it is not restarted", || {
         host.ok("events h")

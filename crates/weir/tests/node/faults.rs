@@ -134,7 +134,7 @@ fn a_node_that_is_killed_while_it_makes_a_wire_leaves_all_of_it_or_none() {
     let mut host = Host::new();
     let (net, other) = (host.file("net.toml", NET), other(&host));
     let (a, c) = (format!("{}-a", host.prefix), format!("{}-c", host.prefix));
-    // How long it takes when nobody is in the way.
+    // How long it takes without other load.
     let started = Instant::now();
     host.ok(&format!("wire apply {net}"));
     let takes = started.elapsed().as_micros() as u64;
@@ -143,7 +143,7 @@ fn a_node_that_is_killed_while_it_makes_a_wire_leaves_all_of_it_or_none() {
     let mut dice = Dice(u64::from(std::process::id()) | 1);
     println!("seed {}, applied in {takes} µs", dice.0);
 
-    /// What there is, or is to be: nothing, the net, or the other.
+    /// The present or desired state: nothing, the net, or the other one.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Is {
         Nothing,
@@ -570,7 +570,7 @@ fn what_is_down_for_want_of_a_switch_says_so() {
             "{line}"
         );
     }
-    // Ports are looked at every 5 s: nobody is told that a switch does not answer.
+    // Ports are checked every 5 s: a switch that does not answer is not reported otherwise.
     std::thread::sleep(Duration::from_secs(5));
     let said = host.said.lock().unwrap().join("\n");
     assert!(!said.contains("does not answer"), "{said}");

@@ -82,7 +82,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     };
     let mut made = 0;
     for words in [20_000, 2_000, 200, 20] {
-        // What is taken back has the room that was kept for that, and leaves the rest of it.
+        // An undo uses the reserved room, and leaves the rest of it.
         disk.fill();
         let said = loop {
             match refused(&format!("wire apply {}", wire(made, words))) {
@@ -113,7 +113,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
         let stubs = host.ok("stub show -p -o link");
         stubs.lines().count() == made + 1 && lines.join("\n") == expected.trim_end()
     };
-    // Whatever is tried now fails, or not, as a whole; what there is can be seen and works.
+    // Each operation now succeeds or fails as a whole; existing resources are shown and work.
     for n in 0..20 {
         let name = format!("{}c{n}", host.prefix);
         if let Some(said) = refused(&format!("vnic create -l lan --host {name}")) {
@@ -293,7 +293,7 @@ fn a_client_that_says_no_more_is_answered_and_then_let_go() {
     answers("POST", "/v1/stubs", stub, "201 \"name\":\"lan\"");
     answers("GET", "/v1/stubs", "", "200 \"name\":\"lan\"");
     answers("DELETE", "/v1/stubs/lan", "", "204");
-    // What a body is to be is told.
+    // The error says what a body must be.
     for (method, path) in [("POST", "/v1/stubs"), ("PATCH", "/v1/switches/lan")] {
         answers(method, path, " [\"lan\", 1400]", "400 is an array");
     }
@@ -325,7 +325,7 @@ fn say(stream: &mut UnixStream, what: &[u8]) {
     let _ = stream.write_all(what);
 }
 
-/// What a client is answered until it is let go, which it is soon.
+/// The answer to a client until it is disconnected, which is soon.
 fn last_words(stream: &mut UnixStream) -> String {
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -372,7 +372,7 @@ fn clients_that_flood_the_api_are_let_go_and_the_rest_goes_on() {
         }
         clients.push(client);
     }
-    until("nobody is let in", || holds(node).0 > before.0 + 100);
+    until("no client is let in", || holds(node).0 > before.0 + 100);
     let (_, memory) = holds(node);
     assert!(memory <= before.1 + (64 << 10), "{memory} KiB");
     // A client that means it is served meanwhile.
@@ -395,7 +395,7 @@ fn clients_that_flood_the_api_are_let_go_and_the_rest_goes_on() {
     let (sent, answered) = counted(ping);
     assert!(sent > 100 && answered + 5 >= sent, "{answered} of {sent}");
 
-    // They are let go by themselves, and nothing of them stays.
+    // The node disconnects them, and nothing of them stays.
     until("clients are kept", || holds(node).0 <= before.0 + 2);
     drop(clients);
     std::thread::sleep(Duration::from_millis(100));
@@ -414,7 +414,7 @@ fn slow_silent_and_many_clients_and_long_bodies_keep_nobody_waiting() {
     let stop = AtomicBool::new(false);
     let goes_on = || !stop.load(Ordering::Relaxed);
     let (slow, most, times, answered) = std::thread::scope(|threads| {
-        // Those that announce a body and send a byte a second.
+        // Clients that announce a body and send a byte a second.
         let slow = threads.spawn(|| {
             let mut clients: Vec<_> = (0..70)
                 .map(|_| {
@@ -490,7 +490,7 @@ fn slow_silent_and_many_clients_and_long_bodies_keep_nobody_waiting() {
         most.0 - before.0,
         most.1.saturating_sub(before.1) >> 10,
     );
-    assert_eq!(slow, 70, "those that are told that they are too slow");
+    assert_eq!(slow, 70, "clients that get the answer ‘too slow’");
     assert!(part(99) < Duration::from_secs(2), "{:?}", part(99));
     assert!(answered > 1000, "{answered}");
     assert!(most.0 <= before.0 + CLIENTS + 8, "{} files", most.0);

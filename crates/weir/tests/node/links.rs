@@ -1,4 +1,4 @@
-//! Links: on how many lanes they are read, and those that lead to other hosts.
+//! Links: the number of lanes that read them, and links to other hosts.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     let shown = host.ok(&format!("link stat {near} --lanes -p -o lane,drops"));
     assert_eq!(shown, "0:0\n1:0\n");
 
-    // A device of one queue has its flows shared out.
+    // The flows of a device with one queue are spread over lanes.
     let tap = format!("{}t", host.prefix);
     host.ok(&format!("link attach {tap} --mode tap --lanes 2"));
     // The device is the host's, so its network is this process's own (RFC 2544 sets them aside).
@@ -316,7 +316,7 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
     );
     let inner = host.namespace("over", "in0", "10.89.0.2/24", None);
     pings(&inner, "10.89.0.1");
-    // Whole frames pass, and what does not fit is nobody's problem.
+    // Whole frames pass; a frame that does not fit disturbs no other.
     let whole = inner.command("ping", "-c 2 -i 0.05 -W 2 -M do -s 1472 10.89.0.1");
     Runner::default().run(whole, LIMIT).unwrap();
 

@@ -105,7 +105,7 @@ fn what_guests_print_is_kept_over_their_ends_and_shown() {
     host.refuses("logs none", "no guest ‘none’");
     host.refuses("console none", "no guest ‘none’");
     host.refuses("logs lb-*", "no guest matches ‘lb-*’");
-    // A renamed guest has its lines; one that is made anew has none.
+    // A renamed guest has its lines; a recreated one has none.
     host.ok("rename fw-2 nat");
     host.shows(
         "logs nat fw-1 --tail 1",
@@ -153,7 +153,7 @@ fn followers_see_lines_as_they_come_and_guests_as_they_are_made() {
         (&line["guest"], &line["line"]),
         (&"fw-1".into(), &"said five".into())
     );
-    // Who follows guests by their names is done when they are gone.
+    // A follower of guests by their names ends when they are gone.
     host.ok(&format!("create gone {config}"));
     let last = Following::start(&host, "console -f gone");
     host.ok("write gone say.run last");
@@ -206,13 +206,13 @@ fn a_guest_that_prints_without_end_loses_lines_and_says_so() {
     let mut told = String::new();
     while !told.contains(" lines lost: they came faster than they were read") {
         assert!(start.elapsed() < LIMIT, "nothing is lost");
-        // Not so long that it would be let go.
+        // Not so long that it would be disconnected.
         std::thread::sleep(Duration::from_secs(3));
         told.clear();
         while told.len() < 1 << 20 {
             let mut part = vec![0; 64 << 10];
             let read = stream.read(&mut part).unwrap();
-            assert!(read > 0, "the follower is let go");
+            assert!(read > 0, "the follower is disconnected");
             told += &String::from_utf8_lossy(&part[..read]);
             if read < 4096 {
                 break;

@@ -109,7 +109,7 @@ impl Net {
         }
     }
 
-    /// Has a guest go on at the other host, and returns how that went.
+    /// Migrates a guest to the other host, and returns the outcome.
     fn migrate(&self, from: usize, guest: &str) -> serde_json::Value {
         let to = format!("10.99.0.{}:{PORT}", 2 - from);
         let went = self.hosts[from].json(&format!("migrate {guest} {to}"));
@@ -125,7 +125,7 @@ fn number(host: &Host, guest: &str, handler: &str) -> u64 {
     value.trim().parse().unwrap()
 }
 
-/// Frames in the rings, and those that come while the guest moves, are delivered, each once.
+/// Frames in the rings, and frames that come while the guest moves, are delivered, each once.
 #[test]
 fn a_guest_moves_between_nodes_under_traffic_and_loses_nothing() {
     for isolation in ["vm", "process"] {
@@ -217,7 +217,7 @@ fn a_nat_gateway_moves_with_its_flows() {
     assert!(b.ok("vnic show --json nat.inside").contains("2G"));
 }
 
-/// Whatever fails, the guest goes on where it was, and nothing is left at the other node.
+/// After any failure, the guest goes on where it was, and nothing is left at the other node.
 #[test]
 fn a_guest_that_cannot_move_goes_on() {
     let mut net = Net::new("fails");
@@ -320,9 +320,9 @@ fn a_guest_that_cannot_move_goes_on() {
     assert!(alive(pid));
 }
 
-/// A node that is killed while a guest leaves it does not have it go on if it is at the other node, and does if not.
-/// Two readers of a guest's memory would take from each other what it wrote, and a guest that a copy let go on would
-/// run at both nodes.
+/// If a node is killed while a guest leaves it, the next one resumes the guest only if it is not at the other node. Two
+/// readers of a guest's memory would each miss pages that the other one took, and a guest that resumes at a copy's end
+/// would run at both nodes.
 #[test]
 fn nothing_else_is_done_with_a_guest_that_leaves() {
     let net = Net::new("busy");

@@ -69,11 +69,11 @@ fn free_port() -> u16 {
 fn from_afar(host: &Host, url: &str, files: &Files, arguments: &str) -> Output {
     let words: Vec<_> = arguments.split_whitespace().collect();
     let mut command = host.weir(&words);
-    // Nothing of this host's node is to be found.
+    // This host's node must not be found.
     ask(command.env("WEIR_RUN", "/nonexistent"), url, files)
 }
 
-/// Has a command ask the node of the network.
+/// Runs a command as a client of the node by the network.
 fn ask(command: &mut Command, url: &str, files: &Files) -> Output {
     command.env("WEIR_NODE", url);
     let names = [("WEIR_CERT", &files.cert), ("WEIR_KEY", &files.key)];
@@ -231,7 +231,7 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 
-    // Silent ones are let go, and keep nobody waiting.
+    // Silent clients are disconnected, and keep no other waiting.
     let before = crate::common::holds(host.view().pid).0;
     let silent: Vec<_> = (0..100)
         .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
@@ -245,7 +245,7 @@ fn clients_of_the_network_do_what_their_roles_permit_and_changes_are_recorded() 
     drop(silent);
 }
 
-/// Whatever library speaks TLS, its own names stay inside.
+/// Messages do not show names of the TLS library.
 #[test]
 fn what_goes_wrong_with_tls_is_told_in_plain_words() {
     let mut host = Host::new();

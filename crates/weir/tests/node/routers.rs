@@ -56,7 +56,7 @@ fn says(host: &Host, key: &str, sentence: &str) {
     }
 }
 
-/// Has a handler read, and waits until its value is there.
+/// Reads a handler by the store, and waits until its value is there.
 #[track_caller]
 fn value(host: &Host, router: u8, handler: &str) -> String {
     let node = format!("{router}/elements/{handler}");
@@ -196,7 +196,7 @@ fn the_guests_own_configuration_is_router_0() {
     });
     assert_eq!(value(&host, 0, "q/length"), "7");
     assert_contains(&host.ok("show fw"), "new.click");
-    // Elements of a configuration beside it, too, whatever its name.
+    // Elements of a configuration beside it, too, with any name.
     let probe = host.config("probe.click", &PROBE.concat());
     host.ok(&format!("install fw probe {probe}"));
     assert_eq!(value(&host, 0, "probe/s/switch"), "0");

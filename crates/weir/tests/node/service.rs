@@ -161,7 +161,7 @@ fn traffic_flows_again_after_the_switch_is_killed() {
     kill("-KILL", switch);
     host.start();
     assert_eq!(host.ok("ls -p -o pid"), guest);
-    // The devices went with the last that held them; their addresses are to be given again.
+    // The devices went with their last holder; their addresses must be set again.
     let runner = Runner::default();
     until("the interface is not back", || {
         client
@@ -228,7 +228,7 @@ fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
 fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     let host = Host::new();
     host.ok("stub create lan");
-    // Without a port, it knows nobody.
+    // Without a port, it knows no address.
     assert_eq!(host.ok("switch macs lan -p"), "");
     assert_eq!(host.ok("switch show lan --macs --json"), "[]\n");
     host.ok("switch flush lan");
@@ -570,7 +570,7 @@ fn a_damaged_record_is_named_and_so_is_the_guest_that_nobody_knows() {
             .unwrap()
             .contains("damaged")
     );
-    // Nobody else may read what it keeps.
+    // No other user may read its files.
     use std::os::unix::fs::PermissionsExt;
     for (path, mode) in [("state", 0o700), ("state/node.redb", 0o600), ("run", 0o700)] {
         let there = std::fs::metadata(host.folder.join(path)).unwrap();
@@ -775,7 +775,7 @@ fn a_vhost_user_socket_is_where_the_command_was_given() {
     ]);
     assert!(create.current_dir(&host.folder).status().unwrap().success());
     assert!(host.folder.join("vm.sock").exists());
-    // Nothing passes before somebody is connected, or when they have gone.
+    // Nothing passes before a frontend connects, or after it has gone.
     let state = |state: &str| {
         let shown = format!("{state}\n");
         until("the state changes", || {
@@ -868,7 +868,7 @@ fn a_request_that_is_no_good_is_answered_with_its_status() {
     assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
     let allow = answer.lines().find_map(|line| line.strip_prefix("allow: "));
     assert_eq!(allow, Some("GET,HEAD,POST"), "{answer}");
-    // The content type is to be that of JSON.
+    // The content type must be JSON's.
     let json = request("POST", "/v1/stubs", r#"{"name": "lan"}"#);
     for (kind, status) in [
         ("text/plain", "415"),
@@ -987,7 +987,7 @@ fn the_api_answers_whatever_it_is_asked() {
     assert_eq!(status, 200);
     let printed: Value = serde_json::from_str(&host.ok("node --openapi")).unwrap();
     assert_eq!(description["paths"], printed["paths"]);
-    // Nobody else may ask.
+    // No other user may connect.
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(host.run().join("node.sock"))
         .unwrap()

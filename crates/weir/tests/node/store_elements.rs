@@ -35,7 +35,7 @@ fn path(host: &Host, guest: &str) -> String {
     format!("/local/domain/{}", domain.trim())
 }
 
-/// Has a node of the store steer a guest.
+/// Asserts that a node of the store steers a guest.
 fn steers(host: &Host, guest: &str, rate: u32) {
     let own = path(host, guest);
     xenstore(

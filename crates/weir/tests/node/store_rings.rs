@@ -253,7 +253,7 @@ fn a_hostile_guest_harms_itself_alone() {
         let before = memory();
         let mut five = guest(5);
         for _ in 0..200 {
-            // A full ring of requests each time, whatever the store took.
+            // A full ring of requests each time, for any number that the store took.
             for _ in 0..RING / 21 {
                 five.ask(Kind::Read, b"name\0");
             }

@@ -160,7 +160,7 @@ fn work_on_many_guests_is_told_as_it_goes_on_and_keeps_nobody_waiting() {
     // The first is told while the last is not there, and the node answers meanwhile.
     let made = host.view().guests;
     assert!((1..200).contains(&made), "{made}");
-    // Nobody listens any more: what is under way is finished, and the rest is not begun.
+    // The client has disconnected: the work under way is finished, and the rest is not begun.
     drop(stream);
     drop(lines);
     let mut last = 0;
@@ -227,7 +227,7 @@ fn a_guest_that_does_not_answer_shows_so() {
     kill("-STOP", pid);
     until("it does not show", || {
         host.ok("ls -p -o state,reason")
-            == "silent:its process was stopped by a signal\\: `weir resume g` has it go on\n"
+            == "silent:its process was stopped by a signal\\: `weir resume g` resumes it\n"
     });
     host.refuses("read g c.count", "did not answer within 2 s");
     // The time in which it stood still does not count.

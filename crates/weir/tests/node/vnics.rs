@@ -114,7 +114,7 @@ fn a_vnic_whose_namespace_goes_is_down_until_there_is_another() {
     stays.kill().unwrap();
     stays.wait().unwrap();
 
-    // Nobody looked while there was no node.
+    // Changes were not seen while there was no node.
     host.end("-KILL");
     ip(&format!("netns delete {a}"));
     ip(&format!("netns add {a}"));
@@ -185,7 +185,7 @@ fn an_interface_has_the_mtu_that_its_vnic_is_given() {
     }
     assert!(long_pings(&a, "10.69.0.2", 1200, false));
 
-    // Whoever takes the place of the switch and the node.
+    // The next switch and the next node.
     host.lose_switch();
     host.end("-KILL");
     host.start();

@@ -147,7 +147,7 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     );
 }
 
-/// The routes of a namespace that somebody set.
+/// The configured routes of a namespace.
 pub fn routes(namespace: &str) -> String {
     inside(namespace, "ip route show proto static").unwrap()
 }
@@ -250,7 +250,7 @@ fn a_wires_stub_has_the_mtu_that_it_is_given() {
     assert_eq!(host.ok(&format!("wire diff {copy}")), "");
 }
 
-/// The pair with a third host; who may talk to whom is what the flow table says.
+/// The pair with a third host; the flow table says which hosts reach each other.
 const TABLE: &str = concat!(
     "wire = 'table'\n[stub.@s]\nlookup = 'flow-table'\n",
     member!("a", "@s", "10.7.0.1/24", "", "mac = '02:00:00:00:07:01'"),
@@ -302,7 +302,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     assert_eq!(again, missing);
     assert!(answers(1, 2));
 
-    // A VNIC that is made again has its entries again.
+    // A recreated VNIC gets its entries back.
     host.ok(&format!("vnic delete {p}b"));
     let again = host.ok(&format!("wire apply {file}"));
     assert!(
@@ -343,7 +343,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     assert!(!answers(1, 3), "c's flow goes to b");
     assert!(answers(2, 3), "what has no entry goes by addresses");
 
-    // A node and a switch later it is the same; a flow that is there already is nobody's to take.
+    // With another node and another switch it is the same; an existing flow cannot be taken.
     host.end("-KILL");
     host.start();
     assert_eq!(host.ok(&format!("wire apply {other}")), "");
@@ -691,7 +691,7 @@ fn what_a_capture_leaves_out_is_told() {
         text.contains("172.16.0.1/32") && text.contains("172.16.0.2/32 dev "),
         "{text}"
     );
-    // By which a gateway may be reached, whatever the order in the file.
+    // A gateway may be reached by it, in any order in the file.
     let copy = format!("{}-c", host.prefix);
     let text = host.ok(&format!("wire capture --prefix {copy} -n {n} -n {m}"));
     let file = host.file("copy.toml", &text);
@@ -820,9 +820,9 @@ http.server.HTTPServer(('', 80), Who).serve_forever()
     assert_eq!(seen, "198.51.100.2", "the desk shows the gateway's address");
     assert!(host.ok("read gateway flows.size").trim() != "0");
 
-    // Nobody gets in but by the balancer, and VLANs do not see each other.
+    // Clients get in by the balancer only, and VLANs do not reach each other.
     let refused = inside(&provider, "curl -s -m 1 http://198.51.100.2:8080/");
-    assert_eq!(refused, None, "the firewall lets nobody in");
+    assert_eq!(refused, None, "the firewall lets no client in");
     assert!(host.ok("read firewall inbound_dropped.count").trim() != "0");
     let across = inside(&desk, "ping -c 2 -i 0.1 -W 0.5 10.0.0.11");
     assert_eq!(across, None, "the desk is not in the servers' VLAN");

@@ -166,7 +166,7 @@ fn what_was_changed_by_hand_is_told_and_set_again() {
         assert_eq!(host.ok(&format!("wire diff {file}")), "");
     }
 
-    // Another of the same name is nobody's to take, nor to change.
+    // Another part of the same name is neither taken nor changed.
     let click = host.config("other.click", "Idle -> Discard;");
     for (remove, make, again) in [
         (

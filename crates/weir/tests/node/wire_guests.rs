@@ -20,8 +20,8 @@ fn pid(host: &Host, name: &str) -> u32 {
     guest(host, name)["status"]["pid"].as_u64().unwrap() as u32
 }
 
-/// Ends a guest as nobody should, and waits until the node knows.
-fn murder(host: &Host, name: &str, state: &str) {
+/// Kills a guest's process, and waits until the node notices.
+fn kill_guest(host: &Host, name: &str, state: &str) {
     let pid = pid(host, name);
     kill("-KILL", pid);
     until("the node sees it", || {
@@ -129,7 +129,7 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     host.ok(&format!("wire apply {file}"));
     let states = || host.ok("wire show -p -o wire,states");
     assert_eq!(states(), format!("w:{p}g=running\n"));
-    murder(&host, "g", "crashed");
+    kill_guest(&host, "g", "crashed");
     assert_eq!(states(), format!("w:{p}g=crashed\n"));
     let shown = host.json("wire show");
     let reason = shown[0]["status"]["guests"][0]["reason"].as_str().unwrap();
@@ -178,10 +178,10 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     assert_eq!(host.ok(&format!("wire diff {copy}")), "");
 
     // It is restarted by itself, so there is nothing to do.
-    murder(&host, "g", "running");
+    kill_guest(&host, "g", "running");
     assert_eq!(host.ok(&format!("wire apply {file}")), "");
 
-    // When that is to be, and its configuration, change in use; and hold for the next start.
+    // The restart policy and the configuration change in use, and hold for the next start.
     let second = pid(&host, "g");
     let words = words.replace("on-failure", "always");
     let other = format!("{WIRE}{words}").replace("c :: Counter", "d :: Counter");
@@ -190,7 +190,7 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     assert!(change.contains("restart on-failure → always"), "{change}");
     assert_eq!(pid(&host, "g"), second);
     assert_eq!(guest(&host, "g")["restart"], "always");
-    murder(&host, "g", "running");
+    kill_guest(&host, "g", "running");
     host.ok(&format!("read {}g d.count", host.prefix));
 }
 
@@ -215,7 +215,7 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
             said() == 1
         });
     };
-    murder(&host, "g", "crashed");
+    kill_guest(&host, "g", "crashed");
     let killed = "the guest's process was killed by SIGKILL";
     let stays = "it is not restarted: its ‘restart’ is never";
     says(
@@ -223,7 +223,7 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
         &format!("weir: guest ‘{p}g’ crashed: {killed}: "),
         stays,
     );
-    murder(&host, "r", "running");
+    kill_guest(&host, "r", "running");
     says(
         &host,
         &format!("weir: guest ‘{p}r’ crashed: {killed}: "),

@@ -42,9 +42,7 @@ class Operations(ABC):
         )
 
     def admit_application(self, body: models.Admission) -> models.Admitted:
-        """Has the sockets of a program go to a network stack module: the program becomes
-        an application.
-        """
+        """Admits a program as an application, whose sockets a network stack module serves."""
         return self._call(models.Admitted, "POST", "/v1/applications", body=body)
 
     def show_application(self, name: str) -> models.ApplicationObject:
@@ -160,9 +158,7 @@ class Operations(ABC):
         )
 
     def restore_guest(self, body: models.Restore) -> models.GuestObject:
-        """Has a saved guest go on where it stood: a stopped guest of its name, or else a
-        new one.
-        """
+        """Restores a saved guest: into the stopped guest of its name, or as a new one."""
         return self._call(models.GuestObject, "POST", "/v1/guest-restore", body=body)
 
     def create_guests(self, body: models.GuestSeries) -> Iterator[models.GuestOutcome]:
@@ -224,9 +220,7 @@ class Operations(ABC):
     def install_configuration(
         self, name: str, configuration: str, body: models.Configuration
     ) -> models.GuestObject:
-        """Has a guest run another configuration beside its main one, or replaces the one
-        of that name; the others keep their state.
-        """
+        """Installs or replaces another configuration of a guest; others keep their state."""
         return self._call(
             models.GuestObject,
             "PUT",
@@ -235,7 +229,7 @@ class Operations(ABC):
         )
 
     def uninstall_configuration(self, name: str, configuration: str) -> None:
-        """Has a guest run a configuration no more; the others keep their state."""
+        """Uninstalls a configuration of a guest; the others keep their state."""
         return self._do(
             "DELETE", f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}"
         )
@@ -276,9 +270,7 @@ class Operations(ABC):
         )
 
     def migrate_guest(self, name: str, body: models.Migrate) -> models.Migrated:
-        """Has a guest go on at another node, live: with its state, its addresses, and the
-        frames in its rings.
-        """
+        """Moves a running guest to another node, with its state, addresses and frames."""
         return self._call(models.Migrated, "POST", f"/v1/guests/{segment(name)}/migrate", body=body)
 
     def read_handler(self, name: str, body: models.HandlerRead) -> models.HandlerValue:

@@ -249,7 +249,7 @@ fn a_packet_that_was_changed_past_use_is_not_sent() {
     let before = ends.wire.pool.outstanding();
     let mut packet = ends.wire.pool.copy(&pattern(1000, 0)).unwrap();
     packet.set_offload(offload(TCP4));
-    // Its transport header is gone, so nobody could say where the checksum goes.
+    // Its transport header is gone, so the checksum's offset is unknown.
     packet.pull(40);
     let mut batch = Batch::new();
     batch.push(packet).unwrap();

@@ -1,4 +1,4 @@
-//! Drift: how the parts of a wire are found on the host.
+//! Drift: the state of a wire's parts on the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::node::links::MTU;
 use crate::wire::plan::{Drift, Part, Step};
 
-/// What somebody removed in the kernel.
+/// Resources that were removed in the kernel.
 #[derive(Default)]
 pub(super) struct KernelDrift {
     /// VNICs whose interfaces, or the namespaces that those were in, are gone.
@@ -26,7 +26,7 @@ pub(super) struct KernelDrift {
 }
 
 impl Node {
-    /// Whether what a step is to make is there already.
+    /// Whether the part that a step makes exists already.
     pub fn has_made(&self, wire: &str, step: &Step) -> bool {
         let made = step.to.as_ref().filter(|_| step.from.is_none());
         let is_lasting = |part: &&Part| !matches!(part, Part::Routes(_));
@@ -49,14 +49,14 @@ impl Node {
         }
     }
 
-    /// How a guest ended, if it has otherwise than in good order and is not restarted.
+    /// How a guest ended, if it did not end normally and is not restarted.
     fn end_of(&self, guest: &str) -> Option<String> {
         let guest = self.store.get::<GuestRecord>(guest).ok()??;
         if !self.has_crashed(&guest) {
             return None;
         }
         let reason = self.end_reason(&guest).unwrap_or_default();
-        // What it printed last may follow.
+        // Its last output may follow.
         Some(reason.lines().next().unwrap_or("it does not run").into())
     }
 
@@ -135,8 +135,8 @@ impl Node {
         drift
     }
 
-    /// Sets routes of a wire again that went with interfaces which were recreated while the wire
-    /// was taken back. Returns those that could not be.
+    /// Restores routes of a wire that were lost with interfaces recreated while the wire was rolled
+    /// back. Returns the routes that failed.
     pub fn mend_routes(&mut self, wire: &str) -> Result<Vec<String>> {
         let wire = self.applied(wire)?.applied;
         let incomplete = self.kernel_drift(&wire).namespaces;
@@ -149,9 +149,9 @@ impl Node {
         Ok(left.collect())
     }
 
-    /// Whether a part of a wire is there, and no other of its name that somebody made.
+    /// Whether a part of a wire exists. Another part of its name does not count.
     fn has_part(&self, wire: &str, name: &str, part: &Part) -> bool {
-        // A store that cannot be read fails in what comes next.
+        // If the store cannot be read, the next operation fails.
         self.find_part(wire, name, part).unwrap_or(false)
     }
 
@@ -203,13 +203,13 @@ impl Node {
         it.is_met_by(link, self.link_status(link).mode)
     }
 
-    /// Whether a link was attached for a wire, and not by somebody else.
+    /// Whether a link was attached for a wire.
     pub(super) fn has_attached(&self, wire: &str, link: &str) -> Result<bool> {
         let links = self.applied(wire)?.links;
         Ok(links.iter().any(|name| name == link))
     }
 
-    /// Refuses a link that somebody else attached otherwise than a wire says.
+    /// Refuses a link that the wire did not attach, if it differs from the wire's.
     pub(super) fn check_attached(&self, link: &LinkRecord, it: &Link) -> Result<()> {
         let name = link.name.clone();
         if !self.is_attached_so(link, it) {
@@ -226,8 +226,8 @@ impl Node {
         .into())
     }
 
-    /// Whether somebody changed of a part, which is there, what can change in use. A link that
-    /// somebody else attached may be as it is where the wire says nothing.
+    /// Whether an existing part differs from the wire in properties that can change in use. A link
+    /// that the wire did not attach may have any value where the wire has none.
     fn differs(&self, wire: &str, name: &str, part: &Part) -> Result<bool> {
         Ok(match part {
             Part::Stub(it) => self.find_link(name)?.properties != it.properties,
@@ -250,8 +250,8 @@ impl Node {
     }
 }
 
-/// Whether a guest is one that a wire describes, but for what changes in use. What the wire does not
-/// say is as it was when the guest was created.
+/// Whether a guest matches a wire's, except for properties that change in use. Properties that the
+/// wire leaves out keep the values of the guest's creation.
 fn is_guest(guest: &GuestRecord, it: &Guest) -> bool {
     let ports = guest.ports.iter();
     let ports: BTreeMap<_, _> = ports.map(|it| (&it.name, &it.vnic)).collect();

@@ -1,5 +1,5 @@
-//! Wires: what of them the node does at once. Applying one takes several such steps, and waits for
-//! guests in between, which is the service's.
+//! Wires: the operations that the node does without waiting. An apply takes several of them, and
+//! the service waits for guests in between.
 
 mod drift;
 mod namespaces;
@@ -21,7 +21,7 @@ use crate::model::{
 use crate::wire::check::check;
 use crate::wire::plan::{Drift, Part, Step, Why, patches, plan};
 
-/// What the node knows of wires beside their records.
+/// The node's state of wires beside their records.
 #[derive(Default)]
 pub(super) struct Wires {
     /// Wires that are being changed.
@@ -87,8 +87,8 @@ impl Node {
         self.change_of(&record, new).map(|(change, _)| change)
     }
 
-    /// What makes `new` of a wire, and the steps: all of which can be taken, as far as that can be
-    /// told from what is asked for.
+    /// The change of a wire to `new`, and its steps. The steps are checked as far as the
+    /// specification allows.
     fn change_of(&mut self, record: &WireRecord, new: &Wire) -> Result<(WireChange, Vec<Step>)> {
         let findings = check(new);
         if !findings.errors.is_empty() {
@@ -142,7 +142,7 @@ impl Node {
         Ok((change, steps))
     }
 
-    /// Whether a guest could be created, as far as that can be told from how it is described.
+    /// Checks that a guest can be created, as far as its specification shows.
     fn check_guest_of(&self, wire: &Wire, name: &str, guest: &Guest) -> Result<()> {
         let mac = |vnic: &String| {
             let given = wire.vnics.get(vnic).and_then(|vnic| vnic.mac);
@@ -155,8 +155,8 @@ impl Node {
         self.check_guest(name, guest, &interfaces, None).map(drop)
     }
 
-    /// Whether a link could be attached, or served by as many lanes as it is to be, as far as that
-    /// shows before; and whether one that somebody else attached is as the wire says.
+    /// Checks, as far as possible in advance, that a link can be attached and served by as many
+    /// lanes as it asks for, and that a link which the wire did not attach matches it.
     fn check_link_of(&mut self, wire: &str, step: &Step, link: &Link) -> Result<()> {
         let name = &step.name;
         if link.port.lanes.is_some() {
@@ -171,8 +171,8 @@ impl Node {
         }
     }
 
-    /// Begins to make of the wire called as `new` what that says. Returns what is to become of it
-    /// and the steps, which are to be taken, and then [`end_wire`](Self::end_wire).
+    /// Begins to change the wire of `new`'s name to `new`. Returns the change and its steps. The
+    /// caller takes the steps, then calls [`end_wire`](Self::end_wire).
     pub fn begin_wire(&mut self, new: Wire) -> Result<(WireChange, Vec<Step>)> {
         let mut record = self.applied(&new.wire)?;
         if record.pending.is_some() {
@@ -202,7 +202,7 @@ impl Node {
             change.put(&record)?;
         }
         change.commit()?;
-        // Those of a switch that ended meanwhile. What is noted of them is tried again later.
+        // Patches of a switch that ended meanwhile. Failures are noted, and tried again later.
         let _ = self.bring_patches();
         Ok(())
     }
@@ -306,15 +306,15 @@ impl Node {
         Ok([self.find_link(a)?.domain, self.find_link(b)?.domain])
     }
 
-    /// The wires that are not being changed: what of one that is has come and gone, only its steps
-    /// know, and [`end_wire`](Self::end_wire) brings about what they did not.
+    /// The wires that are not being changed. The state of a changing wire's parts is known to its
+    /// steps only; [`end_wire`](Self::end_wire) completes them.
     fn settled_wires(&self) -> Result<Vec<WireRecord>> {
         let mut records = self.store.all::<WireRecord>()?;
         records.retain(|record| !self.wires.changing.contains(&record.name));
         Ok(records)
     }
 
-    /// Attaches the patches of wires that are not: those of a switch that ended.
+    /// Attaches missing patches of wires, after the end of a switch.
     pub(super) fn bring_patches(&mut self) -> Result<()> {
         for record in self.settled_wires()? {
             for (name, part) in patches(&record.applied) {
@@ -379,7 +379,7 @@ fn mac_of(wire: &str, vnic: &str) -> Mac {
     Mac([0x02, b, c, d, e, f])
 }
 
-/// The command that removes a part which somebody made.
+/// The command that removes a part made by command.
 fn removes(part: &Part) -> Option<&'static str> {
     match part {
         Part::Stub(_) => Some("weir stub delete"),

@@ -25,8 +25,8 @@ impl Node {
         }
     }
 
-    /// Has a namespace forward IP packets, or not. One that was there before forwards as it did
-    /// unless it is to.
+    /// Sets whether a namespace forwards IP packets. In an existing namespace, forwarding is
+    /// switched on if the wire says so, else left or restored.
     pub(super) fn set_forwarding(&mut self, wire: &str, name: &str, it: &Namespace) -> Result<()> {
         let wanted = Forwarding::all(it.forwarding);
         match (it.existing, it.forwarding) {
@@ -38,15 +38,15 @@ impl Node {
         if is == wanted {
             return Ok(());
         }
-        // Kept first, so that the step back knows what was there.
+        // Recorded first, so that the undo step knows the former value.
         let mut record = self.applied(wire)?;
         record.forwarding.entry(name.into()).or_insert(is);
         self.store.put(&record)?;
         network::set_forwarding(name, wanted)
     }
 
-    /// Has a namespace forward IP packets as it did before a wire changed that, unless another wire
-    /// wants it as well: that takes over what it has to be in the end.
+    /// Restores a namespace's forwarding to the value before a wire changed it. If another wire
+    /// needs it as well, that wire takes over the value to restore.
     fn put_forwarding_back(&mut self, wire: &str, name: &str) -> Result<()> {
         let mut record = self.applied(wire)?;
         let Some(was) = record.forwarding.remove(name) else {
@@ -69,8 +69,7 @@ impl Node {
         Ok(change.commit()?)
     }
 
-    /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
-    /// machine was rebooted there are none.
+    /// Creates what is missing of wires' namespaces: after a reboot of the machine there are none.
     pub(in crate::node) fn bring_namespaces(&mut self) -> Result<()> {
         for record in self.settled_wires()? {
             for (name, namespace) in &record.applied.namespaces {
@@ -122,8 +121,8 @@ impl Node {
         routes.iter().map(route).collect()
     }
 
-    /// Of routes that were set, those that may be there still: one by a VNIC that is gone went with
-    /// its interface.
+    /// The routes among those set that may still exist: a route by a removed VNIC went with its
+    /// interface.
     pub(super) fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::InterfaceRoute>> {
         let mut left = Vec::new();
         for route in routes {

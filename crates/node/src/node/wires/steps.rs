@@ -1,4 +1,4 @@
-//! The steps in which a wire is made and taken back.
+//! The steps that make a wire, and undo it.
 
 use ipnet::IpNet;
 use switch::properties::DomainProperties;
@@ -129,8 +129,8 @@ impl Node {
         self.adjust_link(wire, name, it, it)
     }
 
-    /// Has an attached link be as a wire says; one that somebody else attached is left as it is
-    /// where that says nothing.
+    /// Changes an attached link as a wire says. A link that the wire did not attach keeps its
+    /// values where the wire has none.
     fn adjust_link(&mut self, wire: &str, name: &str, old: &Link, it: &Link) -> Result<()> {
         let is_ours = self.has_attached(wire, name)?;
         let is = self.find_link(name)?.spec.port;
@@ -167,7 +167,8 @@ impl Node {
         Ok(self.store.put(&record)?)
     }
 
-    /// Another wire that has a link, and how; of one that is being changed, as it is to be.
+    /// Another wire that has a link, and the link's form there; for a wire that is being changed,
+    /// its new form.
     fn other_with_link(&self, wire: &str, link: &str) -> Result<Option<(WireRecord, Link)>> {
         let records = self.store.all::<WireRecord>()?.into_iter();
         let mut others = records.filter(|record| record.name != wire);
@@ -203,8 +204,8 @@ impl Node {
         }
     }
 
-    /// Gives a VNIC's interface its addresses instead of those that it had, and keeps them. What is
-    /// kept may not be what there is: a node may have been killed between the two.
+    /// Replaces the addresses of a VNIC's interface, and records them. The record may differ from
+    /// the interface: a node may have been killed between the two.
     pub(in crate::node) fn set_addresses(
         &mut self,
         name: &str,
@@ -228,7 +229,7 @@ impl Node {
     }
 }
 
-/// What is to be removed and is not there, or whose switch is not or has no table, is removed.
+/// Treats a missing entry, a missing switch, and a switch without a table as removed.
 fn absent(removed: Result<()>) -> Result<()> {
     match removed {
         Err(error) if matches!(error.kind, Kind::NotFound | Kind::Invalid) => Ok(()),

@@ -1,8 +1,9 @@
-//! Making a wire of what was seen.
+//! Turns the captured interfaces into a wire.
 //!
-//! A bridge becomes a stub, or a link if a NIC is a port of it. A veth pair with one end in a bridge
-//! becomes a VNIC, with both ends in bridges a patch, with none a stub with two VNICs. A VLAN
-//! interface on a VNIC becomes a VNIC of its own. What has no counterpart is told in a note.
+//! A bridge becomes a stub, or a link if a NIC is a port of it. A veth pair with one end in a
+//! bridge becomes a VNIC, with both ends in bridges a patch, with none a stub with two VNICs. A
+//! VLAN interface on a VNIC becomes a VNIC of its own. A note names each thing without a
+//! counterpart.
 
 mod down;
 mod rest;
@@ -27,12 +28,12 @@ const NAME_MAX: usize = 31;
 pub struct Captured {
     /// The wire.
     pub wire: Wire,
-    /// What has no counterpart, a sentence each.
+    /// Things without a counterpart, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Captured {
-    /// Leaves out switches from which no captured namespace is reached, and what is on them.
+    /// Leaves out switches from which no captured namespace is reached, with the parts on them.
     pub fn keep_reached(&mut self) {
         let wire = &mut self.wire;
         let in_namespaces = wire.vnics.values().filter(|vnic| vnic.namespace.is_some());
@@ -55,7 +56,7 @@ impl Captured {
     }
 }
 
-/// Makes a wire called `name` of what was seen; namespaces get `prefix` in front of their names.
+/// Makes a wire called `name` of the captured namespaces, whose names get `prefix` in front.
 pub fn describe(seen: &[SeenNamespace], name: &str, prefix: &str) -> Captured {
     let (up, notes) = down::without(seen);
     let mut describing = Describing {

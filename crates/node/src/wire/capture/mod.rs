@@ -1,7 +1,7 @@
 //! Capturing a Linux network as a wire: bridges, VLANs, veth pairs, addresses, routes, namespaces
 //! and shapers, read through netlink.
 //!
-//! Read first ([`read`]), then described ([`describe`]); nothing of the network is changed.
+//! It is read first ([`read`]), then described ([`describe`]). The network is not changed.
 
 mod describe;
 mod read;

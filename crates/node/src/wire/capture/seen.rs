@@ -1,4 +1,4 @@
-//! What a capture sees of a Linux network, before anything is made of it.
+//! A captured Linux network, before it becomes a wire.
 
 use ipnet::IpNet;
 use switch::lookup::Mac;
@@ -13,7 +13,7 @@ pub struct SeenNamespace {
     pub forwards: bool,
     /// Its interfaces.
     pub interfaces: Vec<SeenInterface>,
-    /// The routes of its main table that somebody set.
+    /// The configured routes of its main table.
     pub routes: Vec<KernelRoute>,
     /// What of its routing a wire has no counterpart of, a phrase each: rules, routes of other
     /// tables, routes that lead nowhere or by several gateways, sources and MTUs of routes.
@@ -27,7 +27,7 @@ pub struct SeenInterface {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: InterfaceKind,
     /// Whether it is up.
     pub up: bool,
@@ -37,7 +37,7 @@ pub struct SeenInterface {
     pub mtu: u32,
     /// The bridge or bond that it is a port of.
     pub master: Option<u32>,
-    /// Its addresses, but not those that the kernel gives by itself.
+    /// Its addresses, except the kernel's automatic ones.
     pub addresses: Vec<IpNet>,
     /// The VLAN of untagged frames on a port of a bridge that filters VLANs.
     pub pvid: Option<u16>,
@@ -46,13 +46,13 @@ pub struct SeenInterface {
     pub beyond: Option<String>,
     /// The tagged VLANs there.
     pub tagged: Vec<u16>,
-    /// What its queueing discipline does to what it sends.
+    /// The shaping of its egress by its queueing discipline.
     pub shaping: Shaping,
     /// What of its queueing a VNIC has no counterpart of, a phrase each.
     pub queueing: Vec<String>,
 }
 
-/// What an interface is.
+/// The kind of an interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum InterfaceKind {
     /// The loopback.
@@ -90,7 +90,7 @@ pub enum InterfaceKind {
     Other(String),
 }
 
-/// What a queueing discipline does.
+/// The effects of a queueing discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shaping {
     /// Bits a second.

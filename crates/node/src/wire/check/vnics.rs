@@ -81,8 +81,8 @@ impl Look<'_> {
         }
     }
 
-    /// Warns of IP addresses that two VNICs on the same switch have, in the same VLAN: which of them
-    /// is reached is anybody's guess.
+    /// Warns of IP addresses that two VNICs on the same switch have, in the same VLAN: which of them is reached is
+    /// undefined.
     pub(super) fn addresses(&mut self) {
         let mut known: BTreeMap<(&str, Option<Vlan>, IpAddr), &str> = BTreeMap::new();
         for (name, vnic) in &self.wire.vnics {

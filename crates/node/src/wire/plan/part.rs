@@ -9,8 +9,8 @@ use crate::model::{
     EntryRecord, Flow, Guest, Link, Namespace, Patch, Route, Stub, Vnic, Wire, output,
 };
 
-/// One part of a wire, with the names of links resolved to those of the host's interfaces. The
-/// order is that in which parts are made: each needs only what comes before it.
+/// One part of a wire, with the names of links resolved to the host's interfaces. Parts are made in
+/// this order: each needs only parts before it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// A namespace, without its routes.
@@ -39,7 +39,7 @@ pub enum Part {
         /// The port that it goes to.
         port: String,
     },
-    /// Where the flow table of the switch of that name sends what has no entry.
+    /// The default of the flow table of the switch of that name.
     Default(String),
 }
 
@@ -60,7 +60,7 @@ impl Part {
             Part::Guest(_) => 6,
             Part::Flow(_) => 7,
             Part::Entry { .. } => 8,
-            // Behind the entries: what they name goes where it is to go before the rest is dropped.
+            // Behind the entries: their flows have a destination before the default drops the rest.
             Part::Default(_) => 9,
         }
     }
@@ -103,7 +103,7 @@ impl Part {
         }
     }
 
-    /// What the file says of it.
+    /// The part as in the file.
     pub(super) fn value(&self) -> Value {
         let value = match self {
             Part::Namespace(it) => serde_json::to_value(it),
@@ -213,7 +213,7 @@ pub(super) fn parts(wire: &Wire) -> Parts {
                 port.into()
             }
         };
-        // Texts that are no flows were told of before.
+        // Invalid texts were reported before.
         let flows = table.flows.iter();
         for (flow, to) in flows.filter_map(|(flow, to)| Some((flow.parse().ok()?, to))) {
             let entry = Part::Entry {

@@ -1,8 +1,8 @@
 //! The sequence in which the steps from one wire to another are taken.
 //!
-//! Most steps can be taken back without a trace. A guest that is ended cannot: what it had in
-//! memory is gone. So such steps, and what has to wait for them, come last, where no other step can
-//! fail after them that could have failed before.
+//! Most steps can be undone without a trace. The end of a guest cannot: its memory is lost. So
+//! these steps, and the steps that wait for them, come last: a step that can come earlier never
+//! fails after them.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::part::Part;
 use super::step::Step;
 use crate::model::output;
 
-/// What a step gives to those behind it, or has to have from those before it.
+/// A thing that a step provides to later steps, or needs from earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Need {
     /// The name of a guest is free.
@@ -37,10 +37,10 @@ enum Need {
     Entry(String),
 }
 
-/// Puts steps, each of which stands behind those that it needs, into the order in which as little
-/// as can be is lost if one of them fails: first what can be taken back, then configurations of
-/// guests that are replaced in use, then what ends guests and what waits for that. Of the last,
-/// each guest is restarted before the next is ended.
+/// Orders steps so that a failure loses as little as possible; each step comes behind the steps
+/// that it needs. Reversible steps come first, then configurations that are replaced in use, then
+/// steps that end guests and steps that wait for those. Each ended guest is restarted before the
+/// next is ended.
 pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
     let mut late = Late::default();
     for (i, step) in steps.iter().enumerate() {
@@ -57,7 +57,7 @@ pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
         .collect();
     order.sort_by_key(|&i| matches!(steps[i].from, Some(Part::Guest(_))));
     let mut waits: Vec<usize> = late.before.keys().copied().collect();
-    // A guest draws in what it needs; what only goes comes last of all.
+    // A guest pulls in the steps that it needs; steps that only remove come last.
     let is_guest = |i: usize| matches!(steps[i].to, Some(Part::Guest(_)));
     waits.sort_by_key(|&i| (steps[i].to.is_none(), !is_guest(i), i));
     for step in waits {
@@ -82,7 +82,7 @@ impl Late {
         givers.flatten().copied().collect()
     }
 
-    /// Takes a step that is not taken yet, and before it what it needs.
+    /// Takes a step that is not taken yet, behind the steps that it needs.
     fn take(&mut self, step: usize, order: &mut Vec<usize>) {
         let Some(before) = self.before.remove(&step) else {
             return;
@@ -94,7 +94,7 @@ impl Late {
     }
 }
 
-/// What a step gives that late steps may have to wait for.
+/// Things that a step provides and late steps may wait for.
 fn gives(step: &Step) -> Vec<Need> {
     let name = || step.name.clone();
     match (&step.from, &step.to) {
@@ -119,7 +119,7 @@ fn gives(step: &Step) -> Vec<Need> {
     }
 }
 
-/// What a step has to have, if a late step gives it.
+/// Things that a step needs, if a late step provides them.
 fn needs(step: &Step) -> Vec<Need> {
     let name = || step.name.clone();
     match (&step.from, &step.to) {

@@ -12,13 +12,13 @@ use super::part::Part;
 pub enum Drift {
     /// As it was made.
     None,
-    /// Not at all: somebody removed it, and perhaps made another of its name.
+    /// Not at all: it was removed, and perhaps another part has its name.
     Missing,
-    /// A VNIC whose interface, or the namespace that this was in, somebody removed.
+    /// A VNIC whose interface or namespace was removed.
     Lost,
     /// A VNIC without some of its addresses, or routes some of which are gone.
     Incomplete,
-    /// With other properties or another configuration, which somebody changed.
+    /// With other properties or another configuration than the wire's.
     Altered,
     /// A guest that has ended, and how, and is not restarted.
     Ended(String),

@@ -218,7 +218,7 @@ fn what_was_changed_is_set_again_where_it_is() {
 }
 
 #[test]
-fn a_guest_that_has_ended_is_started_anew() {
+fn a_guest_that_has_ended_is_started_again() {
     let there = |_: &str, part: &Part| match part {
         Part::Guest(_) => Drift::Ended(String::new()),
         _ => Drift::None,

@@ -22,7 +22,7 @@ pub struct Ipv4Header {
     pub fragment_offset: u16,
     /// Time to live, in hops.
     pub ttl: u8,
-    /// What the packet carries.
+    /// The protocol of the payload.
     pub protocol: IpProtocol,
     /// The sender.
     pub source: Ipv4Addr,

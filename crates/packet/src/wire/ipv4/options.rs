@@ -47,7 +47,7 @@ pub struct Ipv4Option<'a> {
 }
 
 impl<'a> Ipv4Option<'a> {
-    /// What follows kind and length.
+    /// The data behind kind and length.
     #[inline]
     pub fn data(&self) -> &'a [u8] {
         self.bytes.get(2..).unwrap_or_default()
@@ -159,7 +159,7 @@ pub struct PointerOption<T> {
     buffer: T,
 }
 
-/// What a timestamp option's entries are.
+/// The kind of a timestamp option's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampFlag {
     /// Times, in milliseconds since midnight UT.

@@ -20,7 +20,7 @@ pub struct Extension<'a> {
 }
 
 impl Extension<'_> {
-    /// What a fragment header says; none of other kinds.
+    /// The content of a fragment header; `None` for other kinds.
     #[inline]
     pub fn fragment(&self) -> Option<Fragment> {
         if self.kind != IpProtocol::FRAGMENT {
@@ -47,7 +47,7 @@ pub struct Fragment {
     pub ident: u32,
 }
 
-/// What comes behind the extension headers.
+/// The upper layer behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer {
     /// Which protocol.
@@ -91,7 +91,7 @@ impl<'a> Extensions<'a> {
         }
     }
 
-    /// Walks to the end, and says what is there.
+    /// Walks to the end, and returns the upper layer there.
     ///
     /// # Errors
     /// As the walk's.

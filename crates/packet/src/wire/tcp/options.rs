@@ -27,7 +27,7 @@ pub enum TcpOption<'a> {
     Other {
         /// Which.
         kind: u8,
-        /// What follows kind and length.
+        /// The data behind kind and length.
         data: &'a [u8],
     },
 }

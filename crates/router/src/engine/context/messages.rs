@@ -103,7 +103,7 @@ impl Cx<'_> {
         self.engine.runtime.embedding.print(text);
     }
 
-    /// Says what is wrong, while the element is initialized: `return Err(cx.error("…"))`.
+    /// Reports an error while the element is initialized: `return Err(cx.error("…"))`.
     pub fn error(&mut self, text: impl Display) -> Failed {
         self.error_at(&Location::unknown(), text)
     }

@@ -230,8 +230,8 @@ impl Cx<'_> {
 
 /// Tasks and timers.
 impl Cx<'_> {
-    /// Makes a task; it is not scheduled yet. Its tickets are those that ScheduleInfo gives the
-    /// element.
+    /// Makes a task; it is not scheduled yet. Its tickets are the element's tickets by
+    /// ScheduleInfo.
     pub fn task(&mut self) -> TaskId {
         let thread = self.engine.threads.affinity[self.id.index()].unwrap_or(0);
         let task = self.engine.scheduler.tasks.add(self.id, thread);
@@ -364,8 +364,8 @@ impl Cx<'_> {
         scheduler.await_device(device, Side::Transmit, task);
     }
 
-    /// Calls [`selected`](crate::Descriptors::selected) whenever `fd` is ready for what is asked; with
-    /// neither, forgets it.
+    /// Calls [`selected`](crate::Descriptors::selected) whenever `fd` is ready to `read` or
+    /// `write`; with neither, forgets it.
     pub fn watch(&mut self, fd: i32, read: bool, write: bool) {
         let element = self.id;
         self.engine.scheduler.watch(Watch {

@@ -42,9 +42,9 @@ impl Cx<'_> {
         self.engine.scheduler.signals.any_active(signal)
     }
 
-    /// A signal in Click's notation, for those who look into notifiers: each word of signals by its
-    /// notice and number, with those in question and those of them that are active in hexadecimal,
-    /// and a star if any is.
+    /// A signal in Click's notation, for a debugger of notifiers: each word of signals by its
+    /// notice and number, with the mask of signals and the active ones among them in hexadecimal,
+    /// and a star if any is active.
     pub fn describe_signal(&self, signal: &Signal) -> String {
         self.engine.scheduler.signals.describe(signal)
     }

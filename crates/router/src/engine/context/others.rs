@@ -68,7 +68,7 @@ impl Cx<'_> {
         self.engine.elements.restore(id, lent);
         let result = work(self);
         let back = self.engine.elements.take(id);
-        // What was called may have moved the element to another thread.
+        // The call may have moved the element to another thread.
         let back = back.or_else(|| self.engine.whole(|engine| engine.elements.take(id)));
         let back: Option<Box<dyn Any>> = back.map(|element| element as Box<dyn Any>);
         match back.map(<Box<dyn Any>>::downcast) {

@@ -1,8 +1,8 @@
-//! What elements may use other elements for.
+//! Capabilities: interfaces by which elements use other elements.
 //!
-//! A capability is a trait. An element's class declares those that it provides; another element,
-//! which names the first in an argument or meets it in the graph, holds a [`Link`] and reaches it
-//! by [`Cx::reach`]. No element names another's type.
+//! A capability is a trait. An element's class declares the capabilities that it provides. Another
+//! element, which names the first in an argument or meets it in the graph, holds a [`Link`] and
+//! reaches it by [`Cx::reach`]. No element names another's type.
 
 use core::any::Any;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! What is declared of an element: its arguments and handlers.
+//! The declared part of an element: its arguments and handlers.
 //!
 //! `#[derive(Element)]` writes [`Class`] from the struct's fields and from the methods in a
 //! `#[handlers]` block; `#[derive(Component)]` does the same for a struct whose arguments and

@@ -1,4 +1,4 @@
-//! An element class's manual page, from what is declared of the class.
+//! An element class's manual page, from the class's declaration.
 
 use crate::handler::HandlerFlags;
 use crate::prelude::*;

@@ -1,5 +1,5 @@
-//! What an element is: what it does ([`Element`]), what is declared of it ([`Class`], derived by
-//! `elements-derive`), what other elements may use it for ([`Capability`]), and its manual page.
+//! Elements: behaviour ([`Element`]), declaration ([`Class`], derived by `elements-derive`),
+//! interfaces for other elements ([`Capability`]), and the manual page.
 
 mod capability;
 mod declared;
@@ -95,7 +95,7 @@ pub trait Element: Any + Send {
         Effects::default()
     }
 
-    /// Works on a batch on its way from input 0 to output 0, be it pushed or pulled:
+    /// Works on a batch on its way from input 0 to output 0, pushed or pulled:
     /// [`action`](Element::action) for each packet, unless an element says otherwise.
     #[inline]
     fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -24,11 +24,11 @@ fn frame(from: u8, to: u8, which: u8) -> Frame {
 #[test]
 fn replies_go_back_to_where_the_flow_came_from() {
     let mut table = table(100, 100, 3);
-    // Another host answers with an address that nobody has seen.
+    // Another host answers with an unknown address.
     assert_eq!(steer(&mut table, 0, frame(1, 2, 0), 0), Destination::Flood);
     let answer = packet(mac(77), mac(2), flow(2, 1, 0), None);
     assert_eq!(steer(&mut table, 1, answer, 0), Destination::Port(0));
-    // From then on in both directions, whatever the Ethernet addresses say.
+    // From then on in both directions, with any Ethernet addresses.
     let more = packet(mac(99), mac(1), flow(1, 2, 0), None);
     assert_eq!(steer(&mut table, 0, more, 0), Destination::Port(1));
     assert_eq!(table.flows(), 2);

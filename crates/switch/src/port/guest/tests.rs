@@ -53,7 +53,7 @@ impl Bench {
         }
     }
 
-    /// Goes on until nobody is held back any more for a ring that is full and stays so.
+    /// Goes on until no sender is held back any more for a ring that is full and stays full.
     fn outlast_hold(&mut self) {
         std::thread::sleep(HOLD);
         self.round();
@@ -177,7 +177,7 @@ fn a_guest_that_sleeps_on_a_full_ring_is_woken_when_slots_come_free() {
     let before = fill(&mut a);
     bench.round();
     let awake = a.region.wake_word().load(Ordering::SeqCst);
-    assert_eq!(awake, before, "nobody asked to be woken");
+    assert_eq!(awake, before, "the guest did not ask for a wake-up");
 
     fill(&mut a);
     a.transmit.set_sleeps(true);
@@ -187,7 +187,7 @@ fn a_guest_that_sleeps_on_a_full_ring_is_woken_when_slots_come_free() {
     assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
 }
 
-/// A guest's port that nobody works, the guest's side of it, and where the port counts.
+/// A guest's port without a worker, the guest's side of it, and the port's counter file.
 fn alone(slots: u32) -> (GuestLink, GuestSide, CounterFile) {
     let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
     let geometry = Geometry::new(slots, 1).unwrap();

@@ -1,9 +1,9 @@
-//! Detecting partial checksums and joined segments where the link does not tell of them.
+//! Detects partial checksums and joined segments where the link does not report them.
 //!
 //! A frame that comes by AF_XDP has lost its virtio-net header. Across a veth pair its TCP or UDP
-//! checksum may still be what the sender's stack leaves to its "hardware": the folded sum of the
-//! pseudo header, not complemented. A field that holds just that is taken for unfinished. If it is
-//! right by chance (1 in 65536), completing it gives the same value again: with P the pseudo
+//! checksum may be partial, as the sender's stack leaves it to the "hardware": the folded sum of
+//! the pseudo header, not complemented. A field with exactly that value is treated as partial. If
+//! it is right by chance (1 in 65536), completing it gives the same value again: with P the pseudo
 //! header's sum and S the rest's, a right checksum is ~(P + S); where that is P, ~(P + S) is it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -19,8 +19,8 @@ use super::{
 const VXLAN_PORT: u16 = 4789;
 const UDP_AND_VXLAN: usize = 8 + 8;
 
-/// What is left to do on a frame: a transport checksum to be completed, or nothing. Looks into
-/// VXLAN too, whose inner checksum the sender leaves as it leaves any other.
+/// The pending work of a frame: a transport checksum to complete, or nothing. Looks into VXLAN too,
+/// since the sender leaves the inner checksum partial as well.
 #[inline]
 pub fn unfinished(frame: &[u8]) -> VnetHeader {
     let found = match checksum_place(frame) {
@@ -39,8 +39,8 @@ pub fn unfinished(frame: &[u8]) -> VnetHeader {
     })
 }
 
-/// What is left to do on a frame that stands for several, each of which is to be an IP packet of
-/// `mtu` bytes at most; nothing if its headers do not say that they are left undone.
+/// The pending work on a segmented packet, whose segments will be IP packets of at most `mtu`
+/// bytes; none if its headers do not say that they are unfinished.
 pub fn joined(frame: &[u8], mtu: u16) -> Option<VnetHeader> {
     let Some(Found::Unfinished(start, offset)) = checksum_place(frame) else {
         return None;
@@ -126,7 +126,7 @@ fn checksum_place(frame: &[u8]) -> Option<Found> {
     tunnel.then_some(Found::Tunnel(l4 + UDP_AND_VXLAN))
 }
 
-/// Where a protocol's checksum stands in its header.
+/// The offset of a protocol's checksum in its header.
 fn known(protocol: u8) -> Option<u16> {
     match protocol {
         TCP => Some(TCP_CHECKSUM),

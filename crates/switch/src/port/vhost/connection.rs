@@ -1,4 +1,4 @@
-//! The connection to a frontend: taking it, carrying out its messages, ending it.
+//! The connection to a frontend: accepts it, carries out its messages, ends it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -53,13 +53,13 @@ impl VhostLink {
         }
     }
 
-    /// Sees to what has happened on the listener and the connection. Returns how it went, and
-    /// `busy` if there may be more.
+    /// Handles events of the listener and the connection. Returns the outcome, and `busy` if there
+    /// may be more.
     pub(super) fn attend(&mut self, counters: &PortCounters) -> Outcome {
         self.noticed = false;
         let broken = self.broken || self.device.memory.has_failed();
         if broken {
-            // What was broken on delivery is counted already; memory that is gone is not.
+            // A rule broken on delivery is counted already; lost memory is not.
             let violations = u32::from(!self.broken);
             counters.dropped(Reason::Violation, violations.into());
             self.disconnect();
@@ -143,7 +143,7 @@ impl VhostLink {
         if !is_whole(frontend.socket.as_fd())? {
             return Ok(false);
         }
-        // An answer fits then, whatever it is: a socket is writable with three quarters free.
+        // Any answer fits then: a socket is writable with three quarters free.
         let mut writable = [PollFd::new(&frontend.socket, PollFlags::OUT)];
         let now = Timespec {
             tv_sec: 0,
@@ -174,7 +174,7 @@ impl VhostLink {
 
 /// Whether all of a message has arrived on a socket, so that reading it does not wait.
 fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Error> {
-    /// Request, flags and size of what follows, 32 bits each.
+    /// Request, flags and size of the body, 32 bits each.
     const HEADER: usize = 12;
     let mut header = [0; HEADER];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

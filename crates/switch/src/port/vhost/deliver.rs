@@ -318,8 +318,8 @@ impl VhostDelivery<'_> {
         Ok(())
     }
 
-    /// Finds room for `needed` bytes in the next buffers, the first of which is `head`. Returns in
-    /// how many; in none if there is not enough, which is counted.
+    /// Finds room for `needed` bytes in the next buffers, from `head` on. Returns their number;
+    /// `None` if the room is too small, which is counted.
     fn gather(&mut self, mut head: Head, needed: usize) -> Result<Option<u16>, Broken> {
         self.scratch.pieces.clear();
         self.scratch.filled.clear();
@@ -353,7 +353,7 @@ impl VhostDelivery<'_> {
         }
     }
 
-    /// Shows the driver what has been filled.
+    /// Publishes the filled buffers to the driver.
     fn give_back(&mut self) {
         self.queue.take(self.end);
         self.queue.give_back(self.end);

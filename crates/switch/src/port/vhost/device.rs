@@ -1,5 +1,5 @@
-//! What a frontend has told of itself: features, memory, queues. The vhost-user protocol's
-//! messages, taken apart by rust-vmm's `vhost`, are carried out here.
+//! The device's state as the frontend set it: features, memory, queues. This module carries out the
+//! vhost-user protocol's messages, which rust-vmm's `vhost` parses.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -80,7 +80,7 @@ pub struct VhostDevice {
 }
 
 impl VhostDevice {
-    /// A device of which nothing is known yet. Kicks come to the epoll set `events`.
+    /// A device without any settings yet. Kicks come to the epoll set `events`.
     pub fn new(events: Arc<OwnedFd>) -> VhostDevice {
         VhostDevice {
             events,
@@ -113,7 +113,7 @@ impl VhostDevice {
             .ok_or(Error::InvalidParam)
     }
 
-    /// Has all queues look their rings up again.
+    /// Makes all queues look their rings up again.
     fn locate(&mut self) -> Result<()> {
         let mut found = true;
         for queue in &mut self.queues {
@@ -210,7 +210,7 @@ impl Desk {
     }
 }
 
-/// What was not agreed on, and is asked for all the same.
+/// The error for a request of a feature that was not agreed on.
 const NOT_OFFERED: Error = Error::InvalidOperation("a feature that was not offered");
 
 impl VhostUserBackendReqHandlerMut for Desk {
@@ -320,7 +320,8 @@ impl VhostUserBackendReqHandlerMut for Desk {
         let device = self.device()?;
         device.queue(index.into())?;
         device.forget_kick(index.into());
-        // Of the driver's receive queues nothing is waited for: what has no room is dropped.
+        // The device does not wait for the driver's receive queues: frames without room are
+        // dropped.
         if let Some(file) = file.as_ref().filter(|_| index % 2 == 1) {
             let token = epoll::EventData::new_u64(KICK + u64::from(index));
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;

@@ -1,9 +1,9 @@
 //! Queues that are enabled before features are set.
 //!
-//! The protocol has a queue enabled only when protocol features are agreed on, and `vhost` holds
-//! frontends to that. QEMU enables its network device's queues while it makes the device, before
-//! there is a driver that could set features (seen with QEMU 7.2). So that one message is carried
-//! out here until they are agreed on.
+//! By the protocol, a queue may be enabled only when protocol features are agreed on, and `vhost`
+//! enforces it. QEMU enables its network device's queues while it makes the device, before a driver
+//! can set features (seen with QEMU 7.2). So this module handles that one message until they are
+//! agreed on.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;

@@ -2,9 +2,8 @@
 //!
 //! Addresses in messages are the frontend's own ("user" addresses), addresses in rings are the
 //! guest's ("guest-physical"). Both are looked up in the table of regions, and nothing outside of
-//! it can be reached. The frontend may write there at any time, so callers get
-//! [`SharedBytes`] and [`rings`](super::rings). It may take the memory away, too: see
-//! [`sigbus`](super::sigbus).
+//! it can be reached. The frontend may write there at any time, so callers get [`SharedBytes`] and
+//! [`rings`](super::rings). It may truncate the memory, too: see [`sigbus`](super::sigbus).
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -114,10 +113,10 @@ impl Region {
             extent,
             base,
             mapped,
-            // SAFETY: mapped just now, and until `drop` has ended the watch. Nothing relies on
-            // what is read there.
+            // SAFETY: mapped just now, and until `drop` has ended the watch. Nothing relies on the
+            // bytes read there.
             watch: Some(unsafe { MemoryWatch::new(base, mapped) }),
-            // SAFETY: `offset - from` is less than what is mapped.
+            // SAFETY: `offset - from` is less than the mapping's length.
             start: unsafe { base.add((extent.offset - from) as usize) },
         })
     }
@@ -137,9 +136,9 @@ const MEMORY_FILESYSTEMS: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // The handler is to leave the range alone before someone else gets it.
+        // The handler must release the range before another mapping gets it.
         self.watch = None;
-        // SAFETY: mapped in `map` with this length; whatever points into it keeps the region.
+        // SAFETY: mapped in `map` with this length; each pointer into it keeps the region.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }

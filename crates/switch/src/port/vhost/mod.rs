@@ -2,18 +2,18 @@
 //! the frontend shares by a Unix socket.
 //!
 //! The port is the backend. It listens, or is given a connection; it has one frontend at a time,
-//! and waits for the next when that one goes. Messages are taken apart by rust-vmm's `vhost`
-//! between two batches, without a thread of their own: everything that the port waits for (the
-//! listener, the connection, the driver's kicks) is in one epoll set, which is the port's
-//! descriptor. While the port is polled the driver is asked not to kick.
+//! and waits for the next when that one goes. rust-vmm's `vhost` parses messages between two
+//! batches, without a thread of their own. All descriptors that the port waits for (the listener,
+//! the connection, the driver's kicks) are in one epoll set, which is the port's descriptor. While
+//! the port is polled the driver is asked not to kick.
 //!
-//! Frames come and go with a virtio-net header, so 64 KB segments pass as they are between those
-//! that can take them.
+//! Frames come and go with a virtio-net header, so 64 KB segments pass uncut between ports that
+//! accept them.
 //!
-//! Nothing that the frontend or its driver says is believed ([`queue`]), and nothing that they do
-//! makes the worker wait: memory must be a memfd, or a file in /dev/shm or hugetlbfs, where a touch
-//! waits for no disk and no other process. A frontend that breaks the rules is disconnected, which is a violation;
-//! the port is closed when there are too many.
+//! Nothing that the frontend or its driver says is trusted ([`queue`]), and nothing that they do
+//! makes the worker wait: memory must be a memfd, or a file in /dev/shm or hugetlbfs, where an
+//! access waits for no disk and no other process. A frontend that breaks the rules is disconnected,
+//! which is a violation; the port is closed when there are too many.
 //!
 //! A machine goes on with the switch that replaces its own, without setting its device up again
 //! ([`rings`]). Frames under way may come twice; the switch loses none. QEMU connects again if its
@@ -65,7 +65,7 @@ const PIECES: usize = 1024;
 pub enum Connection {
     /// One on which frontends are waited for.
     Listening,
-    /// One that is connected to a frontend.
+    /// A socket that is connected to a frontend.
     Connected,
 }
 
@@ -108,9 +108,9 @@ pub struct VhostLink {
 
 /// Room for one batch's heads and one frame's pieces.
 struct Scratch {
-    /// Buffers that were taken and are to be given back.
+    /// Buffers that were taken and not yet given back.
     heads: [Head; BATCH],
-    /// Buffers that are to be filled.
+    /// Buffers to fill.
     rooms: [Head; BATCH],
     given: [Given; BATCH],
     /// The buffers that one frame fills, and how much of each.
@@ -132,8 +132,8 @@ impl VhostLink {
         Ok(link)
     }
 
-    /// A port on a Unix stream socket that is connected to a frontend: one that listens itself.
-    /// The port is gone with the connection.
+    /// A port on a Unix stream socket that is connected to a listening frontend. The port ends with
+    /// the connection.
     pub fn connected(socket: OwnedFd, mtu: u16) -> Result<VhostLink, Errno> {
         let mut link = VhostLink::new(FrontendSource::Given, mtu)?;
         link.greet(socket)?;
@@ -213,7 +213,7 @@ impl Backend for VhostLink {
         self.mtu = mtu;
     }
 
-    /// Its descriptor told of something.
+    /// Handles an event of its descriptor.
     fn notice(&mut self) {
         self.noticed = true;
     }
@@ -252,7 +252,7 @@ impl Backend for VhostLink {
         self.deliver(batch, which, counters)
     }
 
-    /// Has the end of the batch give back only the buffers of the frames before `first`.
+    /// Limits the end of the batch to the buffers of frames before `first`.
     fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         let (index, taken) = self.taken;
         if let Some(frame) = batch.frames().get(first) {

@@ -1,4 +1,4 @@
-//! Sockets of vhost-user ports: the switch, being confined, can neither make one nor reach one.
+//! Sockets of vhost-user ports, which the confined switch can neither make nor connect to.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ pub enum VhostError {
     /// The kernel refused something else.
     #[error("cannot {action} ‘{path}’ for vhost-user: {source}")]
     Socket {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The socket's path.
         path: String,
@@ -58,9 +58,8 @@ pub struct VhostUser<'a> {
     pub owner: Option<u32>,
 }
 
-/// The same, but the port connects to a frontend that listens itself: QEMU's
-/// `-chardev socket,…,server=on`, DPDK's `virtio_user0,path=…,server=1`. The port is gone when the
-/// frontend is.
+/// The same, but the port connects to a frontend that listens itself: QEMU's `-chardev
+/// socket,…,server=on`, DPDK's `virtio_user0,path=…,server=1`. The port ends with the frontend.
 #[derive(Clone, Debug)]
 pub struct VhostUserConnected<'a>(pub VhostUser<'a>);
 
@@ -95,8 +94,8 @@ impl Open for VhostUserConnected<'_> {
 }
 
 /// A socket at which frontends connect: QEMU's `-chardev socket,path=…`, DPDK's
-/// `virtio_user0,path=…`. One that was left there and on which nobody listens any more is replaced.
-/// The file is not removed with the descriptor.
+/// `virtio_user0,path=…`. A socket file without a listener is replaced. The file is not removed
+/// with the descriptor.
 fn listener(path: &Path) -> Result<OwnedFd, LinkError> {
     let path = fitting(path)?;
     let failed = |action| move |source| socket_error(action, path, source);
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_replaced_when_nobody_listens_and_left_when_somebody_does() {
+    fn a_socket_without_a_listener_is_replaced_and_one_with_a_listener_is_left() {
         let path = std::env::temp_dir().join(format!("weir-vhost{}.sock", std::process::id()));
         let port = VhostUser {
             path: &path,

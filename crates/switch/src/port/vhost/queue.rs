@@ -1,9 +1,8 @@
 //! A virtqueue as the device works on it: buffers that the driver made available are taken in
 //! order and given back in the same order.
 //!
-//! What the driver says is checked here and in [`rings`](super::rings): how many buffers it claims,
-//! where they begin, how they go on, what they point at, in which direction. A driver that breaks
-//! one of the rules is [`Broken`].
+//! The driver's values are checked here and in [`rings`](super::rings): the number of buffers,
+//! their heads, chains, addresses and directions. A driver that breaks a rule is [`Broken`].
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -21,7 +20,7 @@ use crate::sys::ring::ring;
 pub struct Agreed {
     /// The rings are packed, else split.
     pub packed: bool,
-    /// Both sides tell of which buffer they want to hear.
+    /// Both sides name the buffer at which they want a notification (event index).
     pub by_event: bool,
     /// A descriptor may stand for a table of them.
     pub indirect: bool,
@@ -54,7 +53,7 @@ pub struct Virtqueue {
 }
 
 impl Virtqueue {
-    /// Goes by what was agreed on. Rings of the other layout are forgotten, with where they are.
+    /// Applies the agreed features. Rings of the other layout are forgotten, with their addresses.
     pub fn agree(&mut self, agreed: Agreed) {
         if self.agreed.packed != agreed.packed {
             self.rings = None;
@@ -66,7 +65,7 @@ impl Virtqueue {
     }
 
     /// Looks the rings up in `memory`, whether for the first time or because that has changed.
-    /// Returns whether there is nothing in the way of that.
+    /// Returns whether nothing prevents that.
     pub fn locate(&mut self, memory: &Memory) -> bool {
         let Some(addresses) = self.addresses.filter(|_| !memory.is_empty()) else {
             self.rings = None;
@@ -111,8 +110,8 @@ impl Virtqueue {
         true
     }
 
-    /// Stops, and says where to go on, as [`set_base`](Self::set_base) takes it. What is taken and
-    /// not given back is forgotten.
+    /// Stops, and returns the position to resume from, as [`set_base`](Self::set_base) takes it.
+    /// Buffers that were taken and not given back are forgotten.
     pub fn stop(&mut self) -> u32 {
         self.started = false;
         self.notifies_pending = false;
@@ -279,7 +278,7 @@ impl Virtqueue {
         if rings.wants_interrupt(old, position, self.agreed.by_event)
             && let Some(call) = &self.call
         {
-            // A driver that hears nothing because its eventfd is full has enough to hear already.
+            // If the driver's eventfd is full, a notification is pending already.
             let _ = ring(call.as_fd());
         }
     }

@@ -1,14 +1,14 @@
 //! A virtqueue's rings in a frontend's memory, in either of their layouts: [`split`] and
 //! [`packed`], and the tables of [indirect descriptors](table) that both may name.
 //!
-//! The driver chooses the layout; QEMU's and DPDK's packed rings are off by default. On one core the
-//! two cost the same within 7 % (`benches/vhost_rings.rs`). Where cache lines move between cores,
-//! packed rings cost less for short frames, since one line tells of four buffers
+//! The driver chooses the layout; QEMU's and DPDK's packed rings are off by default. On one core
+//! the two cost the same within 7 % (`benches/vhost_rings.rs`). Where cache lines move between
+//! cores, packed rings cost less for short frames, since one line describes four buffers
 //! (`benches/vhost.rs`); for long ones the copy dominates.
 //!
-//! Each shared value is read once, and callers get numbers, never a reference. A driver whose
-//! numbers are none of a virtqueue's is [`Broken`]; nothing is read or written for it outside of
-//! the memory that it shared.
+//! Each shared value is read once, and callers get numbers, never a reference. A driver with
+//! impossible numbers is [`Broken`]; nothing is read or written for it outside of the memory that
+//! it shared.
 
 pub mod packed;
 pub mod split;
@@ -33,7 +33,7 @@ pub enum Broken {
     /// A buffer goes on for ever, to a descriptor that the table does not have, or by an indirect
     /// table that is none or was not agreed on.
     Chain,
-    /// A buffer is for reading where it is to be written, or the other way round.
+    /// A readable buffer where a writable one is due, or the other way round.
     Direction,
     /// A buffer is not in the memory that the frontend shared.
     Address,
@@ -133,8 +133,8 @@ impl Rings {
         }
     }
 
-    /// Notes that a buffer is given back with so many bytes written into it. The driver sees
-    /// those that were noted when they are [published](Self::publish).
+    /// Notes that a buffer is given back with so many bytes written into it. The driver sees the
+    /// noted buffers when they are [published](Self::publish).
     #[inline(always)]
     pub fn note(&mut self, head: &Head, written: u32) {
         match self {
@@ -152,8 +152,8 @@ impl Rings {
         }
     }
 
-    /// Whether the driver is to be told that buffers from position `old` up to `new` were given
-    /// back: by an event index if both sides agreed on that, else by its flag.
+    /// Whether the driver wants an interrupt for the buffers given back from position `old` up to
+    /// `new`: by an event index if both sides agreed on that, else by its flag.
     #[inline]
     pub fn wants_interrupt(&self, old: u16, new: u16, by_event: bool) -> bool {
         match self {

@@ -1,11 +1,11 @@
-//! Surviving a memory file that its owner makes shorter, or that cannot have another page.
+//! Survives a memory file that its owner truncates, or that cannot get another page.
 //!
-//! A touch of such a page raises SIGBUS, which would end the process. A caller that maps a file
+//! An access to such a page raises SIGBUS, which would end the process. A caller that maps a file
 //! that it does not trust watches the mapping ([`MemoryWatch::new`]): a fault inside replaces the
 //! whole mapping by anonymous memory, notes that ([`MemoryWatch::has_failed`]) and goes on, so that
-//! what touched the page reads zeros. (A seal against shrinking, as data regions have, would do for
-//! that half of the matter; neither DPDK nor every QEMU seals.) A fault anywhere else ends the
-//! process as ever.
+//! the access reads zeros. (A seal against shrinking, as data regions have, would prevent
+//! truncation; but DPDK does not seal, and not every QEMU does.) A fault anywhere else ends the
+//! process as usual.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -176,7 +176,7 @@ mod tests {
         rustix::fs::ftruncate(&file, BYTES as u64).unwrap();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping, read and written through raw pointers inside it, and unmapped
-        // when nobody watches it any more.
+        // when it has no more watchers.
         unsafe {
             let base = rustix::mm::mmap(
                 std::ptr::null_mut(),

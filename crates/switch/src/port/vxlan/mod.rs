@@ -1,13 +1,13 @@
 //! An uplink's port by VXLAN (RFC 7348): frames to and from other hosts in UDP packets.
 //!
-//! The link is one network (a VNI) between this host and its remotes. Only they are listened to.
-//! What is for an address that was seen behind one of them goes there, everything else to each;
-//! nothing that came from one goes to another, so a full mesh of hosts has no loop.
+//! The link is one network (a VNI) between this host and its remotes. Packets from other hosts are
+//! ignored. A frame for an address that was seen behind a remote goes to that remote, all other
+//! frames to each. No frame from one remote goes to another, so a full mesh of hosts has no loop.
 //!
-//! Packets are never cut below VXLAN: the link's MTU is 1500, or that of the way to the remotes
-//! less what is wrapped around a frame if that is less, and a packet that turns out too long for
-//! the way is dropped and counted. The kernel is handed many packets of one size as one, and hands
-//! many as one, so that a TCP stream costs few calls.
+//! Packets are never fragmented below VXLAN. The link's MTU is 1500, or the MTU of the path to the
+//! remotes less the encapsulation, if that is less. A packet too long for the path is dropped and
+//! counted. The kernel takes many packets of one size in one call, and delivers many in one, so
+//! that a TCP stream costs few calls.
 
 mod open;
 mod outbox;

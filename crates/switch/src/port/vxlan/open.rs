@@ -31,7 +31,7 @@ pub struct Vxlan<'a> {
     pub remotes: &'a [IpAddr],
     /// The UDP port, here and there; none: 4789.
     pub port: Option<u16>,
-    /// Largest IP packet inside, in bytes: the same for everyone in the network. None: 1500, or
+    /// Largest IP packet inside, in bytes: the same for all hosts of the network. None: 1500, or
     /// what the way to each of the remotes takes if that is less, with 50 bytes around it (70 with
     /// IPv6), as with the kernel's own VXLAN devices.
     pub mtu: Option<u16>,

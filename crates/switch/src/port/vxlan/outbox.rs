@@ -1,5 +1,5 @@
-//! Packets to remotes: put together side by side, and sent many at a time, packets of one size to one
-//! address as one.
+//! Packets to remotes: collected in one buffer, and sent many at a time. Packets of one size to one
+//! address go as one.
 
 use std::os::fd::BorrowedFd;
 
@@ -89,7 +89,7 @@ impl Whole for VxlanDelivery<'_> {
 }
 
 impl VxlanDelivery<'_> {
-    /// Sends what is in the outbox.
+    /// Sends the packets in the outbox.
     pub fn flush(&mut self) {
         let remotes = self.outbox.addresses.len() as u16;
         let mut plan = Plan::EMPTY;

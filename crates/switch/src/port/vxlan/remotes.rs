@@ -1,5 +1,5 @@
-//! Which of a link's remotes a frame goes to: the one behind which its destination was last seen,
-//! or each of them, copied here ("head-end replication").
+//! Selects the remotes of a frame: the remote behind which its destination was last seen, or all of
+//! them, with a copy for each ("head-end replication").
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use hashbrown::HashMap;
 
 use crate::port::HEAD;
 
-/// Addresses that are remembered at most; what is not known goes to each remote.
+/// Most addresses that are remembered; a frame for an unknown address goes to each remote.
 const ADDRESSES_MAX: usize = 16_384;
 /// How long an address is remembered that is not seen again.
 const AGING: Duration = Duration::from_secs(300);
-/// How often a full table is gone through for what has aged.
+/// How often a full table is swept for aged entries.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Where a frame goes.
@@ -54,7 +54,7 @@ impl Remotes {
         }
     }
 
-    /// Looks at the clock: for what comes next, it is now.
+    /// Reads the clock for the operations that follow.
     pub(super) fn tick(&mut self) {
         if self.addresses.len() > 1 {
             self.now = Instant::now();

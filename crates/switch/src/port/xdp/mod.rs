@@ -1,9 +1,9 @@
 //! A host interface's port by AF_XDP: rings shared with the kernel, a link for each of the
 //! interface's queues.
 //!
-//! A socket of this kind knows nothing but bytes: it carries no segments, and completes no
-//! checksums. So what leaves here is whole, cut and completed on the way into the UMEM, and what
-//! comes is looked over for partial checksums ([`offload::unfinished`]).
+//! The socket carries bytes only: no segments, and no partial checksums. So egress frames are
+//! segmented and completed on the way into the UMEM, and ingress frames are checked for partial
+//! checksums ([`offload::unfinished`]).
 
 mod open;
 
@@ -155,7 +155,7 @@ impl Backend for XdpLink {
         delivery.outcome()
     }
 
-    /// Has the kernel send what waits.
+    /// Makes the kernel send the waiting frames.
     fn notify(&mut self, counters: &PortCounters) -> Outcome {
         let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         delivery.flush();
@@ -257,7 +257,7 @@ impl<'a> XdpDelivery<'a> {
         !*self.down && !self.gone
     }
 
-    /// Has the kernel take what is queued.
+    /// Makes the kernel take the queued frames.
     fn flush(&mut self) {
         let (kick, dropped) = self.queue.flush();
         if dropped > 0 {

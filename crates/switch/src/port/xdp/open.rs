@@ -35,12 +35,12 @@ pub enum XdpError {
         /// Its receive queues.
         queues: u32,
     },
-    /// Someone else's XDP program is there.
+    /// Another program has attached an XDP program.
     #[error(
         "‘{0}’ has another XDP program: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
     )]
     ForeignProgram(String),
-    /// Someone else's AF_XDP socket is there.
+    /// Another program has an AF_XDP socket on a queue.
     #[error(
         "a queue of ‘{0}’ already has an AF_XDP socket: end the program that owns it, or attach it by AF_PACKET (mode packet)"
     )]

@@ -36,7 +36,7 @@ fn arp_for(hardware: [u8; 6], sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// A neighbour solicitation without a source: whoever sends it wants the target for its own.
+/// A neighbour solicitation without a source: its sender claims the target as its own address.
 fn probe(target: &str) -> Vec<u8> {
     let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
     message.extend(target.parse::<Ipv6Addr>().unwrap().octets());
@@ -125,7 +125,7 @@ fn packets_from_another_ip_address_are_stopped() {
 }
 
 #[test]
-fn an_advertisement_in_fragments_is_stopped_since_nobody_could_check_it() {
+fn an_advertisement_in_fragments_is_stopped_since_it_cannot_be_checked() {
     let guard = guard("protection=ip-nospoof,allowed-ips=fd00::5");
     let mut message = vec![58, 0, 0, 1, 0, 0, 0, 1];
     message.extend([136, 0, 0, 0, 0x60, 0, 0, 0]);

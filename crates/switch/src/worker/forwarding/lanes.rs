@@ -177,7 +177,7 @@ impl Forwarding {
         })
     }
 
-    /// Sends to the other lanes what is to go there.
+    /// Sends the other lanes their frames.
     pub fn flush(&mut self) {
         for sender in self.handoff.senders.iter_mut().flatten() {
             sender.flush();

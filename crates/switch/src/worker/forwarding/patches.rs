@@ -25,7 +25,7 @@ pub(super) struct PatchHop {
 }
 
 impl Forwarding {
-    /// Has frames of a port's egress queue go through its patch.
+    /// Sends frames of a port's egress queue through its patch.
     pub fn pass(&mut self, table: &mut Table, port: PortIndex, patches: u8) {
         let Some(entry) = table.ports.get_mut(port) else {
             return;

@@ -1,4 +1,4 @@
-//! Rounds over guests' rings: who goes first, and that nobody's frames suffer for it.
+//! Rounds over guests' rings: which queue goes first, without harm to the other queues' frames.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ fn a_round_that_takes_long_is_left_for_a_job_and_goes_on_where_it_was() {
             send(guest, SINK, 1, 60);
         }
         alone.round_with_a_job(Instant::now() - Duration::from_millis(2));
-        assert_eq!(receive(&mut sink), [], "nobody is served before the job");
+        assert_eq!(receive(&mut sink), [], "no queue is served before the job");
         // It begins later than it can be left.
         alone.round_with_a_job(Instant::now() + Duration::from_secs(60));
         let mut senders: Vec<_> = receive(&mut sink).iter().map(|frame| frame.0).collect();
@@ -106,7 +106,7 @@ fn a_rare_frame_does_not_wait_for_the_batch_that_is_under_way() {
 }
 
 #[test]
-fn batches_are_short_as_long_as_somebody_may_go_first() {
+fn batches_are_short_as_long_as_a_queue_may_go_first() {
     let (mut alone, mut sink, mut guests) = net(2, 1024);
     let [flood, other] = &mut guests[..] else {
         unreachable!()
@@ -176,7 +176,7 @@ fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn whoever_goes_first_all_frames_arrive_once_and_each_senders_in_order(
+    fn in_any_order_all_frames_arrive_once_and_each_senders_in_order(
         steps in proptest::collection::vec(
             proptest::collection::vec((0usize..5, 1u32..90, 60usize..=1514), 0..6),
             1..12,

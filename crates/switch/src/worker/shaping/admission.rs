@@ -183,7 +183,7 @@ impl Shaping {
         }
     }
 
-    /// As [`charge`](Self::charge), or has the frame wait in the port's backlog. Returns whether it
+    /// As [`charge`](Self::charge), or puts the frame into the port's backlog. Returns whether it
     /// may go.
     pub fn charge_or_hold_back(
         &mut self,
@@ -202,7 +202,7 @@ impl Shaping {
         !blocked
     }
 
-    /// Has a frame, whose sender cannot be held back, wait in a port's backlog.
+    /// Puts a frame whose sender cannot be held back into a port's backlog.
     fn hold_back(
         &mut self,
         table: &mut Table,

@@ -1,4 +1,5 @@
-//! Frames that leave by a port with limits and the like: they are lost, delayed, tagged or untagged.
+//! Frames that leave by a shaped port: they are dropped by the loss model, delayed, tagged or
+//! untagged.
 
 use std::time::Instant;
 
@@ -14,9 +15,9 @@ use crate::worker::table::Table;
 
 /// The next step with the frames of a port's egress queue.
 pub(in crate::worker) enum EgressStep {
-    /// They are to be sent as they are.
+    /// Send the frames as they are.
     Send,
-    /// They are to be sent out of this batch, in another form. It goes back by
+    /// Send the frames of this batch, which have another form. It goes back by
     /// [`Shaping::return_scratch`].
     SendReformed(Box<Batch>),
     /// Nothing: they are on their way in the delay line.

@@ -74,8 +74,8 @@ impl Shaping {
         flow.is_none_or(|flow| self.admit_by_flow(table, batch, frame, flow, Some(to), now))
     }
 
-    /// Counts a frame of a flow, and has it wait if the flow is over its rate. Returns whether it
-    /// may go.
+    /// Counts a frame of a flow, and puts it into the backlog if the flow is over its rate. Returns
+    /// whether it may go.
     pub fn admit_by_flow(
         &mut self,
         table: &mut Table,

@@ -1,4 +1,4 @@
-//! Guests' rings under limits: what is held back stays where it is, whole and in order.
+//! Guests' rings under limits: frames that are held back stay in their ring, whole and in order.
 
 mod flows;
 mod wires;
@@ -243,7 +243,7 @@ fn what_waits_for_a_rate_waits_for_the_next_one_or_goes() {
 }
 
 #[test]
-fn a_flood_that_reaches_nobody_is_counted() {
+fn a_flood_that_reaches_no_port_is_counted() {
     let mut net = Net::new(1);
     let (mut a, b) = (net.guest(1, "vlan=7"), net.guest(2, "vlan=8"));
     let frame = a.frame(0xff, 0, 60);
@@ -267,7 +267,7 @@ proptest! {
         let mut guests: Vec<_> = (1..).zip(&asked).map(|(mac, asked)| net.guest(mac, asked)).collect();
         let (mut sent, mut floods) = (0u64, 0u64);
         for (from, to, len) in frames {
-            // 5 is nobody's address: such frames are flooded.
+            // 5 is no port's address: frames to it are flooded.
             let frame = guests[from].frame(to, 0, len.max(18));
             while !guests[from].send(&frame) {
                 guests.iter_mut().for_each(|guest| drop(guest.receive()));
@@ -282,7 +282,8 @@ proptest! {
             let taken: u64 = all.iter().map(|stats| stats.frames_in).sum();
             let out: u64 = all.iter().map(|stats| stats.frames_out).sum();
             let dropped: u64 = all.iter().flat_map(|stats| stats.drops()).map(|(_, n)| n).sum();
-            // A flooded frame leaves up to three times, or not at all where nobody is in its VLAN.
+            // A flooded frame leaves up to three times, or not at all if no other port is in its
+            // VLAN.
             let done = out + dropped;
             if taken == sent && done + floods >= sent && done <= sent + 2 * floods {
                 break;

@@ -141,7 +141,7 @@ pub(in crate::worker) struct QueueEntry {
     pub reached: LaneMask,
     /// The queue to which all of its last batch went.
     pub follows: Option<QueueIndex>,
-    /// Whether its other side may not have noticed what was delivered.
+    /// Whether its other side may not have noticed delivered frames.
     pub notify: bool,
     /// The rest of its last batch, where that could not go on and its link cannot keep it.
     pub kept: Option<Box<Batch>>,
@@ -254,7 +254,7 @@ impl DomainEntry {
         }
     }
 
-    /// Has floods reach a port, by this lane or by the one that sends for it.
+    /// Adds a port to the flooded ports, by this lane or by the lane that sends for it.
     pub(super) fn join(&mut self, port: &mut PortEntry, index: PortIndex, lane: LaneIndex) {
         if port.egress.has(lane) {
             port.member = Some(self.members.len() as u32);
@@ -265,7 +265,7 @@ impl DomainEntry {
         }
     }
 
-    /// Has floods reach it no more.
+    /// Removes a port from the flooded ports.
     pub(super) fn leave(
         &mut self,
         ports: &mut Slots<PortEntry>,

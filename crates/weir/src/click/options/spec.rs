@@ -1,6 +1,6 @@
 //! The options that `weir click` and its tools have.
 
-/// What an option stands for.
+/// The meaning of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// `-R`, `--allow-reconfigure`.

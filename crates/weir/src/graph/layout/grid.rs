@@ -1,4 +1,4 @@
-//! The columns of a layout: their order from the top down, and where each box stands in them.
+//! The columns of a layout: the order of boxes from the top down, and each box's position.
 
 use super::{Edge, Layout, Node};
 

@@ -1,9 +1,9 @@
-//! Interfaces that are down: a VNIC is always up, so that one in their place would carry what they did not.
+//! Interfaces that are down. A VNIC is always up, so a VNIC in their place would carry frames that they do not.
 
 use super::super::seen::{InterfaceKind, SeenInterface, SeenNamespace};
 
-/// What was seen without the interfaces that are down, and those that carry nothing because of them; and a sentence for
-/// each that a wire would have had.
+/// The interfaces seen, except those that are down or carry nothing because another is down. Returns also a sentence
+/// for each that a wire would have had.
 pub(super) fn without(seen: &[SeenNamespace]) -> (Vec<SeenNamespace>, Vec<String>) {
     let mut notes = Vec::new();
     let mut left = seen.to_vec();
@@ -29,7 +29,7 @@ pub(super) fn without(seen: &[SeenNamespace]) -> (Vec<SeenNamespace>, Vec<String
 enum Why {
     /// It is down itself.
     Own,
-    /// What it stands on, or leads to, is.
+    /// The interface below it, or at its other end, is down.
     Others,
 }
 

@@ -1,4 +1,4 @@
-//! Namespaces with their routes, and notes of what a wire has no counterpart of.
+//! Namespaces with their routes, and notes on things without a counterpart in a wire.
 
 use super::super::seen::{InterfaceKind, SeenInterface};
 use super::{Describing, beyond};
@@ -92,7 +92,7 @@ impl Describing<'_> {
                     InterfaceKind::Device if namespace.name.is_some() => "NIC",
                     _ => continue,
                 };
-                // Of ports, their bridges told; of what is down, there is nothing to tell.
+                // Ports were described with their bridges; interfaces that are down need no note.
                 let known = link.master.is_some() || self.vnics.contains_key(&(at, link.index));
                 if !known && (link.up || !link.addresses.is_empty()) {
                     let text = format!("a {kind} interface has no counterpart and is omitted");

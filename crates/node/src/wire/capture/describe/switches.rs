@@ -97,7 +97,7 @@ impl Describing<'_> {
         name
     }
 
-    /// What a port of a bridge leads to.
+    /// The part that a port of a bridge leads to.
     fn port(
         &mut self,
         at: usize,
@@ -190,8 +190,8 @@ impl Describing<'_> {
     ) {
         let sends = link.shaping;
         let rate = sends.rate.and_then(Bandwidth::from_bits);
-        // A VNIC's rate is for both ways, and its delay and loss for what it receives: what differs
-        // is a cable's, to a switch that the VNIC has for itself.
+        // A VNIC's rate holds in both directions, its delay and loss for received frames. Other
+        // settings become a cable's, to a switch for the VNIC alone.
         let differs = properties.maxbw.is_some() && rate.is_some() && properties.maxbw != rate;
         let own;
         let switch = match differs || sends.delay > 0 || sends.loss > 0.0 {
@@ -239,7 +239,7 @@ impl Describing<'_> {
         }
     }
 
-    /// A switch for what is at a cable's other end, joined to `switch`: its name.
+    /// Adds a switch at a cable's other end, joined to `switch`. Returns its name.
     fn cable(
         &mut self,
         at: usize,
@@ -278,7 +278,7 @@ impl Describing<'_> {
                 let called = |at: usize| seen[at].name.as_deref().unwrap_or("host");
                 let switch = self.name(&format!("{}-{}", called(at), called(other)), NAME_MAX);
                 self.wire.stubs.insert(switch.clone(), Stub::default());
-                // What one end sends is what the other receives.
+                // One end's egress is the other's ingress.
                 let to_link = self.toward(
                     other,
                     peer,

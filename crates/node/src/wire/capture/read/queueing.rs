@@ -1,4 +1,4 @@
-//! Queueing disciplines: what they do to what an interface sends.
+//! Queueing disciplines of an interface's egress.
 
 use std::io;
 
@@ -22,8 +22,8 @@ const PLAIN: [&str; 9] = [
     "mq",
 ];
 
-/// Adds what a queueing discipline does: those of tc-tbf(8) and tc-netem(8), and that of tc-htb(8)
-/// where it limits all traffic as one.
+/// Adds the effects of a queueing discipline: tc-tbf(8), tc-netem(8), or a tc-htb(8) that limits
+/// all traffic as one.
 pub(super) fn shape(
     message: &TcMessage,
     link: &mut SeenInterface,

@@ -18,7 +18,7 @@ use super::super::seen::SeenInterface;
 /// The table of the host's own addresses (linux/rtnetlink.h: RT_TABLE_LOCAL).
 const LOCAL: u32 = 255;
 
-/// A neighbour that somebody set, as a phrase.
+/// A static neighbour, as a phrase.
 pub(super) fn neighbour(message: &NeighbourMessage, links: &[SeenInterface]) -> Option<String> {
     if message.header.state != NeighbourState::Permanent {
         return None;
@@ -87,8 +87,8 @@ pub(super) fn rule(message: &RuleMessage) -> Option<String> {
     Some(format!("the rule {priority}, ‘{words}{does}’"))
 }
 
-/// A route that somebody set: the kernel's own follow from the addresses. What a wire cannot have
-/// is added to `policies`, a phrase each.
+/// A configured route: the kernel's own routes follow from the addresses. Routes that a wire cannot
+/// have are added to `policies`, a phrase each.
 pub(super) fn route(message: &RouteMessage, policies: &mut Vec<String>) -> Option<KernelRoute> {
     let header = &message.header;
     let nowhere = match header.kind {

@@ -1,18 +1,18 @@
 //! A packed virtqueue: Virtual I/O Device 1.2, section 2.8.
 //!
 //! One ring of descriptors, in which the driver makes buffers available and the device gives them
-//! back, in the same place. Two of a descriptor's flags say which lap it is of, so that there are
-//! no indices to share, and one line of memory tells of four buffers.
+//! back, in the same place. Two of a descriptor's flags say which lap it belongs to, so that there
+//! are no indices to share, and one line of memory describes four buffers.
 //!
 //! A position is a descriptor's index, and in bit 15 the wrap counter of its lap: as in the event
 //! suppression structures, and in the protocol's messages.
 //!
-//! **A ring tells how far it was worked on**, to a process that replaces a device that ended
-//! without a word. Of its two flags, the driver changes one (`AVAIL`) and the device the other
-//! (`USED`), once a lap each: so `USED` changes where the device stands, and only there. For that
-//! the device marks every descriptor of a buffer that it gives back, not only the first, which is
-//! all that a driver looks at. A batch that was noted and not published leaves its first buffer
-//! out; that one's place says by then what is to be published, so the next process can do it.
+//! **A ring tells the device's position** to the process that replaces a killed device. Of its two
+//! flags, the driver changes one (`AVAIL`) and the device the other (`USED`), once a lap each: so
+//! `USED` changes at the device's position, and only there. For that the device marks every
+//! descriptor of a buffer that it gives back, not only the first, which is the only one that a
+//! driver reads. A batch that was noted and not published lacks its first buffer's mark. That
+//! buffer's descriptor holds the values to publish by then, so the next process can publish it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -46,9 +46,9 @@ mod event {
 pub struct Packed {
     /// 16 bytes each: address; length, buffer id and flags.
     descriptors: NonNull<[AtomicU64; 2]>,
-    /// What the driver wants to hear of: position and flags, 16 bits each.
+    /// The driver's event suppression: position and flags, 16 bits each.
     driver: NonNull<AtomicU32>,
-    /// What the device wants to hear of, likewise.
+    /// The device's event suppression, likewise.
     device: NonNull<AtomicU32>,
     size: u16,
     /// The first buffer that was noted. The driver looks for buffers in order, so it sees none of
@@ -64,7 +64,7 @@ struct First {
     at: u16,
     /// The next one's.
     after: u16,
-    /// The second half of its descriptor, as it is to be published.
+    /// The second half of its descriptor, as it will be published.
     rest: u64,
     /// No other was noted after it.
     alone: bool,
@@ -157,8 +157,8 @@ impl Packed {
         Some(self.descriptor(i, rest).0)
     }
 
-    /// What begins at a position, if the driver has made it available. What was written before is
-    /// seen after this.
+    /// The buffer that begins at a position, if the driver has made it available. The driver's
+    /// earlier writes are visible after this.
     #[inline(always)]
     fn available(&self, at: u16) -> Option<(Descriptor, u16)> {
         let i = at & !WRAP;
@@ -257,8 +257,8 @@ impl Packed {
         }
     }
 
-    /// The position up to which buffers were given back by the process that worked on the ring
-    /// before, now published; `None` if nobody leaves a ring like this.
+    /// The position up to which the former process gave buffers back, now published; `None` if no
+    /// device leaves a ring like this.
     pub fn resume(&mut self) -> Option<u16> {
         let size = self.size;
         let used = |i: u16| self.flags(i) & USED != 0;
@@ -278,8 +278,8 @@ impl Packed {
         if found == 1 {
             return Some(position(edges[0]));
         }
-        // One that was noted and not published, with others behind it: a batch is shorter than
-        // what is left of the ring.
+        // A buffer that was noted and not published, with others behind it: a batch is shorter than
+        // the rest of the ring.
         let next = |i: u16| if i + 1 == size { 0 } else { i + 1 };
         let run = |k: usize| {
             let (from, to) = (next(edges[k]), edges[(k + 2) % 3]);
@@ -308,8 +308,8 @@ impl Packed {
         self.words(i)[1].store(rest.to_le(), Ordering::Release);
     }
 
-    /// Whether the driver is to be told that buffers from position `old` up to `new` were given
-    /// back. (Section 2.8.10.)
+    /// Whether the driver wants an interrupt for the buffers given back from position `old` up to
+    /// `new`. (Section 2.8.10.)
     #[inline]
     pub fn wants_interrupt(&self, old: u16, new: u16, by_event: bool) -> bool {
         // The buffers must be visible before the driver's wish is read.

@@ -74,8 +74,8 @@ impl Split {
         unsafe { self.available.add(i).as_ref() }
     }
 
-    /// How many buffers the driver has made available since the ring began, modulo 2¹⁶. What was
-    /// written before is seen after this.
+    /// How many buffers the driver has made available since the ring began, modulo 2¹⁶. The
+    /// driver's earlier writes are visible after this.
     #[inline]
     fn available_index(&self) -> u16 {
         u16::from_le(self.available_word(1).load(Ordering::Acquire))
@@ -178,7 +178,7 @@ impl Split {
         self.used_half(1).store(index.to_le(), Ordering::Release);
     }
 
-    /// Whether the driver is to be told that the used index went from `old` to `new`: by
+    /// Whether the driver wants an interrupt for the used index's step from `old` to `new`: by
     /// `used_event` if both sides agreed on it, else by its flag. (Section 2.7.7.)
     #[inline]
     pub fn wants_interrupt(&self, old: u16, new: u16, by_event: bool) -> bool {

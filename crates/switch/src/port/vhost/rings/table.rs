@@ -40,8 +40,8 @@ impl DescriptorTable {
         (self.bytes.len() / ENTRY) as u16
     }
 
-    /// Entry `i`, if there is one. Those of a packed table are a buffer's pieces from the first to
-    /// the last; in a split one each says where it goes on.
+    /// Entry `i`, if there is one. The entries of a packed table are a buffer's pieces in order; in
+    /// a split table, each names the next.
     pub fn entry(&self, i: u16) -> Option<Descriptor> {
         let raw: [u8; ENTRY] = self.bytes.read_array(ENTRY * usize::from(i))?;
         let (words, _) = raw.as_chunks();

@@ -1,4 +1,4 @@
-//! Rings of both layouts beside plain models of what their drivers did, and with anything in them.
+//! Rings of both layouts, compared with plain models of their drivers, and with arbitrary content.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -207,8 +207,8 @@ proptest! {
         }
     }
 
-    /// The driver of a packed ring hears of a position when a buffer at it, or one that goes over
-    /// it, is given back, and of no other.
+    /// The driver of a packed ring gets an interrupt when a buffer at its position, or one that
+    /// goes over it, is given back, and for no other buffer.
     #[test]
     fn a_position_is_heard_of_when_it_is_passed(
         size in 1..20u16, from in 0..20u16, n in 1..20u16, event in 0..40u16, lap: bool,
@@ -227,7 +227,7 @@ proptest! {
         let (old, new) = (position(from), position(from + n));
         let passed = (from..from + n).any(|i| i % (2 * size) == event);
         prop_assert_eq!(rings.wants_interrupt(old, new, true), passed);
-        // Who did not agree on it hears of everything.
+        // Without the event index, the driver gets every interrupt.
         prop_assert!(rings.wants_interrupt(old, new, false));
     }
 
