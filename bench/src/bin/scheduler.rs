@@ -196,7 +196,8 @@ fn days() -> Result<Vec<Report>, String> {
 }
 
 fn draw(days: &[Report]) -> Result<(), String> {
-    let hours = |day: &Report, value: fn(&Sample) -> f64| Line {
+    type Value = fn(&Sample) -> f64;
+    let hours = |day: &Report, value: Value| Line {
         name: day.policy.clone(),
         points: day
             .samples
@@ -205,7 +206,7 @@ fn draw(days: &[Report]) -> Result<(), String> {
             .map(|sample| (f64::from(sample.minute) / 60.0, value(sample)))
             .collect(),
     };
-    let drawings: [(&str, &str, &str, fn(&Sample) -> f64); 3] = [
+    let drawings: [(&str, &str, &str, Value); 3] = [
         (
             "scheduler-highest",
             "The host that is used most",

@@ -193,7 +193,8 @@ mod tests {
             let defined = function.text.matches("\ndefine($").count();
             assert_eq!(declaration.parameters.len(), defined, "{}", function.name);
             for parameter in &declaration.parameters {
-                let used = function.text.matches(&format!("${}", parameter.name));
+                let variable = format!("${}", parameter.name);
+                let used = function.text.matches(&variable);
                 assert!(used.count() > 1, "{}: {}", function.name, parameter.name);
                 assert!(parameter.text.ends_with('.'), "{}", parameter.name);
             }

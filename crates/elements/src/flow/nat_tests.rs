@@ -46,7 +46,8 @@ fn one(rig: &mut Rig, name: &str) -> Vec<u8> {
 #[test]
 fn a_connection_is_translated_there_and_back() {
     let mut rig = nat("");
-    let kinds: [fn((Ipv4Addr, u16), (Ipv4Addr, u16)) -> Vec<u8>; 2] = [
+    type End = (Ipv4Addr, u16);
+    let kinds: [fn(End, End) -> Vec<u8>; 2] = [
         |from, to| tcp(from, to, SYN, b"data"),
         |from, to| udp(from, to, b"data"),
     ];
@@ -263,7 +264,8 @@ fn an_active_transfer_of_a_client_inside_gets_in() {
         let outside = ends(&one(rig, "out")).0;
         rig.push("o", &tcp(server, outside, SYN | ACK, &[]));
         rig.push("i", &tcp(client, server, ACK, &[]));
-        (rig.data("in"), rig.data("out"));
+        rig.data("in");
+        rig.data("out");
     };
     for command in [
         "PORT 192,168,1,10,200,10\r\n",
@@ -315,7 +317,8 @@ fn a_passive_transfer_of_a_server_inside_gets_in() {
     rig.push("o", &tcp(client, (NAT, 21), SYN, &[]));
     rig.push("i", &tcp(server, client, SYN | ACK, &[]));
     rig.push("o", &tcp(client, (NAT, 21), ACK, &[]));
-    (rig.data("in"), rig.data("out"));
+    rig.data("in");
+    rig.data("out");
     for (seq, answer) in [
         (100, "227 Entering Passive Mode (192,168,1,11,200,10).\r\n"),
         (300, "229 Entering Extended Passive Mode (|||51210|)\r\n"),
