@@ -1,25 +1,21 @@
 //! The examples: each is valid; examples that end by themselves print the right text; and gateways
 //! carry real traffic between network namespaces, as a process and as a guest.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 mod common;
 #[path = "common/gateway.rs"]
 mod gateway;
 
-use common::{LIMIT, path, until, within};
+use common::{LIMIT, until};
 use gateway::{
     Gateway, HOMES, Home, bound, command, connect, is_cut_off, packets, ping, reaches, received,
     udp_port,
 };
 use rustix::net::RecvFlags;
-use weir::lab::{Namespace, Runner};
+use weir::lab::Runner;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
