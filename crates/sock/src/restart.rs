@@ -56,8 +56,11 @@ fn look_now(shared: &Shared, set: usize) {
     if !is_down() {
         return check(shared, set);
     }
-    let now = sys::now();
-    if now - LOOKED.swap(now, Ordering::Relaxed) >= pause().unwrap_or(0) {
+    // Of many threads that look, one tries in each period.
+    let (now, last) = (sys::now(), LOOKED.load(Ordering::Relaxed));
+    let due = now.saturating_sub(last) >= pause().unwrap_or(0);
+    let tries = || LOOKED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+    if due && tries().is_ok() {
         try_return(shared, set);
     }
 }
@@ -113,7 +116,9 @@ pub fn ready_now() -> Result<()> {
 
 fn is_patient() -> bool {
     let ended = ENDED.load(Ordering::Relaxed);
-    !process::is_lost() && sys::now().saturating_sub(ended) < PATIENCE_NS
+    // It may have come back just now.
+    let waits = ended == 0 || sys::now().saturating_sub(ended) < PATIENCE_NS;
+    waits && !process::is_lost()
 }
 
 #[cold]
