@@ -91,7 +91,8 @@ impl KernelNsm {
                     continue;
                 }
             }
-            if self.service.sleep() {
+            // The last look may have found sockets at work.
+            if self.ready.is_empty() && self.service.sleep() {
                 self.events(None)?;
                 self.service.awake();
             }
