@@ -899,17 +899,65 @@ module Socket_state = struct
 end
 (** What a socket does. *)
 
+module Socket_transport = struct
+  type t = [ `Tcp | `Udp | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Tcp -> `String "tcp"
+    | `Udp -> `String "udp"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "tcp" -> Ok `Tcp
+    | `String "udp" -> Ok `Udp
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** The transport protocol of a socket. *)
+
 module Socket = struct
   type t = {
     bound : string option; [@yojson.default None] (** The address that it was bound to, if the application bound it. *)
+    local : string option; [@yojson.default None] (** Its address, if its NSM has told it. *)
     nsm : string; (** The NSM that serves it. *)
     number : int; (** Its number in the application. *)
+    peer : string option; [@yojson.default None] (** The address of its peer. *)
+    received : int; (** Bytes received. *)
+    sent : int; (** Bytes sent. *)
     shares : int; (** How many processes, beside the first, it was given to by fork, exec or a message. *)
     state : Socket_state.t; (** What it does. *)
+    transport : Socket_transport.t; (** Its transport protocol. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
 (** A socket of an application. *)
+
+module Socket_call = struct
+  type t = {
+    address : string option; [@yojson.default None] (** The address that it names. *)
+    answer : bool; (** Whether it comes from the NSM; else from the application. *)
+    bytes : int option; [@yojson.default None] (** Bytes of payload. *)
+    error : string option; [@yojson.default None] (** The error of an answer. *)
+    number : int; (** Its number, from 1 on. *)
+    operation : string; (** What was asked, answered or told: `connect`, `sent`, `data`. *)
+    option : Yojson.Safe.t list option; [@yojson.default None] (** A socket option, as level and name. *)
+    socket : int; (** The socket's number in the application. *)
+    time : string; (** When it passed CoreEngine, in UTC. *)
+    took_us : float option; [@yojson.key "took-us"] [@yojson.default None] (** Microseconds from the request to this answer. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A socket call that reached an NSM, or what an NSM answered or told. *)
+
+module Socket_trace = struct
+  type t = {
+    lost : int; (** Records before these that were dropped, since nobody asked for them in time. *)
+    next : int; (** The number of the last record, to ask for the next ones with. *)
+    records : Socket_call.t list; (** The records, in order; at most 256. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** What the sockets of an application did. *)
 
 module Stub = struct
   type t = {

@@ -18,6 +18,9 @@ let patch_application node name body = Call.json node Models.Application_object.
 (** Lists the sockets of an application. *)
 let list_sockets node name = Call.json node (Call.list Models.Socket.of_yojson) "GET" [ "v1"; "applications"; name; "sockets" ]
 
+(** Shows what the sockets of an application do: the records behind one. The first request begins the trace, which ends after 10 s without a request. *)
+let trace_sockets ?after node name = Call.json node Models.Socket_trace.of_yojson ~query:[ ("after", Option.map string_of_int after) ] "GET" [ "v1"; "applications"; name; "trace" ]
+
 (** Lists the crash reports of guests that the node keeps, oldest first. *)
 let list_crashes ?name node = Call.json node (Call.list Models.Crash_report.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "crashes" ]
 

@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/applications/{name}/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what the sockets of an application do: the records behind one. The first request begins the trace, which ends after 10 s without a request. */
+        get: operations["trace-sockets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/crashes": {
         parameters: {
             query?: never;
@@ -1927,6 +1944,8 @@ export interface components {
         Socket: {
             /** @description The address that it was bound to, if the application bound it. */
             bound?: string | null;
+            /** @description Its address, if its NSM has told it. */
+            local?: string | null;
             /** @description The NSM that serves it. */
             nsm: string;
             /**
@@ -1934,6 +1953,18 @@ export interface components {
              * @description Its number in the application.
              */
             number: number;
+            /** @description The address of its peer. */
+            peer?: string | null;
+            /**
+             * Format: uint64
+             * @description Bytes received.
+             */
+            received: number;
+            /**
+             * Format: uint64
+             * @description Bytes sent.
+             */
+            sent: number;
             /**
              * Format: uint32
              * @description How many processes, beside the first, it was given to by fork, exec or a message.
@@ -1941,12 +1972,72 @@ export interface components {
             shares: number;
             /** @description What it does. */
             state: components["schemas"]["SocketState"];
+            /** @description Its transport protocol. */
+            transport: components["schemas"]["SocketTransport"];
+        };
+        /** @description A socket call that reached an NSM, or what an NSM answered or told. */
+        SocketCall: {
+            /** @description The address that it names. */
+            address?: string | null;
+            /** @description Whether it comes from the NSM; else from the application. */
+            answer: boolean;
+            /**
+             * Format: uint32
+             * @description Bytes of payload.
+             */
+            bytes?: number | null;
+            /** @description The error of an answer. */
+            error?: string | null;
+            /**
+             * Format: uint64
+             * @description Its number, from 1 on.
+             */
+            number: number;
+            /** @description What was asked, answered or told: `connect`, `sent`, `data`. */
+            operation: string;
+            /** @description A socket option, as level and name. */
+            option?: [
+                number,
+                number
+            ] | null;
+            /**
+             * Format: uint32
+             * @description The socket's number in the application.
+             */
+            socket: number;
+            /** @description When it passed CoreEngine, in UTC. */
+            time: string;
+            /**
+             * Format: double
+             * @description Microseconds from the request to this answer.
+             */
+            "took-us"?: number | null;
         };
         /**
          * @description What a socket does.
          * @enum {string}
          */
         SocketState: "open" | "listening" | "failed" | "closing";
+        /** @description What the sockets of an application did. */
+        SocketTrace: {
+            /**
+             * Format: uint64
+             * @description Records before these that were dropped, since nobody asked for them in time.
+             */
+            lost: number;
+            /**
+             * Format: uint64
+             * @description The number of the last record, to ask for the next ones with.
+             */
+            next: number;
+            /** @description The records, in order; at most 256. */
+            records: components["schemas"]["SocketCall"][];
+        };
+        /**
+         * @description The transport protocol of a socket.
+         * @enum {string}
+         */
+        SocketTransport: "tcp" | "udp";
         /**
          * @description Whether something does what it is there for.
          * @enum {string}
@@ -2450,6 +2541,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Socket"][];
+                };
+            };
+        };
+    };
+    "trace-sockets": {
+        parameters: {
+            query?: {
+                /** @description The number of the last record that is known; 0: none. */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SocketTrace"];
                 };
             };
         };

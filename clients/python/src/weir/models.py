@@ -64,7 +64,10 @@ __all__ = [
     "Save",
     "Saved",
     "Socket",
+    "SocketCall",
     "SocketState",
+    "SocketTrace",
+    "SocketTransport",
     "State",
     "Stub",
     "StubObject",
@@ -612,6 +615,31 @@ class Saved(Model):
     """Its path."""
 
 
+class SocketCall(Model):
+    """A socket call that reached an NSM, or what an NSM answered or told."""
+
+    address: str | None = None
+    """The address that it names."""
+    answer: bool
+    """Whether it comes from the NSM; else from the application."""
+    bytes: int | None = None
+    """Bytes of payload."""
+    error: str | None = None
+    """The error of an answer."""
+    number: int
+    """Its number, from 1 on."""
+    operation: str
+    """What was asked, answered or told: `connect`, `sent`, `data`."""
+    option: list[int] | None = Field(None, max_length=2)
+    """A socket option, as level and name."""
+    socket: int
+    """The socket's number in the application."""
+    time: str
+    """When it passed CoreEngine, in UTC."""
+    took_us: float | None = None
+    """Microseconds from the request to this answer."""
+
+
 class SocketState(StrEnum):
     """
     What a socket does.
@@ -621,6 +649,26 @@ class SocketState(StrEnum):
     listening = "listening"
     failed = "failed"
     closing = "closing"
+
+
+class SocketTrace(Model):
+    """What the sockets of an application did."""
+
+    lost: int
+    """Records before these that were dropped, since nobody asked for them in time."""
+    next: int
+    """The number of the last record, to ask for the next ones with."""
+    records: list[SocketCall]
+    """The records, in order; at most 256."""
+
+
+class SocketTransport(StrEnum):
+    """
+    The transport protocol of a socket.
+    """
+
+    tcp = "tcp"
+    udp = "udp"
 
 
 class State(StrEnum):
@@ -1063,14 +1111,24 @@ class Socket(Model):
 
     bound: str | None = None
     """The address that it was bound to, if the application bound it."""
+    local: str | None = None
+    """Its address, if its NSM has told it."""
     nsm: str
     """The NSM that serves it."""
     number: int
     """Its number in the application."""
+    peer: str | None = None
+    """The address of its peer."""
+    received: int
+    """Bytes received."""
+    sent: int
+    """Bytes sent."""
     shares: int
     """How many processes, beside the first, it was given to by fork, exec or a message."""
     state: SocketState
     """What it does."""
+    transport: SocketTransport
+    """Its transport protocol."""
 
 
 class StubObject(Model):

@@ -65,6 +65,17 @@ class Operations(ABC):
         """Lists the sockets of an application."""
         return self._call(list[models.Socket], "GET", f"/v1/applications/{segment(name)}/sockets")
 
+    def trace_sockets(self, name: str, *, after: int | None = None) -> models.SocketTrace:
+        """Shows what the sockets of an application do: the records behind one. The first
+        request begins the trace, which ends after 10 s without a request.
+        """
+        return self._call(
+            models.SocketTrace,
+            "GET",
+            f"/v1/applications/{segment(name)}/trace",
+            query={"after": after},
+        )
+
     def list_crashes(self, *, name: str | None = None) -> list[models.CrashReport]:
         """Lists the crash reports of guests that the node keeps, oldest first."""
         return self._call(list[models.CrashReport], "GET", "/v1/crashes", query={"name": name})
