@@ -91,9 +91,9 @@ $(TARGET)/release/weir: setup
 
 PREFIX ?= /usr/local
 install: packaging/made ## Install the program, its symbols, manual pages, completions, unit and ServiceLib below PREFIX, in DESTDIR
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/debug
-	objcopy --only-keep-debug $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/lib/debug/weir.debug
-	objcopy --strip-all --add-gnu-debuglink=$(DESTDIR)$(PREFIX)/lib/debug/weir.debug $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -d $(DESTDIR)$(PREFIX)/bin/.debug $(DESTDIR)$(PREFIX)/lib
+	objcopy --only-keep-debug $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/bin/.debug/weir.debug
+	objcopy --strip-all --add-gnu-debuglink=$(DESTDIR)$(PREFIX)/bin/.debug/weir.debug $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -D -m 644 crates/service/include/weir_nsm.h $(DESTDIR)$(PREFIX)/include/weir_nsm.h
 	install -s -m 755 $(TARGET)/release/libweir_nsm.so $(DESTDIR)$(PREFIX)/lib/libweir_nsm.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 && install -m 644 packaging/made/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
