@@ -664,6 +664,17 @@ pub fn tcp(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), flags: u8, payload: &[u8]
     ip(6, from.0, to.0, &mut tcp, 16)
 }
 
+/// Sets the checksum of a TCP segment over IPv4 without options.
+pub fn complete_tcp(packet: &mut [u8]) {
+    packet[36..38].fill(0);
+    let mut pseudo = packet[12..20].to_vec();
+    pseudo.extend([0, 6]);
+    pseudo.extend((packet.len() as u16 - 20).to_be_bytes());
+    pseudo.extend(&packet[20..]);
+    let sum = checksum(&pseudo);
+    packet[36..38].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// An ICMP echo request over IPv4, checksums right, TTL 64.
 pub fn ping(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let mut icmp = std::vec![8, 0, 0, 0, 0, 1, 0, 2];

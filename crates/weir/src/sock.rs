@@ -1,6 +1,7 @@
 //! `weir sock`: programs whose sockets a network stack module serves.
 
 mod program;
+mod trace;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -23,7 +24,7 @@ use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
 use netkernel::service::Service;
 use netkernel::user::{Network, UserNsm};
 use netkernel::{calls, intercept};
-use node::model::{Admission, Application, Object, Socket, SocketCall};
+use node::model::{Admission, Application, Object, Socket};
 use node::paths::run_folder;
 use rustix::process::{Pid, Signal, WaitOptions};
 use serde_json::json;
@@ -32,7 +33,7 @@ use signal_hook::iterator::Signals;
 use switch::confine;
 use switch::properties::ApplicationProperties;
 
-use crate::nouns::output::{Column, Output, is_read, made, maybe, name};
+use crate::nouns::output::{Column, Output, made, maybe, name};
 use crate::nouns::{client, is_remote, properties, set};
 
 /// Runs programs whose sockets a network stack module (NSM) serves
@@ -242,7 +243,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             application,
             count,
             json,
-        } => trace(application, count.unwrap_or(u64::MAX), *json)?,
+        } => trace::run(application, count.unwrap_or(u64::MAX), *json)?,
         SockCommand::Core {
             door,
             operator,
@@ -289,64 +290,6 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
         SockCommand::Supervise => intercept::serve()?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How often is asked for what sockets did.
-const ASK: Duration = Duration::from_millis(100);
-
-/// Prints what the sockets of an application do.
-fn trace(application: &str, mut lines: u64, json: bool) -> Result<(), SockError> {
-    let client = client();
-    let mut after = 0;
-    loop {
-        let trace = client.trace(application, after)?;
-        if trace.lost > 0 && after > 0 {
-            eprintln!(
-                "weir: {} lines are missing: the application does more than is printed",
-                trace.lost
-            );
-        }
-        let more = !trace.records.is_empty();
-        let taken = trace
-            .records
-            .iter()
-            .take(lines.try_into().unwrap_or(usize::MAX));
-        let text: String = taken.map(|call| line(call, json)).collect();
-        lines = lines.saturating_sub(trace.records.len() as u64);
-        if !is_read(&text)? || lines == 0 {
-            return Ok(());
-        }
-        after = trace.next;
-        if !more {
-            std::thread::sleep(ASK);
-        }
-    }
-}
-
-fn line(call: &SocketCall, json: bool) -> String {
-    if json {
-        // All keys are text, so that nothing can go wrong.
-        return serde_json::to_string(call).unwrap_or_default() + "\n";
-    }
-    let sign = if call.answer { '<' } else { '>' };
-    let mut line = format!("{} {:>5} {sign} {}", call.time, call.socket, call.operation);
-    let mut add = |text: String| line.extend([" ", text.as_str()]);
-    if let Some(address) = call.address {
-        add(address.to_string());
-    }
-    if let Some(bytes) = call.bytes {
-        add(format!("{bytes} bytes"));
-    }
-    if let Some((level, name)) = call.option {
-        add(format!("level {level} name {name}"));
-    }
-    if let Some(error) = &call.error {
-        add(error.clone());
-    }
-    if let Some(time) = call.took_us {
-        add(format!("({time:.0} us)"));
-    }
-    line + "\n"
 }
 
 /// Runs a user NSM, with no privilege at all.

@@ -214,13 +214,7 @@ mod tests {
         packet[24..28].copy_from_slice(&seq.to_be_bytes());
         packet[28..32].copy_from_slice(&ack.to_be_bytes());
         packet[32] = (5 + options.len() as u8 / 4) << 4;
-        packet[36..38].fill(0);
-        let mut pseudo = packet[12..20].to_vec();
-        pseudo.extend([0, 6]);
-        pseudo.extend((packet.len() as u16 - 20).to_be_bytes());
-        pseudo.extend(&packet[20..]);
-        let sum = checksum(&pseudo);
-        packet[36..38].copy_from_slice(&sum.to_be_bytes());
+        complete_tcp(&mut packet);
         packet
     }
 

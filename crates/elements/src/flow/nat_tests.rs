@@ -236,13 +236,7 @@ fn a_protocol_without_ports_has_one_host_for_each_address() {
 fn says(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), seq: u32, text: &str) -> Vec<u8> {
     let mut packet = tcp(from, to, ACK, text.as_bytes());
     packet[24..28].copy_from_slice(&seq.to_be_bytes());
-    packet[36..38].fill(0);
-    let mut pseudo = packet[12..20].to_vec();
-    pseudo.extend([0, 6]);
-    pseudo.extend((packet.len() as u16 - 20).to_be_bytes());
-    pseudo.extend(&packet[20..]);
-    let sum = checksum(&pseudo);
-    packet[36..38].copy_from_slice(&sum.to_be_bytes());
+    complete_tcp(&mut packet);
     packet
 }
 
