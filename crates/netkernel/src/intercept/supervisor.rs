@@ -166,7 +166,9 @@ impl Supervisor {
     fn close(&mut self, inode: u64) {
         if let Some(socket) = self.program.sockets.remove(&inode) {
             for waiter in socket.waiters {
-                self.answer(&waiter, Err(Errno::BADF));
+                // A call that a signal has ended did nothing, so its answer is not remembered: the
+                // thread's next call may have the same arguments.
+                self.program.listener.answer(&waiter, Err(Errno::BADF));
             }
         }
     }
