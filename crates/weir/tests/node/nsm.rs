@@ -321,6 +321,8 @@ fn programs_outlive_core_engine() {
     assert_eq!(children(), workers);
     host.shows("sock ls redis -p -o state", "listening\nlistening\n");
     kill("-TERM", pid);
+    // Its workers would outlive it if it were killed before it told them to end.
+    until("nginx does not end", || !alive(pid));
     drop((nginx, redis));
     until("the applications do not end", || {
         host.ok("sock ls -p").is_empty()
