@@ -1,6 +1,6 @@
 //! The network queue element (NQE): a socket call, or the answer to one, between an application and
 //! the network stack module (NSM) that serves its sockets. NQEs cross [rings](crate::ring); payload
-//! stands in memory that both sides map, and the element names its place.
+//! stands in memory that both sides map, and the element names its offset.
 //!
 //! 32 bytes, with the fields and widths of NetKernel (Niu et al., 2020), in an order that keeps each
 //! in one 64-bit word:
@@ -13,7 +13,7 @@
 //! | 3 | flags |
 //! | 4–7 | socket |
 //! | 8–15 | the operation's data |
-//! | 16–23 | place of the payload, in bytes from the start of the shared memory |
+//! | 16–23 | offset of the payload, in bytes from the start of the shared memory |
 //! | 24–27 | length of the payload, in bytes |
 //! | 28–31 | port, error and address family (see [`Nqe::address`]) |
 //!
@@ -39,7 +39,7 @@ pub struct Nqe {
     /// An address, an option, an error or a count, as the operation has it.
     pub data: u64,
     /// Where the payload starts in the shared memory, in bytes.
-    pub place: u64,
+    pub offset: u64,
     /// Length of the payload, in bytes.
     pub len: u32,
     /// As the operation has it: see [`operation`].
@@ -49,7 +49,7 @@ pub struct Nqe {
 }
 
 /// What an element asks or answers. "Answered" operations are answered by one [`RESULT`] each, in the
-/// order of the requests of one socket. A *chunk* is the place and the length of a payload.
+/// order of the requests of one socket. A *chunk* is the offset and the length of a payload.
 pub mod operation {
     /// Makes a socket. Data: [`STREAM`](super::STREAM) or [`DATAGRAM_TYPE`](super::DATAGRAM_TYPE); family in `extra`.
     /// Answered by a [`RESULT`] only if it fails: every later operation of the socket fails too.
@@ -149,12 +149,12 @@ impl Nqe {
                 | (self.flags as u64) << 24
                 | (self.socket as u64) << 32,
             self.data,
-            self.place,
+            self.offset,
             self.len as u64 | (self.extra as u64) << 32,
         ]
     }
 
-    const fn from_words([head, data, place, len]: [u64; 4]) -> Nqe {
+    const fn from_words([head, data, offset, len]: [u64; 4]) -> Nqe {
         Nqe {
             operation: head as u8,
             tenant: (head >> 8) as u8,
@@ -162,7 +162,7 @@ impl Nqe {
             flags: (head >> 24) as u8,
             socket: (head >> 32) as u32,
             data,
-            place,
+            offset,
             len: len as u32,
             extra: (len >> 32) as u32,
         }
@@ -176,17 +176,17 @@ impl Nqe {
             queue_set: 0,
             socket,
             data: 0,
-            place: 0,
+            offset: 0,
             len: 0,
             flags: 0,
             extra: 0,
         }
     }
 
-    /// The address in the element: its 16 bytes in `data` and `place` (an IPv4 address in the first
+    /// The address in the element: its 16 bytes in `data` and `offset` (an IPv4 address in the first
     /// four), scope in `len`, port and family in `extra`. `None`: the family is neither.
     pub fn address(&self) -> Option<SocketAddr> {
-        let bytes = (u128::from(self.place) << 64 | u128::from(self.data)).to_le_bytes();
+        let bytes = (u128::from(self.offset) << 64 | u128::from(self.data)).to_le_bytes();
         address_of(self.family(), bytes, self.extra as u16, self.len)
     }
 
@@ -201,12 +201,12 @@ impl Nqe {
         self
     }
 
-    /// With an address. It takes `data`, `place` and `len`.
+    /// With an address. It takes `data`, `offset` and `len`.
     pub fn with_address(mut self, address: SocketAddr) -> Nqe {
         let (family, bytes, scope) = bytes_of(address);
         let bytes = u128::from_le_bytes(bytes);
         self.data = bytes as u64;
-        self.place = (bytes >> 64) as u64;
+        self.offset = (bytes >> 64) as u64;
         self.len = scope;
         self.extra = self.extra & 0x0fff_0000 | family << 28 | u32::from(address.port());
         self
@@ -224,8 +224,8 @@ impl Nqe {
     }
 
     /// With a payload.
-    pub const fn with_chunk(mut self, place: u64, len: u32) -> Nqe {
-        self.place = place;
+    pub const fn with_chunk(mut self, offset: u64, len: u32) -> Nqe {
+        self.offset = offset;
         self.len = len;
         self
     }
@@ -454,7 +454,7 @@ mod tests {
             queue_set: 3,
             socket: 0x0706_0504,
             data: 0x0f0e_0d0c_0b0a_0908,
-            place: 0x1716_1514_1312_1110,
+            offset: 0x1716_1514_1312_1110,
             len: 0x1b1a_1918,
             flags: 0xaa,
             extra: 0x1f1e_1d1c,
@@ -533,7 +533,7 @@ mod tests {
                 operation: n as u8,
                 socket: n as u32,
                 data: n << 20,
-                place: !n,
+                offset: !n,
                 len: n as u32,
                 ..Nqe::default()
             };

@@ -210,11 +210,11 @@ impl PayloadFile {
     }
 
     /// The bytes of a payload; `None` if they are not inside one chunk.
-    pub fn bytes(&self, place: u64, len: u32) -> Option<SharedBytes> {
-        let (place, len) = (usize::try_from(place).ok()?, len as usize);
-        let inside = place < PAYLOAD_FILE_BYTES && place % CHUNK_BYTES + len <= CHUNK_BYTES;
+    pub fn bytes(&self, offset: u64, len: u32) -> Option<SharedBytes> {
+        let (offset, len) = (usize::try_from(offset).ok()?, len as usize);
+        let inside = offset < PAYLOAD_FILE_BYTES && offset % CHUNK_BYTES + len <= CHUNK_BYTES;
         // SAFETY: inside the file, by the test.
-        inside.then(|| unsafe { SharedBytes::new(self.base.add(place), len) })
+        inside.then(|| unsafe { SharedBytes::new(self.base.add(offset), len) })
     }
 }
 

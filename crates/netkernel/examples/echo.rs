@@ -56,11 +56,11 @@ impl Echo {
                 busy = true;
             }
             self.service.flush();
-            // A request that comes from here on rings the bell, or keeps it from sleeping.
+            // A request that comes from here on wakes it, or keeps it from sleeping.
             if !busy && self.service.sleep() {
-                let (bell, control) = (self.service.bell(), self.service.control());
+                let (waker, control) = (self.service.waker(), self.service.control());
                 let mut polled =
-                    [bell, control].map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+                    [waker, control].map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
                 poll(&mut polled, None)?;
                 let heard = !polled[1].revents().is_empty();
                 self.service.awake();
@@ -107,10 +107,10 @@ impl Echo {
             },
             operation::SEND => self.echo(nqe),
             operation::CONSUMED => {
-                self.service.consumed(nqe.tenant, number, nqe.place);
+                self.service.consumed(nqe.tenant, number, nqe.offset);
             }
             // An option that is not known is better set than refused.
-            operation::SET_OPTION => self.answer(nqe, |result| result.with_chunk(nqe.place, 0)),
+            operation::SET_OPTION => self.answer(nqe, |result| result.with_chunk(nqe.offset, 0)),
             operation::SHUTDOWN => self.service.answer(Nqe::new(operation::END, number)),
             operation::CLOSE => {
                 self.sockets.remove(&number);
@@ -127,23 +127,24 @@ impl Echo {
 
     /// Sends back what was sent: a chunk of the tenant's is copied to one that is lent to the socket.
     fn echo(&mut self, nqe: Nqe) {
-        let sent = self.service.payload(nqe.tenant, nqe.place, nqe.len);
+        let sent = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
         let lent = self.service.lend(nqe.tenant, nqe.socket);
         if let (Some(sent), Some(chunk)) = (sent, lent) {
-            let place = self
+            let offset = self
                 .service
-                .payload(nqe.tenant, chunk.place(), CHUNK_BYTES as u32);
-            if let Some(place) = place {
-                sent.copy_to(&place);
+                .payload(nqe.tenant, chunk.offset(), CHUNK_BYTES as u32);
+            if let Some(offset) = offset {
+                sent.copy_to(&offset);
             }
             let data = Nqe::new(operation::DATA, nqe.socket);
-            self.service.answer(data.with_chunk(chunk.place(), nqe.len));
+            self.service
+                .answer(data.with_chunk(chunk.offset(), nqe.len));
         }
         // The tenant's chunk is the tenant's again. (A stack would wait for a chunk to lend.)
         let sent = Nqe::new(operation::SENT, nqe.socket);
         self.service.answer(Nqe {
             queue_set: nqe.queue_set,
-            ..sent.with_chunk(nqe.place, nqe.len)
+            ..sent.with_chunk(nqe.offset, nqe.len)
         });
     }
 
@@ -160,7 +161,7 @@ impl Echo {
         self.answer(nqe, |result| {
             let result = match nqe.operation {
                 // Its chunk is given back.
-                operation::GET_OPTION => result.with_chunk(nqe.place, 0),
+                operation::GET_OPTION => result.with_chunk(nqe.offset, 0),
                 _ => result,
             };
             result.with_error(error.raw_os_error())

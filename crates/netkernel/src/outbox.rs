@@ -1,4 +1,4 @@
-//! A producer's side of a ring, with what does not fit and the bell of its consumer.
+//! A producer's side of a ring, with what does not fit and the waker of its consumer.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -67,7 +67,7 @@ impl Outbox {
 
     /// Publishes what was put, and wakes a consumer that sleeps.
     #[inline]
-    pub fn flush(&mut self, ring: &mut Producer<Nqe>, bell: &OwnedFd) -> Result<(), Violation> {
+    pub fn flush(&mut self, ring: &mut Producer<Nqe>, waker: &OwnedFd) -> Result<(), Violation> {
         if !self.waiting.is_empty() {
             self.free = ring.free(abi::tenant::SLOTS)?;
             let more = self.free.saturating_sub(self.filled) as usize;
@@ -81,7 +81,7 @@ impl Outbox {
             self.free = self.free.saturating_sub(self.filled);
             self.filled = 0;
             if ring.take_consumer_sleeper().is_some() {
-                sys::ring(bell);
+                sys::wake(waker);
             }
         }
         Ok(())
@@ -91,12 +91,12 @@ impl Outbox {
     pub fn take_of(
         &mut self,
         ring: &mut Producer<Nqe>,
-        bell: &OwnedFd,
+        waker: &OwnedFd,
         socket: u32,
     ) -> Result<VecDeque<Nqe>, Violation> {
         let all = std::mem::take(&mut self.waiting);
         let (its, others) = all.into_iter().partition(|nqe| nqe.socket == socket);
-        self.flush(ring, bell)?;
+        self.flush(ring, waker)?;
         self.waiting = others;
         Ok(its)
     }

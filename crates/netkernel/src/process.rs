@@ -16,7 +16,7 @@ use crate::sys::{self, Payload, Queues, UserSides};
 /// A process of a tenant.
 pub struct Process {
     control: OwnedFd,
-    bell: OwnedFd,
+    waker: OwnedFd,
     core: OwnedFd,
     sides: UserSides,
     payload: Payload,
@@ -42,7 +42,7 @@ impl Process {
         }
         Ok(Process {
             control: welcomed.control,
-            bell: welcomed.bell,
+            waker: welcomed.waker,
             core,
             sides: UserSides::open(queues, set as usize),
             payload: Payload::map(payload)?,
@@ -68,7 +68,7 @@ impl Process {
             self.sides.submissions.publish(self.put);
             self.put = 0;
             if self.sides.submissions.take_consumer_sleeper().is_some() {
-                sys::ring(&self.core);
+                sys::wake(&self.core);
             }
         }
     }
@@ -102,8 +102,8 @@ impl Process {
         self.flush();
         self.sides.deliveries.set_sleeps(true);
         if self.sides.deliveries.filled(1).unwrap_or(0) == 0 {
-            let bell = rustix::event::PollFlags::IN;
-            let mut polled = [rustix::event::PollFd::new(&self.bell, bell)];
+            let waker = rustix::event::PollFlags::IN;
+            let mut polled = [rustix::event::PollFd::new(&self.waker, waker)];
             let time = rustix::time::Timespec {
                 tv_sec: time.as_secs() as i64,
                 tv_nsec: i64::from(time.subsec_nanos()),
@@ -111,13 +111,13 @@ impl Process {
             rustix::event::poll(&mut polled, Some(&time))?;
         }
         self.sides.deliveries.set_sleeps(false);
-        sys::silence(&self.bell);
+        sys::clear(&self.waker);
         Ok(self.sides.deliveries.filled(1).unwrap_or(0) > 0)
     }
 
     /// The bytes of a payload; `None`: they are not inside one chunk.
-    pub fn payload(&self, place: u64, len: u32) -> Option<SharedBytes> {
-        self.payload.bytes(place, len)
+    pub fn payload(&self, offset: u64, len: u32) -> Option<SharedBytes> {
+        self.payload.bytes(offset, len)
     }
 
     /// Has a socket outlive this process: until the other end of `end` is closed.

@@ -364,7 +364,7 @@ pub(crate) struct Welcomed {
     /// CoreEngine's connection; it ends with CoreEngine.
     pub control: OwnedFd,
     /// Wakes this side.
-    pub bell: OwnedFd,
+    pub waker: OwnedFd,
     /// What came with the welcome.
     pub files: Vec<OwnedFd>,
 }
@@ -383,13 +383,17 @@ pub(crate) fn join(door: &Path, role: Role, token: Token) -> io::Result<Welcomed
         SocketFlags::CLOEXEC,
         None,
     )?;
-    let bell = sys::bell()?;
+    let waker = sys::waker()?;
     let hello = Hello {
         role,
         token: token.0,
         returns_to: None,
     };
-    sys::send_message(&visitor, &hello.to_bytes(), &[theirs.as_fd(), bell.as_fd()])?;
+    sys::send_message(
+        &visitor,
+        &hello.to_bytes(),
+        &[theirs.as_fd(), waker.as_fd()],
+    )?;
     drop(theirs);
     let ended = || io::Error::other("CoreEngine ended the connection");
     let mut bytes = [0; Welcome::LEN];
@@ -399,7 +403,7 @@ pub(crate) fn join(door: &Path, role: Role, token: Token) -> io::Result<Welcomed
         0 => Ok(Welcomed {
             welcome,
             control,
-            bell,
+            waker,
             files,
         }),
         error => Err(io::Error::from_raw_os_error(error as i32)),

@@ -1,6 +1,6 @@
 //! ServiceLib: a network stack module's side of CoreEngine.
 //!
-//! An NSM [joins](Service::join) with its token. It waits on [`bell`](Service::bell) and
+//! An NSM [joins](Service::join) with its token. It waits on [`waker`](Service::waker) and
 //! [`control`](Service::control) beside what its stack waits for, and then:
 //!
 //! 1. [`hear`](Service::hear)s of tenants that come and go;
@@ -45,7 +45,7 @@ pub struct Chunk(u16);
 
 impl Chunk {
     /// Where it starts, in bytes from the start of the payload file.
-    pub fn place(self) -> u64 {
+    pub fn offset(self) -> u64 {
         u64::from(self.0) * CHUNK_BYTES as u64
     }
 }
@@ -54,7 +54,7 @@ impl Chunk {
 pub struct Service {
     control: OwnedFd,
     /// Wakes the NSM.
-    bell: OwnedFd,
+    waker: OwnedFd,
     /// Wakes CoreEngine.
     core: OwnedFd,
     sides: UserSides,
@@ -81,7 +81,7 @@ impl Service {
         }
         Ok(Service {
             control: welcomed.control,
-            bell: welcomed.bell,
+            waker: welcomed.waker,
             core,
             sides: UserSides::open(queues, 0),
             filled: 0,
@@ -92,8 +92,8 @@ impl Service {
     }
 
     /// Readable when requests wait and the NSM sleeps.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
     }
 
     /// Readable when a tenant comes or goes, or CoreEngine has ended.
@@ -201,7 +201,7 @@ impl Service {
     /// Ends a [`sleep`](Self::sleep).
     pub fn awake(&mut self) {
         self.sides.deliveries.set_sleeps(false);
-        sys::silence(&self.bell);
+        sys::clear(&self.waker);
     }
 
     fn tenant(&mut self, tenant: u8) -> Option<&mut Tenant> {
@@ -209,9 +209,9 @@ impl Service {
     }
 
     /// The bytes of a tenant's payload; `None`: they are not inside one chunk.
-    pub fn payload(&self, tenant: u8, place: u64, len: u32) -> Option<SharedBytes> {
+    pub fn payload(&self, tenant: u8, offset: u64, len: u32) -> Option<SharedBytes> {
         let tenant = self.tenants.get(tenant as usize)?.as_ref()?;
-        tenant.payload.bytes(place, len)
+        tenant.payload.bytes(offset, len)
     }
 
     /// Lends a chunk of the tenant's to a socket, to receive into; `None`: there is none now.
@@ -234,9 +234,9 @@ impl Service {
 
     /// Takes back a chunk that a tenant has consumed; `None`: it was not lent to the socket.
     #[inline]
-    pub fn consumed(&mut self, tenant: u8, socket: u32, place: u64) -> Option<Chunk> {
+    pub fn consumed(&mut self, tenant: u8, socket: u32, offset: u64) -> Option<Chunk> {
         let tenant = self.tenant(tenant)?;
-        let chunk = usize::try_from(place).ok()? / CHUNK_BYTES;
+        let chunk = usize::try_from(offset).ok()? / CHUNK_BYTES;
         let at = chunk.checked_sub(tenant.part.start)?;
         let lent = tenant.lent.get_mut(at)?;
         if *lent == 0 || *lent != socket.wrapping_add(1) {

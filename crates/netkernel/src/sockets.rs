@@ -5,7 +5,7 @@ use abi::nqe::CHOSEN_BY_NSM;
 /// A chunk to be sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Sending {
-    pub place: u64,
+    pub offset: u64,
     pub len: u32,
     /// Bytes that the stack has.
     pub done: u32,

@@ -132,8 +132,8 @@ impl Payload {
         })
     }
 
-    pub fn bytes(&self, place: u64, len: u32) -> Option<SharedBytes> {
-        self.payload.bytes(place, len)
+    pub fn bytes(&self, offset: u64, len: u32) -> Option<SharedBytes> {
+        self.payload.bytes(offset, len)
     }
 }
 
@@ -201,18 +201,18 @@ impl UserSides {
 }
 
 /// An eventfd that wakes whoever waits for it.
-pub(crate) fn bell() -> Result<OwnedFd, Errno> {
+pub(crate) fn waker() -> Result<OwnedFd, Errno> {
     rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
-/// Rings a bell. A bell that is full has been rung.
-pub(crate) fn ring(bell: impl AsFd) {
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+/// Wakes the owner of an eventfd. One that is full has been written to.
+pub(crate) fn wake(waker: impl AsFd) {
+    let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
 }
 
-/// Silences a bell.
-pub(crate) fn silence(bell: impl AsFd) {
-    let _ = rustix::io::read(bell, &mut [0; 8]);
+/// Clears an eventfd.
+pub(crate) fn clear(waker: impl AsFd) {
+    let _ = rustix::io::read(waker, &mut [0; 8]);
 }
 
 /// How long CoreEngine and an NSM look for work before they sleep: what a sleep and a wake-up cost.

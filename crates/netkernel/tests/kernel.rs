@@ -85,7 +85,7 @@ fn a_client_sends_receives_and_sees_the_end() {
     let (mut peer, from) = server.accept().unwrap();
     assert_eq!(result.address(), Some(from));
     tenant.send(7, 0, b"hello");
-    assert_eq!(tenant.next(7, operation::SENT).place, 0);
+    assert_eq!(tenant.next(7, operation::SENT).offset, 0);
     let mut bytes = [0; 5];
     peer.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"hello");
@@ -210,13 +210,13 @@ fn errors_are_the_socket_apis() {
     let get = Nqe::new(operation::GET_OPTION, 1).with_data(data);
     let got = tenant.result(get.with_chunk(CHUNK_BYTES as u64, 4));
     assert_eq!(
-        (got.error(), got.len, got.place),
+        (got.error(), got.len, got.offset),
         (0, 4, CHUNK_BYTES as u64)
     );
     let mut value = [0; 4];
     tenant
         .process
-        .payload(got.place, 4)
+        .payload(got.offset, 4)
         .unwrap()
         .read(&mut value);
     assert_eq!(i32::from_ne_bytes(value), 1);
@@ -260,7 +260,7 @@ fn datagrams_go_and_come() {
     let mut bytes = vec![0; datagram.len as usize];
     tenant
         .process
-        .payload(datagram.place, datagram.len)
+        .payload(datagram.offset, datagram.len)
         .unwrap()
         .read(&mut bytes);
     let (head, body) = bytes.split_at(DatagramHead::LEN);
@@ -301,7 +301,7 @@ fn datagrams_have_the_ancillary_data_that_was_asked_for() {
     let mut bytes = [0; DatagramHead::LEN];
     tenant
         .process
-        .payload(datagram.place, datagram.len)
+        .payload(datagram.offset, datagram.len)
         .unwrap()
         .read(&mut bytes);
     let head = DatagramHead::from_bytes(&bytes);
@@ -422,9 +422,9 @@ fn two_tenants_of_an_nsm_need_no_tcp() {
     assert_eq!(incoming.address(), connected.address());
     server.submit(Nqe::new(operation::ACCEPT, 2).with_data(incoming.len.into()));
     assert_eq!(server.receive(2, 12), b"first second");
-    for place in [0, CHUNK_BYTES as u64] {
+    for offset in [0, CHUNK_BYTES as u64] {
         let sent = client.next(1, operation::SENT);
-        assert_eq!((sent.place, sent.error()), (place, 0));
+        assert_eq!((sent.offset, sent.error()), (offset, 0));
     }
     let peer = server.result(Nqe::new(operation::PEER_ADDRESS, 2));
     assert_eq!(peer.address(), connected.address());

@@ -220,7 +220,7 @@ fn close(tenant: &mut Tenant, socket: u32) {
     tenant.next(socket, operation::CLOSED);
 }
 
-/// Bytes of which each place has its own.
+/// Bytes that differ at each offset.
 fn long(len: usize) -> Vec<u8> {
     (0..len as u32).map(|n| (n * 7 % 251) as u8).collect()
 }
@@ -355,16 +355,16 @@ fn errors_are_the_socket_apis() {
     // SO_LINGER with no time resets the connection.
     assert_eq!(connect(&mut client, 6, at("10.0.0.2:80")).error(), 0);
     accept(&mut server, 1, 7);
-    let place = 20 * CHUNK_BYTES as u64;
+    let offset = 20 * CHUNK_BYTES as u64;
     client
         .process
-        .payload(place, 8)
+        .payload(offset, 8)
         .unwrap()
         .write(&[1, 0, 0, 0, 0, 0, 0, 0]);
     let data = (libc::SOL_SOCKET as u64) << 32 | libc::SO_LINGER as u64;
     let set = Nqe::new(operation::SET_OPTION, 6)
         .with_data(data)
-        .with_chunk(place, 8);
+        .with_chunk(offset, 8);
     assert_eq!(client.result(set).error(), 0);
     close(&mut client, 6);
     assert_eq!(server.next(7, operation::FAILED).error(), libc::ECONNRESET);
@@ -394,11 +394,11 @@ fn send_to(tenant: &mut Tenant, socket: u32, to: Option<SocketAddr>, payload: &[
 /// The next datagram's source and payload.
 fn receive_from(tenant: &mut Tenant, socket: u32) -> (SocketAddr, Vec<u8>) {
     let nqe = tenant.next(socket, operation::DATAGRAM);
-    let bytes = tenant.process.payload(nqe.place, nqe.len).unwrap();
+    let bytes = tenant.process.payload(nqe.offset, nqe.len).unwrap();
     let head = DatagramHead::from_bytes(&bytes.read_array(0).unwrap());
     let mut payload = vec![0; nqe.len as usize - DatagramHead::LEN];
     bytes.skip(DatagramHead::LEN).read(&mut payload);
-    tenant.submit(Nqe::new(operation::CONSUMED, socket).with_chunk(nqe.place, nqe.len));
+    tenant.submit(Nqe::new(operation::CONSUMED, socket).with_chunk(nqe.offset, nqe.len));
     (head.address.unwrap(), payload)
 }
 
@@ -518,16 +518,16 @@ fn a_peer_that_is_gone_is_noticed_and_a_slow_reader_holds_its_peer_up() {
     assert!((32..chunks).contains(&sent), "{sent} of {chunks}");
     assert!(server.receive(3, bytes.len()) == bytes);
     // The user's time for an answer is over before the cable is back.
-    let place = 400 * CHUNK_BYTES as u64;
+    let offset = 400 * CHUNK_BYTES as u64;
     client
         .process
-        .payload(place, 4)
+        .payload(offset, 4)
         .unwrap()
         .write(&1500u32.to_ne_bytes());
     let data = (libc::IPPROTO_TCP as u64) << 32 | libc::TCP_USER_TIMEOUT as u64;
     let set = Nqe::new(operation::SET_OPTION, 2)
         .with_data(data)
-        .with_chunk(place, 4);
+        .with_chunk(offset, 4);
     assert_eq!(client.result(set).error(), 0);
     pair.faults.loses.store(1, Ordering::Relaxed);
     client.send(2, 300, b"lost");

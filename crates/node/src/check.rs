@@ -110,12 +110,20 @@ pub fn check(
     stand: &str,
 ) -> Diagnostics {
     let files = BTreeMap::from([(String::new(), file.to_string())]);
-    check_all(source, &files, interfaces, cpus, stand, Later::Nothing, &[])
+    check_all(
+        source,
+        &files,
+        interfaces,
+        cpus,
+        stand,
+        CheckContext::Nothing,
+        &[],
+    )
 }
 
 /// Whether a guest may run other configurations later, and its former specification.
 #[derive(Clone, Copy)]
-pub enum Later<'a> {
+pub enum CheckContext<'a> {
     /// Nothing else.
     Nothing,
     /// Configurations may be installed later, which may use its interfaces. Names of the former specification are
@@ -123,11 +131,11 @@ pub enum Later<'a> {
     Installs(Option<&'a Guest>),
 }
 
-impl<'a> Later<'a> {
+impl<'a> CheckContext<'a> {
     fn had(self) -> Option<&'a Guest> {
         match self {
-            Later::Nothing => None,
-            Later::Installs(had) => had,
+            CheckContext::Nothing => None,
+            CheckContext::Installs(had) => had,
         }
     }
 }
@@ -141,7 +149,7 @@ pub fn check_all(
     interfaces: &[(String, [u8; 6])],
     cpus: usize,
     stand: &str,
-    later: Later<'_>,
+    later: CheckContext<'_>,
     health: &[Health],
 ) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
@@ -165,10 +173,10 @@ pub fn check_all(
         let new = names.filter(|name| had.is_none_or(|had| !had.interfaces.contains_key(*name)));
         for name in unused(&flat, interfaces, new) {
             match later {
-                Later::Nothing => diagnostics.error_here(format_args!(
+                CheckContext::Nothing => diagnostics.error_here(format_args!(
                     "no element uses interface ‘{name}’: leave out --link {name}={stand}, or name the interface in FromNetfront or ToNetfront"
                 )),
-                Later::Installs(_) => diagnostics.warning_here(format_args!(
+                CheckContext::Installs(_) => diagnostics.warning_here(format_args!(
                     "no element uses interface ‘{name}’ until a configuration with FromNetfront({name}) or ToNetfront({name}) is installed"
                 )),
             }
@@ -489,7 +497,7 @@ mod tests {
         assert_eq!(checked(ports, &["a", "b", "c"]).errors(), 1);
         // A configuration that is installed later may have it.
         let (files, interfaces) = (BTreeMap::new(), [("b".to_string(), [2; 6])]);
-        let later = Later::Installs(None);
+        let later = CheckContext::Installs(None);
         let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later, &[]);
         assert_eq!((said.errors(), said.warnings()), (0, 1), "{said}");
     }

@@ -21,11 +21,11 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind, Result};
 use crate::model::{Guest, Object};
-use crate::node::{ANSWER, Asked, Node, Origin, Wanted};
+use crate::node::{ANSWER, Asked, Creation, Node, Origin};
 
 pub(crate) use copies::finish;
 use queue::Change;
-pub use queue::{Handle, Queue, Turn};
+pub use queue::{Handle, Queue, Work};
 pub use resources::Served;
 
 /// Looks without a pause between, before there are pauses: most answers come within microseconds.
@@ -62,7 +62,7 @@ impl Handle {
     ) -> Result<Object<Guest>> {
         let (tell, told) = oneshot::channel();
         let tell = Box::new(move |created| drop(tell.send(created)));
-        let wanted = Box::new(Wanted { name, spec, copy });
+        let wanted = Box::new(Creation { name, spec, copy });
         self.put_change(Change::Create { wanted, tell })
             .await
             .ok_or_else(over)?;

@@ -188,9 +188,11 @@ impl Check {
 }
 
 /// What an answer that is read as it grows has in the end.
-type Told<'a> = &'a mut dyn FnMut(GuestOutcome) -> ControlFlow<()>;
+type EachOutcome<'a> = &'a mut dyn FnMut(GuestOutcome) -> ControlFlow<()>;
 
-fn each(ask: impl FnOnce(Told<'_>) -> Result<(), Error>) -> Result<Vec<GuestOutcome>, Error> {
+fn each(
+    ask: impl FnOnce(EachOutcome<'_>) -> Result<(), Error>,
+) -> Result<Vec<GuestOutcome>, Error> {
     let mut all = Vec::new();
     ask(&mut |outcome| {
         all.push(outcome);

@@ -7,7 +7,7 @@ pub struct ElementId(pub(crate) u32);
 
 impl ElementId {
     /// No element: the owner of tasks, timers and signals that no longer exist.
-    pub(crate) const NOBODY: ElementId = ElementId(u32::MAX);
+    pub(crate) const NONE: ElementId = ElementId(u32::MAX);
 
     /// Its index among the router's elements.
     pub fn index(self) -> usize {

@@ -85,16 +85,16 @@ static struct weir_nqe answer_to(const struct weir_nqe *request, uint8_t operati
 /* Sends back what was sent: the tenant's chunk is copied to one that is lent to the socket. */
 static void echo(struct weir_nsm *nsm, const struct weir_nqe *request)
 {
-	const void *from = weir_nsm_payload(nsm, request->tenant, request->place, request->len);
+	const void *from = weir_nsm_payload(nsm, request->tenant, request->offset, request->len);
 	struct weir_nqe data = answer_to(request, WEIR_DATA);
-	if (from && weir_nsm_lend(nsm, request->tenant, request->socket, &data.place)) {
+	if (from && weir_nsm_lend(nsm, request->tenant, request->socket, &data.offset)) {
 		data.len = request->len;
-		memcpy(weir_nsm_payload(nsm, request->tenant, data.place, WEIR_CHUNK_BYTES), from, data.len);
+		memcpy(weir_nsm_payload(nsm, request->tenant, data.offset, WEIR_CHUNK_BYTES), from, data.len);
 		weir_nsm_answer(nsm, &data);
 	}
 	/* The tenant's chunk is the tenant's again. A stack would wait for a chunk to lend. */
 	struct weir_nqe sent = answer_to(request, WEIR_SENT);
-	sent.place = request->place;
+	sent.offset = request->offset;
 	sent.len = request->len;
 	weir_nsm_answer(nsm, &sent);
 }
@@ -124,13 +124,13 @@ static void serve(struct weir_nsm *nsm, const struct weir_nqe *request)
 		echo(nsm, request);
 		return;
 	case WEIR_CONSUMED:
-		weir_nsm_take_back(nsm, request->tenant, request->socket, request->place);
+		weir_nsm_take_back(nsm, request->tenant, request->socket, request->offset);
 		return;
 	case WEIR_SET_OPTION: /* One that is not known is better set than refused. */
-		result.place = request->place;
+		result.offset = request->offset;
 		break;
 	case WEIR_GET_OPTION:
-		result.place = request->place;
+		result.offset = request->offset;
 		weir_nqe_set_error(&result, EOPNOTSUPP);
 		break;
 	case WEIR_SHUTDOWN:
@@ -172,10 +172,10 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		weir_nsm_flush(nsm);
-		/* A request that comes from here on rings the bell, or keeps it from sleeping. */
+		/* A request that comes from here on wakes it, or keeps it from sleeping. */
 		if (!busy && weir_nsm_sleep(nsm)) {
 			struct pollfd polled[] = {
-				{ .fd = weir_nsm_bell(nsm), .events = POLLIN },
+				{ .fd = weir_nsm_waker(nsm), .events = POLLIN },
 				{ .fd = weir_nsm_control(nsm), .events = POLLIN },
 			};
 			poll(polled, 2, -1);

@@ -1,7 +1,7 @@
 /*
  * ServiceLib: the side of CoreEngine that a network stack module (NSM) has.
  *
- * An NSM joins with its token. It waits on weir_nsm_bell() and weir_nsm_control() beside what its stack
+ * An NSM joins with its token. It waits on weir_nsm_waker() and weir_nsm_control() beside what its stack
  * waits for, and then
  *
  *   1. hears of tenants that come and go (weir_nsm_hear);
@@ -40,14 +40,14 @@ struct weir_nqe {
 	uint8_t flags;     /* of WEIR_RESULT: the operation that it answers */
 	uint32_t socket;   /* by its number at this NSM */
 	uint64_t data;     /* as the operation has it */
-	uint64_t place;    /* where the payload starts */
+	uint64_t offset;    /* where the payload starts */
 	uint32_t len;      /* bytes of payload */
 	uint32_t extra;    /* use weir_nqe_error, weir_nqe_address, weir_nqe_family */
 };
 
 /*
  * Requests. "Answered" ones are answered by one WEIR_RESULT each, in the order of the requests of one
- * socket. A chunk is the place and the length of a payload.
+ * socket. A chunk is the offset and the length of a payload.
  */
 /* Makes a socket. Data: WEIR_STREAM or WEIR_DATAGRAM_TYPE. Answered only if it fails. */
 #define WEIR_SOCKET 1
@@ -68,7 +68,7 @@ struct weir_nqe {
 /* Shuts down. Data: 0 reading, 1 writing, 2 both. Not answered. */
 #define WEIR_SHUTDOWN 9
 /* Sets an option. Data: level in the upper, name in the lower 32 bits; the value is in the chunk.
- * Answered; the result has the chunk's place. */
+ * Answered; the result has the chunk's offset. */
 #define WEIR_SET_OPTION 10
 /* Reads an option. The value is written to the chunk, at most len bytes; the result has its length. */
 #define WEIR_GET_OPTION 11
@@ -112,7 +112,7 @@ void weir_nqe_set_error(struct weir_nqe *, int error);
 
 /* Writes the address of an element; returns its length, 0 if there is none. */
 socklen_t weir_nqe_address(const struct weir_nqe *, struct sockaddr_storage *to);
-/* Sets the address: it takes data, place and len. Returns -1 if it is not one of IPv4 or IPv6. */
+/* Sets the address: it takes data, offset and len. Returns -1 if it is not one of IPv4 or IPv6. */
 int weir_nqe_set_address(struct weir_nqe *, const struct sockaddr *from, socklen_t len);
 
 /* The address family of an element: 4, 6, or another value for none. */
@@ -130,7 +130,7 @@ struct weir_nsm *weir_nsm_join(const char *door, const char *token);
 void weir_nsm_leave(struct weir_nsm *);
 
 /* Descriptors to wait on: requests wait; a tenant comes or goes, or CoreEngine has ended. */
-int weir_nsm_bell(const struct weir_nsm *);
+int weir_nsm_waker(const struct weir_nsm *);
 int weir_nsm_control(const struct weir_nsm *);
 
 /* A tenant that comes, or is gone with all its sockets. */
@@ -160,11 +160,11 @@ void weir_nsm_awake(struct weir_nsm *);
  * A tenant's payload; NULL if it is not inside one chunk. The tenant can write it at any time: read each
  * byte once, and check the copy.
  */
-void *weir_nsm_payload(const struct weir_nsm *, uint8_t tenant, uint64_t place, uint32_t len);
+void *weir_nsm_payload(const struct weir_nsm *, uint8_t tenant, uint64_t offset, uint32_t len);
 /* Lends a chunk of the tenant's to a socket, to receive into; false: there is none until a WEIR_CONSUMED. */
-bool weir_nsm_lend(struct weir_nsm *, uint8_t tenant, uint32_t socket, uint64_t *place);
+bool weir_nsm_lend(struct weir_nsm *, uint8_t tenant, uint32_t socket, uint64_t *offset);
 /* Takes back a chunk; false: it was not lent to the socket. */
-bool weir_nsm_take_back(struct weir_nsm *, uint8_t tenant, uint32_t socket, uint64_t place);
+bool weir_nsm_take_back(struct weir_nsm *, uint8_t tenant, uint32_t socket, uint64_t offset);
 /* Takes back all chunks that are lent to a socket; returns how many. */
 size_t weir_nsm_reclaim(struct weir_nsm *, uint8_t tenant, uint32_t socket);
 

@@ -14,7 +14,7 @@ pub struct Element {
     pub flags: u8,
     pub socket: u32,
     pub data: u64,
-    pub place: u64,
+    pub offset: u64,
     pub len: u32,
     pub extra: u32,
 }
@@ -30,7 +30,7 @@ impl From<Nqe> for Element {
             flags: nqe.flags,
             socket: nqe.socket,
             data: nqe.data,
-            place: nqe.place,
+            offset: nqe.offset,
             len: nqe.len,
             extra: nqe.extra,
         }
@@ -46,7 +46,7 @@ impl From<Element> for Nqe {
             flags: element.flags,
             socket: element.socket,
             data: element.data,
-            place: element.place,
+            offset: element.offset,
             len: element.len,
             extra: element.extra,
         }

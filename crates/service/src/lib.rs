@@ -96,8 +96,8 @@ pub unsafe extern "C" fn weir_nsm_leave(nsm: *mut Connection) {
 
 /// The descriptor that is readable when requests wait.
 #[unsafe(no_mangle)]
-pub extern "C" fn weir_nsm_bell(nsm: &Connection) -> c_int {
-    nsm.service.bell().as_raw_fd()
+pub extern "C" fn weir_nsm_waker(nsm: &Connection) -> c_int {
+    nsm.service.waker().as_raw_fd()
 }
 
 /// The descriptor that is readable when a tenant comes or goes.
@@ -161,10 +161,10 @@ pub extern "C" fn weir_nsm_awake(nsm: &mut Connection) {
 pub extern "C" fn weir_nsm_payload(
     nsm: &Connection,
     tenant: u8,
-    place: u64,
+    offset: u64,
     len: u32,
 ) -> *mut c_void {
-    match nsm.service.payload(tenant, place, len) {
+    match nsm.service.payload(tenant, offset, len) {
         Some(bytes) => bytes.start().as_ptr().cast(),
         None => std::ptr::null_mut(),
     }
@@ -176,11 +176,11 @@ pub extern "C" fn weir_nsm_lend(
     nsm: &mut Connection,
     tenant: u8,
     socket: u32,
-    place: &mut u64,
+    offset: &mut u64,
 ) -> bool {
     let chunk = nsm.service.lend(tenant, socket);
     if let Some(chunk) = chunk {
-        *place = chunk.place();
+        *offset = chunk.offset();
     }
     chunk.is_some()
 }
@@ -191,9 +191,9 @@ pub extern "C" fn weir_nsm_take_back(
     nsm: &mut Connection,
     tenant: u8,
     socket: u32,
-    place: u64,
+    offset: u64,
 ) -> bool {
-    nsm.service.consumed(tenant, socket, place).is_some()
+    nsm.service.consumed(tenant, socket, offset).is_some()
 }
 
 /// Takes back all chunks that are lent to a socket.

@@ -198,7 +198,7 @@ fn the_header_says_what_abi_says() {
         ("flags", std::mem::offset_of!(weir_nsm::Element, flags)),
         ("socket", std::mem::offset_of!(weir_nsm::Element, socket)),
         ("data", std::mem::offset_of!(weir_nsm::Element, data)),
-        ("place", std::mem::offset_of!(weir_nsm::Element, place)),
+        ("offset", std::mem::offset_of!(weir_nsm::Element, offset)),
         ("len", std::mem::offset_of!(weir_nsm::Element, len)),
         ("extra", std::mem::offset_of!(weir_nsm::Element, extra)),
     ] {

@@ -72,7 +72,7 @@ const RECEIVED: usize = RECEIVE_WINDOW;
 #[repr(C)]
 pub struct SharedAddress {
     data: AtomicU64,
-    place: AtomicU64,
+    offset: AtomicU64,
     tail: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl SharedAddress {
         let nqe = Nqe::new(0, 0);
         let nqe = address.map_or(nqe, |address| nqe.with_address(address));
         self.data.store(nqe.data, Ordering::Relaxed);
-        self.place.store(nqe.place, Ordering::Relaxed);
+        self.offset.store(nqe.offset, Ordering::Relaxed);
         self.tail.store(
             u64::from(nqe.len) | u64::from(nqe.extra) << 32,
             Ordering::Release,
@@ -92,7 +92,7 @@ impl SharedAddress {
         let tail = self.tail.load(Ordering::Acquire);
         let nqe = Nqe {
             data: self.data.load(Ordering::Relaxed),
-            place: self.place.load(Ordering::Relaxed),
+            offset: self.offset.load(Ordering::Relaxed),
             len: tail as u32,
             extra: (tail >> 32) as u32,
             ..Nqe::default()
@@ -167,7 +167,7 @@ const _: () = assert!(size_of::<Cell>() <= 1024);
 /// A chunk of payload received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    pub place: u32,
+    pub offset: u32,
     pub len: u32,
 }
 
@@ -267,7 +267,7 @@ impl Cell {
             return false;
         }
         self.received[tail as usize % RECEIVED].store(
-            u64::from(chunk.place) | u64::from(chunk.len) << 32,
+            u64::from(chunk.offset) | u64::from(chunk.len) << 32,
             Ordering::Relaxed,
         );
         self.received_bytes.fetch_add(chunk.len, Ordering::Relaxed);
@@ -288,7 +288,7 @@ impl Cell {
     pub fn chunk(&self, at: u32) -> Chunk {
         let word = self.received[at as usize % RECEIVED].load(Ordering::Relaxed);
         Chunk {
-            place: word as u32,
+            offset: word as u32,
             len: (word >> 32) as u32,
         }
     }
@@ -394,7 +394,7 @@ mod tests {
             for step in steps {
                 match step {
                     0 | 1 => {
-                        let chunk = Chunk { place: next * 8192, len: 1 + next % 8192 };
+                        let chunk = Chunk { offset: next * 8192, len: 1 + next % 8192 };
                         let room = queue.len() + lag < RECEIVED;
                         prop_assert_eq!(cell.receive(chunk), room);
                         if room {

@@ -69,7 +69,10 @@ impl Socket {
         }
         let head = cell.head.load(Ordering::Relaxed);
         let chunk = cell.chunk(head);
-        let bytes = self.shared.payload.bytes(u64::from(chunk.place), chunk.len);
+        let bytes = self
+            .shared
+            .payload
+            .bytes(u64::from(chunk.offset), chunk.len);
         let mut received = Received {
             copied: 0,
             len: 0,
@@ -163,14 +166,14 @@ impl Socket {
             return Ok(false);
         }
         let private = self.shared.private;
-        if let Some(place) = private.take_chunk(self.number) {
+        if let Some(offset) = private.take_chunk(self.number) {
             let len = DatagramHead::LEN + parts.left();
-            if let Some(bytes) = self.shared.payload.bytes(place, len as u32) {
+            if let Some(bytes) = self.shared.payload.bytes(offset, len as u32) {
                 bytes.write_array(0, &head.to_bytes());
                 let mut copy = *parts;
                 copy.copy_to(bytes.skip(DatagramHead::LEN));
                 cell.in_flight.fetch_add(1, Ordering::AcqRel);
-                let nqe = Nqe::new(operation::SEND_TO, self.number).with_chunk(place, len as u32);
+                let nqe = Nqe::new(operation::SEND_TO, self.number).with_chunk(offset, len as u32);
                 if queues::submit(&self.shared, self.set, &[nqe], Urgency::Send) {
                     if cell.has(flag::STARVED) {
                         cell.unset(flag::STARVED);
@@ -179,7 +182,7 @@ impl Socket {
                 }
                 cell.in_flight.fetch_sub(1, Ordering::AcqRel);
             }
-            private.free_chunk(self.number, place);
+            private.free_chunk(self.number, offset);
         }
         self.starved();
         Ok(false)

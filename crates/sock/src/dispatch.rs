@@ -42,18 +42,18 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
     match nqe.operation {
         operation::DATA | operation::DATAGRAM => {
             let chunk = Chunk {
-                place: nqe.place as u32,
+                offset: nqe.offset as u32,
                 len: nqe.len,
             };
-            let received = nqe.place >= (SEND_CHUNKS * CHUNK_BYTES) as u64
-                && shared.payload.bytes(nqe.place, nqe.len).is_some();
+            let received = nqe.offset >= (SEND_CHUNKS * CHUNK_BYTES) as u64
+                && shared.payload.bytes(nqe.offset, nqe.len).is_some();
             if received && cell.receive(chunk) {
                 return event::READ;
             }
             0
         }
         operation::SENT => {
-            if !shared.private.free_chunk(socket, nqe.place) {
+            if !shared.private.free_chunk(socket, nqe.offset) {
                 return 0;
             }
             let before = cell.in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -181,7 +181,7 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
         }
         operation::SET_OPTION if cell.options_pending.load(Ordering::Relaxed) > 0 => {
             cell.options_pending.fetch_sub(1, Ordering::Relaxed);
-            shared.private.free_chunk(nqe.socket, nqe.place);
+            shared.private.free_chunk(nqe.socket, nqe.offset);
             0
         }
         operation::SOCKET => {

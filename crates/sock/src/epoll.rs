@@ -265,7 +265,7 @@ fn is_epoll(fd: c_int) -> bool {
         core::ptr::null::<u8>(),
         sys::SIGNAL_SET
     ) != Err(Errno(libc::EBADF))
-        && add_to_kernel(fd, libc::EPOLL_CTL_MOD, process::bell(), 0) == Err(Errno(libc::ENOENT))
+        && add_to_kernel(fd, libc::EPOLL_CTL_MOD, process::waker(), 0) == Err(Errno(libc::ENOENT))
 }
 
 fn add_to_kernel(epfd: c_int, operation: c_int, fd: c_int, data: u64) -> Result<()> {

@@ -1,8 +1,8 @@
-//! A bell that the kernel rings when a connection ends.
+//! An eventfd that the kernel writes to when a connection ends.
 //!
-//! A thread that waits for an NSM sleeps in one read of the process's bell, which a signal handler with
+//! A thread that waits for an NSM sleeps in one read of the process's waker, which a signal handler with
 //! SA_RESTART does not end: no call that waits for two descriptors can be restarted. So the end of
-//! CoreEngine is to ring the bell, too: an asynchronous poll (io_submit(2), IOCB_CMD_POLL) of its
+//! CoreEngine writes to that eventfd, too: an asynchronous poll (io_submit(2), IOCB_CMD_POLL) of its
 //! connection, completed on the eventfd. It takes no thread and no signal of the application's.
 
 use core::ffi::c_int;
@@ -68,8 +68,8 @@ fn begin() -> Result<()> {
     Ok(())
 }
 
-/// Has a bell ring when a connection ends, instead of that which was watched before.
-pub fn watch(connection: c_int, bell: c_int) -> Result<()> {
+/// Has an eventfd written to when a connection ends, instead of that which was watched before.
+pub fn watch(connection: c_int, waker: c_int) -> Result<()> {
     match ring() {
         None => begin()?,
         Some(ring) => ring
@@ -81,7 +81,7 @@ pub fn watch(connection: c_int, bell: c_int) -> Result<()> {
         fd: connection as u32,
         events: libc::POLLHUP as u64,
         flags: IOCB_FLAG_RESFD,
-        eventfd: bell as u32,
+        eventfd: waker as u32,
         ..Iocb::default()
     };
     let all = [&raw const poll];
@@ -99,7 +99,7 @@ pub fn is_watched() -> bool {
     ring().is_some()
 }
 
-/// Whether the connection that is watched has ended. The bell rings after this says so.
+/// Whether the connection that is watched has ended. The eventfd is written to after this says so.
 #[inline]
 pub fn has_ended() -> bool {
     ring()
@@ -117,15 +117,15 @@ mod tests {
     use crate::sys;
 
     #[test]
-    fn the_end_of_a_connection_rings_the_bell() {
-        let bell = sys::eventfd().unwrap();
+    fn the_end_of_a_connection_rings_the_waker() {
+        let waker = sys::eventfd().unwrap();
         // Each watch takes the place of the one before.
         for _ in 0..1000 {
             let [ours, theirs] = sys::pair(libc::SOCK_SEQPACKET).unwrap();
-            watch(ours, bell).unwrap();
+            watch(ours, waker).unwrap();
             assert!(is_watched() && !has_ended());
             let mut polled = [libc::pollfd {
-                fd: bell,
+                fd: waker,
                 events: libc::POLLIN,
                 revents: 0,
             }];
@@ -134,9 +134,9 @@ mod tests {
             let soon = Some(sys::now() + 5_000_000_000);
             assert_eq!(sys::ppoll(&mut polled, soon, None), Ok(1));
             assert!(has_ended());
-            sys::read_eventfd(bell).unwrap();
+            sys::read_eventfd(waker).unwrap();
             sys::close(ours);
         }
-        sys::close(bell);
+        sys::close(waker);
     }
 }

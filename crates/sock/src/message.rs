@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn descriptors_arrive_with_their_bytes() {
         let [a, b] = sys::pair(libc::SOCK_SEQPACKET).unwrap();
-        let bell = sys::eventfd().unwrap();
-        send(a, b"hello", &[a, bell]).unwrap();
+        let waker = sys::eventfd().unwrap();
+        send(a, b"hello", &[a, waker]).unwrap();
         let (mut bytes, mut fds) = ([0; 16], [-1; 3]);
         assert_eq!(receive(b, &mut bytes, &mut fds), Ok((5, 2)));
         assert_eq!(&bytes[..5], b"hello");
         sys::write_eventfd(fds[1]);
-        assert_eq!(sys::read_eventfd(bell), Ok(()));
-        for fd in [a, b, bell, fds[0], fds[1]] {
+        assert_eq!(sys::read_eventfd(waker), Ok(()));
+        for fd in [a, b, waker, fds[0], fds[1]] {
             sys::close(fd);
         }
     }

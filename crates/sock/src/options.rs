@@ -131,21 +131,21 @@ pub fn restore(shared: &Shared, number: u32, cell: &Cell, into: &mut Vec<Nqe>) {
         let (level, name) = (level as c_int, name as c_int);
         // What is shown of a buffer is not what was asked for, and it has no effect.
         let buffer = level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_RCVBUF);
-        let Some(place) = (!buffer)
+        let Some(offset) = (!buffer)
             .then(|| shared.private.take_chunk(number))
             .flatten()
         else {
             continue;
         };
         let value = value.to_ne_bytes();
-        if let Some(bytes) = shared.payload.bytes(place, value.len() as u32) {
+        if let Some(bytes) = shared.payload.bytes(offset, value.len() as u32) {
             bytes.write(&value);
         }
         cell.options_pending.fetch_add(1, Ordering::AcqRel);
         into.push(
             Nqe::new(operation::SET_OPTION, number)
                 .with_data(word(level, name))
-                .with_chunk(place, value.len() as u32),
+                .with_chunk(offset, value.len() as u32),
         );
     }
 }
@@ -215,8 +215,8 @@ impl Socket {
             cell.keep_option(level as u32, name as u32, shown);
             return self.pass_option(level, name, value);
         }
-        let (place, _) = self.ask(operation::SET_OPTION, (level, name), value, value.len())?;
-        self.shared.private.free_chunk(self.number, place);
+        let (offset, _) = self.ask(operation::SET_OPTION, (level, name), value, value.len())?;
+        self.shared.private.free_chunk(self.number, offset);
         Ok(())
     }
 
@@ -229,16 +229,16 @@ impl Socket {
         len: usize,
     ) -> Result<(u64, Answer)> {
         loop {
-            let place = self.option_chunk(value)?;
+            let offset = self.option_chunk(value)?;
             let nqe = Nqe::new(operation, self.number)
                 .with_data(word(level, name))
-                .with_chunk(place, len as u32);
+                .with_chunk(offset, len as u32);
             match queues::request(&self.shared, self.set, self.cell, nqe) {
-                Ok(answer) => return Ok((place, answer)),
+                Ok(answer) => return Ok((offset, answer)),
                 // The chunk was freed when CoreEngine ended.
                 Err(Errno(RESTART)) => {}
                 Err(error) => {
-                    self.shared.private.free_chunk(self.number, place);
+                    self.shared.private.free_chunk(self.number, offset);
                     return Err(error);
                 }
             }
@@ -248,17 +248,17 @@ impl Socket {
     /// Sends an option and does not wait for its result, which frees the chunk.
     pub fn pass_option(&self, level: c_int, name: c_int, value: &[u8]) -> Result<()> {
         restart::ready()?;
-        let place = self.option_chunk(value)?;
+        let offset = self.option_chunk(value)?;
         let nqe = Nqe::new(operation::SET_OPTION, self.number)
             .with_data(word(level, name))
-            .with_chunk(place, value.len() as u32);
+            .with_chunk(offset, value.len() as u32);
         let _guard = self.cell.lock.lock();
         self.cell.options_pending.fetch_add(1, Ordering::AcqRel);
         if queues::submit(&self.shared, self.set, &[nqe], Urgency::Quiet) {
             return Ok(());
         }
         self.cell.options_pending.fetch_sub(1, Ordering::AcqRel);
-        self.shared.private.free_chunk(self.number, place);
+        self.shared.private.free_chunk(self.number, offset);
         Err(Errno(libc::ENOBUFS))
     }
 
@@ -271,12 +271,12 @@ impl Socket {
         if value.len() > VALUE_MAX {
             return Err(Errno(libc::EINVAL));
         }
-        let place = self.shared.private.take_chunk(self.number);
-        let place = place.ok_or(Errno(libc::ENOBUFS))?;
-        if let Some(bytes) = self.shared.payload.bytes(place, value.len() as u32) {
+        let offset = self.shared.private.take_chunk(self.number);
+        let offset = offset.ok_or(Errno(libc::ENOBUFS))?;
+        if let Some(bytes) = self.shared.payload.bytes(offset, value.len() as u32) {
             bytes.write(value);
         }
-        Ok(place)
+        Ok(offset)
     }
 
     /// Reads an option into `value`; how many bytes it has.
@@ -327,11 +327,11 @@ impl Socket {
             return put(&number.to_ne_bytes());
         }
         let wanted = value.len().min(CHUNK_BYTES);
-        let (place, answer) = self.ask(operation::GET_OPTION, (level, name), &[], wanted)?;
+        let (offset, answer) = self.ask(operation::GET_OPTION, (level, name), &[], wanted)?;
         let len = answer.len.min(wanted as u32);
-        let bytes = self.shared.payload.bytes(place, len);
+        let bytes = self.shared.payload.bytes(offset, len);
         let read = bytes.map_or(0, |bytes| bytes.read(value));
-        self.shared.private.free_chunk(self.number, place);
+        self.shared.private.free_chunk(self.number, offset);
         Ok(read)
     }
 }

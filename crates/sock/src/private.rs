@@ -52,7 +52,7 @@ impl AcceptQueue {
         for (word, value) in slot.iter().zip([
             u64::from(incoming.len),
             incoming.data,
-            incoming.place,
+            incoming.offset,
             u64::from(incoming.extra),
         ]) {
             word.store(value, Ordering::Relaxed);
@@ -68,11 +68,11 @@ impl AcceptQueue {
         }
         let head = self.head.load(Ordering::Relaxed);
         let slot = &self.slots[(head % BACKLOG) as usize];
-        let [connection, data, place, extra] = slot.each_ref().map(|w| w.load(Ordering::Relaxed));
+        let [connection, data, offset, extra] = slot.each_ref().map(|w| w.load(Ordering::Relaxed));
         self.head.store(head.wrapping_add(1), Ordering::Release);
         let address = Nqe {
             data,
-            place,
+            offset,
             extra: extra as u32,
             ..Nqe::default()
         };
@@ -150,7 +150,7 @@ impl Private {
         self.free_socket(socket);
     }
 
-    /// Takes a chunk to send from, for a socket; its place in the payload file.
+    /// Takes a chunk to send from, for a socket; its offset in the payload file.
     pub fn take_chunk(&self, socket: u32) -> Option<u64> {
         let chunk = self.chunks.pop(&self.chunk_links)?;
         self.chunks_taken.fetch_add(1, Ordering::Relaxed);
@@ -158,9 +158,9 @@ impl Private {
         Some(u64::from(chunk) * CHUNK_BYTES as u64)
     }
 
-    /// Frees the chunk at this place. False, and no change: it is not in use by the socket.
-    pub fn free_chunk(&self, socket: u32, place: u64) -> bool {
-        let chunk = (place / CHUNK_BYTES as u64) as usize;
+    /// Frees the chunk at this offset. False, and no change: it is not in use by the socket.
+    pub fn free_chunk(&self, socket: u32, offset: u64) -> bool {
+        let chunk = (offset / CHUNK_BYTES as u64) as usize;
         let Some(owner) = self.chunk_owners.get(chunk) else {
             return false;
         };
@@ -244,12 +244,12 @@ mod tests {
     #[test]
     fn a_chunk_is_freed_once_and_by_its_socket_only() {
         let private = private();
-        let place = private.take_chunk(7).unwrap();
-        assert!(!private.free_chunk(8, place));
-        assert!(private.free_chunk(7, place));
-        assert!(!private.free_chunk(7, place));
+        let offset = private.take_chunk(7).unwrap();
+        assert!(!private.free_chunk(8, offset));
+        assert!(private.free_chunk(7, offset));
+        assert!(!private.free_chunk(7, offset));
         assert!(!private.free_chunk(7, u64::MAX));
-        assert_eq!(private.take_chunk(9), Some(place));
+        assert_eq!(private.take_chunk(9), Some(offset));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(places.len(), SEND_CHUNKS);
         assert!(!private.chunks_available());
         private.free_chunks(3);
-        assert!(places.iter().all(|&place| !private.free_chunk(3, place)));
+        assert!(places.iter().all(|&offset| !private.free_chunk(3, offset)));
         assert!(private.chunks_available());
     }
 

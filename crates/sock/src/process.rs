@@ -139,7 +139,7 @@ pub fn set() -> Option<usize> {
 }
 
 /// The eventfd by which CoreEngine wakes this process.
-pub fn bell() -> c_int {
+pub fn waker() -> c_int {
     BELL.load(Ordering::Acquire)
 }
 
@@ -177,9 +177,9 @@ fn join() -> Result<(Shared, usize)> {
         } else {
             0
         };
-    let bell = sys::eventfd()?;
+    let waker = sys::eventfd()?;
     let (welcome, [ours, queues, payload, core]) = loop {
-        match enter(bell, None) {
+        match enter(waker, None) {
             Ok(entered) => break entered,
             // There is none, or it does not know the tenant yet.
             Err(Errno(
@@ -188,7 +188,7 @@ fn join() -> Result<(Shared, usize)> {
                 let _ = sys::ppoll(&mut [], Some(sys::now() + restart::RETRY_NS), None);
             }
             Err(error) => {
-                sys::close(bell);
+                sys::close(waker);
                 return Err(error);
             }
         }
@@ -215,11 +215,11 @@ fn join() -> Result<(Shared, usize)> {
     if !shared.queues.valid() || set >= shared.queues.sets() {
         return Err(Errno(libc::EPROTO));
     }
-    for (slot, fd) in [(&CONNECTION, ours), (&BELL, bell), (&CORE, core)] {
+    for (slot, fd) in [(&CONNECTION, ours), (&BELL, waker), (&CORE, core)] {
         slot.store(own(fd), Ordering::Release);
     }
     // Without it, threads that sleep look now and then whether CoreEngine has ended.
-    let _ = hangup::watch(connection(), self::bell());
+    let _ = hangup::watch(connection(), self::waker());
     TENANT.store(welcome.tenant, Ordering::Release);
     let before = ENGINE.swap(welcome.engine, Ordering::AcqRel);
     queues::open(&shared, set, &restart::inherit(&shared, set, before));
@@ -233,7 +233,7 @@ fn join() -> Result<(Shared, usize)> {
 
 /// Joins another CoreEngine, with the queue set that the process has. Under the lock [`JOINING`].
 pub fn rejoin(set: usize) -> Result<()> {
-    let (welcome, [ours, queues, payload, core]) = enter(bell(), Some(set as u32))?;
+    let (welcome, [ours, queues, payload, core]) = enter(waker(), Some(set as u32))?;
     let same = inode(queues) == Ok(INODE.load(Ordering::Acquire)) && welcome.set as usize == set;
     sys::close(queues);
     sys::close(payload);
@@ -252,7 +252,7 @@ pub fn rejoin(set: usize) -> Result<()> {
         let _ = syscall!(libc::SYS_dup3, fd, at, libc::O_CLOEXEC);
         sys::close(fd);
     }
-    let _ = hangup::watch(connection(), bell());
+    let _ = hangup::watch(connection(), waker());
     TENANT.store(welcome.tenant, Ordering::Release);
     ENGINE.store(welcome.engine, Ordering::Release);
     Ok(())
@@ -260,7 +260,7 @@ pub fn rejoin(set: usize) -> Result<()> {
 
 /// Says hello to CoreEngine: its welcome, the process's connection, the queue file, the payload file and the
 /// eventfd that wakes CoreEngine.
-fn enter(bell: c_int, returns_to: Option<u32>) -> Result<(Welcome, [c_int; 4])> {
+fn enter(waker: c_int, returns_to: Option<u32>) -> Result<(Welcome, [c_int; 4])> {
     let config = CONFIG.get().ok_or(Errno(libc::ENETDOWN))?;
     let hello = Hello {
         role: Role::Process,
@@ -268,7 +268,7 @@ fn enter(bell: c_int, returns_to: Option<u32>) -> Result<(Welcome, [c_int; 4])> 
         returns_to,
     };
     let [ours, theirs] = sys::pair(libc::SOCK_SEQPACKET)?;
-    let say = || message::send(door(config)?, &hello.to_bytes(), &[theirs, bell]);
+    let say = || message::send(door(config)?, &hello.to_bytes(), &[theirs, waker]);
     let said = match say() {
         // The door was that of a CoreEngine that has ended.
         Err(Errno(libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN)) => {

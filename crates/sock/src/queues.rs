@@ -209,7 +209,7 @@ pub fn pending(shared: &Shared, set: usize) -> bool {
     !locks.deliver.is_held() || locks.adopting.load(Ordering::SeqCst) != 0
 }
 
-/// Tells CoreEngine that this process is about to sleep: it rings the bell at the next delivery.
+/// Tells CoreEngine that this process is about to sleep: it wakes the waker at the next delivery.
 /// The caller asks for [`pending`] elements afterwards.
 pub fn set_sleeps(shared: &Shared, set: usize) {
     // SAFETY: as for `pending`; the flag is an atomic that any thread may set.

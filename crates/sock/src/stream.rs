@@ -78,9 +78,9 @@ impl Socket {
         let mut done = 0;
         while done < wanted && head != tail {
             let chunk = cell.chunk(head);
-            let place = u64::from(chunk.place) + u64::from(offset);
+            let at = u64::from(chunk.offset) + u64::from(offset);
             let left = chunk.len.saturating_sub(offset);
-            let n = match self.shared.payload.bytes(place, left) {
+            let n = match self.shared.payload.bytes(at, left) {
                 // On a stream, MSG_TRUNC passes bytes without copying them (tcp(7)).
                 Some(_) if flags & libc::MSG_TRUNC != 0 => (left as usize).min(wanted - done),
                 Some(bytes) => parts.copy_from(bytes),
@@ -131,7 +131,7 @@ impl Socket {
             for (i, nqe) in nqes[..n].iter_mut().enumerate() {
                 let chunk = cell.chunk(returned.wrapping_add(i as u32));
                 *nqe = Nqe::new(operation::CONSUMED, self.number)
-                    .with_chunk(u64::from(chunk.place), chunk.len);
+                    .with_chunk(u64::from(chunk.offset), chunk.len);
             }
             // A receive window that runs out must not wait for a sleeping CoreEngine.
             let held = cell.tail.load(Ordering::Relaxed).wrapping_sub(returned) as usize;
@@ -226,18 +226,18 @@ impl Socket {
         let (mut n, mut done) = (0, 0);
         let before = *parts;
         while n < room && parts.left() > 0 {
-            let Some(place) = private.take_chunk(self.number) else {
+            let Some(offset) = private.take_chunk(self.number) else {
                 break;
             };
             let wanted = parts.left().min(CHUNK_BYTES);
-            let Some(bytes) = self.shared.payload.bytes(place, wanted as u32) else {
+            let Some(bytes) = self.shared.payload.bytes(offset, wanted as u32) else {
                 break;
             };
             let len = parts.copy_to(bytes);
             done += len;
             let more = parts.left() > 0 || flags & libc::MSG_MORE != 0;
             nqes[n] = Nqe::new(operation::SEND, self.number)
-                .with_chunk(place, len as u32)
+                .with_chunk(offset, len as u32)
                 .with_flags(if more { MORE } else { 0 });
             n += 1;
         }
@@ -251,7 +251,7 @@ impl Socket {
             }
             cell.in_flight.fetch_sub(n as u32, Ordering::AcqRel);
             for nqe in &nqes[..n] {
-                private.free_chunk(self.number, nqe.place);
+                private.free_chunk(self.number, nqe.offset);
             }
             *parts = before;
         }

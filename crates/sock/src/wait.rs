@@ -1,8 +1,8 @@
 //! Sleeping until a socket of an NSM, or a descriptor of the kernel, is ready.
 //!
-//! CoreEngine rings one bell for the whole process, so one sleeping thread, the leader, waits on it; each
+//! CoreEngine writes to one eventfd for the whole process, so one sleeping thread, the leader, waits on it; each
 //! other sleeps on an eventfd of its own. A thread that dispatches an event wakes the threads that
-//! registered for the socket. A leader that wakes has another sleeper take over the bell.
+//! registered for the socket. A leader that wakes has another sleeper take over the waker.
 //!
 //! No wake-up is lost: a thread first says that it sleeps, then registers, then checks its sockets; a
 //! dispatcher first changes the socket's cell, then looks for registered threads.
@@ -30,7 +30,7 @@ mod sleep {
     pub const AWAKE: u32 = 0;
     /// On its own eventfd.
     pub const FOLLOWS: u32 = 1;
-    /// On the bell.
+    /// On the waker.
     pub const LEADS: u32 = 2;
 }
 
@@ -95,7 +95,7 @@ pub fn sleep(
         .compare_exchange(0, me + 1, Ordering::SeqCst, Ordering::SeqCst)
         .is_ok();
     let fd = if leads {
-        Ok(process::bell())
+        Ok(process::waker())
     } else {
         eventfd(sleeper)
     };
@@ -120,7 +120,7 @@ pub fn sleep(
     if leads {
         LEADER.store(0, Ordering::SeqCst);
     }
-    // One that was to take over the bell, and need not wait any more, has another do so.
+    // A thread that was to take over the waker and need not wait any more has another do so.
     if LEADER.load(Ordering::SeqCst) == 0 && ASLEEP.load(Ordering::SeqCst) > 0 {
         wake_one();
     }
@@ -178,7 +178,7 @@ fn eventfd(sleeper: &Sleeper) -> Result<c_int> {
 /// Wakes a sleeper. False: it does not sleep, or has been woken.
 fn rouse(sleeper: &Sleeper) -> bool {
     match sleeper.state.swap(sleep::AWAKE, Ordering::SeqCst) {
-        sleep::LEADS => sys::write_eventfd(process::bell()),
+        sleep::LEADS => sys::write_eventfd(process::waker()),
         sleep::FOLLOWS => sys::write_eventfd(sleeper.eventfd.load(Ordering::Acquire) - 1),
         _ => return false,
     }

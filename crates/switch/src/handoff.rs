@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::ids::{DomainIndex, Generation, PortIndex};
-use crate::lookup::News;
+use crate::lookup::LearnedEntry;
 use crate::port::{BATCH, Batch};
 
 /// Bursts of one pair of rings: 1024 short frames, or some 10 MB of long ones, may be on their way.
@@ -55,7 +55,7 @@ pub(crate) enum Target {
 pub(crate) struct Report {
     pub domain: DomainIndex,
     pub generation: Generation,
-    pub news: News,
+    pub news: LearnedEntry,
 }
 
 /// Frames on their way from one lane to another, and the reports that go with them.

@@ -73,12 +73,12 @@ pub trait Lookup: Send {
 
     /// Something that was learned and that this function's replicas on other lanes are yet to be
     /// told. Only asked where there are any.
-    fn news(&mut self) -> Option<News> {
+    fn news(&mut self) -> Option<LearnedEntry> {
         None
     }
 
     /// A replica on another lane has learned something.
-    fn hear(&mut self, news: News, now: Seconds) {
+    fn hear(&mut self, news: LearnedEntry, now: Seconds) {
         let _ = (news, now);
     }
 
@@ -91,7 +91,7 @@ pub trait Lookup: Send {
 
 /// What one lane's lookup function tells its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum LearnedEntry {
     /// An address was seen.
     Address {
         /// It, in the low 48 bits.
@@ -172,7 +172,7 @@ pub struct Known {
 }
 
 /// Most reports that wait. A dropped report is repeated when its frame is seen again.
-const NEWS_MAX: usize = 1024;
+const LEARNED_MAX: usize = 1024;
 
 /// Whether a frame goes to a multicast or the broadcast address.
 #[inline(always)]

@@ -212,7 +212,7 @@ impl Worker {
                     self.forwarding.pace.wakes(self.clock.now);
                     woken = true;
                 }
-                Token::Tenants => woken |= self.look(WakeSet::Tenants, false)?,
+                Token::Guests => woken |= self.look(WakeSet::Guests, false)?,
             }
         }
         Ok(woken)

@@ -177,7 +177,7 @@ fn run(
 }
 
 /// A router on several threads; the test's is the first.
-struct Crew {
+struct RouterThreads {
     router: Router,
     bed: Bed,
     threads: Vec<JoinHandle<()>>,
@@ -186,7 +186,7 @@ struct Crew {
     count: u16,
 }
 
-impl Crew {
+impl RouterThreads {
     fn runtime(start: Instant, lines: &Arc<Mutex<Vec<String>>>) -> Runtime {
         let lines = Arc::clone(lines);
         Runtime::new(Box::new(Machine { start, lines }), Pool::heap(1 << 14))
@@ -210,13 +210,13 @@ impl Crew {
     }
 
     #[track_caller]
-    fn new(config: &str, count: u16) -> Crew {
+    fn new(config: &str, count: u16) -> RouterThreads {
         let (start, lines) = (Instant::now(), Arc::default());
-        let mut router = Crew::make(config, Crew::runtime(start, &lines), count);
+        let mut router = RouterThreads::make(config, RouterThreads::runtime(start, &lines), count);
         let bed = Bed::default();
         let beds: Vec<Bed> = (1..count).map(|_| Bed::default()).collect();
         let members = beds.iter().map(|bed| Member {
-            runtime: Crew::runtime(start, &lines),
+            runtime: RouterThreads::runtime(start, &lines),
             waker: Box::new(bed.clone()),
         });
         let parts = router.divide(Box::new(bed.clone()), members.collect());
@@ -226,7 +226,7 @@ impl Crew {
                 run(&mut part, &bed, LONGEST, |_| false);
             })
         });
-        Crew {
+        RouterThreads {
             router,
             bed,
             threads: threads.collect(),
@@ -263,8 +263,8 @@ impl Crew {
     }
 
     fn swap(&mut self, config: &str) {
-        let runtime = Crew::runtime(self.start, &self.lines);
-        let next = Crew::make(config, runtime, self.count);
+        let runtime = RouterThreads::runtime(self.start, &self.lines);
+        let next = RouterThreads::make(config, runtime, self.count);
         Router::succeed(&mut self.router, next);
     }
 
@@ -308,20 +308,20 @@ fn says(router: &mut Router, element: &str, handler: &str, value: &str) -> bool 
 
 #[test]
 fn two_sources_run_on_two_threads() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "a :: Numbers(50000) -> x :: Check -> Discard; b :: Numbers(50000) -> y :: Check -> Discard;
          StaticThreadSched(a 0, b 1);",
         2,
     );
-    crew.run(|r| says(r, "x", "count", "50000") && says(r, "y", "count", "50000"));
-    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
+    threads.run(|r| says(r, "x", "count", "50000") && says(r, "y", "count", "50000"));
+    assert_ne!(threads.read("x.thread"), threads.read("y.thread"));
     for check in ["x", "y"] {
-        assert_eq!(crew.read(&format!("{check}.wrong")), "0");
-        assert_eq!(crew.read(&format!("{check}.strangers")), "0");
+        assert_eq!(threads.read(&format!("{check}.wrong")), "0");
+        assert_eq!(threads.read(&format!("{check}.strangers")), "0");
     }
-    assert_eq!(crew.read("threads"), "2");
-    crew.end();
-    assert_eq!(crew.read("y.count"), "50000");
+    assert_eq!(threads.read("threads"), "2");
+    threads.end();
+    assert_eq!(threads.read("y.count"), "50000");
 }
 
 #[test]
@@ -332,26 +332,26 @@ fn a_queue_between_threads_loses_nothing_and_keeps_the_order() {
                 -> Discard;
              StaticThreadSched(s {source}, u {sink});"
         );
-        let mut crew = Crew::new(&config, 2);
-        crew.run_to_the_end();
-        crew.end();
-        assert_eq!(crew.read("c.count"), "20000");
-        assert_eq!(crew.read("c.wrong"), "0");
-        assert_eq!(crew.read("q.drops"), "0");
-        assert_eq!(crew.read("thread_drops"), "0");
+        let mut threads = RouterThreads::new(&config, 2);
+        threads.run_to_the_end();
+        threads.end();
+        assert_eq!(threads.read("c.count"), "20000");
+        assert_eq!(threads.read("c.wrong"), "0");
+        assert_eq!(threads.read("q.drops"), "0");
+        assert_eq!(threads.read("thread_drops"), "0");
     }
 }
 
 #[test]
 fn handlers_see_and_change_the_whole_while_it_runs() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "a :: Numbers(4000000000) -> q :: Queue -> u :: Unqueue(BURST 32) -> x :: Check
             -> k :: Counter -> Discard;
          StaticThreadSched(a 1, u 2);",
         3,
     );
     let (mut counts, mut rounds) = (Vec::new(), 0);
-    crew.run(|router| {
+    threads.run(|router| {
         let id = router.find("k");
         counts.push(
             router
@@ -369,29 +369,29 @@ fn handlers_see_and_change_the_whole_while_it_runs() {
         rounds >= 100 && counts.last() > counts.first()
     });
     assert!(counts.is_sorted(), "{counts:?}");
-    assert_eq!(crew.read("u.burst"), ((rounds - 1) % 40 + 1).to_string());
-    assert_eq!(crew.read("x.wrong"), "0");
+    assert_eq!(threads.read("u.burst"), ((rounds - 1) % 40 + 1).to_string());
+    assert_eq!(threads.read("x.wrong"), "0");
     assert!(
-        crew.read("list").starts_with("7\n"),
+        threads.read("list").starts_with("7\n"),
         "{}",
-        crew.read("list")
+        threads.read("list")
     );
-    crew.end();
+    threads.end();
 }
 
 #[test]
 fn tasks_move_between_threads_and_take_their_elements_along() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "a :: Numbers(4000000000) -> q :: Queue(50) -> u :: Unqueue -> x :: Check -> Discard;
          StaticThreadSched(a 0, u 1);",
         2,
     );
     for thread in [0, 1, 0, 1, 1, 0] {
-        crew.write("u.home_thread", &thread.to_string());
-        crew.write("a.home_thread", &(1 - thread).to_string());
-        assert_eq!(crew.read("u.home_thread"), thread.to_string());
-        let before: u64 = crew.read("x.count").parse().unwrap();
-        crew.run(|router| {
+        threads.write("u.home_thread", &thread.to_string());
+        threads.write("a.home_thread", &(1 - thread).to_string());
+        assert_eq!(threads.read("u.home_thread"), thread.to_string());
+        let before: u64 = threads.read("x.count").parse().unwrap();
+        threads.run(|router| {
             let id = router.find("x");
             router
                 .read(id, "count", "")
@@ -401,10 +401,10 @@ fn tasks_move_between_threads_and_take_their_elements_along() {
                 > before + 2000
         });
     }
-    assert_eq!(crew.read("x.wrong"), "0");
-    assert_eq!(crew.read("q.drops"), "0");
-    assert_ne!(crew.read("x.strangers"), "0");
-    crew.end();
+    assert_eq!(threads.read("x.wrong"), "0");
+    assert_eq!(threads.read("q.drops"), "0");
+    assert_ne!(threads.read("x.strangers"), "0");
+    threads.end();
 }
 
 #[test]
@@ -415,10 +415,10 @@ fn a_router_is_replaced_while_its_threads_run() {
              StaticThreadSched(s 0, u {sink});"
         )
     };
-    let mut crew = Crew::new(&config(1), 3);
+    let mut threads = RouterThreads::new(&config(1), 3);
     for round in 0..20 {
-        let before: u64 = crew.read("c.count").parse().unwrap();
-        crew.run(|router| {
+        let before: u64 = threads.read("c.count").parse().unwrap();
+        threads.run(|router| {
             let id = router.find("c");
             router
                 .read(id, "count", "")
@@ -427,18 +427,18 @@ fn a_router_is_replaced_while_its_threads_run() {
                 .unwrap()
                 > before + 500
         });
-        crew.swap(&config(round % 3));
+        threads.swap(&config(round % 3));
     }
     for counter in ["c.wrong", "q.drops", "thread_drops"] {
-        assert_eq!(crew.read(counter), "0", "{counter}");
+        assert_eq!(threads.read(counter), "0", "{counter}");
     }
-    crew.end();
+    threads.end();
 }
 
 #[test]
 fn whichever_thread_stops_the_router_it_stops() {
     for thread in 0..3 {
-        let mut crew = Crew::new(
+        let mut threads = RouterThreads::new(
             &format!(
                 "s :: InfiniteSource(LIMIT 1000, STOP true) -> k :: Counter -> Discard;
                  t :: InfiniteSource -> Discard; w :: Idle -> Discard;
@@ -446,9 +446,9 @@ fn whichever_thread_stops_the_router_it_stops() {
             ),
             3,
         );
-        crew.run_to_the_end();
-        crew.end();
-        assert_eq!(crew.read("k.count"), "1000");
+        threads.run_to_the_end();
+        threads.end();
+        assert_eq!(threads.read("k.count"), "1000");
     }
 }
 
@@ -468,11 +468,11 @@ fn scripts_on_all_threads_read_each_other() {
         "StaticThreadSched(s0 0, n0 0, s1 1, n1 1);".into(),
     ]
     .concat();
-    let mut crew = Crew::new(&config, 2);
+    let mut threads = RouterThreads::new(&config, 2);
     let done = |router: &mut Router, script| says(router, script, "n", "100");
-    crew.run(|router| done(router, "s0") && done(router, "s1"));
-    crew.end();
-    assert_eq!(crew.lines.lock().unwrap().join("\n"), "");
+    threads.run(|router| done(router, "s0") && done(router, "s1"));
+    threads.end();
+    assert_eq!(threads.lines.lock().unwrap().join("\n"), "");
 }
 
 #[test]
@@ -484,8 +484,8 @@ fn threads_that_stop_the_world_for_every_packet_run_by_turns_and_end() {
         )
     };
     for _ in 0..20 {
-        let mut crew = Crew::new(&[source(0), source(1)].concat(), 2);
-        crew.run(|router| {
+        let mut threads = RouterThreads::new(&[source(0), source(1)].concat(), 2);
+        threads.run(|router| {
             let count = |router: &mut Router, counter| {
                 let counter = router.find(counter);
                 router.read(counter, "count", "").unwrap()
@@ -493,10 +493,10 @@ fn threads_that_stop_the_world_for_every_packet_run_by_turns_and_end() {
             let counts = ["c0", "c1"].map(|counter| count(router, counter));
             counts.iter().all(|n| n.parse::<u32>().unwrap() >= 300)
         });
-        crew.end();
+        threads.end();
     }
     // One that does not is not kept from its work either.
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         &[
             source(1),
             "TimedSource(0.001) -> t :: Counter -> Discard;".into(),
@@ -505,9 +505,9 @@ fn threads_that_stop_the_world_for_every_packet_run_by_turns_and_end() {
         2,
     );
     let start = Instant::now();
-    crew.run(|_| start.elapsed() > Duration::from_millis(50));
-    assert_ne!(crew.read("t.count"), "0");
-    crew.end();
+    threads.run(|_| start.elapsed() > Duration::from_millis(50));
+    assert_ne!(threads.read("t.count"), "0");
+    threads.end();
 }
 
 #[test]
@@ -517,15 +517,15 @@ fn configurations_go_on_while_others_come_and_go() {
         b :: Numbers(200000) -> z :: Check -> Discard;
         StaticThreadSched(a 0, u 1, b 1);";
     let other = "c :: Numbers(5000) -> w :: Check -> Discard; StaticThreadSched(c 1);";
-    let mut crew = Crew::new(main, 2);
+    let mut threads = RouterThreads::new(main, 2);
     let installed = [("m", other), ("n", other)];
     for round in 0..20 {
         let start = Instant::now();
-        crew.run(|_| start.elapsed() > Duration::from_millis(2));
-        crew.install(main, &installed[..round % 3]);
+        threads.run(|_| start.elapsed() > Duration::from_millis(2));
+        threads.install(main, &installed[..round % 3]);
     }
-    crew.install(main, &installed);
-    crew.run(|r| {
+    threads.install(main, &installed);
+    threads.run(|r| {
         let counts = [
             ("y", "200000"),
             ("z", "200000"),
@@ -537,11 +537,11 @@ fn configurations_go_on_while_others_come_and_go() {
             .all(|(check, count)| says(r, check, "count", count))
     });
     for check in ["x", "y", "z", "m/w", "n/w"] {
-        assert_eq!(crew.read(&format!("{check}.wrong")), "0", "{check}");
+        assert_eq!(threads.read(&format!("{check}.wrong")), "0", "{check}");
     }
-    assert_eq!(crew.read("q.drops"), "0");
-    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
-    crew.end();
+    assert_eq!(threads.read("q.drops"), "0");
+    assert_ne!(threads.read("x.thread"), threads.read("y.thread"));
+    threads.end();
 }
 
 #[test]
@@ -550,9 +550,9 @@ fn what_finds_no_room_between_threads_is_counted() {
     let (start, lines) = (Instant::now(), Arc::default());
     let config = "a :: InfiniteSource(LIMIT 2000) -> [0] m :: Counter -> Discard;
         b :: InfiniteSource(LIMIT 1) -> m; StaticThreadSched(a 1, b 0);";
-    let mut router = Crew::make(config, Crew::runtime(start, &lines), 2);
+    let mut router = RouterThreads::make(config, RouterThreads::runtime(start, &lines), 2);
     let member = Member {
-        runtime: Crew::runtime(start, &lines),
+        runtime: RouterThreads::runtime(start, &lines),
         waker: Box::new(Bed::default()),
     };
     let mut parts = router.divide(Box::new(Bed::default()), Vec::from([member]));
@@ -582,38 +582,38 @@ fn what_finds_no_room_between_threads_is_counted() {
 
 #[test]
 fn each_thread_goes_its_own_way_through_a_cpu_switch() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "a :: Numbers(5000) -> s :: CPUSwitch; b :: Numbers(7000) -> s;
          s[0] -> x :: Check -> Discard; s[1] -> y :: Check -> Discard;
          c :: Numbers(300) -> q :: CPUQueue(1000) -> u :: Unqueue -> z :: Check -> Discard;
          StaticThreadSched(a 0, b 1, c 1);",
         2,
     );
-    crew.run(|r| says(r, "x", "count", "5000") && says(r, "y", "count", "7000"));
-    crew.run(|r| says(r, "z", "count", "300"));
+    threads.run(|r| says(r, "x", "count", "5000") && says(r, "y", "count", "7000"));
+    threads.run(|r| says(r, "z", "count", "300"));
     for check in ["x", "y", "z"] {
-        assert_eq!(crew.read(&format!("{check}.wrong")), "0", "{check}");
+        assert_eq!(threads.read(&format!("{check}.wrong")), "0", "{check}");
     }
-    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
-    assert_eq!(crew.read("thread_drops"), "0");
-    crew.end();
+    assert_ne!(threads.read("x.thread"), threads.read("y.thread"));
+    assert_eq!(threads.read("thread_drops"), "0");
+    threads.end();
 }
 
 #[test]
 fn an_exact_cpu_switch_has_an_output_for_each_thread_that_comes() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "a :: Numbers(500) -> s :: ExactCPUSwitch; b :: Numbers(700) -> s;
          s[0] -> x :: Check -> Discard; s[1] -> y :: Check -> Discard;
          StaticThreadSched(a 0, b 2);",
         3,
     );
-    crew.run(|r| says(r, "x", "count", "500") && says(r, "y", "count", "700"));
-    for (element, threads) in [("s", "0,2"), ("x", "0"), ("y", "2")] {
-        assert_eq!(crew.read(&format!("{element}.passing_threads")), threads);
+    threads.run(|r| says(r, "x", "count", "500") && says(r, "y", "count", "700"));
+    for (element, passing) in [("s", "0,2"), ("x", "0"), ("y", "2")] {
+        assert_eq!(threads.read(&format!("{element}.passing_threads")), passing);
     }
-    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
-    assert_eq!(crew.read("thread_drops"), "0");
-    crew.end();
+    assert_ne!(threads.read("x.thread"), threads.read("y.thread"));
+    assert_eq!(threads.read("thread_drops"), "0");
+    threads.end();
 }
 
 #[test]
@@ -626,11 +626,11 @@ fn a_pipeliner_and_what_is_behind_it_are_on_its_thread() {
         )
     };
     for (home, counts) in [("", ["1200", "0"]), (", p 1", ["0", "1200"])] {
-        let mut crew = Crew::new(&config(home), 3);
-        crew.run(|r| says(r, "p", "count", "1200"));
-        crew.end();
-        assert_eq!([crew.read("x.count"), crew.read("y.count")], counts);
-        assert_eq!(crew.read("thread_drops"), "0");
+        let mut threads = RouterThreads::new(&config(home), 3);
+        threads.run(|r| says(r, "p", "count", "1200"));
+        threads.end();
+        assert_eq!([threads.read("x.count"), threads.read("y.count")], counts);
+        assert_eq!(threads.read("thread_drops"), "0");
     }
 }
 
@@ -641,12 +641,12 @@ fn threads_wait_for_a_blocking_pipeliner() {
              -> q :: Pipeliner(BLOCKING true) -> c :: Counter -> Discard;
          b :: InfiniteSource(LIMIT 40000, BURST 20000) -> p;
          StaticThreadSched(a 1, b 2, p 3, q 0);";
-    let mut crew = Crew::new(config, 4);
+    let mut threads = RouterThreads::new(config, 4);
     // Handlers of all threads stop the world while threads wait.
-    crew.run(|r| says(r, "a", "count", "40000") && says(r, "b", "count", "40000"));
-    crew.run(|r| says(r, "c", "count", "80000"));
-    crew.end();
-    assert_eq!(crew.read("thread_drops"), "0");
+    threads.run(|r| says(r, "a", "count", "40000") && says(r, "b", "count", "40000"));
+    threads.run(|r| says(r, "c", "count", "80000"));
+    threads.end();
+    assert_eq!(threads.read("thread_drops"), "0");
 }
 
 #[test]
@@ -654,40 +654,40 @@ fn threads_in_a_circle_do_not_wait_for_each_other() {
     let config = "a :: RatedSource(RATE 1000000, LIMIT 20000) -> p :: Pipeliner(BLOCKING true) -> q :: Pipeliner(BLOCKING true)
              -> c :: Counter -> Discard;
          StaticThreadSched(a 0, p 1, q 0);";
-    let mut crew = Crew::new(config, 2);
-    crew.run(|r| says(r, "a", "count", "20000"));
-    crew.end();
+    let mut threads = RouterThreads::new(config, 2);
+    threads.run(|r| says(r, "a", "count", "20000"));
+    threads.end();
 }
 
 #[test]
 fn balancing_spreads_tasks() {
     let source = |n| format!("s{n} :: InfiniteSource(BURST 64) -> Discard;");
     let config: String = (0..4).map(source).collect();
-    let mut crew = Crew::new(&(config + "BalancedThreadSched(20);"), 2);
-    let homes = |crew: &mut Crew| -> Vec<String> {
+    let mut threads = RouterThreads::new(&(config + "BalancedThreadSched(20);"), 2);
+    let homes = |threads: &mut RouterThreads| -> Vec<String> {
         (0..4)
-            .map(|n| crew.read(&format!("s{n}.home_thread")))
+            .map(|n| threads.read(&format!("s{n}.home_thread")))
             .collect()
     };
-    assert_eq!(homes(&mut crew), ["0"; 4]);
-    crew.run(|router| {
+    assert_eq!(homes(&mut threads), ["0"; 4]);
+    threads.run(|router| {
         let mut sources = (0..4).map(|n| format!("s{n}"));
         sources.any(|source| says(router, &source, "home_thread", "1"))
     });
-    crew.end();
+    threads.end();
 }
 
 #[test]
 fn tasks_that_pull_from_one_queue_stay_together() {
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         "Numbers(100) -> q :: Queue; q -> u :: Unqueue -> Discard; q -> v :: Unqueue -> Discard;
          StaticThreadSched(u 0, v 1);",
         2,
     );
-    assert_eq!(crew.read("u.home_thread"), "0");
-    assert_eq!(crew.read("v.home_thread"), "0");
-    crew.end();
-    let said = crew.lines.lock().unwrap().join("\n");
+    assert_eq!(threads.read("u.home_thread"), "0");
+    assert_eq!(threads.read("v.home_thread"), "0");
+    threads.end();
+    let said = threads.lines.lock().unwrap().join("\n");
     assert_contains(&said, "‘v :: Unqueue’ runs on thread 0, not 1");
 }
 
@@ -711,10 +711,10 @@ proptest! {
             homes += &format!(", u{i} {thread}");
         }
         config += " -> c :: Check -> Discard; ";
-        let mut crew = Crew::new(&(config + &homes + ");"), 3);
+        let mut threads = RouterThreads::new(&(config + &homes + ");"), 3);
         let mut moves = moves.into_iter();
         let mut last = Instant::now();
-        crew.run(|router| {
+        threads.run(|router| {
             if last.elapsed() < Duration::from_millis(1) {
                 return false;
             }
@@ -725,8 +725,8 @@ proptest! {
             }
             says(router, "c", "count", "2000")
         });
-        prop_assert_eq!(crew.read("c.wrong"), "0");
-        crew.end();
+        prop_assert_eq!(threads.read("c.wrong"), "0");
+        threads.end();
     }
 }
 
@@ -741,7 +741,7 @@ fn packets_know_the_thread_that_they_come_from() {
         )
     };
     let (first, second) = (dump(5), dump(6));
-    let mut crew = Crew::new(
+    let mut threads = RouterThreads::new(
         &std::format!(
             "m :: ThreadIPMapper(1.0.0.1 1024-30000# - - 0 0, 1.0.0.1 30001-65535# - - 0 0);
              a :: {first} -> rw :: UDPRewriter(m);
@@ -752,9 +752,9 @@ fn packets_know_the_thread_that_they_come_from() {
         ),
         2,
     );
-    crew.run(|r| says(r, "k", "count", "2"));
-    crew.end();
-    crew.write("d.flush", "");
+    threads.run(|r| says(r, "k", "count", "2"));
+    threads.end();
+    threads.write("d.flush", "");
     let text = String::from_utf8(file.read()).unwrap();
     let mut lines: std::vec::Vec<&str> = text.lines().collect();
     lines.sort_unstable();

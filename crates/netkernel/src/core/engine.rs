@@ -44,7 +44,7 @@ pub enum CoreError {
 /// What an epoll event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Watch {
-    Bell,
+    Waker,
     Door,
     OperatorDoor,
     /// A connection by which processes and NSMs say hello.
@@ -62,7 +62,7 @@ enum Watch {
 impl Watch {
     fn word(self) -> u64 {
         let (kind, number) = match self {
-            Watch::Bell => (0, 0),
+            Watch::Waker => (0, 0),
             Watch::Door => (1, 0),
             Watch::OperatorDoor => (2, 0),
             Watch::Visitor(number) => (3, number),
@@ -77,7 +77,7 @@ impl Watch {
     fn of(word: u64) -> Watch {
         let number = word as u32;
         match word >> 32 {
-            0 => Watch::Bell,
+            0 => Watch::Waker,
             1 => Watch::Door,
             2 => Watch::OperatorDoor,
             3 => Watch::Visitor(number),
@@ -96,7 +96,7 @@ impl Watch {
 pub struct CoreEngine {
     epoll: OwnedFd,
     /// Wakes CoreEngine.
-    bell: OwnedFd,
+    waker: OwnedFd,
     door: OwnedFd,
     operator_door: OwnedFd,
     /// Visitors and operators, by a number that only grows.
@@ -120,7 +120,7 @@ impl CoreEngine {
         };
         let core = CoreEngine {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            bell: sys::bell()?,
+            waker: sys::waker()?,
             door: listening(door, 0o666)?,
             operator_door: listening(operator_door, 0o600)?,
             connections: HashMap::new(),
@@ -132,7 +132,7 @@ impl CoreEngine {
             broken_nsms: Vec::new(),
             name: u32::from_ne_bytes(sys::random()?) | 1,
         };
-        core.watch(&core.bell, Watch::Bell)?;
+        core.watch(&core.waker, Watch::Waker)?;
         core.watch(&core.door, Watch::Door)?;
         core.watch(&core.operator_door, Watch::OperatorDoor)?;
         Ok(core)
@@ -261,7 +261,7 @@ impl CoreEngine {
         for event in &events[..n] {
             let watch = Watch::of(event.data.u64());
             match watch {
-                Watch::Bell => sys::silence(&self.bell),
+                Watch::Waker => sys::clear(&self.waker),
                 Watch::Door => self.come(Watch::Visitor),
                 Watch::OperatorDoor => self.come(Watch::Operator),
                 Watch::Visitor(number) => self.visit(number),
@@ -307,15 +307,15 @@ impl CoreEngine {
         match sys::receive_message(connection, &mut bytes, false) {
             Ok(Some((n, mut files))) => {
                 let hello = Hello::from_bytes(&bytes[..n]);
-                let (Some(bell), Some(control)) = (files.pop(), files.pop()) else {
+                let (Some(waker), Some(control)) = (files.pop(), files.pop()) else {
                     return;
                 };
                 // A visitor that does not hear the answer sees its connection end.
                 let _ = match hello {
                     Some(hello) if hello.role == Role::Nsm => {
-                        self.welcome_nsm(hello, control, bell)
+                        self.welcome_nsm(hello, control, waker)
                     }
-                    Some(hello) => self.welcome_process(hello, control, bell),
+                    Some(hello) => self.welcome_process(hello, control, waker),
                     None => refuse(&control, Errno::PROTO),
                 };
             }
@@ -330,7 +330,7 @@ impl CoreEngine {
         &mut self,
         hello: Hello,
         control: OwnedFd,
-        bell: OwnedFd,
+        waker: OwnedFd,
     ) -> Result<(), Errno> {
         let found = self.tenants.iter().position(|tenant| {
             let its = |tenant: &Tenant| tenant.token.0 == hello.token && !tenant.removed;
@@ -365,20 +365,20 @@ impl CoreEngine {
         let sent = [
             tenant.files.queue_file.as_fd(),
             tenant.files.payload_file.as_fd(),
-            self.bell.as_fd(),
+            self.waker.as_fd(),
         ];
         let watched = epoll::add(&self.epoll, &control, data, EventFlags::IN);
         let welcomed =
             watched.and_then(|()| sys::send_message(&control, &welcome.to_bytes(), &sent));
         tenant.live.push(set);
-        tenant.sets[set as usize] = Some(Peer::new(sides, bell, control));
+        tenant.sets[set as usize] = Some(Peer::new(sides, waker, control));
         if welcomed.is_err() {
             tenant.free_set(set);
         }
         welcomed
     }
 
-    fn welcome_nsm(&mut self, hello: Hello, control: OwnedFd, bell: OwnedFd) -> Result<(), Errno> {
+    fn welcome_nsm(&mut self, hello: Hello, control: OwnedFd, waker: OwnedFd) -> Result<(), Errno> {
         let found = self.nsms.iter_mut().enumerate().find_map(|(number, nsm)| {
             let nsm = nsm.as_mut()?;
             (nsm.token.0 == hello.token).then_some((number as u8, nsm))
@@ -400,11 +400,11 @@ impl CoreEngine {
             set: u32::from(number),
             engine: self.name,
         };
-        let sent = [file.as_fd(), self.bell.as_fd()];
+        let sent = [file.as_fd(), self.waker.as_fd()];
         sys::send_message(&control, &welcome.to_bytes(), &sent)?;
         let data = EventData::new_u64(Watch::Nsm(number).word());
         epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
-        nsm.running = Some(Peer::new(sides, bell, control));
+        nsm.running = Some(Peer::new(sides, waker, control));
         self.restore(number);
         Ok(())
     }
@@ -683,7 +683,8 @@ impl CoreEngine {
                 };
                 let files = files.map_err(|error| format!("the tenant ‘{name}’: {error}"))?;
                 let tenant = Tenant::new(name, token, nsm, limits, files);
-                let at = place(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
+                let at =
+                    insert(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
                 return Ok((Reply::Done, Some(at)));
             }
             Request::Files { name } => {
@@ -701,7 +702,8 @@ impl CoreEngine {
                 if self.nsm_named(&name).is_ok() {
                     return Err(format!("there is an NSM ‘{name}’ already"));
                 }
-                place(&mut self.nsms, Nsm::new(name, token)).ok_or("there are 255 NSMs already")?;
+                insert(&mut self.nsms, Nsm::new(name, token))
+                    .ok_or("there are 255 NSMs already")?;
             }
             Request::RemoveNsm { name } => {
                 let at = self.nsm_named(&name)?;
@@ -880,7 +882,7 @@ fn refuse(control: &OwnedFd, error: Errno) -> Result<(), Errno> {
 }
 
 /// Puts a value in the first free row, and returns which; `None`: there are as many as there can be.
-fn place<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<u8> {
+fn insert<T>(rows: &mut Vec<Option<T>>, value: T) -> Option<u8> {
     let at = rows.iter().position(Option::is_none).unwrap_or(rows.len());
     if at == rows.len() {
         if at == PEERS_MAX {

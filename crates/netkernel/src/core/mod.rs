@@ -2,7 +2,7 @@
 //!
 //! One thread. Each round takes from every queue set in turn, at most its tenant's weight times a
 //! batch, and finds the other side of each element in the connection table: \<tenant, socket\> ↔ \<NSM,
-//! socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that rings its bell.
+//! socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that wakes it.
 
 mod engine;
 mod limiter;

@@ -12,17 +12,17 @@ pub(crate) struct Peer {
     pub sides: CoreSides,
     pub outbox: Outbox,
     /// Wakes the peer.
-    pub bell: OwnedFd,
+    pub waker: OwnedFd,
     /// The peer is gone when this ends.
     pub control: OwnedFd,
 }
 
 impl Peer {
-    pub fn new(sides: CoreSides, bell: OwnedFd, control: OwnedFd) -> Peer {
+    pub fn new(sides: CoreSides, waker: OwnedFd, control: OwnedFd) -> Peer {
         Peer {
             sides,
             outbox: Outbox::default(),
-            bell,
+            waker,
             control,
         }
     }
@@ -52,6 +52,6 @@ impl Peer {
     /// Publishes what was put, and wakes a peer that sleeps.
     #[inline]
     pub fn flush(&mut self) -> Result<(), Violation> {
-        self.outbox.flush(&mut self.sides.deliveries, &self.bell)
+        self.outbox.flush(&mut self.sides.deliveries, &self.waker)
     }
 }

@@ -108,7 +108,7 @@ impl CoreEngine {
         {
             queue.sides.submissions.release(taken);
             if queue.sides.submissions.take_producer_sleeper().is_some() {
-                crate::sys::ring(&queue.bell);
+                crate::sys::wake(&queue.waker);
             }
         }
         taken > 0
@@ -525,7 +525,7 @@ impl CoreEngine {
         {
             running.sides.submissions.release(batch);
             if running.sides.submissions.take_producer_sleeper().is_some() {
-                crate::sys::ring(&running.bell);
+                crate::sys::wake(&running.waker);
             }
         }
         batch > 0
@@ -660,12 +660,12 @@ fn refuse(tenant: &mut Tenant, nqe: Nqe, error: i32) {
         nqe.operation,
         operation::BIND | operation::LISTEN | operation::CONNECT
     );
-    let place = if chunk { nqe.place } else { 0 };
+    let offset = if chunk { nqe.offset } else { 0 };
     tenant.deliver(Nqe {
         queue_set: nqe.queue_set,
         ..Nqe::new(answer, nqe.socket)
             .with_flags(nqe.operation)
-            .with_chunk(place, 0)
+            .with_chunk(offset, 0)
             .with_error(error)
     });
 }

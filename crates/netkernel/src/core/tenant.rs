@@ -421,7 +421,7 @@ impl Tenant {
             Some(other) if before != set => {
                 let ring = &mut other.sides.deliveries;
                 // The next flush finds a ring that cannot be believed again, and ends its process.
-                let taken = other.outbox.take_of(ring, &other.bell, number);
+                let taken = other.outbox.take_of(ring, &other.waker, number);
                 taken.unwrap_or_default()
             }
             _ => VecDeque::new(),

@@ -220,7 +220,7 @@ impl Program {
         let (nsm, from) = match listening.take_connection(programs.as_fd()) {
             Err(Errno::AGAIN) => return waits(call, inode, programs, 0, Timeout::Recv),
             Err(error) => {
-                listening.ring();
+                listening.wake();
                 return Err(error);
             }
             Ok(taken) => taken,
@@ -229,7 +229,7 @@ impl Program {
         let listening = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
         match given {
             Ok(end) => {
-                listening.ring();
+                listening.wake();
                 Ok(end)
             }
             Err((error, nsm)) => {

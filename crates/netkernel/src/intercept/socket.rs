@@ -166,7 +166,7 @@ impl Socket {
                 }
             }
             State::Listening { .. } => {
-                self.ring();
+                self.wake();
                 Next::Keep
             }
             State::Connected(relay) => {
@@ -274,7 +274,7 @@ impl Socket {
     }
 
     /// Has the program's end be readable if there is a connection.
-    pub fn ring(&mut self) {
+    pub fn wake(&mut self) {
         if let State::Listening { rung, taken } = &mut self.state
             && !*rung
             && (!taken.is_empty() || guest::readable(&self.nsm))
@@ -306,7 +306,7 @@ impl Socket {
         if let State::Listening { taken, .. } = &mut self.state {
             taken.push_front(connection);
         }
-        self.ring();
+        self.wake();
     }
 
     /// Passes on datagrams that the program has sent by calls without an address, at most so many.

@@ -26,7 +26,7 @@ impl KernelNsm {
         {
             let bytes = self
                 .service
-                .payload(socket.tenant, sending.place, sending.len);
+                .payload(socket.tenant, sending.offset, sending.len);
             let head = bytes.and_then(|bytes| bytes.read_array::<{ DatagramHead::LEN }>(0));
             let done = match (bytes, head) {
                 (Some(bytes), Some(head)) => {
@@ -49,7 +49,7 @@ impl KernelNsm {
                 Err(error) => error.raw_os_error(),
             };
             let sent = Nqe::new(operation::SENT, number)
-                .with_chunk(sending.place, sending.len)
+                .with_chunk(sending.offset, sending.len)
                 .with_error(error);
             self.service.answer(Nqe {
                 queue_set: sending.set,
@@ -73,7 +73,7 @@ impl KernelNsm {
             };
             let Some(bytes) =
                 self.service
-                    .payload(socket.tenant, chunk.place(), CHUNK_BYTES as u32)
+                    .payload(socket.tenant, chunk.offset(), CHUNK_BYTES as u32)
             else {
                 return;
             };
@@ -86,7 +86,7 @@ impl KernelNsm {
                     socket.lent += 1;
                     let datagram = Nqe::new(operation::DATAGRAM, number);
                     let len = (DatagramHead::LEN + n) as u32;
-                    self.tell(datagram.with_chunk(chunk.place(), len));
+                    self.tell(datagram.with_chunk(chunk.offset(), len));
                 }
                 Err(error) => {
                     self.service.unlend(socket.tenant, chunk);

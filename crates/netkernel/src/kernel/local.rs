@@ -177,21 +177,21 @@ impl KernelNsm {
                 return self.starve_for(number, to);
             };
             other.lent += 1;
-            let len = self.fill(number, tenant, to, chunk.place());
-            let data = Nqe::new(operation::DATA, peer).with_chunk(chunk.place(), len);
+            let len = self.fill(number, tenant, to, chunk.offset());
+            let data = Nqe::new(operation::DATA, peer).with_chunk(chunk.offset(), len);
             self.tell(data);
         }
     }
 
     /// Copies what a socket has to send into a chunk, until it is full; returns the bytes.
-    fn fill(&mut self, number: u32, tenant: u8, to: u8, place: u64) -> u32 {
-        let whole = self.service.payload(to, place, CHUNK_BYTES as u32);
+    fn fill(&mut self, number: u32, tenant: u8, to: u8, offset: u64) -> u32 {
+        let whole = self.service.payload(to, offset, CHUNK_BYTES as u32);
         let (Some(whole), Some(socket)) = (whole, self.sockets.get(number)) else {
             return 0;
         };
         let mut len = 0;
         while let Some(first) = socket.sending.front_mut() {
-            let from = self.service.payload(tenant, first.place, first.len);
+            let from = self.service.payload(tenant, first.offset, first.len);
             let copied = from.map_or(0, |from| {
                 from.skip(first.done as usize).copy_to(&whole.skip(len))
             });
@@ -200,7 +200,7 @@ impl KernelNsm {
             if first.done < first.len {
                 break;
             }
-            let sent = Nqe::new(operation::SENT, number).with_chunk(first.place, first.len);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(first.offset, first.len);
             self.service.answer(Nqe {
                 queue_set: first.set,
                 ..sent

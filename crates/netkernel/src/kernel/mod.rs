@@ -59,7 +59,7 @@ impl KernelNsm {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(
             &epoll,
-            service.bell(),
+            service.waker(),
             EventData::new_u64(BELL),
             EventFlags::IN,
         )?;

@@ -7,7 +7,7 @@ use abi::SharedBytes;
 use abi::nqe::{ONLY_IPV6, REUSE_PORT};
 use rustix::io::Errno;
 
-use super::socket::{LATER_MAX, Later, Socket};
+use super::socket::{DEFERRED_MAX, DeferredOption, Socket};
 use crate::sys;
 
 /// Whether a tenant may set an option.
@@ -120,7 +120,7 @@ fn may_get(level: i32, name: i32) -> bool {
 
 /// Whether an option with a value of this length can wait until the kernel's socket is made.
 pub(super) fn can_wait(socket: &Socket, len: usize) -> bool {
-    (size_of::<i32>()..=LATER_MAX).contains(&len) && socket.later.len() < LATERS_MAX
+    (size_of::<i32>()..=DEFERRED_MAX).contains(&len) && socket.later.len() < LATERS_MAX
 }
 
 /// Sets an option, now or when the kernel's socket is made.
@@ -141,9 +141,9 @@ pub(super) fn set(
     if let Ok(file) = socket.file() {
         return sys::set_option(file, level, name, &copy[..n]);
     }
-    let mut value = [0; LATER_MAX];
+    let mut value = [0; DEFERRED_MAX];
     value[..n].copy_from_slice(&copy[..n]);
-    socket.later.push(Later {
+    socket.later.push(DeferredOption {
         level,
         name,
         value,

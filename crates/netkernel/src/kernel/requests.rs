@@ -266,12 +266,12 @@ impl KernelNsm {
     fn enqueue(&mut self, nqe: Nqe) {
         let inside = self
             .service
-            .payload(nqe.tenant, nqe.place, nqe.len)
+            .payload(nqe.tenant, nqe.offset, nqe.len)
             .is_some();
         let failed = match self.sockets.get(nqe.socket) {
             Some(socket) if inside && socket.failed.is_none() && !socket.shut => {
                 socket.sending.push_back(Sending {
-                    place: nqe.place,
+                    offset: nqe.offset,
                     len: nqe.len,
                     done: 0,
                     more: nqe.flags & MORE != 0,
@@ -284,7 +284,7 @@ impl KernelNsm {
             None => Errno::BADF,
         };
         let sent = Nqe::new(operation::SENT, nqe.socket)
-            .with_chunk(nqe.place, 0)
+            .with_chunk(nqe.offset, 0)
             .with_error(failed.raw_os_error());
         self.tell(Nqe {
             queue_set: nqe.queue_set,
@@ -293,7 +293,7 @@ impl KernelNsm {
     }
 
     fn consumed(&mut self, nqe: Nqe) {
-        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.place);
+        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.offset);
         if back.is_none() {
             return;
         }
@@ -341,7 +341,7 @@ impl KernelNsm {
             return self.give_back(nqe, Err(error));
         }
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
+        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
             (Some(socket), Some(value)) => options::set(socket, level, name, value),
             (None, _) => Err(Errno::BADF),
@@ -352,7 +352,7 @@ impl KernelNsm {
 
     fn get_option(&mut self, nqe: Nqe) {
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
+        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
             (Some(socket), Some(value)) => socket
                 .file()
@@ -371,7 +371,7 @@ impl KernelNsm {
         };
         let result = Nqe::new(operation::RESULT, nqe.socket)
             .with_flags(nqe.operation)
-            .with_chunk(nqe.place, len)
+            .with_chunk(nqe.offset, len)
             .with_error(error);
         self.tell(Nqe {
             queue_set: nqe.queue_set,
@@ -402,7 +402,7 @@ impl KernelNsm {
             return;
         };
         for sending in &socket.sending {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.place, 0);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
             self.tell(Nqe {
                 queue_set: sending.set,
                 ..sent

@@ -34,22 +34,22 @@ pub(super) struct Local {
 }
 
 /// An option that is set when the kernel's socket is made.
-pub(super) struct Later {
+pub(super) struct DeferredOption {
     pub level: i32,
     pub name: i32,
-    pub value: [u8; LATER_MAX],
+    pub value: [u8; DEFERRED_MAX],
     pub len: usize,
 }
 
 /// Longest value of an option that is set later: that of SO_LINGER.
-pub(super) const LATER_MAX: usize = 8;
+pub(super) const DEFERRED_MAX: usize = 8;
 
 /// A tenant's socket.
 pub(super) struct Socket {
     /// The kernel's. One that may be connected inside the NSM has it made when it needs it.
     file: Option<OwnedFd>,
     pub family: AddressFamily,
-    pub later: Vec<Later>,
+    pub later: Vec<DeferredOption>,
     pub tenant: u8,
     pub kind: Kind,
     pub sending: VecDeque<Sending>,

@@ -73,7 +73,7 @@ impl KernelNsm {
             let parts = socket.sending.iter().take(sys::PARTS_MAX).map(|sending| {
                 let bytes = self
                     .service
-                    .payload(socket.tenant, sending.place, sending.len);
+                    .payload(socket.tenant, sending.offset, sending.len);
                 bytes.map(|bytes| bytes.skip(sending.done as usize))
             });
             // They were looked at when they came.
@@ -96,7 +96,7 @@ impl KernelNsm {
                         }
                         left -= missing;
                         let sent =
-                            Nqe::new(operation::SENT, number).with_chunk(first.place, first.len);
+                            Nqe::new(operation::SENT, number).with_chunk(first.offset, first.len);
                         self.service.answer(Nqe {
                             queue_set: first.set,
                             ..sent
@@ -130,7 +130,7 @@ impl KernelNsm {
         };
         socket.failed = Some(error);
         for sending in std::mem::take(&mut socket.sending) {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.place, 0);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
             self.service.answer(Nqe {
                 queue_set: sending.set,
                 ..sent.with_error(error.raw_os_error())
@@ -178,7 +178,7 @@ impl KernelNsm {
                 .iter()
                 .filter_map(|chunk| {
                     self.service
-                        .payload(socket.tenant, chunk.place(), CHUNK_BYTES as u32)
+                        .payload(socket.tenant, chunk.offset(), CHUNK_BYTES as u32)
                 })
                 .collect();
             let received = socket.file().and_then(|file| sys::receive(file, &parts));
@@ -188,7 +188,7 @@ impl KernelNsm {
                 if at < used {
                     let len = (n - at * CHUNK_BYTES).min(CHUNK_BYTES) as u32;
                     let data = Nqe::new(operation::DATA, number);
-                    self.service.answer(data.with_chunk(chunk.place(), len));
+                    self.service.answer(data.with_chunk(chunk.offset(), len));
                     socket.lent += 1;
                 } else {
                     self.service.unlend(socket.tenant, chunk);

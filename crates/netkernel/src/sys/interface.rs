@@ -47,7 +47,7 @@ impl RegionInterface {
 
     /// Has an eventfd be rung whenever the switch wakes this guest: a process waits for a futex or for descriptors, not
     /// for both. The thread that does it waits in the kernel as long as this guest does not sleep.
-    pub fn forward_wakes(&self, bell: OwnedFd) -> io::Result<Wakes> {
+    pub fn forward_wakes(&self, waker: OwnedFd) -> io::Result<Wakes> {
         let (region, mapping) = (self.region, Arc::clone(&self.mapping));
         let end = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&end);
@@ -65,7 +65,7 @@ impl RegionInterface {
                 let now = word.load(Ordering::SeqCst);
                 if now != seen {
                     seen = now;
-                    super::ring(&bell);
+                    super::wake(&waker);
                 }
             }
         })?;

@@ -60,7 +60,7 @@ impl UserNsm {
         };
         let room = self
             .service
-            .payload(socket.tenant, chunk.place(), CHUNK_BYTES as u32);
+            .payload(socket.tenant, chunk.offset(), CHUNK_BYTES as u32);
         let Some(room) = room else { return };
         let frame = self.interfaces.packet(way);
         let options = &socket.options;
@@ -84,7 +84,7 @@ impl UserNsm {
         room.skip(HEAD).write(&frame[datagram.payload.clone()]);
         socket.lent += 1;
         let nqe = Nqe::new(operation::DATAGRAM, number);
-        self.tell(nqe.with_chunk(chunk.place(), (HEAD + len) as u32));
+        self.tell(nqe.with_chunk(chunk.offset(), (HEAD + len) as u32));
     }
 
     /// A host reports an error of a datagram: the socket that is connected there is told.
@@ -125,7 +125,7 @@ impl UserNsm {
                 Err(error) => error.raw_os_error(),
             };
             let sent = Nqe::new(operation::SENT, number)
-                .with_chunk(sending.place, sending.len)
+                .with_chunk(sending.offset, sending.len)
                 .with_error(error);
             self.tell(Nqe {
                 queue_set: sending.set,
@@ -157,7 +157,7 @@ impl UserNsm {
         let socket = self.sockets.get(number).ok_or(Errno::BADF)?;
         let bytes = self
             .service
-            .payload(socket.tenant, sending.place, sending.len);
+            .payload(socket.tenant, sending.offset, sending.len);
         let bytes = bytes.ok_or(Errno::FAULT)?;
         let head = bytes
             .read_array::<{ DatagramHead::LEN }>(0)

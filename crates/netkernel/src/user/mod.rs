@@ -85,7 +85,7 @@ impl UserNsm {
         network: Network,
     ) -> io::Result<UserNsm> {
         let (rings, vnic) = RegionInterface::map(region)?;
-        let wake = sys::bell()?;
+        let wake = sys::waker()?;
         let wakes = rings.forward_wakes(wake.try_clone()?)?;
         let interfaces = Interfaces::new(rings, doorbell, (vnic.mac, vnic.mtu), network)?;
         Ok(UserNsm {
@@ -212,8 +212,8 @@ impl UserNsm {
                     tv_nsec: micros % 1_000_000 * 1000,
                 }
             });
-            let (bell, control) = (self.service.bell(), self.service.control());
-            let files = [bell, control, self.wake.as_fd()];
+            let (waker, control) = (self.service.waker(), self.service.control());
+            let files = [waker, control, self.wake.as_fd()];
             let mut polled = files.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN));
             match poll(&mut polled, wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -221,7 +221,7 @@ impl UserNsm {
             }
             heard = !polled[1].revents().is_empty();
             self.interfaces.vnic.awake();
-            sys::silence(&self.wake);
+            sys::clear(&self.wake);
         }
         self.service.awake();
         if heard { self.hear() } else { Ok(()) }

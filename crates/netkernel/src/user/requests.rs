@@ -307,7 +307,7 @@ impl UserNsm {
     fn enqueue(&mut self, nqe: Nqe) {
         let inside = self
             .service
-            .payload(nqe.tenant, nqe.place, nqe.len)
+            .payload(nqe.tenant, nqe.offset, nqe.len)
             .is_some();
         let failed = match self.sockets.get(nqe.socket) {
             Some(_) if !inside => Errno::FAULT,
@@ -322,7 +322,7 @@ impl UserNsm {
                     (true, None) => Errno::NOTCONN,
                     _ => {
                         socket.sending.push_back(Sending {
-                            place: nqe.place,
+                            offset: nqe.offset,
                             len: nqe.len,
                             done: 0,
                             more: nqe.flags & MORE != 0,
@@ -335,7 +335,7 @@ impl UserNsm {
             None => Errno::BADF,
         };
         let sent = Nqe::new(operation::SENT, nqe.socket)
-            .with_chunk(nqe.place, 0)
+            .with_chunk(nqe.offset, 0)
             .with_error(failed.raw_os_error());
         self.tell(Nqe {
             queue_set: nqe.queue_set,
@@ -344,7 +344,7 @@ impl UserNsm {
     }
 
     fn consumed(&mut self, nqe: Nqe) {
-        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.place);
+        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.offset);
         if back.is_none() {
             return;
         }
@@ -356,7 +356,7 @@ impl UserNsm {
 
     fn set_option(&mut self, nqe: Nqe) {
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
+        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
             (Some(socket), Some(value)) => {
                 let set = socket.options.set(level, name, value);
@@ -375,7 +375,7 @@ impl UserNsm {
 
     fn get_option(&mut self, nqe: Nqe) {
         let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.place, nqe.len);
+        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
         let done = match (self.sockets.get(nqe.socket), value) {
             (Some(socket), Some(value)) => socket.options.get(level, name, value),
             (None, _) => Err(Errno::BADF),
@@ -392,7 +392,7 @@ impl UserNsm {
         };
         let result = Nqe::new(operation::RESULT, nqe.socket)
             .with_flags(nqe.operation)
-            .with_chunk(nqe.place, len)
+            .with_chunk(nqe.offset, len)
             .with_error(error);
         self.tell(Nqe {
             queue_set: nqe.queue_set,
@@ -427,7 +427,7 @@ impl UserNsm {
             return;
         };
         for sending in &socket.sending {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.place, 0);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
             self.tell(Nqe {
                 queue_set: sending.set,
                 ..sent

@@ -247,7 +247,7 @@ impl UserNsm {
             };
             let room = self
                 .service
-                .payload(socket.tenant, chunk.place(), CHUNK_BYTES as u32);
+                .payload(socket.tenant, chunk.offset(), CHUNK_BYTES as u32);
             let Some(room) = room else { return };
             let mut len = 0;
             while let Ok(n @ 1..) = tcp.recv(|bytes| {
@@ -258,7 +258,7 @@ impl UserNsm {
             }
             socket.lent += 1;
             let data = Nqe::new(operation::DATA, number);
-            self.tell(data.with_chunk(chunk.place(), len as u32));
+            self.tell(data.with_chunk(chunk.offset(), len as u32));
         }
         self.flows.mark(id);
     }
@@ -269,7 +269,7 @@ impl UserNsm {
         };
         let tcp = flow.tcp();
         while let Some(first) = socket.sending.front_mut() {
-            let bytes = self.service.payload(socket.tenant, first.place, first.len);
+            let bytes = self.service.payload(socket.tenant, first.offset, first.len);
             // It was looked at when it came.
             let Some(bytes) = bytes.map(|bytes| bytes.skip(first.done as usize)) else {
                 return;
@@ -286,7 +286,7 @@ impl UserNsm {
                 }
                 continue;
             }
-            let sent = Nqe::new(operation::SENT, number).with_chunk(first.place, first.len);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(first.offset, first.len);
             self.service.answer(Nqe {
                 queue_set: first.set,
                 ..sent
@@ -473,7 +473,7 @@ impl UserNsm {
         socket.failed = Some(error);
         let offered = socket.listener.is_some();
         for sending in std::mem::take(&mut socket.sending) {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.place, 0);
+            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
             self.service.answer(Nqe {
                 queue_set: sending.set,
                 ..sent.with_error(error.raw_os_error())

@@ -151,7 +151,7 @@ impl Sender {
             self.free -= self.put;
             self.put = 0;
             if self.rings.transmit.consumer_sleeps() {
-                sys::ring(&self.doorbell);
+                sys::wake(&self.doorbell);
             }
         }
     }

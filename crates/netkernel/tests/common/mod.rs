@@ -73,13 +73,13 @@ impl Tenant {
 
     /// Sends by a chunk of its own choosing.
     pub fn send(&mut self, socket: u32, chunk: u64, bytes: &[u8]) {
-        let place = chunk * CHUNK_BYTES as u64;
+        let offset = chunk * CHUNK_BYTES as u64;
         let len = bytes.len() as u32;
         assert_eq!(
-            self.process.payload(place, len).unwrap().write(bytes),
+            self.process.payload(offset, len).unwrap().write(bytes),
             bytes.len()
         );
-        self.submit(Nqe::new(operation::SEND, socket).with_chunk(place, len));
+        self.submit(Nqe::new(operation::SEND, socket).with_chunk(offset, len));
     }
 
     /// Receives so many bytes, and gives the chunks back.
@@ -89,12 +89,12 @@ impl Tenant {
             let data = self.next(socket, operation::DATA);
             let mut bytes = vec![0; data.len as usize];
             self.process
-                .payload(data.place, data.len)
+                .payload(data.offset, data.len)
                 .unwrap()
                 .read(&mut bytes);
             all.extend(bytes);
             let consumed = Nqe::new(operation::CONSUMED, socket);
-            self.submit(consumed.with_chunk(data.place, data.len));
+            self.submit(consumed.with_chunk(data.offset, data.len));
         }
         all
     }

@@ -32,8 +32,8 @@ fn element() -> impl Strategy<Value = Nqe> {
             operation::ACCEPT => nqe.with_data(u64::from(len % 8)),
             operation::LISTEN => nqe.with_data(u64::from(port)),
             operation::SEND | operation::SEND_TO | operation::CONSUMED => {
-                let place = u64::from(len) % PAYLOAD_FILE_BYTES as u64;
-                nqe.with_chunk(place, u32::from(port) % (CHUNK_BYTES as u32 + 2))
+                let offset = u64::from(len) % PAYLOAD_FILE_BYTES as u64;
+                nqe.with_chunk(offset, u32::from(port) % (CHUNK_BYTES as u32 + 2))
             }
             operation::SET_OPTION | operation::GET_OPTION => {
                 let data = u64::from(kind as u32) << 32 | u64::from(len % 64);
@@ -43,7 +43,7 @@ fn element() -> impl Strategy<Value = Nqe> {
         }
     });
     let any = any::<(u8, u32, u64, u64, u32, u8, u32)>().prop_map(
-        |(operation, socket, data, place, len, flags, extra)| Nqe {
+        |(operation, socket, data, offset, len, flags, extra)| Nqe {
             // No address that is not this namespace's.
             operation: match operation {
                 operation::BIND | operation::CONNECT => 0,
@@ -53,7 +53,7 @@ fn element() -> impl Strategy<Value = Nqe> {
             queue_set: flags,
             socket,
             data,
-            place,
+            offset,
             len,
             flags,
             extra,

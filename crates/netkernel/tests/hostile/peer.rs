@@ -145,7 +145,7 @@ impl Peer {
                     let consumed = Nqe::new(operation::CONSUMED, nqe.socket);
                     world
                         .hostile
-                        .submit(consumed.with_chunk(nqe.place, nqe.len));
+                        .submit(consumed.with_chunk(nqe.offset, nqe.len));
                 }
                 _ => {}
             }

@@ -198,7 +198,7 @@ impl World {
         self.other(Nqe::new(operation::SEND, 2).with_chunk(0, 1));
         let data = self.next(3, operation::DATA);
         let mut byte = [0];
-        self.other.payload(data.place, 1).unwrap().read(&mut byte);
+        self.other.payload(data.offset, 1).unwrap().read(&mut byte);
         assert_eq!((data.len, byte), (1, *b"!"));
         for socket in [3, 2, 1] {
             self.other(Nqe::new(operation::CLOSE, socket));

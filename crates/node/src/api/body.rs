@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::Instant;
 
-use super::clients::{Client, Turn};
+use super::clients::{Client, Permits};
 use super::json;
 use crate::error::{Error, Kind, Result};
 use crate::operation::Payload;
@@ -23,7 +23,11 @@ const DISCARD: Duration = Duration::from_secs(1);
 
 /// A request's body, of at most `most` bytes. One that cannot be parsed is an
 /// [`Error`] that names the field. With it comes the memory that it has, to be dropped after it.
-pub async fn body<T: Payload>(client: &Client, request: Request, most: usize) -> Result<(T, Turn)> {
+pub async fn body<T: Payload>(
+    client: &Client,
+    request: Request,
+    most: usize,
+) -> Result<(T, Permits)> {
     let is_json = is_json(&request);
     let body = request.into_body();
     let length = body.size_hint();

@@ -36,7 +36,7 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// A client's identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum ClientIdentity {
     /// Root, or the user of the node.
     Root,
     /// Another user of this host, by number.
@@ -45,12 +45,12 @@ pub enum Who {
     Name(String),
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Who::Root => f.write_str("root"),
-            Who::User(number) => write!(f, "user {number}"),
-            Who::Name(name) => f.write_str(name),
+            ClientIdentity::Root => f.write_str("root"),
+            ClientIdentity::User(number) => write!(f, "user {number}"),
+            ClientIdentity::Name(name) => f.write_str(name),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Default for User {
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Its identity.
-    pub who: Who,
+    pub who: ClientIdentity,
     /// Its role; `None` permits nothing.
     role: Option<Role>,
     audit: Arc<Audit>,
@@ -111,9 +111,9 @@ impl State {
     }
 }
 
-/// A request's turn, and the memory that it takes; both are given back when it is dropped.
+/// A request's permits for a slot and for memory, released when it is dropped.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct Permits {
     _permits: Vec<OwnedSemaphorePermit>,
 }
 
@@ -147,22 +147,22 @@ impl Client {
     }
 
     /// Waits for the turn of a request.
-    pub async fn turn(&self, method: Method) -> Turn {
+    pub async fn turn(&self, method: Method) -> Permits {
         let has_asked = self.has_asked.swap(true, Ordering::Relaxed);
         let requests = match method {
             Method::Get if has_asked => &self.user.reads,
             Method::Get => &self.user.first_reads,
             _ => &self.user.changes,
         };
-        Turn {
+        Permits {
             _permits: permit(requests, 1).await.into_iter().collect(),
         }
     }
 
     /// Waits until there is room for a body of `length` bytes.
-    pub async fn room(&self, length: usize) -> Result<Turn> {
+    pub async fn room(&self, length: usize) -> Result<Permits> {
         if length <= SHORT_BODY {
-            return Ok(Turn::default());
+            return Ok(Permits::default());
         }
         let units = units(length) as u32;
         let room = async {
@@ -171,7 +171,7 @@ impl Client {
             own.into_iter().chain(shared).collect()
         };
         match tokio::time::timeout(ROOM_WAIT, room).await {
-            Ok(permits) => Ok(Turn { _permits: permits }),
+            Ok(permits) => Ok(Permits { _permits: permits }),
             Err(_) => Err(Error::new(
                 Kind::Unavailable,
                 format_args!(
@@ -213,11 +213,11 @@ struct Table {
     connections: BTreeMap<u64, Connection>,
     /// Number of connections that are not root's.
     others: usize,
-    users: HashMap<Who, Arc<User>>,
+    users: HashMap<ClientIdentity, Arc<User>>,
 }
 
 struct Connection {
-    who: Who,
+    who: ClientIdentity,
     state: Arc<State>,
     task: AbortHandle,
 }
@@ -254,7 +254,7 @@ impl Clients {
     /// connection is closed; if none is idle, this client is refused.
     pub fn serve<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Clients>,
-        who: Who,
+        who: ClientIdentity,
         role: Option<Role>,
         serve: impl FnOnce(Client) -> F,
     ) -> bool {
@@ -267,7 +267,7 @@ impl Clients {
         let state = Arc::new(State::default());
         let client = Client {
             user: Arc::clone(user),
-            bodies: Arc::clone(&self.bodies[usize::from(who != Who::Root)]),
+            bodies: Arc::clone(&self.bodies[usize::from(who != ClientIdentity::Root)]),
             state: Arc::clone(&state),
             has_asked: Arc::default(),
             has_enough: Arc::default(),
@@ -275,7 +275,7 @@ impl Clients {
             audit: Arc::clone(&self.audit),
             who: who.clone(),
         };
-        table.others += usize::from(who != Who::Root);
+        table.others += usize::from(who != ClientIdentity::Root);
         let number = table.next;
         table.next += 1;
         let clients = Arc::clone(self);
@@ -294,21 +294,21 @@ impl Clients {
 
     /// Whether one more connection of a user has room. A quarter of all is root's alone, and no other user has more
     /// than half.
-    fn has_room(&self, table: &Table, who: &Who) -> bool {
+    fn has_room(&self, table: &Table, who: &ClientIdentity) -> bool {
         let own = table.users.get(who);
         let own = own.map_or(0, |user| user.connections.load(Ordering::Relaxed));
         let is_full = table.connections.len() >= self.most;
         match who {
-            Who::Root => !is_full,
+            ClientIdentity::Root => !is_full,
             _ => !is_full && table.others < self.most * 3 / 4 && own < self.most / 2,
         }
     }
 
     /// Ends an idle connection to make room for a user, if there is one that it may replace.
-    fn make_room(&self, table: &mut Table, who: &Who) -> bool {
+    fn make_room(&self, table: &mut Table, who: &ClientIdentity) -> bool {
         let own = table.longest_idle(|other| other == who);
         let longest = own.or_else(|| match who {
-            Who::Root => table.longest_idle(|_| true),
+            ClientIdentity::Root => table.longest_idle(|_| true),
             _ => None,
         });
         let gone = longest.and_then(|number| table.remove(number));
@@ -318,7 +318,7 @@ impl Clients {
 
 impl Table {
     /// The connection that has been idle for the longest time, among the users that `may`.
-    fn longest_idle(&self, may: impl Fn(&Who) -> bool) -> Option<u64> {
+    fn longest_idle(&self, may: impl Fn(&ClientIdentity) -> bool) -> Option<u64> {
         let idle = |(number, it): (&u64, &Connection)| {
             let since = it.state.idle_since().filter(|_| may(&it.who))?;
             (since.elapsed() >= IDLE).then_some((since, *number))
@@ -329,7 +329,7 @@ impl Table {
 
     fn remove(&mut self, number: u64) -> Option<Connection> {
         let gone = self.connections.remove(&number)?;
-        self.others -= usize::from(gone.who != Who::Root);
+        self.others -= usize::from(gone.who != ClientIdentity::Root);
         if let Some(user) = self.users.get(&gone.who)
             && user.connections.fetch_sub(1, Ordering::Relaxed) == 1
         {
@@ -350,14 +350,14 @@ mod tests {
     use super::*;
 
     /// A client that stays in its state, idle or served.
-    fn stays(clients: &Arc<Clients>, who: &Who, busy: bool) -> bool {
+    fn stays(clients: &Arc<Clients>, who: &ClientIdentity, busy: bool) -> bool {
         clients.serve(who.clone(), Some(Role::Admin), |client| async move {
             client.set_busy(busy);
             std::future::pending().await
         })
     }
 
-    fn count(clients: &Clients, who: &Who) -> usize {
+    fn count(clients: &Clients, who: &ClientIdentity) -> usize {
         let table = locked(&clients.table);
         let all = table.connections.values();
         all.filter(|it| it.who == *who).count()
@@ -370,7 +370,7 @@ mod tests {
     #[tokio::test]
     async fn a_user_with_too_many_connections_loses_the_idle_ones_and_no_other_user_does() {
         let clients = Clients::of(16, Audit::default());
-        let (one, other) = (Who::User(1), Who::User(2));
+        let (one, other) = (ClientIdentity::User(1), ClientIdentity::User(2));
         assert!((0..4).all(|_| stays(&clients, &other, false)));
         assert!((0..6).all(|_| stays(&clients, &one, true)));
         assert!((0..2).all(|_| stays(&clients, &one, false)));
@@ -380,16 +380,16 @@ mod tests {
         assert!(!stays(&clients, &one, true));
         assert_eq!((count(&clients, &one), count(&clients, &other)), (8, 4));
         // The last quarter is root's, which may have the places of idle clients besides.
-        assert!(!stays(&clients, &Who::User(3), true));
-        assert!((0..8).all(|_| stays(&clients, &Who::Root, true)));
-        assert!(!stays(&clients, &Who::Root, true));
+        assert!(!stays(&clients, &ClientIdentity::User(3), true));
+        assert!((0..8).all(|_| stays(&clients, &ClientIdentity::Root, true)));
+        assert!(!stays(&clients, &ClientIdentity::Root, true));
         assert_eq!((count(&clients, &one), count(&clients, &other)), (8, 0));
     }
 
     #[tokio::test]
     async fn a_client_that_ends_gives_back_its_place_and_its_turn() {
         let clients = Clients::of(16, Audit::default());
-        let who = Who::User(1);
+        let who = ClientIdentity::User(1);
         for _ in 0..100 {
             assert!(clients.serve(who.clone(), None, |client| async move {
                 let _turn = client.turn(Method::Post).await;

@@ -18,7 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
-use clients::{Client, Turn};
+use clients::{Client, Permits};
 use futures_util::StreamExt;
 use hyper_util::rt::TokioIo;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
@@ -47,7 +47,7 @@ impl IntoResponse for Error {
 struct Asked {
     /// The client and the change that it asked for; `None` if the request changes nothing.
     noting: Option<(Client, String)>,
-    _turns: [Turn; 2],
+    _permits: [Permits; 2],
 }
 
 /// Marks an answer at whose end the outcome of the change is recorded.
@@ -157,7 +157,7 @@ impl Api {
                     body::body(&client, request, longest).await?
                 } else {
                     let query = Operation::<B, T>::parse_query(request.uri().query())?;
-                    (query, Turn::default())
+                    (query, Permits::default())
                 };
                 let names = names.map_err(|rejection| Error::invalid(rejection.body_text()))?;
                 let names = names.map(|Path(names)| names).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Api {
                 let noting = (role > Role::ReadOnly).then_some((client, what));
                 let asked = Asked {
                     noting: noting.clone(),
-                    _turns: [turn, room],
+                    _permits: [turn, room],
                 };
                 let mut done = work(handle, names, body, headers, asked).await;
                 let later = done.as_mut().ok();

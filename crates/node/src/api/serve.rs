@@ -27,7 +27,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
-use super::clients::{Client, Clients, Who};
+use super::clients::{Client, ClientIdentity, Clients};
 use crate::config::{Config, Role};
 use crate::tls;
 
@@ -56,8 +56,8 @@ pub async fn serve(listener: UnixListener, api: Router, clients: Arc<Clients>) {
         };
         let own = rustix::process::geteuid().as_raw();
         let who = match peer.uid() {
-            user if user == 0 || user == own => Who::Root,
-            user => Who::User(user),
+            user if user == 0 || user == own => ClientIdentity::Root,
+            user => ClientIdentity::User(user),
         };
         let mut waiting = Some(stream);
         let api = api.clone();
@@ -117,7 +117,7 @@ pub async fn serve_tls(
                 Some((name, role)) => (name.to_string(), Some(role)),
                 None => (names.into_iter().next().unwrap_or_default(), None),
             };
-            clients.serve(Who::Name(name), role, |client| {
+            clients.serve(ClientIdentity::Name(name), role, |client| {
                 connection(stream, api, client)
             });
         });

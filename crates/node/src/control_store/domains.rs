@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ::store::server::Shared;
 use ::store::{ConnectionId, DomainId};
 
-use super::message::{Change, Introduction, Told};
+use super::message::{Change, FromStore, Introduction};
 use super::routers::Routers;
 use super::writer::Writer;
 
@@ -67,7 +67,7 @@ impl Domains {
     }
 
     /// The next messages for the node.
-    pub fn next_request(&mut self) -> Option<Vec<Told>> {
+    pub fn next_request(&mut self) -> Option<Vec<FromStore>> {
         self.routers.next_request()
     }
 

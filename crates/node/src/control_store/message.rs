@@ -48,12 +48,12 @@ pub enum Change {
         domain: u16,
     },
     /// How a guest that was introduced is reached: alone in a message, with the file of its control region and the
-    /// eventfd of its bell. Nothing happens if it is connected.
+    /// eventfd of its waker. Nothing happens if it is connected.
     Connect {
         /// Its domain.
         domain: u16,
-        /// The number of its bell.
-        bell: u64,
+        /// The number of its waker.
+        waker: u64,
     },
     /// All guests that run were introduced since the node connected: any other domain is released.
     Complete,
@@ -90,7 +90,7 @@ pub enum Change {
 
 /// A message from the store to the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum FromStore {
     /// A part of the configuration of the next [`Request`].
     Part(String),
     /// A request to the node.

@@ -176,7 +176,7 @@ fn listen(
                 };
                 let changes: Vec<Change> = changes;
                 let connect = match changes.first() {
-                    Some(Change::Connect { domain, bell }) => Some((*domain, *bell)),
+                    Some(Change::Connect { domain, waker }) => Some((*domain, *waker)),
                     _ => None,
                 };
                 if !domains.change(changes) {
@@ -184,8 +184,8 @@ fn listen(
                 }
                 let released = domains.take_released();
                 released.for_each(|domain| rings.release(serving, domain));
-                if let Some(((domain, bell), files)) = connect.zip(files.try_into().ok()) {
-                    rings.connect(serving, domain, bell, files);
+                if let Some(((domain, waker), files)) = connect.zip(files.try_into().ok()) {
+                    rings.connect(serving, domain, waker, files);
                 }
             }
             Err(Errno::AGAIN) => return After::Stay,

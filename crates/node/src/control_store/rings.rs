@@ -1,5 +1,5 @@
 //! Guests' connections to the store: two byte rings each, of the guest's control region, which this process maps. It
-//! keeps no descriptor of a guest: guests wake it by bells, which many guests share.
+//! keeps no descriptor of a guest: guests wake it by eventfds, each shared by many guests.
 //!
 //! Until its first request, a guest costs the store only the mapping.
 
@@ -12,14 +12,14 @@ use ::store::{ConnectionId, DomainId, Stream};
 use abi::bytes::Corrupt;
 use vmm::StoreConnection;
 
-/// The first number of bells among the numbers of the process's descriptors.
-const BELLS: u64 = 1 << 32;
+/// The first number of wakers among the numbers of the process's descriptors.
+const WAKERS: u64 = 1 << 32;
 
 /// The connections of all guests.
 #[derive(Default)]
 pub struct Rings {
     guests: HashMap<u16, Guest>,
-    bells: HashMap<u64, Bell>,
+    wakers: HashMap<u64, Waker>,
 }
 
 /// A guest.
@@ -28,11 +28,11 @@ struct Guest {
     quiet: Option<StoreConnection>,
     /// Its number among the store's clients from then on.
     client: Option<ConnectionId>,
-    bell: u64,
+    waker: u64,
 }
 
 /// An eventfd, and the guests that ring by it.
-struct Bell {
+struct Waker {
     file: OwnedFd,
     domains: Vec<u16>,
 }
@@ -68,12 +68,12 @@ impl Stream for Ring {
 }
 
 impl Rings {
-    /// Begins a connection with a guest, by the files of its control region and its bell. One that there is goes on.
+    /// Begins a connection with a guest, by the files of its control region and its waker. One that there is goes on.
     pub fn connect(
         &mut self,
         serving: &mut EventLoop,
         domain: u16,
-        bell: u64,
+        waker: u64,
         [region, file]: [OwnedFd; 2],
     ) {
         if self.guests.contains_key(&domain) {
@@ -83,17 +83,17 @@ impl Rings {
         let Ok(connection) = StoreConnection::begin(region) else {
             return;
         };
-        let there = self.bells.get_mut(&bell);
-        if there.is_none() && serving.watch(file.as_fd(), BELLS + bell).is_err() {
+        let there = self.wakers.get_mut(&waker);
+        if there.is_none() && serving.watch(file.as_fd(), WAKERS + waker).is_err() {
             return;
         }
         let domains = Vec::new();
-        let there = self.bells.entry(bell).or_insert(Bell { file, domains });
+        let there = self.wakers.entry(waker).or_insert(Waker { file, domains });
         there.domains.push(domain);
         let guest = Guest {
             quiet: Some(connection),
             client: None,
-            bell,
+            waker,
         };
         self.guests.insert(domain, guest);
     }
@@ -106,27 +106,27 @@ impl Rings {
         if let Some(id) = guest.client {
             serving.disconnect(id);
         }
-        let Some(bell) = self.bells.get_mut(&guest.bell) else {
+        let Some(waker) = self.wakers.get_mut(&guest.waker) else {
             return;
         };
-        bell.domains.retain(|other| *other != domain);
-        if bell.domains.is_empty()
-            && let Some(bell) = self.bells.remove(&guest.bell)
+        waker.domains.retain(|other| *other != domain);
+        if waker.domains.is_empty()
+            && let Some(waker) = self.wakers.remove(&guest.waker)
         {
             // The node has it open as well: closing it would leave it watched. An error means that it was not watched.
-            let _ = serving.forget(bell.file.as_fd());
+            let _ = serving.forget(waker.file.as_fd());
         }
     }
 
-    /// Gives a turn to the guests of a bell that was rung, if `number` is one.
+    /// Serves the guests of a waker that was written to, if `number` is one.
     pub fn ring(&mut self, serving: &mut EventLoop, number: u64) {
-        let bell = number.checked_sub(BELLS);
-        let Some(bell) = bell.and_then(|bell| self.bells.get(&bell)) else {
+        let waker = number.checked_sub(WAKERS);
+        let Some(waker) = waker.and_then(|waker| self.wakers.get(&waker)) else {
             return;
         };
         // The eventfd may be empty already: another process can read it.
-        let _ = rustix::io::read(&bell.file, &mut [0; 8]);
-        for domain in &bell.domains {
+        let _ = rustix::io::read(&waker.file, &mut [0; 8]);
+        for domain in &waker.domains {
             let Some(guest) = self.guests.get_mut(domain) else {
                 continue;
             };
@@ -211,11 +211,11 @@ mod tests {
         }
     }
 
-    /// The store's process without its sockets, and guests that share a bell.
+    /// The store's process without its sockets, and guests that share a waker.
     struct Rig {
         serving: EventLoop,
         rings: Rings,
-        bell: OwnedFd,
+        waker: OwnedFd,
         guests: Vec<Guest>,
         socket: PathBuf,
     }
@@ -233,7 +233,7 @@ mod tests {
             let mut rig = Rig {
                 serving,
                 rings: Rings::default(),
-                bell: eventfd(0, flags).unwrap(),
+                waker: eventfd(0, flags).unwrap(),
                 guests: Vec::new(),
                 socket,
             };
@@ -252,13 +252,13 @@ mod tests {
         }
 
         fn connect(&mut self, domain: u16, region: OwnedFd) {
-            let files = [region, self.bell.try_clone().unwrap()];
+            let files = [region, self.waker.try_clone().unwrap()];
             self.rings.connect(&mut self.serving, domain, 7, files);
         }
 
-        /// Rings a guest's bell, and does all the work that follows.
+        /// Writes to a guest's waker, and does all the work that follows.
         fn ring(&mut self) {
-            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+            rustix::io::write(&self.waker, &1u64.to_ne_bytes()).unwrap();
             for _ in 0..3 {
                 // So that the loop has something to wait for.
                 self.serving.store().with(|_| ());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_that_share_a_bell_are_answered_until_they_end() {
+    fn guests_that_share_a_waker_are_answered_until_they_end() {
         let mut rig = Rig::new(3);
         assert!((0..3).all(|guest| rig.is_answered(guest)));
         rig.rings.release(&mut rig.serving, 2);
@@ -301,19 +301,19 @@ mod tests {
         assert!(!rig.is_answered(1), "its connection is over");
         rig.rings.release(&mut rig.serving, 1);
         rig.rings.release(&mut rig.serving, 3);
-        assert!(rig.rings.bells.is_empty() && rig.rings.guests.is_empty());
+        assert!(rig.rings.wakers.is_empty() && rig.rings.guests.is_empty());
     }
 
     #[test]
-    fn a_bell_is_heard_again_after_all_its_guests_have_ended() {
+    fn a_waker_is_heard_again_after_all_its_guests_have_ended() {
         let mut rig = Rig::new(1);
         assert!(rig.is_answered(0));
         rig.rings.release(&mut rig.serving, 1);
-        rustix::io::write(&rig.bell, &1u64.to_ne_bytes()).unwrap();
+        rustix::io::write(&rig.waker, &1u64.to_ne_bytes()).unwrap();
         rig.serving.store().with(|_| ());
         let mut own = Vec::new();
         rig.serving.wait(&mut own).unwrap();
-        assert!(own.is_empty(), "a bell without guests keeps the loop busy");
+        assert!(own.is_empty(), "a waker without guests keeps the loop busy");
         let region = rig.guests[0].file.try_clone().unwrap();
         rig.connect(1, region.into());
         rig.guests[0].begin();

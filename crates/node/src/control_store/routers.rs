@@ -22,7 +22,7 @@ use ::store::{ConnectionId, DomainId, Event};
 use super::layout::{
     ERROR, Handler, Key, ROUTERS, base_of, key, lock_of, number, path_of, split, value_max,
 };
-use super::message::{Action, CONFIG_MAX, Introduction, Request, Told, parts};
+use super::message::{Action, CONFIG_MAX, FromStore, Introduction, Request, parts};
 use super::writer::Writer;
 
 /// Most requests of a guest that wait.
@@ -61,13 +61,13 @@ struct Domain {
     /// Routers beside its own that run.
     running: BTreeSet<u8>,
     /// Actions that wait, in their order.
-    waiting: VecDeque<Wanted>,
+    waiting: VecDeque<QueuedRequest>,
     /// The number of the first one, if it is under way.
     asked: Option<u64>,
 }
 
 /// An action that waits.
-struct Wanted {
+struct QueuedRequest {
     router: u8,
     what: What,
 }
@@ -341,7 +341,7 @@ impl Routers {
         if domain.waiting.is_empty() {
             self.ready.push_back(id);
         }
-        domain.waiting.push_back(Wanted { router, what });
+        domain.waiting.push_back(QueuedRequest { router, what });
         self.waiting += 1;
     }
 }
@@ -349,13 +349,13 @@ impl Routers {
 /// The node's messages and answers.
 impl Routers {
     /// The messages of the next request to the node.
-    pub fn next_request(&mut self) -> Option<Vec<Told>> {
+    pub fn next_request(&mut self) -> Option<Vec<FromStore>> {
         loop {
             let id = self.ready.pop_front()?;
             let Some(domain) = self.domains.get(&id) else {
                 continue;
             };
-            let Some(Wanted { router, what }) = domain.waiting.front() else {
+            let Some(QueuedRequest { router, what }) = domain.waiting.front() else {
                 continue;
             };
             let router = *router;
@@ -390,7 +390,7 @@ impl Routers {
                     continue;
                 }
             };
-            let parts = parts(&text).into_iter().map(Told::Part);
+            let parts = parts(&text).into_iter().map(FromStore::Part);
             let request = Request {
                 number,
                 domain: id,
@@ -398,7 +398,7 @@ impl Routers {
                 router,
                 action,
             };
-            return Some(parts.chain([Told::Request(request)]).collect());
+            return Some(parts.chain([FromStore::Request(request)]).collect());
         }
     }
 
@@ -491,7 +491,7 @@ impl Routers {
             return;
         }
         domain.asked = None;
-        let Some(Wanted { router, what }) = domain.waiting.pop_front() else {
+        let Some(QueuedRequest { router, what }) = domain.waiting.pop_front() else {
             return;
         };
         self.waiting -= 1;

@@ -17,12 +17,12 @@ use rustix::net::{
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use super::bells::Bell;
 use super::guests::RunningGuest;
 use super::process::{await_end, boot, find, has_ended, listen, poll, reap, told_end};
+use super::wakers::Waker;
 use super::{CONTROL_STORE, CONTROL_STORE_ROOM, CONTROL_STORE_TOLD, Host, Router, TIMEOUT};
 use crate::control_store::message::{
-    BYTES_MAX, CONFIG_MAX, Change, Introduction, MESSAGE_FILES, Request, Told, VERSION, parts,
+    BYTES_MAX, CONFIG_MAX, Change, FromStore, Introduction, MESSAGE_FILES, Request, VERSION, parts,
 };
 use crate::control_store::process::spawn;
 use crate::error::{Error, Result};
@@ -70,9 +70,9 @@ fn version() -> (u32, String) {
 enum Pending {
     /// A change, in JSON.
     Change(String),
-    /// Connect the guest with a number. Without its bell and the file of its control region, they are taken from its
+    /// Connect the guest with a number. Without its waker and the file of its control region, they are taken from its
     /// process.
-    Connect(u64, Option<(Bell, OwnedFd)>),
+    Connect(u64, Option<(Waker, OwnedFd)>),
 }
 
 /// Most connections that wait with their files.
@@ -138,8 +138,8 @@ impl StoreProcess {
                         *files = guest.and_then(files_of);
                     }
                     match guest.zip(files.as_ref()) {
-                        Some((guest, (bell, file))) => {
-                            connect_guest(&self.socket, guest.launch.domain_id, bell, file)
+                        Some((guest, (waker, file))) => {
+                            connect_guest(&self.socket, guest.launch.domain_id, waker, file)
                         }
                         // It has ended, or has none.
                         None => Ok(1),
@@ -190,10 +190,10 @@ impl StoreProcess {
                 _ => None,
             };
             match told {
-                Some(Ok(Told::Part(part))) if self.text.len() <= CONFIG_MAX => {
+                Some(Ok(FromStore::Part(part))) if self.text.len() <= CONFIG_MAX => {
                     self.text += &part;
                 }
-                Some(Ok(Told::Request(request))) => {
+                Some(Ok(FromStore::Request(request))) => {
                     requests.push((request, std::mem::take(&mut self.text)));
                 }
                 // It has ended, which another event reports, has dropped the connection, or breaks the protocol.
@@ -232,21 +232,21 @@ fn tell(
 fn connect_guest(
     socket: &OwnedFd,
     domain: u16,
-    bell: &Bell,
+    waker: &Waker,
     file: &OwnedFd,
 ) -> std::result::Result<usize, Errno> {
     let connect = json(&Change::Connect {
         domain,
-        bell: bell.number,
+        waker: waker.number,
     });
-    let files = [file.as_fd(), bell.as_fd()];
+    let files = [file.as_fd(), waker.as_fd()];
     tell(socket, &[&connect], &files).map(|_| 1)
 }
 
-/// The bell of a guest that runs, and the file of its control region, from its process.
-fn files_of(running: &RunningGuest) -> Option<(Bell, OwnedFd)> {
-    let bell = Bell::of_a_guest(running.guest.control_doorbell().ok()?)?;
-    Some((bell, running.guest.control_file().ok()?))
+/// The waker of a guest that runs, and the file of its control region, from its process.
+fn files_of(running: &RunningGuest) -> Option<(Waker, OwnedFd)> {
+    let waker = Waker::of_a_guest(running.guest.control_doorbell().ok()?)?;
+    Some((waker, running.guest.control_file().ok()?))
 }
 
 /// What identifies a guest: the number of this boot, with the guest's own in it.
@@ -434,8 +434,8 @@ impl Host {
         self.add_pending(all);
     }
 
-    /// Tells the store that a guest runs. `files` are its bell and the file of its control region, if they are there.
-    pub(super) fn introduce(&mut self, id: u64, files: Option<(Bell, OwnedFd)>) {
+    /// Tells the store that a guest runs. `files` are its waker and the file of its control region, if they are there.
+    pub(super) fn introduce(&mut self, id: u64, files: Option<(Waker, OwnedFd)>) {
         let introduced = self.guests.get(&id).map(introduction);
         let introduced = introduced.into_iter().flatten();
         let changes = introduced.map(|change| Pending::Change(json(&change)));

@@ -13,11 +13,11 @@ use abi::region::{Geometry, Region};
 use rustix::process::Signal;
 use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
 
-use super::bells::Bell;
 use super::cgroup;
 use super::console::{Console, Logs};
 use super::doorbells::Doorbell;
 use super::launch::{Launch, Launched, interface};
+use super::wakers::Waker;
 use super::{Host, Port};
 use crate::control_store::message::Change;
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ pub(super) struct PreForked {
     kind: ProcessKind,
     prepared: vmm::Prepared<'static>,
     doorbell: Doorbell,
-    bell: Option<Bell>,
+    waker: Option<Waker>,
 }
 
 /// A guest with a process that waits for it.
@@ -82,20 +82,20 @@ impl Host {
     fn prepare(&mut self, kind: ProcessKind) -> Result<PreForked> {
         let wall = self.template.wall(kind.isolation)?;
         let doorbell = self.doorbells.next(wall, self.guests.len())?;
-        let bell = self.bells.next()?;
+        let waker = self.wakers.next()?;
         let prepared = self.template.prepare(&Shape {
             isolation: kind.isolation,
             cpus: kind.cpus,
             memory: kind.memory,
             data: kind.data,
             switch_doorbell: Some(doorbell.as_fd()),
-            control_doorbell: bell.as_ref().map(AsFd::as_fd),
+            control_doorbell: waker.as_ref().map(AsFd::as_fd),
         })?;
         Ok(PreForked {
             kind,
             prepared,
             doorbell,
-            bell,
+            waker,
         })
     }
 
@@ -185,7 +185,7 @@ impl Host {
         let spec = GuestSpec {
             owner: &owner,
             end_with_parent: !recorded,
-            control_doorbell: forked.bell.as_ref().map(AsFd::as_fd),
+            control_doorbell: forked.waker.as_ref().map(AsFd::as_fd),
             ..launch.spec(&control, data, Some(forked.doorbell.as_fd()))
         };
         // Before it runs, so that its end is told whenever it comes.
@@ -207,7 +207,7 @@ impl Host {
             (guest, control, watch),
             launch,
             Some(start),
-            (cgroup, forked.bell),
+            (cgroup, forked.waker),
         );
         if self.pre_forked.is_none() {
             // The zygote forks the next one meanwhile. Without one, the next guest takes a little longer.
@@ -221,7 +221,7 @@ impl Host {
         (mut guest, mut control, watch): (vmm::Guest, Control, Watch),
         mut launch: Launch,
         start: Option<Instant>,
-        (cgroup, bell): (Option<PathBuf>, Option<Bell>),
+        (cgroup, waker): (Option<PathBuf>, Option<Waker>),
     ) {
         let file = control.take_file();
         guest.close_pidfd();
@@ -244,7 +244,7 @@ impl Host {
         };
         let id = running.launch.id;
         self.guests.insert(id, running);
-        self.introduce(id, bell.zip(file));
+        self.introduce(id, waker.zip(file));
     }
 
     /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached

@@ -5,7 +5,6 @@
 //! for a guest; a guest's memory files and doorbell are fetched from its process when a new switch
 //! needs them.
 
-mod bells;
 mod cgroup;
 mod console;
 mod control_store;
@@ -28,6 +27,7 @@ mod process;
 mod stacks;
 mod switch;
 mod usage;
+mod wakers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -54,7 +54,6 @@ use interfaces::{Held, turn_off_gro};
 use stacks::Stacks;
 use switch::SwitchProcess;
 
-use bells::Bells;
 use cgroup::Cgroups;
 pub use cgroup::check_limits;
 pub use console::{Line, Logs, Position, first_number};
@@ -67,6 +66,7 @@ pub use launch::{Launch, LaunchPort, Launched, Router};
 pub use process::boot;
 pub use switch::SwitchRun;
 pub use usage::{Usage, age};
+use wakers::Wakers;
 
 /// What ended, or became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub struct Host {
     ends: Ends,
     cgroups: Cgroups,
     doorbells: Doorbells,
-    bells: Bells,
+    wakers: Wakers,
     /// What guests printed, those included that ended.
     logs: Logs,
     template: &'static vmm::Template,
@@ -191,7 +191,7 @@ impl Host {
             cgroups: Cgroups::new(&socket),
             socket,
             doorbells: Doorbells::default(),
-            bells: Bells::default(),
+            wakers: Wakers::default(),
             logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),

@@ -15,7 +15,7 @@ use crate::saved::{self, Header};
 pub type Origin = Option<Arc<Copy>>;
 
 /// A guest to create.
-pub struct Wanted {
+pub struct Creation {
     /// Its name.
     pub name: String,
     /// Its specification.

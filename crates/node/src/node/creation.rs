@@ -8,10 +8,10 @@ use switch::port::guest::MTU_MAX;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
-use super::copies::{Origin, Wanted};
+use super::copies::{Creation, Origin};
 use super::guests::started;
 use super::vnics::mtu;
-use crate::check::{Later, check_all};
+use crate::check::{CheckContext, check_all};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
@@ -79,10 +79,10 @@ impl Node {
 
     /// Creates guests and starts them. Whether a guest comes to run shows in its state. All records are written at
     /// once, which takes as long as writing one.
-    pub fn create_guests(&mut self, wanted: Vec<Wanted>) -> Vec<Result<Object<Guest>>> {
+    pub fn create_guests(&mut self, wanted: Vec<Creation>) -> Vec<Result<Object<Guest>>> {
         let mut results = Vec::with_capacity(wanted.len());
         let mut batch = Batch::default();
-        for Wanted { name, spec, copy } in wanted {
+        for Creation { name, spec, copy } in wanted {
             if batch.conflicts(&name, &spec) {
                 self.finish_batch(&mut batch, &mut results);
             }
@@ -103,7 +103,7 @@ impl Node {
     pub fn create_guest(&mut self, name: &str, spec: Guest) -> Result<Object<Guest>> {
         let name = name.into();
         let copy = None;
-        let mut created = self.create_guests(vec![Wanted { name, spec, copy }]);
+        let mut created = self.create_guests(vec![Creation { name, spec, copy }]);
         created.swap_remove(0)
     }
 
@@ -301,7 +301,7 @@ impl Node {
         let config = spec.text();
         let files = spec.files();
         let config = config.as_bytes();
-        let later = Later::Installs(had);
+        let later = CheckContext::Installs(had);
         let diagnostics = check_all(config, &files, &named, cpus, STAND, later, &spec.health);
         match diagnostics.errors() {
             0 => Ok(diagnostics),

@@ -11,7 +11,7 @@ use super::asking::Asked;
 use super::copies::Origin;
 use super::resource::Resource;
 use super::restart::Restarts;
-use super::starting::{Starting, TellGone};
+use super::starting::{OnEnded, Starting};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Copy, Reserved, Usage};
 use crate::model::{
@@ -44,7 +44,7 @@ pub(super) struct Guests {
     /// Copies of templates, by their numbers.
     pub(super) templates: HashMap<u64, Arc<Copy>>,
     /// Callbacks for the ends of guests that were asked to end.
-    pub(super) going: HashMap<u64, Vec<TellGone>>,
+    pub(super) going: HashMap<u64, Vec<OnEnded>>,
 }
 
 impl Resource for Guest {
@@ -432,9 +432,9 @@ impl Node {
 
     /// Removes guests, with the VNICs that were made for them, and reports each when its process
     /// has ended. All records are removed at once.
-    pub fn destroy_and_tell(&mut self, names: Vec<String>, tells: Vec<TellGone>) {
+    pub fn destroy_and_tell(&mut self, names: Vec<String>, tells: Vec<OnEnded>) {
         let mut goes: Vec<(GuestRecord, Vec<VnicRecord>)> = Vec::new();
-        let mut waiting: Vec<(u64, TellGone)> = Vec::new();
+        let mut waiting: Vec<(u64, OnEnded)> = Vec::new();
         for (name, tell) in names.iter().zip(tells) {
             match self.check_destroy(name) {
                 Ok(found) => {
@@ -456,7 +456,7 @@ impl Node {
     }
 
     /// Tells when the process of a guest that was asked to end has.
-    pub(super) fn tell_gone(&mut self, id: u64, tell: TellGone) {
+    pub(super) fn tell_gone(&mut self, id: u64, tell: OnEnded) {
         if self.host.is_ending(id) {
             self.guests.going.entry(id).or_default().push(tell);
         } else {

@@ -57,11 +57,11 @@ use restart::Restarts;
 use wires::Wires;
 
 pub use asking::Asked;
-pub use copies::{Origin, Purpose, Wanted};
+pub use copies::{Creation, Origin, Purpose};
 pub use events::EventFollower;
 pub use guests::ANSWER;
 pub use logs::Follower;
-pub use starting::{Tell, TellGone};
+pub use starting::{OnEnded, OnStarted};
 
 /// Calls a macro with all resources, in the order in which they are brought about. Those behind the
 /// semicolon are served with something to wait for.

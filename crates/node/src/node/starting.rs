@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Node;
-use super::copies::Wanted;
+use super::copies::Creation;
 use crate::error::{Error, Result};
 use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 
@@ -11,10 +11,10 @@ use crate::model::{Event, Guest, GuestState, Happened, Object, Topic};
 const START: Duration = Duration::from_secs(10);
 
 /// Reports a guest's start or failure to the client that waits for it.
-pub type Tell = Box<dyn FnOnce(Result<Object<Guest>>) + Send>;
+pub type OnStarted = Box<dyn FnOnce(Result<Object<Guest>>) + Send>;
 
 /// Reports a guest's end to the client that waits for it.
-pub type TellGone = Box<dyn FnOnce(Result<()>) + Send>;
+pub type OnEnded = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A guest that was started and is not known to run.
 pub(super) struct Starting {
@@ -25,13 +25,13 @@ pub(super) struct Starting {
     /// Warnings about its configuration.
     messages: Option<String>,
     since: Instant,
-    tell: Tell,
+    tell: OnStarted,
 }
 
 impl Node {
     /// Creates guests, and reports each one when it runs, or has ended normally. A guest that does not come to run is
     /// removed.
-    pub fn create_and_tell(&mut self, wanted: Vec<Wanted>, tells: Vec<Tell>) {
+    pub fn create_and_tell(&mut self, wanted: Vec<Creation>, tells: Vec<OnStarted>) {
         let names: Vec<_> = wanted.iter().map(|wanted| wanted.name.clone()).collect();
         let created = self.create_guests(wanted);
         for ((name, created), tell) in names.into_iter().zip(created).zip(tells) {
@@ -50,7 +50,7 @@ impl Node {
     }
 
     /// Reports a started guest when it runs, or has ended normally, or the reason of its failure.
-    pub fn await_start(&mut self, name: &str, tell: Tell) -> Result<()> {
+    pub fn await_start(&mut self, name: &str, tell: OnStarted) -> Result<()> {
         let id = self.find_guest(name)?.id;
         self.guests.starting.push(Starting {
             name: name.into(),

@@ -3,7 +3,7 @@
 
 use super::Node;
 use super::copies::Origin;
-use super::starting::TellGone;
+use super::starting::OnEnded;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{Event, GuestRecord, Happened, Leaving, Run, Topic, check_name, select};
 
@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// Ends a guest, which stays stopped until it is started, and tells when its process has ended.
-    pub fn stop_and_tell(&mut self, name: &str, tell: TellGone) -> Result<()> {
+    pub fn stop_and_tell(&mut self, name: &str, tell: OnEnded) -> Result<()> {
         let guest = self.find_guest(name)?;
         self.check_settled(&guest)?;
         let id = guest.id;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::node::{Node, Tell, TellGone, Wanted};
+use crate::node::{Creation, Node, OnEnded, OnStarted};
 
 /// Most jobs that wait; another one waits for room.
 const JOBS_MAX: usize = 256;
@@ -19,8 +19,14 @@ pub(super) type Job = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// A guest to be created or destroyed.
 pub(super) enum Change {
-    Create { wanted: Box<Wanted>, tell: Tell },
-    Destroy { name: String, tell: TellGone },
+    Create {
+        wanted: Box<Creation>,
+        tell: OnStarted,
+    },
+    Destroy {
+        name: String,
+        tell: OnEnded,
+    },
 }
 
 /// The client's name, as events have it.
@@ -107,30 +113,30 @@ pub struct Queue {
 }
 
 /// The node's next work: a job, or a group of changes.
-pub struct Turn(Actor, Kind);
+pub struct Work(Actor, Kind);
 
 enum Kind {
     Job(Job),
-    Create(Vec<Wanted>, Vec<Tell>),
-    Destroy(Vec<String>, Vec<TellGone>),
+    Create(Vec<Creation>, Vec<OnStarted>),
+    Destroy(Vec<String>, Vec<OnEnded>),
 }
 
 impl Queue {
     /// The next turn; `None` if no handle is left.
-    pub async fn next(&mut self) -> Option<Turn> {
+    pub async fn next(&mut self) -> Option<Work> {
         let waits = self.ahead.is_some() || !self.changes.is_empty();
         if waits && self.in_a_row >= JOBS_AHEAD {
             self.ahead = self.ahead.take().or_else(|| self.changes.try_recv().ok());
         } else if let Ok(job) = self.jobs.try_recv() {
             self.in_a_row += 1;
-            return Some(Turn(None, Kind::Job(job)));
+            return Some(Work(None, Kind::Job(job)));
         }
         if self.ahead.is_none() {
             tokio::select! {
                 biased;
                 Some(job) = self.jobs.recv() => {
                     self.in_a_row += 1;
-                    return Some(Turn(None, Kind::Job(job)));
+                    return Some(Work(None, Kind::Job(job)));
                 }
                 Some(change) = self.changes.recv() => self.ahead = Some(change),
                 else => return None,
@@ -141,7 +147,7 @@ impl Queue {
     }
 
     /// The changes of one kind and one client at the head of the queue.
-    fn group(&mut self) -> Option<Turn> {
+    fn group(&mut self) -> Option<Work> {
         let (mut wanted, mut told_created) = (Vec::new(), Vec::new());
         let (mut names, mut told_destroyed) = (Vec::new(), Vec::new());
         let mut actor = None;
@@ -175,11 +181,11 @@ impl Queue {
         } else {
             Kind::Destroy(names, told_destroyed)
         };
-        Some(Turn(actor, group))
+        Some(Work(actor, group))
     }
 }
 
-impl Turn {
+impl Work {
     /// Does it.
     pub fn carry_out(self, node: &mut Node) {
         node.set_actor(self.0);
@@ -199,7 +205,7 @@ mod tests {
 
     fn create(name: &str) -> Change {
         Change::Create {
-            wanted: Box::new(Wanted {
+            wanted: Box::new(Creation {
                 name: name.into(),
                 spec: Guest::default(),
                 copy: None,
@@ -215,7 +221,7 @@ mod tests {
         }
     }
 
-    fn text(turn: Turn) -> String {
+    fn text(turn: Work) -> String {
         match turn.1 {
             Kind::Job(_) => "job".into(),
             Kind::Create(wanted, _) => format!("create {}", wanted.len()),

@@ -30,7 +30,7 @@ impl Engine {
     /// Does something that may change an element: tasks' next runs begin with nothing. If it changes what the
     /// element declares, takes all optimizations back.
     pub fn with_change<R>(&mut self, id: ElementId, change: impl FnOnce(&mut Engine) -> R) -> R {
-        self.scheduler.tasks.forget_orders();
+        self.scheduler.tasks.forget_first_pulls();
         let before = self.effects(id);
         let result = change(self);
         if before != self.effects(id) {

@@ -250,7 +250,7 @@ impl Engine {
         let base = self.walk.height();
         let mut worked = false;
         let began = self.scheduler.begin_turn(&*self.runtime.embedding);
-        let mut ran = match self.scheduler.tasks.take_order(task) {
+        let mut ran = match self.scheduler.tasks.take_first_pull(task) {
             Some(pull) => Some(Ran::Pull(pull)),
             None => self.with(id, |element, cx| element.run_task(cx, task)),
         };
@@ -260,7 +260,7 @@ impl Engine {
             }
             // First, since the code below may change it.
             if let Some(Ran::Again(pull)) = ran {
-                self.scheduler.tasks.order(task, pull);
+                self.scheduler.tasks.begin_with_pull(task, pull);
             }
             self.run_stack(base);
             match ran {

@@ -82,7 +82,7 @@ impl Signals {
             if stays(state.owner) {
                 new.by_owner.insert((state.owner, state.notice), id);
             } else {
-                state.owner = ElementId::NOBODY;
+                state.owner = ElementId::NONE;
                 new.reused.push(id);
             }
             new.states.push(state);
@@ -171,7 +171,7 @@ impl Signals {
                 &self.states[..id.0 as usize],
                 self.states[id.0 as usize].notice,
             );
-            let there = before.iter().filter(|s| s.owner != ElementId::NOBODY);
+            let there = before.iter().filter(|s| s.owner != ElementId::NONE);
             let number = there.filter(|s| s.notice == notice).count() as u32;
             let name = match notice {
                 Notice::Empty => "empty",
@@ -234,7 +234,7 @@ impl Signals {
     /// Every signal, in the order of numbers.
     pub fn list(&self) -> alloc::vec::IntoIter<SignalId> {
         let all = (0..self.states.len() as u32).map(SignalId);
-        let there = all.filter(|id| self.owner(*id) != ElementId::NOBODY);
+        let there = all.filter(|id| self.owner(*id) != ElementId::NONE);
         there.collect::<Vec<_>>().into_iter()
     }
 
@@ -242,7 +242,7 @@ impl Signals {
     pub fn add_missing(&mut self, other: &Signals) {
         for state in other.states.iter().skip(self.states.len()) {
             match state.owner {
-                ElementId::NOBODY => self.states.push(state.clone()),
+                ElementId::NONE => self.states.push(state.clone()),
                 _ => _ = self.insert(state.clone()),
             }
         }

@@ -69,7 +69,7 @@ struct Task {
     /// Nanoseconds that a run takes, on average; 0 if that is not measured.
     cost: u32,
     /// What the next run begins with, if no handler was written since: see [`Tasks::changes`].
-    order: Option<(Pull, u32)>,
+    first_pull: Option<(Pull, u32)>,
 }
 
 /// The thread of a task that is not to run.
@@ -114,7 +114,7 @@ impl Tasks {
             away: thread == NO_THREAD,
             thread,
             cost: 0,
-            order: None,
+            first_pull: None,
         };
         if let Some(id) = self.reused.pop() {
             *self.task_mut(id) = task;
@@ -131,16 +131,16 @@ impl Tasks {
         let reserve = |task: &Task| Task {
             element: match stays(task.element) {
                 true => task.element,
-                false => ElementId::NOBODY,
+                false => ElementId::NONE,
             },
             scheduled: false,
             away: true,
-            order: None,
+            first_pull: None,
             ..*task
         };
         let tasks: Vec<Task> = self.tasks.iter().map(reserve).collect();
         let numbers = (0..tasks.len() as u32).rev();
-        let is_free = |at: &u32| tasks[*at as usize].element == ElementId::NOBODY;
+        let is_free = |at: &u32| tasks[*at as usize].element == ElementId::NONE;
         let front = self.queue.front();
         Tasks {
             first_pass: front.map_or(0, |id| self.task(*id).pass),
@@ -238,21 +238,21 @@ impl Tasks {
 
     /// Schedules a task that runs, whose next run begins with a pull.
     #[inline]
-    pub fn order(&mut self, id: TaskId, pull: Pull) {
+    pub fn begin_with_pull(&mut self, id: TaskId, pull: Pull) {
         self.schedule(id);
-        self.task_mut(id).order = Some((pull, self.changes));
+        self.task_mut(id).first_pull = Some((pull, self.changes));
     }
 
     /// The pull with which a run that starts now begins, if any.
     #[inline]
-    pub fn take_order(&mut self, id: TaskId) -> Option<Pull> {
-        let (pull, changes) = self.task_mut(id).order.take()?;
+    pub fn take_first_pull(&mut self, id: TaskId) -> Option<Pull> {
+        let (pull, changes) = self.task_mut(id).first_pull.take()?;
         (changes == self.changes).then_some(pull)
     }
 
     /// Discards the pulls with which tasks' next runs would begin: an element was changed.
     #[inline]
-    pub fn forget_orders(&mut self) {
+    pub fn forget_first_pulls(&mut self) {
         self.changes = self.changes.wrapping_add(1);
     }
 
@@ -290,7 +290,7 @@ impl Tasks {
     /// Every task, in the order of numbers.
     pub fn list(&self) -> alloc::vec::IntoIter<TaskId> {
         let all = (0..self.tasks.len() as u32).map(TaskId);
-        let there = all.filter(|id| self.element(*id) != ElementId::NOBODY);
+        let there = all.filter(|id| self.element(*id) != ElementId::NONE);
         there.collect::<Vec<_>>().into_iter()
     }
 
@@ -339,7 +339,7 @@ impl Tasks {
         let tasks = tasks.map(|task| Task {
             away: true,
             scheduled: false,
-            order: None,
+            first_pull: None,
             ..*task
         });
         self.tasks.extend(tasks);

@@ -61,9 +61,9 @@ impl Timers {
         for (at, timer) in self.timers.iter().enumerate() {
             let element = match stays(timer.element) {
                 true => timer.element,
-                false => ElementId::NOBODY,
+                false => ElementId::NONE,
             };
-            if element == ElementId::NOBODY {
+            if element == ElementId::NONE {
                 new.reused.push(TimerId(at as u32));
             }
             new.timers.push(Timer::at_rest(element));
@@ -157,7 +157,7 @@ impl Timers {
     /// Every timer with its element, in the order of numbers.
     pub fn list(&self) -> alloc::vec::IntoIter<(TimerId, ElementId)> {
         let timers = self.timers.iter().enumerate();
-        let timers = timers.filter(|(_, timer)| timer.element != ElementId::NOBODY);
+        let timers = timers.filter(|(_, timer)| timer.element != ElementId::NONE);
         let timers = timers.map(|(i, timer)| (TimerId(i as u32), timer.element));
         timers.collect::<Vec<_>>().into_iter()
     }

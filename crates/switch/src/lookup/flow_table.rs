@@ -12,8 +12,8 @@ use hashbrown::hash_map::Entry as Slot;
 
 use super::flow::{Flow, FlowWords};
 use super::{
-    Answer, Command, Destination, FlowDefault, FlowEntry, Known, Learning, Limits, Lookup, Mac,
-    NEWS_MAX, News, PortIndex, Seconds, is_group,
+    Answer, Command, Destination, FlowDefault, FlowEntry, Known, LEARNED_MAX, LearnedEntry,
+    Learning, Limits, Lookup, Mac, PortIndex, Seconds, is_group,
 };
 use crate::counters::Reason;
 use crate::port::Frame;
@@ -63,7 +63,7 @@ pub struct FlowTable {
     made: HashMap<PortIndex, usize>,
     default: FlowDefault<PortIndex>,
     /// What the replicas are yet to be told, if there are any.
-    news: Option<Vec<News>>,
+    news: Option<Vec<LearnedEntry>>,
     swept: Seconds,
     now: Seconds,
 }
@@ -94,7 +94,7 @@ impl FlowTable {
     /// Sets whether it keeps [`news`](Lookup::news) for its replicas.
     pub fn set_replicated(&mut self, replicated: bool) {
         self.learning.set_replicated(replicated);
-        self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
+        self.news = replicated.then(|| Vec::with_capacity(LEARNED_MAX));
     }
 
     /// Number of entries.
@@ -115,10 +115,10 @@ impl FlowTable {
     fn learn(&mut self, key: FlowWords, port: PortIndex) {
         if self.note(key, port)
             && let Some(news) = &mut self.news
-            && news.len() < NEWS_MAX
+            && news.len() < LEARNED_MAX
         {
             let flow = key.flow();
-            news.push(News::Flow { flow, port });
+            news.push(LearnedEntry::Flow { flow, port });
         }
     }
 
@@ -316,16 +316,16 @@ impl Lookup for FlowTable {
         self.limits.aging = properties.aging;
     }
 
-    fn news(&mut self) -> Option<News> {
+    fn news(&mut self) -> Option<LearnedEntry> {
         let flow = self.news.as_mut().and_then(Vec::pop);
         flow.or_else(|| self.learning.news())
     }
 
-    fn hear(&mut self, news: News, now: Seconds) {
+    fn hear(&mut self, news: LearnedEntry, now: Seconds) {
         self.now = now;
         match news {
-            News::Address { .. } => self.learning.hear(news, now),
-            News::Flow { flow, port } => {
+            LearnedEntry::Address { .. } => self.learning.hear(news, now),
+            LearnedEntry::Flow { flow, port } => {
                 if let Some(key) = FlowWords::of_flow(flow) {
                     self.note(key, port);
                 }

@@ -13,7 +13,7 @@
 //!   learning bridge, so that ARP works. Members that share an address should answer for it alike.
 
 use super::{
-    Destination, Known, Learning, Limits, Lookup, Mac, News, PortIndex, Seconds, is_group,
+    Destination, Known, LearnedEntry, Learning, Limits, Lookup, Mac, PortIndex, Seconds, is_group,
 };
 use crate::counters::Reason;
 use crate::port::{Frame, HEAD};
@@ -22,7 +22,7 @@ use crate::properties::DomainProperties;
 /// Number of classes that flows are hashed to. Each class belongs to one member.
 const CLASSES: usize = 16_384;
 /// Marks a class without a member.
-const NOBODY: PortIndex = PortIndex::MAX;
+const UNOWNED: PortIndex = PortIndex::MAX;
 
 /// A hash-steered function of a domain with these properties.
 pub(super) fn build(
@@ -54,7 +54,7 @@ impl HashSteered {
             learning: Learning::new(limits),
             uplinks: Vec::new(),
             members: Vec::new(),
-            classes: vec![NOBODY; CLASSES].into(),
+            classes: vec![UNOWNED; CLASSES].into(),
             announced: Vec::new(),
         }
     }
@@ -68,7 +68,7 @@ impl HashSteered {
     #[inline]
     fn member(&self, hash: u32) -> Destination {
         match self.classes[hash as usize % CLASSES] {
-            NOBODY => Destination::Drop(Reason::NoDestination),
+            UNOWNED => Destination::Drop(Reason::NoDestination),
             member => Destination::Port(member),
         }
     }
@@ -87,7 +87,7 @@ impl HashSteered {
     fn join(&mut self, port: PortIndex) {
         self.members.push(port);
         for (class, owner) in (0..).zip(&mut *self.classes) {
-            if *owner == NOBODY || weight(port, class) > weight(*owner, class) {
+            if *owner == UNOWNED || weight(port, class) > weight(*owner, class) {
                 *owner = port;
             }
         }
@@ -98,7 +98,7 @@ impl HashSteered {
         for (class, owner) in (0..).zip(&mut *self.classes) {
             if *owner == port {
                 let heaviest = self.members.iter().max_by_key(|&&m| weight(m, class));
-                *owner = heaviest.copied().unwrap_or(NOBODY);
+                *owner = heaviest.copied().unwrap_or(UNOWNED);
             }
         }
     }
@@ -172,11 +172,11 @@ impl Lookup for HashSteered {
         self.learning.configure(properties);
     }
 
-    fn news(&mut self) -> Option<News> {
+    fn news(&mut self) -> Option<LearnedEntry> {
         self.learning.news()
     }
 
-    fn hear(&mut self, news: News, now: Seconds) {
+    fn hear(&mut self, news: LearnedEntry, now: Seconds) {
         self.learning.hear(news, now);
     }
 

@@ -4,7 +4,7 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
 
-use super::{Destination, Known, Lookup, NEWS_MAX, News, PortIndex, Seconds};
+use super::{Destination, Known, LEARNED_MAX, LearnedEntry, Lookup, PortIndex, Seconds};
 use crate::counters::Reason;
 use crate::mac::Mac;
 use crate::port::{Frame, HEAD};
@@ -90,7 +90,7 @@ pub struct Learning {
     swept: Seconds,
     /// Reports for the replicas, if there are any: addresses that are new, have moved, or were not
     /// reported for a while.
-    news: Option<Vec<News>>,
+    news: Option<Vec<LearnedEntry>>,
 }
 
 /// The addresses learned behind one port.
@@ -166,7 +166,7 @@ impl Learning {
 
     /// Sets whether it keeps [`news`](Lookup::news) for its replicas.
     pub fn set_replicated(&mut self, replicated: bool) {
-        self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
+        self.news = replicated.then(|| Vec::with_capacity(LEARNED_MAX));
     }
 
     /// Gives the table the capacity for all that its ports may learn.
@@ -246,9 +246,9 @@ impl Learning {
 
     fn tell(&mut self, key: AddressKey, port: PortIndex) {
         if let Some(news) = &mut self.news
-            && news.len() < NEWS_MAX
+            && news.len() < LEARNED_MAX
         {
-            news.push(News::Address { key, port });
+            news.push(LearnedEntry::Address { key, port });
         }
     }
 
@@ -366,12 +366,12 @@ impl Lookup for Learning {
         self.reserve();
     }
 
-    fn news(&mut self) -> Option<News> {
+    fn news(&mut self) -> Option<LearnedEntry> {
         self.news.as_mut()?.pop()
     }
 
-    fn hear(&mut self, news: News, now: Seconds) {
-        let News::Address { key, port } = news else {
+    fn hear(&mut self, news: LearnedEntry, now: Seconds) {
+        let LearnedEntry::Address { key, port } = news else {
             return;
         };
         if !self.learned.contains_key(&port) {

@@ -78,7 +78,7 @@ pub(crate) trait Backend: Kind {
 
     /// How many slots the receiver's ring has, if so many frames leave few of them free.
     #[inline]
-    fn crowded(&mut self, frames: usize) -> Option<u32> {
+    fn reserve_if_full(&mut self, frames: usize) -> Option<u32> {
         let _ = frames;
         None
     }

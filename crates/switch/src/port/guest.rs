@@ -659,7 +659,7 @@ impl Backend for GuestLink {
     /// How many slots there are if so many frames leave few of them free; for a ring that is read
     /// by the other side's owner.
     #[inline]
-    fn crowded(&mut self, frames: usize) -> Option<u32> {
+    fn reserve_if_full(&mut self, frames: usize) -> Option<u32> {
         let frames = frames as u32;
         let slots = self.side.region.geometry().slots();
         let enough = frames + slots / RING_RESERVE;

@@ -221,7 +221,7 @@ impl Link {
         fn release_before(&mut self, batch: &Batch, first: usize) -> bool;
         fn has_frames(&mut self) -> bool;
         fn holds_back(&mut self, now: Instant) -> bool;
-        fn crowded(&mut self, frames: usize) -> Option<u32>;
+        fn reserve_if_full(&mut self, frames: usize) -> Option<u32>;
         fn leave(&mut self, slots: u32);
         fn notify(&mut self, counters: &PortCounters) -> Outcome;
         fn sleep(&mut self) -> bool;

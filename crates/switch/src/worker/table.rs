@@ -108,7 +108,7 @@ impl Table {
         let (Some(queue), Some(threshold)) = (queue, &mut port.threshold) else {
             return 0;
         };
-        match queue.link.crowded(frames) {
+        match queue.link.reserve_if_full(frames) {
             Some(slots) => threshold.offer(source, frames as u32, slots),
             None => 0,
         }

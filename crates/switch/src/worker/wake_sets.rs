@@ -35,8 +35,8 @@ pub(super) enum Token {
     Doorbell(u32),
     /// The lane's waker.
     Waker,
-    /// The tenants' set.
-    Tenants,
+    /// The guests' set.
+    Guests,
 }
 
 impl Token {
@@ -45,7 +45,7 @@ impl Token {
             Token::Queue(queue) => (0, queue),
             Token::Doorbell(number) => (1, number),
             Token::Waker => (2, 0),
-            Token::Tenants => (3, 0),
+            Token::Guests => (3, 0),
         };
         epoll::EventData::new_u64(kind << 32 | u64::from(number))
     }
@@ -56,7 +56,7 @@ impl Token {
             0 => Token::Queue(number),
             1 => Token::Doorbell(number),
             2 => Token::Waker,
-            _ => Token::Tenants,
+            _ => Token::Guests,
         }
     }
 }
@@ -73,15 +73,15 @@ pub(super) fn no_events() -> Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeSet {
     All,
-    Tenants,
+    Guests,
 }
 
 /// The two epoll sets of a lane.
 pub(super) struct WakeSets {
     /// Host interfaces, and the other set.
     all: OwnedFd,
-    /// Tenants' descriptors and the lane's waker.
-    tenants: OwnedFd,
+    /// Guests' descriptors and the lane's waker.
+    guests: OwnedFd,
     /// Rounds since the last look at all.
     rounds: u32,
     /// Time since the last look at any.
@@ -91,14 +91,14 @@ pub(super) struct WakeSets {
 impl WakeSets {
     pub fn new(waker: impl AsFd) -> Result<WakeSets, Errno> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let tenants = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let guests = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Not edge-triggered: a look may leave some for the next.
         let nested = epoll::EventFlags::IN;
-        epoll::add(&all, &tenants, Token::Tenants.to_event(), nested)?;
-        add(&tenants, waker, Token::Waker)?;
+        epoll::add(&all, &guests, Token::Guests.to_event(), nested)?;
+        add(&guests, waker, Token::Waker)?;
         Ok(WakeSets {
             all,
-            tenants,
+            guests,
             rounds: 0,
             unlooked: Duration::ZERO,
         })
@@ -121,19 +121,19 @@ impl WakeSets {
 
     /// Watches a doorbell.
     pub fn add_doorbell(&self, doorbell: &Doorbell) -> Result<(), Errno> {
-        add(&self.tenants, doorbell, Token::Doorbell(doorbell.number))
+        add(&self.guests, doorbell, Token::Doorbell(doorbell.number))
     }
 
     /// Stops watching a doorbell.
     pub fn remove_doorbell(&self, doorbell: &Doorbell) {
-        let _ = epoll::delete(&self.tenants, doorbell);
+        let _ = epoll::delete(&self.guests, doorbell);
     }
 
     fn set_of(&self, link: &Link) -> &OwnedFd {
         if link.is_interface() {
             &self.all
         } else {
-            &self.tenants
+            &self.guests
         }
     }
 
@@ -150,7 +150,7 @@ impl WakeSets {
         if self.rounds >= ROUNDS_PER_LOOK {
             Some(WakeSet::All)
         } else if self.unlooked >= TIME_PER_LOOK {
-            Some(WakeSet::Tenants)
+            Some(WakeSet::Guests)
         } else {
             None
         }
@@ -169,7 +169,7 @@ impl WakeSets {
                 self.rounds = 0;
                 &self.all
             }
-            WakeSet::Tenants => &self.tenants,
+            WakeSet::Guests => &self.guests,
         };
         let (events, _) = epoll::wait(set, events, timeout)?;
         Ok(events.iter().map(|event| Token::of_event(event.data)))

@@ -29,7 +29,7 @@ use handlers::complain;
 use options::{Argument, BadOption, Name, Options, Value};
 pub use source::{ClickEnvironment, Source, reason};
 use store::Requests;
-use threads::Crew;
+use threads::RouterThreads;
 pub use tools::{buildtool, flatten};
 
 /// The default limit of packets in a batch. A program called by Click's name keeps Click's order of
@@ -392,9 +392,9 @@ fn run_to_the_end(
     driver: &Arc<Driver>,
     affinity: Option<usize>,
 ) -> io::Result<()> {
-    let crew = Crew::start(router, driver, affinity)?;
-    let result = run::run(router, driver, &crew);
-    result.and(crew.end(router))
+    let threads = RouterThreads::start(router, driver, affinity)?;
+    let result = run::run(router, driver, &threads);
+    result.and(threads.end(router))
 }
 
 fn write_flat(router: &mut Router, output: &std::path::Path) -> Result<(), String> {

@@ -10,7 +10,7 @@ use router::{Router, Status, Steady};
 
 use super::driver::Driver;
 use super::store::{Connection, PAUSE};
-use super::threads::Crew;
+use super::threads::RouterThreads;
 use crate::host::{Events, chatter};
 
 /// Tasks between two looks at the clock.
@@ -24,10 +24,10 @@ const POLL: Duration = Duration::from_micros(50);
 
 /// Runs `router` until it stops or a signal asks it to. Routers that are to take its place do so.
 /// If it is the first part of one that other threads have parts of, they go on for a while.
-pub fn run(router: &mut Router, driver: &Arc<Driver>, crew: &Crew) -> io::Result<()> {
-    let mut events = Events::new(crew.waker())?;
+pub fn run(router: &mut Router, driver: &Arc<Driver>, threads: &RouterThreads) -> io::Result<()> {
+    let mut events = Events::new(threads.waker())?;
     let requests = driver.store.as_ref();
-    let mut store = requests.map(|requests| requests.carry_out(crew.waker()));
+    let mut store = requests.map(|requests| requests.carry_out(threads.waker()));
     run_with(router, driver, &mut events, store.as_mut(), || {
         driver.take_next()
     })

@@ -45,13 +45,13 @@ impl Drop for Alive {
 }
 
 /// The threads beside the first that run parts of a router.
-pub struct Crew {
+pub struct RouterThreads {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// The eventfd that wakes the first thread.
     waker: Option<Arc<OwnedFd>>,
 }
 
-impl Crew {
+impl RouterThreads {
     /// Divides `router` among its threads, and starts all but the first. Thread `t` stays on CPU
     /// `affinity + t`, if that is given. In simulated time one thread does the work of all, so that
     /// events keep their order.
@@ -59,11 +59,11 @@ impl Crew {
         router: &mut Router,
         driver: &Arc<Driver>,
         affinity: Option<usize>,
-    ) -> io::Result<Crew> {
+    ) -> io::Result<RouterThreads> {
         let count = driver.settings.threads;
         if count <= 1 || driver.clock.warp() == Warp::Simulation {
             let threads = Vec::new();
-            return Ok(Crew {
+            return Ok(RouterThreads {
                 threads,
                 waker: None,
             });
@@ -85,7 +85,7 @@ impl Crew {
             let builder = thread::Builder::new().name(format!("router-{}", number + 1));
             threads.push(builder.spawn(move || work(part, &driver, events, cpu))?);
         }
-        Ok(Crew {
+        Ok(RouterThreads {
             threads,
             waker: Some(mine),
         })

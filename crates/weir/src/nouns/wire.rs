@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use node::check::{Later, check_all};
+use node::check::{CheckContext, check_all};
 use node::error::Error;
 use node::model::{Guest, Object, Wire, WireChange, WireGuest};
 use node::wire::{capture, check};
@@ -218,7 +218,7 @@ fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
     let interfaces: Vec<_> = interfaces
         .map(|it| (it.clone(), [2, 0, 0, 0, 0, 1]))
         .collect();
-    let (text, files, later) = (guest.text(), guest.files(), Later::Installs(None));
+    let (text, files, later) = (guest.text(), guest.files(), CheckContext::Installs(None));
     let said = check_all(
         text.as_bytes(),
         &files,
