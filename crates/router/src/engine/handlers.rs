@@ -137,13 +137,13 @@ impl Engine {
         let mut warnings = Vec::new();
         let written = self.write_handler_warned(element, name, value, &mut warnings);
         if let (Some(id), false) = (element, warnings.is_empty()) {
-            let call = format!("{}.{name} {value}", self.name(id));
-            let mut text = format!("While calling ‘{}’:", call.trim_end());
-            for warning in warnings {
-                let _ = write!(text, "\n  {warning}");
-            }
             let quotes = self.runtime.embedding.quotes();
-            self.chatter(&quotes.apply(&text));
+            let call = format!("{}.{name} {value}", self.name(id));
+            let heading = format!("While calling ‘{}’:", call.trim_end());
+            self.chatter(&quotes.apply(&heading));
+            for warning in warnings {
+                self.chatter(&quotes.apply(&format!("  {warning}")));
+            }
         }
         written
     }
