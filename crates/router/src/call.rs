@@ -109,9 +109,18 @@ impl Call {
         }
     }
 
-    /// Writes the handler.
+    /// Writes the handler, and prints its warnings.
     pub fn write(&self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
         cx.write_handler(self.element, &self.handler, &self.value)
+    }
+
+    /// Writes the handler, and appends its warnings to `warnings`.
+    pub fn write_warned(
+        &self,
+        cx: &mut Cx<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), HandlerError> {
+        cx.write_handler_warned(self.element, &self.handler, &self.value, warnings)
     }
 
     /// As [`write`](Self::write), of an element that can be read and written meanwhile: see

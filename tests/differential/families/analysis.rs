@@ -1,7 +1,7 @@
 //! Aggregates, counters and summary dumps.
 //!
 //! Left out are the field `ts_usec1`, whose words Click prints swapped, the fields `sport` and
-//! `dport` without a protocol, which Click documents but refuses, and `reaggregate_counts`, which
+//! `dport` without a protocol and the header `data`, which Click documents but refuses, and `reaggregate_counts`, which
 //! counts inner nodes of Click's tree, `ZERO false`, with which bytes have no value, and `!aggregate`,
 //! which has no effect in Click.
 
@@ -138,7 +138,7 @@ fn aggregates(random: &mut Random, size: usize) -> Case {
     let aggregate = match random.below(20) {
         0 => format!("AggregateIP({})", noise(random)),
         1..12 => {
-            let field = random.one("ip src|ip dst|ip proto|ip id|ip len|ip ttl|ip tos|ip src/8|ip dst/24|ip vers|ip hl|tcp sport|ip sport|udp dport|icmp type|ip[8:1]|tcp [13:1]|ip[12:4]/8|ip[8]|ip ecn|ip dscp|ip fragoff|tcp flags");
+            let field = random.one("ip src|ip dst|ip proto|ip id|ip len|ip ttl|ip tos|ip src/8|ip dst/24|ip vers|ip hl|tcp sport|ip sport|udp dport|icmp type|ip[8:1]|tcp [13:1]|tcp[13:1]|transp [0:2]|transp[0:2]|udp{0-15}|payload [0]|ip[12:4]/8|ip[8]|ip ecn|ip dscp|ip fragoff|tcp flags");
             format!(
                 "AggregateIP({field}{})",
                 random.one("||, INCOMPLETE true|, UNSHIFT_IP_ADDR true")

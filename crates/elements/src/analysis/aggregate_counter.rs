@@ -172,9 +172,7 @@ impl AggregateCounter {
             Action::Freeze => self.frozen = true,
             Action::Stop => self.stop(cx),
             Action::Call(call) => {
-                if let Err(HandlerError::Failed(error)) = call.write_from(cx, self) {
-                    cx.chatter(error);
-                }
+                let _ = call.write_from(cx, self);
             }
         }
     }

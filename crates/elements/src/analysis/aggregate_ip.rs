@@ -19,7 +19,8 @@ const ADDRESSES: core::ops::Range<u32> = 96..160;
 ///   `tcp`: `sport`, `dport`, `seq`, `ack` (a flag), `ackno`, `hl`, `flags`, `fin`, `syn`, `rst`,
 ///   `psh`, `urg`, `win`, `sum`, `urp`. In `icmp`: `type`, `code`, `sum`. `sport` and `dport`
 ///   without a header are those of TCP or UDP.
-/// - Places: `[BYTE]`, `[BYTE:BYTES]`, `[BYTE-BYTE]`, and the same in braces for bits.
+/// - Places: `[BYTE]`, `[BYTE:BYTES]`, `[BYTE-BYTE]`, and the same in braces for bits. After the
+///   name of a header other than `ip`, a space comes first: `tcp [13]`.
 ///
 /// # Example
 /// ```click
@@ -196,16 +197,17 @@ mod tests {
             ("ip vers", Some(4), Some(4)),
             ("ip hl", Some(5), Some(5)),
             ("sport", Some(1000), Some(1000)),
+            ("sport & 0xff", Some(1000 & 0xff), Some(1000 & 0xff)),
             ("udp dport", Some(53), None),
             ("tcp flags", None, Some(0x12)),
             ("tcp syn", None, Some(1)),
-            ("tcp[13] & 2", None, Some(1)),
-            ("transp[2:2]", Some(53), Some(53)),
-            ("data[0]", Some(97), Some(97)),
-            ("payload[1-2]", Some(0x6263), Some(0x6263)),
+            ("tcp [13] & 2", None, Some(1)),
+            ("transp [2:2]", Some(53), Some(53)),
+            ("data [0]", Some(97), Some(97)),
+            ("payload [1-2]", Some(0x6263), Some(0x6263)),
             ("icmp type", None, None),
             ("ip proto 17[0:2]", Some(1000), None),
-            ("transp[40]", None, None),
+            ("transp [40]", None, None),
         ] {
             assert_eq!(aggregate(field, &datagram), of_udp, "{field}");
             assert_eq!(aggregate(field, &segment), of_tcp, "{field}");
@@ -220,10 +222,10 @@ mod tests {
     fn handlers_show_the_field() {
         let shown: Vec<_> = [
             "ip src/8",
-            "tcp[13] & 2",
-            "udp[20:3]",
+            "tcp [13] & 2",
+            "udp [20:3]",
             "ip proto 47{3}",
-            "transp[0]",
+            "transp [0]",
         ]
         .into_iter()
         .map(|field| {
@@ -249,6 +251,8 @@ mod tests {
         for (field, text) in [
             ("zork", "expected 'HEADER [NAME]"),
             ("ip", "expected 'HEADER [NAME]"),
+            ("transp[0:2]", "expected 'HEADER [NAME]"),
+            ("tcp{96:4}", "expected 'HEADER [NAME]"),
             ("ip src[4]", "bad offset or length"),
             ("ip src/33", "bad prefix or mask"),
             ("ip src & 5", "bad prefix or mask"),

@@ -1,4 +1,4 @@
-//! Names of fields in the headers of IP packets: `ip src/8`, `tcp[13] & 2`, `udp{16:16}`.
+//! Names of fields in the headers of IP packets: `ip src/8`, `tcp [13] & 2`, `udp {16:16}`.
 
 use crate::prelude::*;
 
@@ -242,8 +242,12 @@ impl IpField {
     }
 }
 
+/// The name of a header. Other than `ip`, it ends at white space.
 fn parse_protocol(rest: &mut Text<'_>, names: &Context<'_>) -> Option<Protocol> {
-    match rest.word() {
+    let from_word = rest.0;
+    let word = rest.word();
+    let is_whole = rest.0.is_empty() || rest.0.starts_with(char::is_whitespace);
+    match word {
         "ip" => {
             // `ip proto` is a field too, if no number follows.
             let mut ahead = Text(rest.0);
@@ -255,16 +259,14 @@ fn parse_protocol(rest: &mut Text<'_>, names: &Context<'_>) -> Option<Protocol> 
             }
             Some(IP)
         }
-        "data" => Some(PAYLOAD),
-        word @ ("sport" | "dport") => {
-            // Without a protocol: of either.
-            rest.0 = match word {
-                "sport" => " sport",
-                _ => " dport",
-            };
+        "sport" | "dport" => {
+            // Without a protocol: of either. The word is the field's name.
+            rest.0 = from_word;
             Some(TCP_OR_UDP)
         }
-        word => names.names.int(Kind::IpProtocol, word, names.element),
+        _ if !is_whole => None,
+        "data" => Some(PAYLOAD),
+        _ => names.names.int(Kind::IpProtocol, word, names.element),
     }
 }
 

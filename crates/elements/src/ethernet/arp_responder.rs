@@ -328,8 +328,7 @@ mod tests {
         assert!(rig.try_write("r.config", "zork").is_err());
         assert_eq!(rig.read("r.table"), table, "what was added is lost");
         rig.write("r.config", "2.0.0.2 1:1:1:1:1:1, 2.0.0.2 1:1:1:1:1:2");
-        let lines =
-            "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";
-        assert_eq!(rig.printed(), [lines]);
+        let warning = "  warning: multiple entries for 2.0.0.2/32";
+        assert_eq!(rig.printed()[1..], [warning]);
     }
 }

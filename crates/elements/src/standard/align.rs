@@ -19,9 +19,9 @@ pub struct Align {
     #[arg(mandatory)]
     modulus: u32,
     /// Bytes from an address that is a multiple of MODULUS to the packet's first byte; less than
-    /// MODULUS.
+    /// MODULUS. -1 is the byte in front of the next multiple.
     #[arg(mandatory)]
-    offset: u32,
+    offset: i32,
 }
 
 impl Element for Align {
@@ -29,9 +29,12 @@ impl Element for Align {
         if !matches!(self.modulus, 2 | 4 | 8) {
             return Err(args.fail("MODULUS must be 2, 4, or 8"));
         }
-        if self.offset >= self.modulus {
+        // MODULUS is at most 8.
+        let modulus = self.modulus as i32;
+        if self.offset >= modulus {
             return Err(args.fail("OFFSET must be smaller than MODULUS"));
         }
+        self.offset = self.offset.rem_euclid(modulus);
         Ok(())
     }
 
@@ -51,14 +54,15 @@ mod tests {
 
     #[test]
     fn data_starts_where_it_is_asked_to() {
-        for (modulus, offset) in [(2, 0), (2, 1), (4, 3), (8, 2), (8, 7)] {
+        for (modulus, offset) in [(2, 0), (2, 1), (4, 3), (8, 2), (8, 7), (4, -1), (8, -9)] {
             let config = format!("i :: Inject -> Align({modulus}, {offset}) -> c :: Collect;");
             let mut rig = Rig::new(&config);
             for stripped in 0..8 {
                 rig.push_with("i", &[7; 60], |packet| packet.pull(stripped));
             }
             for (stripped, packet) in rig.collected("c").iter().enumerate() {
-                assert_eq!(packet.data().as_ptr().addr() % modulus, offset);
+                let rest = packet.data().as_ptr().addr() as isize - offset;
+                assert_eq!(rest % modulus, 0);
                 assert_eq!(packet.len(), 60 - stripped);
             }
         }

@@ -129,7 +129,12 @@ impl Stride {
         port.ok_or(HandlerError::Unknown)
     }
 
-    fn set(&mut self, port: usize, tickets: i32) {
+    fn set(&mut self, cx: &mut Cx<'_>, port: usize, tickets: i32) {
+        if tickets > MOST_TICKETS {
+            cx.warn_writer(format_args!(
+                "port {port}’s tickets reduced to {MOST_TICKETS}"
+            ));
+        }
         let old = self.clients[port].tickets;
         self.clients[port].tickets = tickets.min(MOST_TICKETS) as u32;
         match (old, tickets) {
@@ -163,7 +168,7 @@ impl DynamicHandlers for Stride {
 
     fn write_dynamic(
         &mut self,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
@@ -173,7 +178,7 @@ impl DynamicHandlers for Stride {
         if tickets < 0 {
             return Err("number of tickets must be >= 0".into());
         }
-        self.set(port, tickets);
+        self.set(cx, port, tickets);
         Ok(())
     }
 }

@@ -200,8 +200,8 @@ impl FromDump {
             End::Stop => self.write_stop(cx),
             End::Inactive => self.active = false,
             End::Call(call) => {
-                if let Err(HandlerError::Failed(error)) = call.write_from(cx, self) {
-                    cx.chatter(error);
+                if let Err(HandlerError::Failed(failure)) = call.write_from(cx, self) {
+                    cx.report(&failure.text);
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use core::any::Any;
 use core::cell::RefCell;
-use core::fmt::Write;
 
 use super::graph::Graph;
 use super::{Cx, Engine};
@@ -20,6 +19,8 @@ impl Engine {
         // As it is now, not as it was when it was configured.
         let former = self.read_handler(Some(id), "config", "");
         let (messages, stored) = self.with_change(id, |engine| engine.configure(id, config));
+        let warnings = messages.iter().filter(|m| m.severity == Severity::Warning);
+        self.warnings.extend(warnings.map(Message::to_string));
         let errors: Vec<_> = messages
             .iter()
             .filter(|m| m.severity == Severity::Error)
@@ -37,26 +38,7 @@ impl Engine {
             return Err(HandlerError::failed(kind, errors.join("\n")));
         }
         self.elements.set_config(id, config.to_string());
-        self.warn(id, &messages);
         Ok(())
-    }
-
-    /// Prints the warnings among the messages of an element: the writer of the handler gets
-    /// errors alone.
-    fn warn(&mut self, id: ElementId, messages: &[Message]) {
-        let mut warnings = messages
-            .iter()
-            .filter(|m| m.severity == Severity::Warning)
-            .peekable();
-        if warnings.peek().is_none() {
-            return;
-        }
-        let (name, class) = (self.name(id), self.graph.info(id).class.name);
-        let mut text = format!("While configuring '{name} :: {class}':");
-        for warning in warnings {
-            let _ = write!(text, "\n  {warning}");
-        }
-        self.chatter(&text);
     }
 
     /// Configures an element from `config`; returns its messages, and whether it stored any

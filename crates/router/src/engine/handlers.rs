@@ -127,15 +127,50 @@ impl Engine {
         }
     }
 
-    /// Writes a handler.
+    /// Writes a handler, and prints its warnings.
     pub fn write_handler(
         &mut self,
         element: Option<ElementId>,
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
+        let mut warnings = Vec::new();
+        let written = self.write_handler_warned(element, name, value, &mut warnings);
+        if let (Some(id), false) = (element, warnings.is_empty()) {
+            let quotes = self.runtime.embedding.quotes();
+            let call = format!("{}.{name} {value}", self.name(id));
+            let heading = format!("While calling ‘{}’:", call.trim_end());
+            self.chatter(&quotes.apply(&heading));
+            for warning in warnings {
+                self.chatter(&quotes.apply(&format!("  {warning}")));
+            }
+        }
+        written
+    }
+
+    /// Writes a handler, and appends its warnings to `warnings`.
+    pub fn write_handler_warned(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), HandlerError> {
+        // A handler that is written may write others.
+        let outer = core::mem::take(&mut self.warnings);
+        let written = self.write_any_handler(element, name, value);
+        warnings.append(&mut core::mem::replace(&mut self.warnings, outer));
+        written
+    }
+
+    fn write_any_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
         if self.threads.is_partial() {
-            return self.whole(|engine| engine.write_handler(element, name, value));
+            return self.whole(|engine| engine.write_any_handler(element, name, value));
         }
         let Some(id) = element else {
             return self.write_global(name, value);
@@ -250,7 +285,6 @@ impl Engine {
     }
 
     fn write_task(&mut self, id: ElementId, name: &str, value: &str) -> Result<(), HandlerError> {
-        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
         if !self
             .handlers(Some(id))
             .iter()
@@ -258,6 +292,8 @@ impl Engine {
         {
             return Err(HandlerError::Unknown);
         }
+        let task = self.scheduler.tasks.of(id);
+        let task = task.ok_or("there is no task: the element’s input is not pull")?;
         let value = value.trim();
         match name {
             "tickets" => {
@@ -267,11 +303,8 @@ impl Engine {
                 let pinned = tickets.clamp(1, TICKETS_MAX.into());
                 self.scheduler.tasks.set_tickets(task, pinned as u32);
                 if tickets != pinned {
-                    self.with(id, |_, cx| {
-                        let call = format!("‘{}.tickets {value}’", cx.name());
-                        cx.report(&format!("While calling {call}:"));
-                        cx.report(&format!("  warning: tickets pinned at {pinned}"));
-                    });
+                    let warning = format!("warning: tickets pinned at {pinned}");
+                    self.warnings.push(warning);
                 }
             }
             _ => {

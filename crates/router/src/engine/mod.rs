@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     pub addressed: BTreeSet<ElementId>,
     /// What elements report while they are initialized.
     pub reports: Vec<Report>,
+    /// The warnings of the handler that is being written.
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -132,6 +134,7 @@ impl Engine {
             listeners: Listeners::default(),
             addressed: BTreeSet::new(),
             reports: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 

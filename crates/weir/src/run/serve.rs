@@ -131,7 +131,13 @@ impl Target for Asked<'_> {
         self.ask(kind::READ, &contents).map_err(|(_, text)| text)
     }
 
-    fn write(&mut self, handler: &String, value: &str) -> Result<(), String> {
+    /// The guest's console shows warnings.
+    fn write(
+        &mut self,
+        handler: &String,
+        value: &str,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
         let contents = format!("{handler} {value}");
         let written = self.ask(kind::WRITE, &contents);
         written.map(|_| ()).map_err(|(_, text)| text)

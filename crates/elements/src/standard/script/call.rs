@@ -65,7 +65,7 @@ impl ScriptMachine {
         match self.read_call(cx, &call) {
             Ok(value) => Some((call, value)),
             Err(error) => {
-                report(cx, &call, error, errors);
+                report(cx, &call, text_of(error).as_slice(), errors);
                 None
             }
         }
@@ -77,19 +77,19 @@ impl ScriptMachine {
         let Some(call) = call else {
             return;
         };
+        let mut lines = Vec::new();
         let written = if call.element == Some(cx.id()) {
             self.write_handler(cx, &call.handler, &call.value)
         } else {
-            self.call_out(cx, |cx| call.write(cx))
+            self.call_out(cx, |cx| call.write_warned(cx, &mut lines))
         };
         self.status = match &written {
             Ok(()) => 0,
             Err(HandlerError::Failed(failure)) => failure.kind as i32,
             Err(HandlerError::Unknown) => FailureKind::Invalid as i32,
         };
-        if let Err(error) = written {
-            report(cx, &call, error, errors);
-        }
+        lines.extend(written.err().and_then(text_of));
+        report(cx, &call, &lines, errors);
     }
 
     pub fn find_call(
@@ -172,19 +172,28 @@ fn starts_handler(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_')
 }
 
-fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors) {
+/// What an error says, if it says anything.
+fn text_of(error: HandlerError) -> Option<String> {
+    match error {
+        HandlerError::Failed(failure) if failure.text.is_empty() => None,
+        HandlerError::Failed(failure) => Some(failure.text),
+        HandlerError::Unknown => Some("there is no such handler".to_string()),
+    }
+}
+
+/// Reports what a call says, below a heading that names it.
+fn report(cx: &mut Cx<'_>, call: &Call, texts: &[String], errors: &mut Errors) {
+    if texts.is_empty() {
+        return;
+    }
     let name = call.full_name(cx);
     let value = if call.value.is_empty() {
         String::new()
     } else {
         format!(" {}", call.value)
     };
-    let text = match error {
-        HandlerError::Failed(failure) if failure.text.is_empty() => return,
-        HandlerError::Failed(failure) => failure.text,
-        HandlerError::Unknown => "there is no such handler".to_string(),
-    };
-    let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let lines: Vec<String> = lines.map(|line| format!("\n  {line}")).collect();
     errors.error(
         cx,
         &format!("While calling ‘{name}{value}’:{}", lines.concat()),

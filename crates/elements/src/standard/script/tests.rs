@@ -592,6 +592,42 @@ proptest! {
 }
 
 #[test]
+fn warnings_of_a_handler_go_to_its_writer() {
+    let config = "u :: Unqueue -> Discard; Idle -> Queue -> u;
+        b :: SetAnnoByte(PAINT, 3); d :: StrideSwitch(1); Idle -> b -> d -> Discard;";
+    for (write, lines) in [
+        ("u.tickets 0", "warning: tickets pinned at 1"),
+        (
+            "b.config PAINT, 4",
+            "warning: SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead",
+        ),
+        (
+            "b.config x",
+            "warning: SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead|\n    \
+             ANNO: parse error|\n    VALUE: required argument missing",
+        ),
+        (
+            "d.tickets0 70000",
+            "warning: port 0's tickets reduced to 32768",
+        ),
+    ] {
+        let (handler, value) = write.split_once(' ').unwrap();
+        let script = format!("setq w \"{value}\", write {handler} $w");
+        let mut rig = Rig::new(&format!("{config} s :: Script({script});"));
+        rig.printed();
+        rig.advance(MS);
+        let said = |rig: &mut Rig| text(rig).replace(['‘', '’'], "'");
+        let heading = "While executing 's :: Script':|\n  While calling";
+        let expected = format!("{heading} '{write}':|\n    {lines}|\n");
+        assert_eq!(said(&mut rig), expected, "{write}");
+        // A writer that takes no warnings.
+        let _ = rig.try_write(handler, value);
+        let expected = format!("While calling '{write}':|\n  warning: ");
+        assert!(said(&mut rig).starts_with(&expected), "{write}");
+    }
+}
+
+#[test]
 fn an_exported_variable_hides_a_calculation() {
     let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count 1 2));
         t :: Script(TYPE PASSIVE, return $(count 1 2));";

@@ -21,6 +21,7 @@ pub const OUTPUT_HIGH: usize = 1 << 16;
 /// Response codes.
 mod code {
     pub const OK: u16 = 200;
+    pub const OK_WITH_WARNINGS: u16 = 220;
     pub const SYNTAX: u16 = 500;
     pub const UNIMPLEMENTED: u16 = 501;
     pub const NO_SUCH_ELEMENT: u16 = 510;
@@ -55,7 +56,12 @@ pub trait Target {
     fn read(&mut self, handler: &Self::Handler, parameter: &str) -> Result<String, String>;
 
     /// Writes it.
-    fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String>;
+    fn write(
+        &mut self,
+        handler: &Self::Handler,
+        value: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String>;
 
     /// Makes an LLRPC of the element that has the handler. Where they cannot be made, the error
     /// says so.
@@ -450,13 +456,18 @@ impl Session {
             Verb::Write if self.read_only => {
                 self.say(code::PERMISSION, format!("Permission denied for '{name}'"))
             }
-            Verb::Write => match target.write(&handler, &data) {
-                Ok(()) => self.say(code::OK, format!("Write handler '{name}' OK")),
-                Err(lines) => {
-                    let heading = format!("Write handler '{name}' error");
-                    self.messages(code::HANDLER_ERROR, &heading, &lines)
-                }
-            },
+            Verb::Write => {
+                let mut lines = Vec::new();
+                let written = target.write(&handler, &data, &mut lines);
+                let (code, end) = match &written {
+                    Ok(()) if lines.is_empty() => (code::OK, "OK"),
+                    Ok(()) => (code::OK_WITH_WARNINGS, "OK with warnings"),
+                    Err(_) => (code::HANDLER_ERROR, "error"),
+                };
+                lines.extend(written.err());
+                let heading = format!("Write handler '{name}' {end}");
+                self.messages(code, &heading, &lines.join("\n"))
+            }
         }
     }
 

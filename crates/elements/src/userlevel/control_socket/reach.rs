@@ -16,10 +16,14 @@ impl Reach<'_, '_> {
     }
 }
 
+/// The protocol is ASCII.
+fn ascii(text: &str) -> String {
+    text.replace(['‘', '’'], "'")
+}
+
 fn words(error: HandlerError) -> String {
     match error {
-        // The protocol is ASCII.
-        HandlerError::Failed(failure) => failure.text.replace(['‘', '’'], "'"),
+        HandlerError::Failed(failure) => ascii(&failure.text),
         HandlerError::Unknown => "no such handler".to_string(),
     }
 }
@@ -64,9 +68,20 @@ impl Target for Reach<'_, '_> {
             .map_err(words)
     }
 
-    fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String> {
+    fn write(
+        &mut self,
+        handler: &Self::Handler,
+        value: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
         let (element, name) = handler;
-        self.cx.write_handler(*element, name, value).map_err(words)
+        let written = self
+            .cx
+            .write_handler_warned(*element, name, value, warnings);
+        for warning in warnings {
+            *warning = ascii(warning);
+        }
+        written.map_err(words)
     }
 
     fn llrpc(

@@ -1,6 +1,8 @@
 //! Other elements and threads, as an element sees them.
 
+use alloc::format;
 use core::any::Any;
+use core::fmt::Display;
 
 use super::Cx;
 use crate::args::{self, NameDatabase};
@@ -102,12 +104,38 @@ impl Cx<'_> {
         value: &str,
     ) -> Result<(), HandlerError> {
         if element.is_none() && name == "stop" {
-            // The element's own configuration stops, not others beside it.
-            let count = value.trim().parse::<i32>().unwrap_or(1);
-            self.set_run_count(self.run_count().saturating_sub(count));
+            self.stop_counting(value);
             return Ok(());
         }
         self.engine.write_handler(element, name, value)
+    }
+
+    /// As [`write_handler`](Self::write_handler), but appends warnings to `warnings` instead of
+    /// printing them.
+    pub fn write_handler_warned(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), HandlerError> {
+        if element.is_none() && name == "stop" {
+            self.stop_counting(value);
+            return Ok(());
+        }
+        self.engine
+            .write_handler_warned(element, name, value, warnings)
+    }
+
+    /// Stops the element's own configuration, not others beside it.
+    fn stop_counting(&mut self, value: &str) {
+        let count = value.trim().parse::<i32>().unwrap_or(1);
+        self.set_run_count(self.run_count().saturating_sub(count));
+    }
+
+    /// Warns the writer of this element's handler.
+    pub fn warn_writer(&mut self, warning: impl Display) {
+        self.engine.warnings.push(format!("warning: {warning}"));
     }
 
     /// Makes an LLRPC of an element. The element's own cannot be made this way: it is at work.

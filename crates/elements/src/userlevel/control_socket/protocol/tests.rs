@@ -34,7 +34,15 @@ impl Target for Fake {
         }
     }
 
-    fn write(&mut self, handler: &String, value: &str) -> Result<(), String> {
+    fn write(
+        &mut self,
+        handler: &String,
+        value: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if value == "much" {
+            warnings.push("warning: too much".to_string());
+        }
         if handler == "f" {
             return Err("no".to_string());
         }
@@ -165,6 +173,14 @@ fn errors_have_click_s_codes_and_words() {
             "590-Read handler 'e.f' error:\r\n590-one\r\n590 two",
         ),
         ("WRITE e.f", "520-Write handler 'e.f' error:\r\n520 no"),
+        (
+            "WRITE e.w much",
+            "220-Write handler 'e.w' OK with warnings:\r\n220 warning: too much",
+        ),
+        (
+            "WRITE e.f much",
+            "520-Write handler 'e.f' error:\r\n520-warning: too much\r\n520 no",
+        ),
         ("QUIT", "200 Goodbye!"),
     ];
     for (said, received) in cases {
