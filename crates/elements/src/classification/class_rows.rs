@@ -187,9 +187,14 @@ impl<const N: usize> ClassRows<N> {
                 Presence::Truncated => return Err(Truncated),
             };
         }
-        let (groups, rows) = (&at[..self.bases.len()], self.rows());
+        let rows = self.rows();
+        let mut groups = [&[0; N]; MAX_GROUPS];
+        let groups = &mut groups[..self.bases.len()];
+        for (group, row) in groups.iter_mut().zip(at) {
+            *group = &rows[row as usize];
+        }
         for word in 0..N {
-            let and = |and: u64, row: &u32| and & rows[*row as usize][word];
+            let and = |and, row: &&[u64; N]| and & row[word];
             let mut bits = groups.iter().fold(u64::MAX, and);
             while bits != 0 {
                 let bit = 64 * word + bits.trailing_zeros() as usize;
