@@ -28,10 +28,12 @@
 
 use core::mem::MaybeUninit;
 
+mod aligned;
 mod level;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use aligned::Aligned;
 pub use level::Level;
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2, Avx512};

@@ -24,7 +24,7 @@ use super::terms::Term;
 use super::wide_tables::Truncated;
 use crate::prelude::*;
 use classes::Draft;
-use simd::{BLOCK, Kernel, Level, Simd};
+use simd::{Aligned, BLOCK, Kernel, Level, Simd};
 use tree::Tree;
 
 /// Most rows of a group of several fields.
@@ -38,7 +38,8 @@ pub(super) struct ClassRows<const N: usize> {
     searches: Vec<Search>,
     /// Where each group's rows start.
     bases: Vec<u32>,
-    rows: Vec<[u64; N]>,
+    /// The rows' words, one row behind the other.
+    words: Vec<Aligned<[u64; 8]>>,
     /// For each term; the last one admits every packet.
     hits: Vec<Hit>,
     /// No term needs verifying.
@@ -84,21 +85,27 @@ impl<const N: usize> ClassRows<N> {
             verify: EXACT,
         };
         let hits = terms.iter().map(|(_, hit)| *hit).chain([nothing]).collect();
-        let mut rows = ClassRows {
+        let mut tables = ClassRows {
             columns: Columns::new(fields)?,
             searches: Vec::with_capacity(drafts.len()),
             bases: Vec::new(),
-            rows: Vec::new(),
+            words: Vec::new(),
             hits,
             exact: terms.iter().all(|(_, hit)| hit.verify == EXACT),
         };
-        rows.group(drafts, fields);
-        let fits = rows.rows.len() * size_of::<[u64; N]>() <= memory_limit;
-        (fits && rows.bases.len() <= MAX_GROUPS).then_some(rows)
+        let rows = tables.group(drafts, fields);
+        if size_of_val(&rows[..]) > memory_limit || tables.bases.len() > MAX_GROUPS {
+            return None;
+        }
+        let words = rows.as_flattened().chunks(8);
+        tables.words = words.map(|words| Aligned(filled(words))).collect();
+        Some(tables)
     }
 
-    /// Joins fields into groups, those with few classes first.
-    fn group(&mut self, mut drafts: Vec<Draft<N>>, fields: &Fields) {
+    /// Joins fields into groups, those with few classes first. Returns the
+    /// rows of all groups.
+    fn group(&mut self, mut drafts: Vec<Draft<N>>, fields: &Fields) -> Vec<[u64; N]> {
+        let mut all = Vec::new();
         insertion_sort(&mut drafts, |draft| draft.rows.len());
         let mut drafts = drafts.into_iter().peekable();
         while let Some(draft) = drafts.next() {
@@ -110,9 +117,15 @@ impl<const N: usize> ClassRows<N> {
                 rows = next.combined(&rows);
                 self.search(next, before, fields);
             }
-            self.bases.push(self.rows.len() as u32);
-            self.rows.append(&mut rows);
+            self.bases.push(all.len() as u32);
+            all.append(&mut rows);
         }
+        all
+    }
+
+    #[inline(always)]
+    fn rows(&self) -> &[[u64; N]] {
+        Aligned::flattened(&self.words).as_chunks().0
     }
 
     /// Adds a field to the current group, whose fields so far have `before`
@@ -140,7 +153,7 @@ impl<const N: usize> ClassRows<N> {
         level: Level,
         batch: &Batch,
         count: usize,
-        rows: &mut [[u32; WIDTH]; MAX_GROUPS],
+        rows: &mut [Aligned<[u32; WIDTH]>; MAX_GROUPS],
         outputs: &mut [u32; WIDTH],
     ) {
         let kernel = Decide {
@@ -174,9 +187,14 @@ impl<const N: usize> ClassRows<N> {
                 Presence::Truncated => return Err(Truncated),
             };
         }
-        let groups = &at[..self.bases.len()];
+        let rows = self.rows();
+        let mut groups = [&[0; N]; MAX_GROUPS];
+        let groups = &mut groups[..self.bases.len()];
+        for (group, row) in groups.iter_mut().zip(at) {
+            *group = &rows[row as usize];
+        }
         for word in 0..N {
-            let and = |and: u64, row: &u32| and & self.rows[*row as usize][word];
+            let and = |and, row: &&[u64; N]| and & row[word];
             let mut bits = groups.iter().fold(u64::MAX, and);
             while bits != 0 {
                 let bit = 64 * word + bits.trailing_zeros() as usize;
@@ -198,16 +216,21 @@ impl<const N: usize> ClassRows<N> {
             |search: &Search| size_of::<Search>() + search.tree.memory() + 4 * search.classes.len();
         self.columns.memory()
             + self.searches.iter().map(search).sum::<usize>()
-            + self.rows.len() * size_of::<[u64; N]>()
+            + size_of_val(&self.words[..])
             + self.hits.len() * size_of::<Hit>()
     }
+}
+
+/// The words, and zeros behind them.
+fn filled(words: &[u64]) -> [u64; 8] {
+    core::array::from_fn(|i| words.get(i).copied().unwrap_or(0))
 }
 
 struct Decide<'a, const N: usize> {
     tables: &'a ClassRows<N>,
     batch: &'a Batch,
     count: usize,
-    rows: &'a mut [[u32; WIDTH]; MAX_GROUPS],
+    rows: &'a mut [Aligned<[u32; WIDTH]>; MAX_GROUPS],
     outputs: &'a mut [u32; WIDTH],
 }
 
@@ -219,7 +242,7 @@ impl<const N: usize> Kernel for Decide<'_, N> {
         let tables = self.tables;
         let count = self.count.min(WIDTH);
         for (rows, base) in self.rows.iter_mut().zip(&tables.bases) {
-            *rows = [*base; WIDTH];
+            **rows = [*base; WIDTH];
         }
         for search in &tables.searches {
             let column = &self.batch.columns[usize::from(search.column)][..count];
@@ -249,7 +272,7 @@ impl Search {
     fn add<S: Simd, const DEPTH: usize>(
         &self,
         simd: S,
-        levels: &[&[[u32; BLOCK]]; DEPTH],
+        levels: &[&[Aligned<[u32; BLOCK]>]; DEPTH],
         column: &[u32],
         rows: &mut [u32],
     ) {
@@ -267,13 +290,14 @@ impl<const N: usize> ClassRows<N> {
     fn first_terms<S: Simd, const R: usize>(
         &self,
         simd: S,
-        rows: &[[u32; WIDTH]; MAX_GROUPS],
+        rows: &[Aligned<[u32; WIDTH]>; MAX_GROUPS],
         outputs: &mut [u32],
     ) {
         let group = |i: usize| if i < self.bases.len() { i } else { 0 };
-        let groups: [&[u32; WIDTH]; R] = core::array::from_fn(|i| &rows[group(i)]);
+        let groups: [&[u32; WIDTH]; R] = core::array::from_fn(|i| &*rows[group(i)]);
+        let words = self.rows();
         for (i, output) in outputs.iter_mut().enumerate() {
-            let rows = groups.map(|group| &self.rows[group[i % WIDTH] as usize]);
+            let rows = groups.map(|group| &words[group[i % WIDTH] as usize]);
             let bit = simd.first_common(rows).unwrap_or(0) as usize;
             *output = self.hits.get(bit).map_or(DROP, |hit| hit.output);
         }

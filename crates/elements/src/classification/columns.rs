@@ -9,6 +9,7 @@ use super::fields::Fields;
 use super::headers::{Area, View};
 use super::insertion_sort::insertion_sort;
 use crate::prelude::*;
+use simd::Aligned;
 
 pub(super) use simd::WIDTH;
 
@@ -63,7 +64,7 @@ pub(super) struct Columns {
 /// The columns of one batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    pub(super) columns: Vec<[u32; WIDTH]>,
+    pub(super) columns: Vec<Aligned<[u32; WIDTH]>>,
 }
 
 impl Columns {
@@ -143,7 +144,7 @@ impl Columns {
     /// Columns for a batch.
     pub(super) fn batch(&self) -> Batch {
         Batch {
-            columns: vec![[0; WIDTH]; self.windows.len()],
+            columns: vec![Aligned([0; WIDTH]); self.windows.len()],
         }
     }
 
@@ -252,7 +253,7 @@ impl Columns {
 /// Fills `N` columns, with the offsets of their windows in registers.
 #[inline(always)]
 fn read_some<'p, const P: usize, const N: usize>(
-    columns: &mut [[u32; WIDTH]],
+    columns: &mut [Aligned<[u32; WIDTH]>],
     windows: &[Window],
     heads: impl Iterator<Item = Option<&'p [u8; P]>>,
 ) -> (usize, u64) {

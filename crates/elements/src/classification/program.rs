@@ -232,7 +232,7 @@ impl Program {
             Matcher::Rows32(rows) if rows.exact => work.by_rows(rows, *level, &single, packets),
             matcher => {
                 let mut count = 0;
-                for (view, output) in packets.zip(&mut work.outputs) {
+                for (view, output) in packets.zip(work.outputs.iter_mut()) {
                     *output = single.classify(matcher, &view.headers());
                     count += 1;
                 }

@@ -1,7 +1,7 @@
 //! A search tree over the intervals of a field.
 
 use crate::prelude::*;
-use simd::{BLOCK, Baseline, Simd};
+use simd::{Aligned, BLOCK, Baseline, Simd};
 
 /// Children of a node.
 const FAN: usize = BLOCK + 1;
@@ -11,7 +11,7 @@ const FAN: usize = BLOCK + 1;
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     /// From the root to the leaves.
-    levels: Vec<Vec<[u32; BLOCK]>>,
+    levels: Vec<Vec<Aligned<[u32; BLOCK]>>>,
 }
 
 impl Tree {
@@ -35,7 +35,7 @@ impl Tree {
     #[inline(always)]
     pub(super) fn find<S: Simd, const DEPTH: usize>(
         simd: S,
-        levels: &[&[[u32; BLOCK]]; DEPTH],
+        levels: &[&[Aligned<[u32; BLOCK]>]; DEPTH],
         value: u32,
     ) -> usize {
         let mut node = 0;
@@ -57,7 +57,7 @@ impl Tree {
         node * BLOCK + Baseline.rank(&leaves[node], value) as usize
     }
 
-    pub(super) fn depth<const DEPTH: usize>(&self) -> Option<[&[[u32; BLOCK]]; DEPTH]> {
+    pub(super) fn depth<const DEPTH: usize>(&self) -> Option<[&[Aligned<[u32; BLOCK]>]; DEPTH]> {
         let levels = <&[Vec<_>; DEPTH]>::try_from(&self.levels[..]).ok()?;
         Some(levels.each_ref().map(|level| &level[..]))
     }
@@ -71,16 +71,16 @@ impl Tree {
 
 /// One level: `width` values a node, of which the first 16 are kept. Unused
 /// keys are the largest number.
-fn nodes(values: &[u32], width: usize) -> Vec<[u32; BLOCK]> {
+fn nodes(values: &[u32], width: usize) -> Vec<Aligned<[u32; BLOCK]>> {
     let node = |part: &[u32]| {
-        let mut node = [u32::MAX; BLOCK];
+        let mut node = Aligned([u32::MAX; BLOCK]);
         for (key, value) in node.iter_mut().zip(part) {
             *key = *value;
         }
         node
     };
     match values {
-        [] => vec![[u32::MAX; BLOCK]],
+        [] => vec![Aligned([u32::MAX; BLOCK])],
         _ => values.chunks(width).map(node).collect(),
     }
 }

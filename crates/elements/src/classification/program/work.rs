@@ -9,15 +9,15 @@ use super::super::vectors::{Scratch, Vectors};
 use super::super::wide_tables::Truncated;
 use super::{DROP, EXACT, Hit, Matcher, first_bits};
 use crate::prelude::*;
-use simd::{BLOCK, Kernel, Level, Simd};
+use simd::{Aligned, BLOCK, Kernel, Level, Simd};
 
 /// Buffers of a batch's classification, reused for each batch.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     batch: Batch,
     vectors: Scratch,
-    rows: [[u32; WIDTH]; MAX_GROUPS],
-    pub(super) outputs: [u32; WIDTH],
+    rows: [Aligned<[u32; WIDTH]>; MAX_GROUPS],
+    pub(super) outputs: Aligned<[u32; WIDTH]>,
     pub(super) sets: OutputSets,
 }
 
@@ -59,8 +59,8 @@ impl Work {
         Work {
             batch: columns.map(Columns::batch).unwrap_or_default(),
             vectors,
-            rows: [[0; WIDTH]; MAX_GROUPS],
-            outputs: [DROP; WIDTH],
+            rows: [Aligned([0; WIDTH]); MAX_GROUPS],
+            outputs: Aligned([DROP; WIDTH]),
             sets: OutputSets(Vec::with_capacity(WIDTH)),
         }
     }
