@@ -355,11 +355,11 @@ fn programs_end_before_their_stacks_and_begin_behind_them() {
         with("[stub.s]", "[stub.s]\nmtu = 9000"),
         whole.collect::<Vec<_>>()
     );
-    // An NSM that goes takes its program along, wherever that is to be.
+    // A program is recreated at another NSM before the one that it had goes.
     let moved = wire(&STACKS.replace("nsm = 'one'", "nsm = 'three'"));
     let text = moved.to_text().replace("nsm.one]", "nsm.three]");
     assert_eq!(
         steps(&wire(STACKS), &wire(&text)),
-        ["- app ‘a’", "- nsm ‘one’", "+ nsm ‘three’", "+ app ‘a’"]
+        ["+ nsm ‘three’", "- app ‘a’", "+ app ‘a’", "- nsm ‘one’"]
     );
 }
