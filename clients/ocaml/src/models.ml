@@ -51,20 +51,94 @@ end
 module Admitted = struct
   type t = {
     library : string; (** `LD_PRELOAD`: the library that redirects sockets. *)
-    sock : string; (** `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them. *)
+    sock : string; (** `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. It is a secret of the application. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
 (** What an application's programs need in their environment. *)
 
+module Intercept = struct
+  type t = [ `Auto | `Preload | `Syscall | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Auto -> `String "auto"
+    | `Preload -> `String "preload"
+    | `Syscall -> `String "syscall"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "auto" -> Ok `Auto
+    | `String "preload" -> Ok `Preload
+    | `String "syscall" -> Ok `Syscall
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** How a program's socket calls come to its NSM. *)
+
+module Restart = struct
+  type t = [ `Always | `On_failure | `Never | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Always -> `String "always"
+    | `On_failure -> `String "on-failure"
+    | `Never -> `String "never"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "always" -> Ok `Always
+    | `String "on-failure" -> Ok `On_failure
+    | `String "never" -> Ok `Never
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** When a guest that ended is restarted. *)
+
+module Application = struct
+  type t = {
+    directory : string option; [@yojson.default None] (** The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's own folder. *)
+    environment : string Dict.t option; [@yojson.default None] (** Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. *)
+    intercept : Intercept.t option; [@yojson.default None] (** How the program's socket calls come to the NSM. *)
+    nsm : string; (** The NSM that its new sockets go to. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    restart : Restart.t option; [@yojson.default None] (** When the node restarts the program that it runs. *)
+    run : string list option; [@yojson.default None] (** The program that the node runs, and its arguments, as a shell splits them; none: the program was started by `weir sock run`. *)
+    user : string option; [@yojson.default None] (** The user that the program runs as, with the user's groups; default: the node's. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An application: a program, with its children, whose sockets an NSM serves. *)
+
+module State = struct
+  type t = [ `Up | `Down | `Unused | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Up -> `String "up"
+    | `Down -> `String "down"
+    | `Unused -> `String "unused"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "up" -> Ok `Up
+    | `String "down" -> Ok `Down
+    | `String "unused" -> Ok `Unused
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** Whether something does what it is there for. *)
+
 module Application_status = struct
   type t = {
     connections : int option; [@yojson.default None] (** Connections made and accepted. *)
+    cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that the process has used that it was started as, and its children that have ended. *)
     pid : int option; [@yojson.default None] (** The process that it was started as. *)
     processes : int option; [@yojson.default None] (** Processes of it that use sockets. *)
+    reason : string option; [@yojson.default None] (** Why not. *)
     received : int option; [@yojson.default None] (** Bytes received. *)
+    refused : int option; [@yojson.default None] (** Sockets that it was refused, since it or its NSM had as many as it may. *)
+    restarts : int option; [@yojson.default None] (** Number of times that this node has restarted its program. *)
     sent : int option; [@yojson.default None] (** Bytes sent. *)
     sockets : int option; [@yojson.default None] (** Its sockets. *)
+    state : State.t option; [@yojson.default None] (** Whether its program runs. *)
     violations : int option; [@yojson.default None] (** Queue elements that broke the protocol. *)
   }
   [@@deriving make, yojson { strict = false }]
@@ -73,10 +147,16 @@ end
 
 module Application_object = struct
   type t = {
+    directory : string option; [@yojson.default None] (** The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's own folder. *)
+    environment : string Dict.t option; [@yojson.default None] (** Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. *)
+    intercept : Intercept.t option; [@yojson.default None] (** How the program's socket calls come to the NSM. *)
     name : string; (** Its name. *)
     nsm : string; (** The NSM that its new sockets go to. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    restart : Restart.t option; [@yojson.default None] (** When the node restarts the program that it runs. *)
+    run : string list option; [@yojson.default None] (** The program that the node runs, and its arguments, as a shell splits them; none: the program was started by `weir sock run`. *)
     status : Application_status.t option; [@yojson.default None]
+    user : string option; [@yojson.default None] (** The user that the program runs as, with the user's groups; default: the node's. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -154,24 +234,6 @@ module Crash_report = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** How a guest crashed. *)
-
-module State = struct
-  type t = [ `Up | `Down | `Unused | `Other of string ]
-
-  let to_yojson : t -> Yojson.Safe.t = function
-    | `Up -> `String "up"
-    | `Down -> `String "down"
-    | `Unused -> `String "unused"
-    | `Other value -> `String value
-
-  let of_yojson : Yojson.Safe.t -> (t, string) result = function
-    | `String "up" -> Ok `Up
-    | `String "down" -> Ok `Down
-    | `String "unused" -> Ok `Unused
-    | `String value -> Ok (`Other value)
-    | _ -> Error "no text"
-end
-(** Whether something does what it is there for. *)
 
 module Entry_status = struct
   type t = {
@@ -416,24 +478,6 @@ module Isolation = struct
     | _ -> Error "no text"
 end
 (** The wall around a guest. *)
-
-module Restart = struct
-  type t = [ `Always | `On_failure | `Never | `Other of string ]
-
-  let to_yojson : t -> Yojson.Safe.t = function
-    | `Always -> `String "always"
-    | `On_failure -> `String "on-failure"
-    | `Never -> `String "never"
-    | `Other value -> `String value
-
-  let of_yojson : Yojson.Safe.t -> (t, string) result = function
-    | `String "always" -> Ok `Always
-    | `String "on-failure" -> Ok `On_failure
-    | `String "never" -> Ok `Never
-    | `String value -> Ok (`Other value)
-    | _ -> Error "no text"
-end
-(** When a guest that ended is restarted. *)
 
 module Guest = struct
   type t = {
@@ -756,32 +800,72 @@ end
 (** The node itself. *)
 
 module Nsm_kind = struct
-  type t = [ `Kernel | `User | `Other of string ]
+  type t = [ `Kernel | `User | `Shm | `Program | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Kernel -> `String "kernel"
     | `User -> `String "user"
+    | `Shm -> `String "shm"
+    | `Program -> `String "program"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "kernel" -> Ok `Kernel
     | `String "user" -> Ok `User
+    | `String "shm" -> Ok `Shm
+    | `String "program" -> Ok `Program
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
 (** What an NSM's network stack is. *)
 
+module Others = struct
+  type t = [ `Unreachable | `Refused | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `Unreachable -> `String "unreachable"
+    | `Refused -> `String "refused"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "unreachable" -> Ok `Unreachable
+    | `String "refused" -> Ok `Refused
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What connections of an shm NSM to addresses that are not its own fail with. *)
+
+module Nsm = struct
+  type t = {
+    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the loopback's. *)
+    gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
+    kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
+    link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)
+    local : bool option; [@yojson.default None] (** Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. *)
+    namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's. *)
+    others : Others.t option; [@yojson.default None] (** Of an shm NSM: what connections to addresses that are not its own fail with. *)
+    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
+    run : string list option; [@yojson.default None] (** Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in `WEIR_NSM_TOKEN`. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A network stack module: a process whose network stack serves the sockets of applications. *)
+
 module Nsm_status = struct
   type t = {
     answers : int option; [@yojson.default None] (** Queue elements that it gave. *)
     applications : int option; [@yojson.default None] (** Applications whose new sockets go to it. *)
+    connections : int option; [@yojson.default None] (** Connections made and accepted. *)
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in, if its kind has one. *)
     pid : int option; [@yojson.default None] (** Its process. *)
     reason : string option; [@yojson.default None] (** Why not. *)
+    received : int option; [@yojson.default None] (** Bytes that it received. *)
+    refused : int option; [@yojson.default None] (** Sockets and connections that were refused, since it had as many as it may. *)
     requests : int option; [@yojson.default None] (** Queue elements that it was given. *)
     resident : int option; [@yojson.default None] (** Bytes of memory that its process has in use, those of applications' payload included. *)
     restarts : int option; [@yojson.default None] (** Number of times that this node has restarted it. *)
+    sent : int option; [@yojson.default None] (** Bytes that it was given to send. *)
     sockets : int option; [@yojson.default None] (** Its sockets. *)
     state : State.t option; [@yojson.default None] (** Whether it serves. *)
   }
@@ -791,14 +875,16 @@ end
 
 module Nsm_object = struct
   type t = {
-    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. *)
+    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the loopback's. *)
     gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
     link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)
     local : bool option; [@yojson.default None] (** Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. *)
     name : string; (** Its name. *)
-    namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. *)
+    namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's. *)
+    others : Others.t option; [@yojson.default None] (** Of an shm NSM: what connections to addresses that are not its own fail with. *)
     properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
+    run : string list option; [@yojson.default None] (** Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in `WEIR_NSM_TOKEN`. *)
     status : Nsm_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
@@ -923,6 +1009,9 @@ module Socket = struct
     number : int; (** Its number in the application. *)
     peer : string option; [@yojson.default None] (** The address of its peer. *)
     received : int; (** Bytes received. *)
+    retransmits : int option; [@yojson.default None] (** Segments that were sent again. *)
+    rtt_ms : float option; [@yojson.key "rtt-ms"] [@yojson.default None] (** Milliseconds of the smoothed round-trip time of its connection, if its NSM knows it. *)
+    rtt_variance_ms : float option; [@yojson.key "rtt-variance-ms"] [@yojson.default None] (** Milliseconds of the round-trip time's variance. *)
     sent : int; (** Bytes sent. *)
     shares : int; (** How many processes, beside the first, it was given to by fork, exec or a message. *)
     state : Socket_state.t; (** What it does. *)
@@ -1082,10 +1171,22 @@ module Wire_guest = struct
 end
 (** State of a guest of a wire. *)
 
+module Wire_process = struct
+  type t = {
+    name : string; (** Its name. *)
+    reason : string option; [@yojson.default None] (** Why it is down. *)
+    state : State.t option; [@yojson.default None]
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** State of an NSM or an application of a wire. *)
+
 module Wire_status = struct
   type t = {
+    applications : Wire_process.t list option; [@yojson.default None] (** The state of each of its applications. *)
     changing : bool option; [@yojson.default None] (** Whether it is being changed. *)
     guests : Wire_guest.t list option; [@yojson.default None] (** The state of each of its guests. *)
+    nsms : Wire_process.t list option; [@yojson.default None] (** The state of each of its NSMs. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -1093,12 +1194,14 @@ end
 
 module Wire_object = struct
   type t = {
+    app : Application.t Dict.t option; [@yojson.default None] (** Programs that the node runs, whose sockets NSMs serve. *)
     description : string option; [@yojson.default None] (** A description for people. *)
     flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
     guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
     link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)
     name : string; (** Its name. *)
     namespace : Namespace.t Dict.t option; [@yojson.default None] (** Hosts that are network namespaces. *)
+    nsm : Nsm.t Dict.t option; [@yojson.default None] (** Network stack modules. *)
     patch : Patch.t Dict.t option; [@yojson.default None] (** Wires between switches. *)
     status : Wire_status.t option; [@yojson.default None]
     stub : Stub.t Dict.t option; [@yojson.default None] (** Switches without a NIC, and their properties. *)

@@ -30,11 +30,11 @@ export interface paths {
         get: operations["show-application"];
         put?: never;
         post?: never;
-        /** Removes an application. Its sockets are closed; its processes go on without any. */
+        /** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. */
         delete: operations["delete-application"];
         options?: never;
         head?: never;
-        /** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. */
+        /** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. `properties` and `restart` can change, too. */
         patch: operations["patch-application"];
         trace?: never;
     };
@@ -914,18 +914,75 @@ export interface components {
         Admitted: {
             /** @description `LD_PRELOAD`: the library that redirects sockets. */
             library: string;
-            /** @description `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them. */
+            /** @description `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. It is a secret of the application. */
             sock: string;
         };
         /** @description An application: a program, with its children, whose sockets an NSM serves. */
+        Application: {
+            /**
+             * @description The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's
+             *     own folder.
+             */
+            directory?: string | null;
+            /** @description Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. */
+            environment?: {
+                [key: string]: string;
+            };
+            /** @description How the program's socket calls come to the NSM. */
+            intercept?: components["schemas"]["Intercept"];
+            /** @description The NSM that its new sockets go to. */
+            nsm: string;
+            /** @description What it may have: `maxbw`, `conns`, `weight`. */
+            properties?: Record<string, unknown>;
+            /** @description When the node restarts the program that it runs. */
+            restart?: components["schemas"]["Restart"];
+            /**
+             * @description The program that the node runs, and its arguments, as a shell splits them; none: the program was started by
+             *     `weir sock run`.
+             * @example [
+             *       "nginx",
+             *       "-g",
+             *       "daemon off;"
+             *     ]
+             */
+            run?: string[];
+            /** @description The user that the program runs as, with the user's groups; default: the node's. */
+            user?: string | null;
+        };
+        /** @description An application: a program, with its children, whose sockets an NSM serves. */
         ApplicationObject: {
+            /**
+             * @description The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's
+             *     own folder.
+             */
+            directory?: string | null;
+            /** @description Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. */
+            environment?: {
+                [key: string]: string;
+            };
+            /** @description How the program's socket calls come to the NSM. */
+            intercept?: components["schemas"]["Intercept"];
             /** @description Its name. */
             name: string;
             /** @description The NSM that its new sockets go to. */
             nsm: string;
             /** @description What it may have: `maxbw`, `conns`, `weight`. */
             properties?: Record<string, unknown>;
+            /** @description When the node restarts the program that it runs. */
+            restart?: components["schemas"]["Restart"];
+            /**
+             * @description The program that the node runs, and its arguments, as a shell splits them; none: the program was started by
+             *     `weir sock run`.
+             * @example [
+             *       "nginx",
+             *       "-g",
+             *       "daemon off;"
+             *     ]
+             */
+            run?: string[];
             status?: components["schemas"]["ApplicationStatus"];
+            /** @description The user that the program runs as, with the user's groups; default: the node's. */
+            user?: string | null;
         };
         /** @description An application as it is. Counters run from its start, or the last one of CoreEngine. */
         ApplicationStatus: {
@@ -935,6 +992,12 @@ export interface components {
              * @default 0
              */
             connections?: number;
+            /**
+             * Format: double
+             * @description Seconds of processor time that the process has used that it was started as, and its children that have ended.
+             * @default null
+             */
+            "cpu-s"?: number | null;
             /**
              * Format: uint32
              * @description The process that it was started as.
@@ -947,11 +1010,28 @@ export interface components {
              */
             processes?: number;
             /**
+             * @description Why not.
+             * @default null
+             */
+            reason?: string | null;
+            /**
              * Format: uint64
              * @description Bytes received.
              * @default 0
              */
             received?: number;
+            /**
+             * Format: uint64
+             * @description Sockets that it was refused, since it or its NSM had as many as it may.
+             * @default 0
+             */
+            refused?: number;
+            /**
+             * Format: uint32
+             * @description Number of times that this node has restarted its program.
+             * @default 0
+             */
+            restarts?: number;
             /**
              * Format: uint64
              * @description Bytes sent.
@@ -963,6 +1043,11 @@ export interface components {
              * @default 0
              */
             sockets?: number;
+            /**
+             * @description Whether its program runs.
+             * @default unused
+             */
+            state?: components["schemas"]["State"];
             /**
              * Format: uint64
              * @description Queue elements that broke the protocol.
@@ -1443,6 +1528,11 @@ export interface components {
          */
         Happened: "created" | "changed" | "removed" | "started" | "running" | "ended" | "crashed" | "restarted" | "stopped" | "paused" | "resumed" | "saved" | "template" | "arrived" | "left" | "in-doubt" | "renamed" | "installed" | "uninstalled" | "unhealthy" | "healthy" | "up" | "down" | "applied" | "lost";
         /**
+         * @description How a program's socket calls come to its NSM.
+         * @enum {string}
+         */
+        Intercept: "auto" | "preload" | "syscall";
+        /**
          * @description The wall around a guest.
          * @enum {string}
          */
@@ -1718,15 +1808,54 @@ export interface components {
             /** @description VNICs. */
             vnics: number;
         };
+        /** @description A network stack module: a process whose network stack serves the sockets of applications. */
+        Nsm: {
+            /**
+             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+             *     loopback's.
+             * @example [
+             *       "10.0.0.2/24"
+             *     ]
+             */
+            addresses?: string[];
+            /**
+             * @description Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
+             * @example [
+             *       "10.0.0.1"
+             *     ]
+             */
+            gateways?: string[];
+            /** @description What its network stack is. */
+            kind?: components["schemas"]["NsmKind"];
+            /** @description Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. */
+            link?: string | null;
+            /** @description Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. */
+            local?: boolean;
+            /**
+             * @description Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+             *     `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
+             */
+            namespace?: string | null;
+            /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
+            others?: components["schemas"]["Others"];
+            /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
+            properties?: Record<string, unknown>;
+            /**
+             * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+             *     `WEIR_NSM_TOKEN`.
+             */
+            run?: string[];
+        };
         /**
          * @description What an NSM's network stack is.
          * @enum {string}
          */
-        NsmKind: "kernel" | "user";
+        NsmKind: "kernel" | "user" | "shm" | "program";
         /** @description A network stack module: a process whose network stack serves the sockets of applications. */
         NsmObject: {
             /**
-             * @description Of a user NSM: its IP addresses, with their prefixes.
+             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+             *     loopback's.
              * @example [
              *       "10.0.0.2/24"
              *     ]
@@ -1749,11 +1878,18 @@ export interface components {
             name: string;
             /**
              * @description Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
-             *     `weir-nsm-NAME`, which is made and removed with it.
+             *     `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
              */
             namespace?: string | null;
+            /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
+            others?: components["schemas"]["Others"];
             /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
             properties?: Record<string, unknown>;
+            /**
+             * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+             *     `WEIR_NSM_TOKEN`.
+             */
+            run?: string[];
             status?: components["schemas"]["NsmStatus"];
         };
         /** @description An NSM as it is. */
@@ -1769,6 +1905,12 @@ export interface components {
              * @default 0
              */
             applications?: number;
+            /**
+             * Format: uint64
+             * @description Connections made and accepted.
+             * @default 0
+             */
+            connections?: number;
             /**
              * Format: double
              * @description Seconds of processor time that its process has used.
@@ -1793,6 +1935,18 @@ export interface components {
             reason?: string | null;
             /**
              * Format: uint64
+             * @description Bytes that it received.
+             * @default 0
+             */
+            received?: number;
+            /**
+             * Format: uint64
+             * @description Sockets and connections that were refused, since it had as many as it may.
+             * @default 0
+             */
+            refused?: number;
+            /**
+             * Format: uint64
              * @description Queue elements that it was given.
              * @default 0
              */
@@ -1810,6 +1964,12 @@ export interface components {
              */
             restarts?: number;
             /**
+             * Format: uint64
+             * @description Bytes that it was given to send.
+             * @default 0
+             */
+            sent?: number;
+            /**
              * @description Its sockets.
              * @default 0
              */
@@ -1820,6 +1980,11 @@ export interface components {
              */
             state?: components["schemas"]["State"];
         };
+        /**
+         * @description What connections of an shm NSM to addresses that are not its own fail with.
+         * @enum {string}
+         */
+        Others: "unreachable" | "refused";
         /** @description A wire between two switches. */
         Patch: {
             /** @description Properties from the second to the first; default: the same. */
@@ -1960,6 +2125,21 @@ export interface components {
              * @description Bytes received.
              */
             received: number;
+            /**
+             * Format: uint32
+             * @description Segments that were sent again.
+             */
+            retransmits?: number | null;
+            /**
+             * Format: double
+             * @description Milliseconds of the smoothed round-trip time of its connection, if its NSM knows it.
+             */
+            "rtt-ms"?: number | null;
+            /**
+             * Format: double
+             * @description Milliseconds of the round-trip time's variance.
+             */
+            "rtt-variance-ms"?: number | null;
             /**
              * Format: uint64
              * @description Bytes sent.
@@ -2346,6 +2526,10 @@ export interface components {
          *     ```
          */
         WireObject: {
+            /** @description Programs that the node runs, whose sockets NSMs serve. */
+            app?: {
+                [key: string]: components["schemas"]["Application"];
+            };
             /** @description A description for people. */
             description?: string;
             /** @description Traffic classes on links and stubs. */
@@ -2365,6 +2549,10 @@ export interface components {
             /** @description Hosts that are network namespaces. */
             namespace?: {
                 [key: string]: components["schemas"]["Namespace"];
+            };
+            /** @description Network stack modules. */
+            nsm?: {
+                [key: string]: components["schemas"]["Nsm"];
             };
             /** @description Wires between switches. */
             patch?: {
@@ -2386,8 +2574,21 @@ export interface components {
             /** @description Its name. */
             wire: string;
         };
+        /** @description State of an NSM or an application of a wire. */
+        WireProcess: {
+            /** @description Its name. */
+            name: string;
+            /** @description Why it is down. */
+            reason?: string | null;
+            state?: components["schemas"]["State"] | null;
+        };
         /** @description A wire as it is. */
         WireStatus: {
+            /**
+             * @description The state of each of its applications.
+             * @default []
+             */
+            applications?: components["schemas"]["WireProcess"][];
             /**
              * @description Whether it is being changed.
              * @default false
@@ -2398,6 +2599,11 @@ export interface components {
              * @default []
              */
             guests?: components["schemas"]["WireGuest"][];
+            /**
+             * @description The state of each of its NSMs.
+             * @default []
+             */
+            nsms?: components["schemas"]["WireProcess"][];
         };
     };
     responses: never;
@@ -4449,6 +4655,10 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["WireObject"] | {
+                    /** @description Programs that the node runs, whose sockets NSMs serve. */
+                    app?: {
+                        [key: string]: components["schemas"]["Application"];
+                    };
                     /** @description A description for people. */
                     description?: string;
                     /** @description Traffic classes on links and stubs. */
@@ -4468,6 +4678,10 @@ export interface operations {
                     /** @description Hosts that are network namespaces. */
                     namespace?: {
                         [key: string]: components["schemas"]["Namespace"];
+                    };
+                    /** @description Network stack modules. */
+                    nsm?: {
+                        [key: string]: components["schemas"]["Nsm"];
                     };
                     /** @description Wires between switches. */
                     patch?: {
@@ -4535,6 +4749,10 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["WireObject"] | {
+                    /** @description Programs that the node runs, whose sockets NSMs serve. */
+                    app?: {
+                        [key: string]: components["schemas"]["Application"];
+                    };
                     /** @description A description for people. */
                     description?: string;
                     /** @description Traffic classes on links and stubs. */
@@ -4554,6 +4772,10 @@ export interface operations {
                     /** @description Hosts that are network namespaces. */
                     namespace?: {
                         [key: string]: components["schemas"]["Namespace"];
+                    };
+                    /** @description Network stack modules. */
+                    nsm?: {
+                        [key: string]: components["schemas"]["Nsm"];
                     };
                     /** @description Wires between switches. */
                     patch?: {

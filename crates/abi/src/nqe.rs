@@ -67,7 +67,8 @@ pub mod operation {
     /// Sends the chunk. Flags: [`MORE`](super::MORE). Answered by [`SENT`].
     pub const SEND: u8 = 6;
     /// Sends a datagram: the chunk has a [`DatagramHead`](super::DatagramHead), then the payload; a head
-    /// without an address means the peer. Answered by [`SENT`].
+    /// without an address means the peer. Flags: [`MORE`](super::MORE): the payload goes on in the chunk of the next
+    /// element of the socket, which has no head. Each is answered by [`SENT`].
     pub const SEND_TO: u8 = 7;
     /// Gives the chunk of a [`DATA`] or [`DATAGRAM`] back. Not answered.
     pub const CONSUMED: u8 = 8;
@@ -101,7 +102,8 @@ pub mod operation {
     pub const INCOMING: u8 = 65;
     /// Bytes have arrived: the chunk.
     pub const DATA: u8 = 66;
-    /// A datagram has arrived: the chunk has a [`DatagramHead`](super::DatagramHead), then the payload.
+    /// A datagram has arrived: the chunk has a [`DatagramHead`](super::DatagramHead), then the payload. Flags: as of
+    /// [`SEND_TO`].
     pub const DATAGRAM: u8 = 67;
     /// The peer sends no more.
     pub const END: u8 = 68;
@@ -118,7 +120,8 @@ pub mod operation {
 pub const STREAM: u64 = 1;
 /// Type of a socket of datagrams (UDP).
 pub const DATAGRAM_TYPE: u64 = 2;
-/// Flag of a SEND: more follows at once, so a part of a segment may wait (MSG_MORE).
+/// Flag of a SEND: more follows at once, so a part of a segment may wait (MSG_MORE). Of a SEND_TO or a DATAGRAM: the
+/// datagram goes on in the next.
 pub const MORE: u8 = 1;
 /// Flag of a FAILED: the NSM has ended, and no [`operation::SENT`] comes for what it had to send. With
 /// [`RESTORED`] in a SOCKET: its connection is gone, and what is asked of it fails until it is closed.

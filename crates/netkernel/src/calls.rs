@@ -73,5 +73,5 @@ pub const KERNEL_NSM: &[i64] = with_common![
     SYS_getsockopt,
 ];
 
-/// A user NSM's: it makes no socket, and packets take no system call.
+/// A user NSM's, and an shm NSM's: they make no socket, and packets take no system call.
 pub const USER_NSM: &[i64] = with_common![];

@@ -253,6 +253,15 @@ pub struct SocketStatus {
     pub closing: bool,
     /// Processes that it was shared with, by fork or a message.
     pub shares: u32,
+    /// The smoothed round-trip time, in microseconds, if the NSM knows it.
+    #[serde(default)]
+    pub rtt_us: Option<u32>,
+    /// Its variance.
+    #[serde(default)]
+    pub rtt_variance_us: Option<u32>,
+    /// Segments that were sent again.
+    #[serde(default)]
+    pub retransmits: Option<u32>,
 }
 
 /// What CoreEngine has.
@@ -283,6 +292,9 @@ pub struct TenantStatus {
     pub received: u64,
     /// Connections made, both ways.
     pub connections: u64,
+    /// Sockets refused, since the tenant or its NSM had as many as it may.
+    #[serde(default)]
+    pub refused: u64,
     /// Elements that broke the protocol.
     pub violations: u64,
 }
@@ -302,10 +314,22 @@ pub struct NsmStatus {
     pub requests: u64,
     /// Queue elements that it submitted.
     pub answers: u64,
+    /// Bytes given to it to send.
+    #[serde(default)]
+    pub sent: u64,
+    /// Bytes that it received.
+    #[serde(default)]
+    pub received: u64,
+    /// Connections made, both ways.
+    #[serde(default)]
+    pub connections: u64,
+    /// Sockets and connections refused, since it had as many as it may.
+    #[serde(default)]
+    pub refused: u64,
 }
 
 /// What CoreEngine tells an NSM.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToNsm {
     /// A tenant's sockets are to come. The payload file comes with the message.
@@ -322,6 +346,39 @@ pub enum ToNsm {
         /// The tenant.
         tenant: u8,
     },
+    /// CoreEngine asks what the NSM knows of connections.
+    Measure {
+        /// Names the question.
+        id: u32,
+        /// The sockets' numbers at the NSM.
+        sockets: Vec<u32>,
+    },
+}
+
+/// What an NSM tells CoreEngine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromNsm {
+    /// What it knows of connections that it was asked for. Those of which it knows nothing are left out.
+    Measured {
+        /// The question.
+        id: u32,
+        /// The connections.
+        sockets: Vec<Measured>,
+    },
+}
+
+/// What an NSM knows of a connection.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// Its socket's number at the NSM.
+    pub socket: u32,
+    /// The smoothed round-trip time, in microseconds.
+    pub rtt_us: u32,
+    /// Its variance.
+    pub rtt_variance_us: u32,
+    /// Segments that were sent again.
+    pub retransmits: u32,
 }
 
 /// Sends a message, with descriptors.

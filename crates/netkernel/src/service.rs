@@ -20,11 +20,11 @@ use std::path::Path;
 
 use abi::SharedBytes;
 use abi::nqe::Nqe;
-use abi::tenant::{CHUNK_BYTES, CHUNKS, NSM_FILE_BYTES, Role};
+use abi::tenant::{CHUNK_BYTES, CHUNKS, NSM_FILE_BYTES, RECEIVE_WINDOW, Role};
 use rustix::io::Errno;
 
 use crate::outbox::Outbox;
-use crate::protocol::{self, ToNsm, Token};
+use crate::protocol::{self, FromNsm, Measured, ToNsm, Token};
 use crate::sys::{self, Payload, Queues, UserSides};
 
 /// A tenant as an NSM has it.
@@ -63,6 +63,8 @@ pub struct Service {
     taken: u32,
     answers: Outbox,
     tenants: Vec<Option<Tenant>>,
+    /// Whether the NSM answers questions about its connections.
+    measures: bool,
 }
 
 /// How many requests are taken before their slots are given back.
@@ -88,7 +90,20 @@ impl Service {
             taken: 0,
             answers: Outbox::default(),
             tenants: Vec::new(),
+            measures: false,
         })
+    }
+
+    /// Has [`hear`](Self::hear) tell of [questions](ToNsm::Measure) about connections, which the NSM answers by
+    /// [`measured`](Self::measured). Without this, they are answered with nothing.
+    pub fn set_measures(&mut self) {
+        self.measures = true;
+    }
+
+    /// Answers a question about connections.
+    pub fn measured(&self, id: u32, sockets: Vec<Measured>) {
+        // CoreEngine does not wait for an answer that is lost.
+        let _ = protocol::send(&self.control, &FromNsm::Measured { id, sockets }, &[]);
     }
 
     /// Readable when requests wait and the NSM sleeps.
@@ -104,13 +119,19 @@ impl Service {
     /// Hears the next of who comes and goes; `None`: nobody now. A new tenant's sockets may come from
     /// then on.
     pub fn hear(&mut self) -> io::Result<Option<ToNsm>> {
-        let (message, mut files) = match protocol::receive::<ToNsm>(&self.control, false) {
-            Ok(Some(heard)) => heard,
-            Ok(None) => return Err(io::Error::other("CoreEngine has ended")),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
+        let (message, mut files) = loop {
+            match protocol::receive::<ToNsm>(&self.control, false) {
+                Ok(Some((ToNsm::Measure { id, .. }, _))) if !self.measures => {
+                    self.measured(id, Vec::new());
+                }
+                Ok(Some(heard)) => break heard,
+                Ok(None) => return Err(io::Error::other("CoreEngine has ended")),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
         };
         match message {
+            ToNsm::Measure { .. } => {}
             ToNsm::Tenant {
                 tenant,
                 first,
@@ -221,6 +242,21 @@ impl Service {
         let chunk = tenant.free.pop()?;
         tenant.lent[chunk as usize - tenant.part.start] = socket.wrapping_add(1);
         Some(Chunk(chunk))
+    }
+
+    /// Most chunks that a socket of a tenant's may have now: a part of [`RECEIVE_WINDOW`] when chunks run short, so that
+    /// sockets whose chunks are not read leave some to the others.
+    pub fn receive_window(&self, tenant: u8) -> usize {
+        let tenant = self.tenants.get(tenant as usize).and_then(Option::as_ref);
+        let Some(Tenant { part, free, .. }) = tenant else {
+            return 0;
+        };
+        match (part.len() - free.len()) * 8 / part.len().max(1) {
+            0..4 => RECEIVE_WINDOW,
+            4..6 => 8,
+            6 => 2,
+            _ => 1,
+        }
     }
 
     /// Takes back a chunk that holds nothing.

@@ -1,6 +1,11 @@
-//! The sockets of an NSM, by their numbers, and what a socket has to send.
+//! The sockets of an NSM, by their numbers, and what each has.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 
 use abi::nqe::CHOSEN_BY_NSM;
+use rustix::io::Errno;
 
 /// A chunk to be sent.
 #[derive(Clone, Copy)]
@@ -14,10 +19,43 @@ pub(crate) struct Sending {
     pub set: u8,
 }
 
-/// A socket of a tenant.
-pub(crate) trait Owned {
-    /// The tenant.
-    fn tenant(&self) -> u8;
+/// What every socket of a tenant's has.
+pub(crate) struct Common {
+    pub tenant: u8,
+    pub sending: VecDeque<Sending>,
+    /// Chunks that are lent to it.
+    pub lent: usize,
+    /// It waits in the list of sockets to look at.
+    pub marked: bool,
+    /// It waits for a chunk of its tenant's, or of its peer's.
+    pub starved: bool,
+    /// The peer's end has been told.
+    pub ended: bool,
+    /// The connection is broken.
+    pub failed: Option<Errno>,
+    /// The tenant has shut down writing; it is done when all is sent.
+    pub shut: bool,
+    /// The tenant has closed it, by this queue set; it ends when all is sent.
+    pub closing: Option<u8>,
+    /// An offered connection: the listening socket that it came by.
+    pub listener: Option<u32>,
+}
+
+impl Common {
+    pub fn new(tenant: u8) -> Common {
+        Common {
+            tenant,
+            sending: VecDeque::new(),
+            lent: 0,
+            marked: false,
+            starved: false,
+            ended: false,
+            failed: None,
+            shut: false,
+            closing: None,
+            listener: None,
+        }
+    }
 }
 
 /// The table: by numbers of CoreEngine's choosing and of this NSM's.
@@ -40,7 +78,7 @@ impl<S> Default for Sockets<S> {
 /// Most sockets of each kind, as CoreEngine has it.
 const MOST: usize = 1 << 20;
 
-impl<S: Owned> Sockets<S> {
+impl<S: Deref<Target = Common>> Sockets<S> {
     /// A socket.
     #[inline]
     pub fn get(&mut self, number: u32) -> Option<&mut S> {
@@ -111,8 +149,30 @@ impl<S: Owned> Sockets<S> {
 
     /// Takes the sockets of a tenant out.
     pub fn remove_of(&mut self, tenant: u8) -> Vec<S> {
-        let numbers = self.numbers_that(|socket| socket.tenant() == tenant);
+        let numbers = self.numbers_that(|socket| socket.tenant == tenant);
         let removed = numbers.into_iter().map(|number| self.remove(number));
         removed.flatten().map(|socket| *socket).collect()
+    }
+}
+
+/// An address as the stack has it, from one that a tenant gives a socket, of IPv6 or IPv4; IPv4 addresses in IPv6 ones are
+/// IPv4.
+pub(crate) fn heard(ipv6: bool, only_ipv6: bool, address: SocketAddr) -> Result<SocketAddr, Errno> {
+    let ip = match address.ip() {
+        IpAddr::V4(_) if ipv6 => return Err(Errno::AFNOSUPPORT),
+        IpAddr::V6(_) if !ipv6 => return Err(Errno::AFNOSUPPORT),
+        ip => ip.to_canonical(),
+    };
+    if ip.is_ipv4() && ipv6 && only_ipv6 {
+        return Err(Errno::NETUNREACH);
+    }
+    Ok(SocketAddr::new(ip, address.port()))
+}
+
+/// An address as the tenant of a socket, of IPv6 or IPv4, is told.
+pub(crate) fn told(ipv6: bool, address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ipv6 => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        _ => address,
     }
 }

@@ -345,9 +345,14 @@ const _: () = {
 pub(crate) fn receive_datagram(
     from: impl AsFd,
     part: SharedBytes,
+    rest: &mut [u8],
 ) -> Result<(usize, DatagramHead), Errno> {
     let (mut vectors, count) = vectors(&[part]);
-    let mut header = header(&mut vectors, count);
+    vectors[count] = libc::iovec {
+        iov_base: rest.as_mut_ptr().cast(),
+        iov_len: rest.len(),
+    };
+    let mut header = header(&mut vectors, count + 1);
     // SAFETY: an address of zeros is one without a family.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
     header.msg_name = (&raw mut storage).cast();
@@ -355,7 +360,7 @@ pub(crate) fn receive_datagram(
     let mut control = Control([0; 192]);
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: the part is mapped memory, the address and the control bytes have the lengths told.
+    // SAFETY: the part is mapped memory, and `rest`, the address and the control bytes have the lengths told.
     let n = unsafe { libc::recvmsg(from.as_fd().as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
     let n = counted(n)?;
     // SAFETY: the kernel has written an address of this length.
@@ -413,10 +418,10 @@ fn read_ancillary(header: &libc::msghdr, head: &mut DatagramHead) {
 /// Sends a datagram, without waiting.
 pub(crate) fn send_datagram(
     to: impl AsFd,
-    part: SharedBytes,
+    parts: &[SharedBytes],
     head: &DatagramHead,
 ) -> Result<(), Errno> {
-    let (mut vectors, count) = vectors(&[part]);
+    let (mut vectors, count) = vectors(parts);
     let mut header = header(&mut vectors, count);
     let mut control = Control([0; 192]);
     if head.has_ancillary() {

@@ -261,12 +261,27 @@ faults! {
     /// No application.
     NoApplication { name: String } NotFound =>
         "no application ‘{name}’: `weir sock ls` lists them";
+    /// An application that the node is to run, without a program.
+    NoProgram {} Invalid "run" =>
+        "an application that the node runs needs a program: run = \"PROGRAM ARGUMENT…\", or a list of words";
+    /// A variable of the environment without a usable name.
+    NoVariable { name: String } Invalid "environment" =>
+        "‘{name}’ is not a variable's name: it has at least one character, and no ‘=’";
+    /// A text for a program that no program can have.
+    ZeroByte {} Invalid =>
+        "a zero byte can be in no argument, variable or user's name of a program";
+    /// A folder that depends on the node's own.
+    RelativeDirectory { directory: String } Invalid "directory" =>
+        "the folder ‘{directory}’ is relative: give its whole path";
     /// A namespace that an NSM is to be in.
     NoNsmNamespace { name: String } NotFound "namespace" =>
         "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `--netns`, the NSM gets its own";
     /// A field of an NSM that its kind does not have.
     NsmField { field: &'static str } Invalid =>
-        "{field} is not for this kind of NSM: `namespace` and `local` are for `kernel`; `link`, `addresses` and `gateways` for `user`";
+        "{field} is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
+    /// An NSM that is a program, without one.
+    NsmWithoutProgram {} Invalid "run" =>
+        "an NSM of kind `program` needs its program: `weir nsm create NAME --kind program -- PROGRAM ARGUMENT…`";
     /// A user NSM without a link.
     NsmWithoutLink {} Invalid "link" =>
         "a user NSM needs the link or stub that its VNIC is on (`-l LINK`): `weir link show` and `weir stub show` list them";
@@ -602,4 +617,6 @@ pub enum Subject {
     CoreEngine,
     /// A network stack module.
     Nsm(String),
+    /// An application that the node runs.
+    Application(String),
 }

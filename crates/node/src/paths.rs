@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use netkernel::protocol::Token;
 use rustix::process::Gid;
 
 use crate::error::{Error, Result};
@@ -95,6 +96,13 @@ pub struct SockPaths {
     pub operator: PathBuf,
     /// The library that redirects the sockets of programs.
     pub library: PathBuf,
+}
+
+impl SockPaths {
+    /// `WEIR_SOCK` of the application with this token.
+    pub fn sock_of(&self, token: Token) -> String {
+        format!("{}:{token}", self.door.display())
+    }
 }
 
 /// The files in the folder of sockets besides sockets of that ending.

@@ -4,6 +4,7 @@
 //! polls it between other jobs. Guests are created and destroyed in groups, each with one write of
 //! the state; other jobs, which are short, go between two groups.
 
+mod applications;
 mod configurations;
 mod copies;
 mod events;

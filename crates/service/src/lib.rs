@@ -109,15 +109,16 @@ pub extern "C" fn weir_nsm_control(nsm: &Connection) -> c_int {
 /// Hears of the next tenant that comes or goes.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_nsm_hear(nsm: &mut Connection, to: &mut Tenancy) -> c_int {
-    found(nsm.service.hear(), |heard| {
-        *to = match heard {
-            ToNsm::Tenant { tenant, .. } => Tenancy {
-                tenant,
-                gone: false,
-            },
-            ToNsm::TenantGone { tenant } => Tenancy { tenant, gone: true },
-        };
-    })
+    let heard = nsm.service.hear().map(|heard| match heard? {
+        ToNsm::Tenant { tenant, .. } => Some(Tenancy {
+            tenant,
+            gone: false,
+        }),
+        ToNsm::TenantGone { tenant } => Some(Tenancy { tenant, gone: true }),
+        // It is not asked: ServiceLib answers with nothing.
+        ToNsm::Measure { .. } => None,
+    });
+    found(heard, |heard| *to = heard)
 }
 
 /// Whether a tenant is known.

@@ -169,7 +169,12 @@ const _: () = assert!(size_of::<Cell>() <= 1024);
 pub struct Chunk {
     pub offset: u32,
     pub len: u32,
+    /// The datagram goes on in the next chunk.
+    pub more: bool,
 }
+
+/// Of the length of a chunk in its word: the datagram goes on.
+const GOES_ON: u32 = 1 << 31;
 
 impl Cell {
     /// Begins a new socket in a free cell.
@@ -266,8 +271,9 @@ impl Cell {
         if tail.wrapping_sub(self.returned.load(Ordering::Relaxed)) as usize >= RECEIVED {
             return false;
         }
+        let len = chunk.len | if chunk.more { GOES_ON } else { 0 };
         self.received[tail as usize % RECEIVED].store(
-            u64::from(chunk.offset) | u64::from(chunk.len) << 32,
+            u64::from(chunk.offset) | u64::from(len) << 32,
             Ordering::Relaxed,
         );
         self.received_bytes.fetch_add(chunk.len, Ordering::Relaxed);
@@ -289,8 +295,17 @@ impl Cell {
         let word = self.received[at as usize % RECEIVED].load(Ordering::Relaxed);
         Chunk {
             offset: word as u32,
-            len: (word >> 32) as u32,
+            len: (word >> 32) as u32 & !GOES_ON,
+            more: (word >> 32) as u32 & GOES_ON != 0,
         }
+    }
+
+    /// How many chunks the next datagram has; none: it is not there, or not all of it.
+    pub fn datagram_chunks(&self) -> Option<u32> {
+        let head = self.head.load(Ordering::Relaxed);
+        let there = self.tail.load(Ordering::Acquire).wrapping_sub(head);
+        let last = (0..there).find(|&at| !self.chunk(head.wrapping_add(at)).more)?;
+        Some(last + 1)
     }
 
     /// Whether chunks wait to be read.
@@ -394,7 +409,7 @@ mod tests {
             for step in steps {
                 match step {
                     0 | 1 => {
-                        let chunk = Chunk { offset: next * 8192, len: 1 + next % 8192 };
+                        let chunk = Chunk { offset: next * 8192, len: 1 + next % 8192, more: next % 3 == 0 };
                         let room = queue.len() + lag < RECEIVED;
                         prop_assert_eq!(cell.receive(chunk), room);
                         if room {

@@ -1,9 +1,9 @@
-//! The messages of a datagram socket: a chunk each, with the address and the ancillary data in front.
+//! The messages of a datagram socket: chunks, with the address and the ancillary data in front.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use abi::nqe::{DatagramHead, Nqe, operation};
+use abi::nqe::{DatagramHead, MORE, Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, SEND_WINDOW};
 
 use crate::address::Address;
@@ -14,8 +14,10 @@ use crate::restart;
 use crate::socket::Socket;
 use crate::sys::{Errno, Result};
 
-/// Most bytes of a message.
-pub const MESSAGE_MAX: usize = CHUNK_BYTES - DatagramHead::LEN;
+/// Most bytes of a message: UDP's over IPv4.
+pub const MESSAGE_MAX: usize = 65_507;
+/// Most chunks of one.
+const CHUNKS_MAX: usize = (DatagramHead::LEN + MESSAGE_MAX).div_ceil(CHUNK_BYTES);
 
 /// A message received.
 pub struct Received {
@@ -56,7 +58,7 @@ impl Socket {
             0 => {}
             error => return Err(Errno(error as c_int)),
         }
-        if !cell.readable() {
+        let Some(count) = cell.datagram_chunks() else {
             if cell.is(state::CLOSING) {
                 return Err(Errno(libc::EBADF));
             }
@@ -66,30 +68,35 @@ impl Socket {
                 len: 0,
                 head: DatagramHead::default(),
             }));
-        }
+        };
         let head = cell.head.load(Ordering::Relaxed);
-        let chunk = cell.chunk(head);
-        let bytes = self
-            .shared
-            .payload
-            .bytes(u64::from(chunk.offset), chunk.len);
         let mut received = Received {
             copied: 0,
             len: 0,
             head: DatagramHead::default(),
         };
-        if let Some(bytes) = bytes
-            && let Some(front) = bytes.read_array::<{ DatagramHead::LEN }>(0)
-        {
-            let payload = bytes.skip(DatagramHead::LEN);
-            received.head = DatagramHead::from_bytes(&front);
-            received.head.address = received.head.address.map(|from| cell.seen(from));
-            received.copied = parts.copy_from(payload);
-            received.len = payload.len();
+        let mut whole = 0;
+        for at in 0..count {
+            let chunk = cell.chunk(head.wrapping_add(at));
+            whole += chunk.len;
+            let payload = &self.shared.payload;
+            let Some(mut bytes) = payload.bytes(u64::from(chunk.offset), chunk.len) else {
+                continue;
+            };
+            if at == 0
+                && let Some(front) = bytes.read_array::<{ DatagramHead::LEN }>(0)
+            {
+                received.head = DatagramHead::from_bytes(&front);
+                received.head.address = received.head.address.map(|from| cell.seen(from));
+                bytes = bytes.skip(DatagramHead::LEN);
+            }
+            received.copied += parts.copy_from(bytes);
+            received.len += bytes.len();
         }
         if flags & libc::MSG_PEEK == 0 {
-            cell.head.store(head.wrapping_add(1), Ordering::Release);
-            cell.received_bytes.fetch_sub(chunk.len, Ordering::Relaxed);
+            let next = head.wrapping_add(count);
+            cell.head.store(next, Ordering::Release);
+            cell.received_bytes.fetch_sub(whole, Ordering::Relaxed);
             self.give_back();
         }
         Ok(Some(received))
@@ -166,25 +173,53 @@ impl Socket {
             return Ok(false);
         }
         let private = self.shared.private;
-        if let Some(offset) = private.take_chunk(self.number) {
-            let len = DatagramHead::LEN + parts.left();
-            if let Some(bytes) = self.shared.payload.bytes(offset, len as u32) {
-                bytes.write_array(0, &head.to_bytes());
-                let mut copy = *parts;
-                copy.copy_to(bytes.skip(DatagramHead::LEN));
-                cell.in_flight.fetch_add(1, Ordering::AcqRel);
-                let nqe = Nqe::new(operation::SEND_TO, self.number).with_chunk(offset, len as u32);
-                if queues::submit(&self.shared, self.set, &[nqe], Urgency::Send) {
-                    if cell.has(flag::STARVED) {
-                        cell.unset(flag::STARVED);
-                    }
-                    return Ok(true);
-                }
-                cell.in_flight.fetch_sub(1, Ordering::AcqRel);
+        let whole = DatagramHead::LEN + parts.left();
+        let count = whole.div_ceil(CHUNK_BYTES);
+        let mut nqes = [Nqe::new(operation::SEND_TO, self.number); CHUNKS_MAX];
+        let mut taken = 0;
+        while taken < count
+            && let Some(offset) = private.take_chunk(self.number)
+        {
+            let len = (whole - taken * CHUNK_BYTES).min(CHUNK_BYTES) as u32;
+            nqes[taken] = nqes[taken].with_chunk(offset, len);
+            taken += 1;
+            if taken < count {
+                nqes[taken - 1] = nqes[taken - 1].with_flags(MORE);
             }
-            private.free_chunk(self.number, offset);
+        }
+        let nqes = &nqes[..taken];
+        if taken == count && self.submit_message(nqes, *parts, head) {
+            if cell.has(flag::STARVED) {
+                cell.unset(flag::STARVED);
+            }
+            return Ok(true);
+        }
+        for nqe in nqes {
+            private.free_chunk(self.number, nqe.offset);
         }
         self.starved();
         Ok(false)
+    }
+
+    /// Fills a message's chunks and submits them. False: there is no room now.
+    fn submit_message(&self, nqes: &[Nqe], mut parts: Parts<'_>, head: DatagramHead) -> bool {
+        let cell = self.cell;
+        for (at, nqe) in nqes.iter().enumerate() {
+            let Some(mut bytes) = self.shared.payload.bytes(nqe.offset, nqe.len) else {
+                return false;
+            };
+            if at == 0 {
+                bytes.write_array(0, &head.to_bytes());
+                bytes = bytes.skip(DatagramHead::LEN);
+            }
+            parts.copy_to(bytes);
+        }
+        let count = nqes.len() as u32;
+        cell.in_flight.fetch_add(count, Ordering::AcqRel);
+        let submitted = queues::submit(&self.shared, self.set, nqes, Urgency::Send);
+        if !submitted {
+            cell.in_flight.fetch_sub(count, Ordering::AcqRel);
+        }
+        submitted
     }
 }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use abi::nqe::{GONE, Nqe, operation};
+use abi::nqe::{GONE, MORE, Nqe, operation};
 use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 
 use crate::cell::{Cell, Chunk, WRITABLE, answer, event, flag, state};
@@ -44,10 +44,11 @@ fn apply(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> u32 {
             let chunk = Chunk {
                 offset: nqe.offset as u32,
                 len: nqe.len,
+                more: nqe.operation == operation::DATAGRAM && nqe.flags & MORE != 0,
             };
             let received = nqe.offset >= (SEND_CHUNKS * CHUNK_BYTES) as u64
                 && shared.payload.bytes(nqe.offset, nqe.len).is_some();
-            if received && cell.receive(chunk) {
+            if received && cell.receive(chunk) && !chunk.more {
                 return event::READ;
             }
             0

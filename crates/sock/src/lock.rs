@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// The calling thread's number.
-fn tid() -> u32 {
+pub fn tid() -> u32 {
     TID.with(|known| {
         if known.get() == 0 {
             known.set(sys::gettid());

@@ -15,7 +15,7 @@ use crate::dispatch::{RESTART, dispatch};
 use crate::lock::Guard;
 use crate::process::{self, Shared};
 use crate::restart;
-use crate::sys::{self, Errno, Result};
+use crate::sys::{self, Errno, Result, Undisturbed};
 use crate::table;
 use crate::wait;
 
@@ -309,8 +309,10 @@ pub struct Answer {
     pub len: u32,
 }
 
-/// Submits a request of a socket and waits for the answer. Not interrupted by signals.
+/// Submits a request of a socket and waits for the answer. Signal handlers, which may have a request of the same socket,
+/// run afterwards.
 pub fn request(shared: &Shared, set: usize, cell: &Cell, nqe: Nqe) -> Result<Answer> {
+    let _undisturbed = Undisturbed::begin();
     let _guard = cell.request.lock();
     loop {
         let answer = ask(shared, set, cell, nqe)?;

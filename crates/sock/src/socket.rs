@@ -241,11 +241,12 @@ impl Socket {
             return self.cell.received_bytes.load(Ordering::Relaxed);
         }
         let _guard = self.cell.lock.lock();
-        if !self.cell.readable() {
-            return 0;
-        }
-        let first = self.cell.chunk(self.cell.head.load(Ordering::Relaxed));
-        first.len.saturating_sub(abi::nqe::DatagramHead::LEN as u32)
+        let head = self.cell.head.load(Ordering::Relaxed);
+        let count = self.cell.datagram_chunks().unwrap_or(0);
+        let whole: u32 = (0..count)
+            .map(|at| self.cell.chunk(head.wrapping_add(at)).len)
+            .sum();
+        whole.saturating_sub(abi::nqe::DatagramHead::LEN as u32)
     }
 
     pub fn request(&self, nqe: Nqe) -> Result<queues::Answer> {

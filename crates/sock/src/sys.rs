@@ -53,6 +53,45 @@ macro_rules! syscall {
 }
 pub(crate) use syscall;
 
+/// Keeps signal handlers from running in this thread until it is dropped, but for those of faults.
+pub struct Undisturbed(u64);
+
+impl Undisturbed {
+    pub fn begin() -> Undisturbed {
+        let faults = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+        ];
+        let blocked = faults
+            .iter()
+            .fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)));
+        Undisturbed(set_mask(blocked))
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        set_mask(self.0);
+    }
+}
+
+/// Sets the thread's mask of signals; returns the one before.
+fn set_mask(mask: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: the kernel's mask has eight bytes, as both have.
+    let _ = syscall!(
+        libc::SYS_rt_sigprocmask,
+        libc::SIG_SETMASK,
+        &raw const mask,
+        &raw mut before,
+        size_of::<u64>(),
+    );
+    before
+}
+
 pub fn close(fd: c_int) {
     // SAFETY: the caller owns the descriptor.
     let _ = syscall!(libc::SYS_close, fd);

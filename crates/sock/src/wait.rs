@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::cell::flag;
 use crate::hangup;
+use crate::lock;
 use crate::process::{self, Shared};
 use crate::queues;
 use crate::restart;
@@ -36,6 +37,8 @@ mod sleep {
 
 struct Sleeper {
     state: AtomicU32,
+    /// The thread that sleeps, or slept last.
+    thread: AtomicU32,
     /// An eventfd plus one; 0: none was needed yet.
     eventfd: AtomicI32,
 }
@@ -43,6 +46,7 @@ struct Sleeper {
 static SLEEPER: [Sleeper; SLEEPERS] = [const {
     Sleeper {
         state: AtomicU32::new(0),
+        thread: AtomicU32::new(0),
         eventfd: AtomicI32::new(0),
     }
 }; SLEEPERS];
@@ -91,16 +95,23 @@ pub fn sleep(
     };
     let sleeper = &SLEEPER[me as usize];
     ASLEEP.fetch_add(1, Ordering::SeqCst);
+    let thread = lock::tid();
+    sleeper.thread.store(thread, Ordering::SeqCst);
     let leads = LEADER
         .compare_exchange(0, me + 1, Ordering::SeqCst, Ordering::SeqCst)
         .is_ok();
-    let fd = if leads {
+    // A signal handler has interrupted the leader: this thread is the one that can wait on the waker.
+    let inherits = !leads && leader_is(thread);
+    let fd = if leads || inherits {
         Ok(process::waker())
     } else {
         eventfd(sleeper)
     };
     let woke = fd.and_then(|fd| {
-        let state = if leads { sleep::LEADS } else { sleep::FOLLOWS };
+        let state = match leads || inherits {
+            true => sleep::LEADS,
+            false => sleep::FOLLOWS,
+        };
         sleeper.state.store(state, Ordering::SeqCst);
         register(1 << (me % 64));
         queues::set_sleeps(shared, set);
@@ -120,12 +131,23 @@ pub fn sleep(
     if leads {
         LEADER.store(0, Ordering::SeqCst);
     }
+    if inherits {
+        // What rang may have been for what the interrupted leader waits for.
+        sys::write_eventfd(process::waker());
+    }
     // A thread that was to take over the waker and need not wait any more has another do so.
     if LEADER.load(Ordering::SeqCst) == 0 && ASLEEP.load(Ordering::SeqCst) > 0 {
         wake_one();
     }
     FREE.push(&LINKS, me);
     woke
+}
+
+/// Whether a thread leads.
+fn leader_is(thread: u32) -> bool {
+    let leader = LEADER.load(Ordering::SeqCst).checked_sub(1);
+    let leader = leader.and_then(|leader| SLEEPER.get(leader as usize));
+    leader.is_some_and(|leader| leader.thread.load(Ordering::SeqCst) == thread)
 }
 
 fn in_kernel(fd: c_int, terms: Terms<'_>) -> Result<Woke> {

@@ -14,6 +14,7 @@ __all__ = [
     "Address",
     "Admission",
     "Admitted",
+    "Application",
     "ApplicationObject",
     "ApplicationStatus",
     "Class",
@@ -40,6 +41,7 @@ __all__ = [
     "HandlerValue",
     "HandlerWrite",
     "Happened",
+    "Intercept",
     "Isolation",
     "Kind",
     "LaneStats",
@@ -52,9 +54,11 @@ __all__ = [
     "Mode",
     "Namespace",
     "NodeStatus",
+    "Nsm",
     "NsmKind",
     "NsmObject",
     "NsmStatus",
+    "Others",
     "Patch",
     "PortStats",
     "Purge",
@@ -83,6 +87,7 @@ __all__ = [
     "WireChange",
     "WireGuest",
     "WireObject",
+    "WireProcess",
     "WireStatus",
 ]
 
@@ -133,26 +138,7 @@ class Admitted(Model):
     library: str
     """`LD_PRELOAD`: the library that redirects sockets."""
     sock: str
-    """`WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them."""
-
-
-class ApplicationStatus(Model):
-    """An application as it is. Counters run from its start, or the last one of CoreEngine."""
-
-    connections: int = 0
-    """Connections made and accepted."""
-    pid: int = 0
-    """The process that it was started as."""
-    processes: int = 0
-    """Processes of it that use sockets."""
-    received: int = 0
-    """Bytes received."""
-    sent: int = 0
-    """Bytes sent."""
-    sockets: int = 0
-    """Its sockets."""
-    violations: int = 0
-    """Queue elements that broke the protocol."""
+    """`WEIR_SOCK`: where, and as which application, its processes join CoreEngine. It is a secret of the application."""
 
 
 class Class(StrEnum):
@@ -375,6 +361,16 @@ class Happened(StrEnum):
     lost = "lost"
 
 
+class Intercept(StrEnum):
+    """
+    How a program's socket calls come to its NSM.
+    """
+
+    auto = "auto"
+    preload = "preload"
+    syscall = "syscall"
+
+
 class Isolation(StrEnum):
     """
     The wall around a guest.
@@ -512,6 +508,17 @@ class NsmKind(StrEnum):
 
     kernel = "kernel"
     user = "user"
+    shm = "shm"
+    program = "program"
+
+
+class Others(StrEnum):
+    """
+    What connections of an shm NSM to addresses that are not its own fail with.
+    """
+
+    unreachable = "unreachable"
+    refused = "refused"
 
 
 class Patch(Model):
@@ -826,25 +833,83 @@ class WireGuest(Model):
     state: GuestState | None = None
 
 
+class WireProcess(Model):
+    """State of an NSM or an application of a wire."""
+
+    name: str
+    """Its name."""
+    reason: str | None = None
+    """Why it is down."""
+    state: State | None = None
+
+
 class WireStatus(Model):
     """A wire as it is."""
 
+    applications: list[WireProcess] = Field([], validate_default=True)
+    """The state of each of its applications."""
     changing: bool = False
     """Whether it is being changed."""
     guests: list[WireGuest] = Field([], validate_default=True)
     """The state of each of its guests."""
+    nsms: list[WireProcess] = Field([], validate_default=True)
+    """The state of each of its NSMs."""
 
 
-class ApplicationObject(Model):
+class Application(Model):
     """An application: a program, with its children, whose sockets an NSM serves."""
 
-    name: str
-    """Its name."""
+    directory: str | None = None
+    """
+    The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's
+    own folder.
+    """
+    environment: dict[str, str] | None = None
+    """Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user."""
+    intercept: Intercept | None = None
+    """How the program's socket calls come to the NSM."""
     nsm: str
     """The NSM that its new sockets go to."""
     properties: dict[str, Any] | None = None
     """What it may have: `maxbw`, `conns`, `weight`."""
-    status: ApplicationStatus | None = None
+    restart: Restart | None = None
+    """When the node restarts the program that it runs."""
+    run: list[str] | None = None
+    """
+    The program that the node runs, and its arguments, as a shell splits them; none: the program was started by
+    `weir sock run`.
+    """
+    user: str | None = None
+    """The user that the program runs as, with the user's groups; default: the node's."""
+
+
+class ApplicationStatus(Model):
+    """An application as it is. Counters run from its start, or the last one of CoreEngine."""
+
+    connections: int = 0
+    """Connections made and accepted."""
+    cpu_s: float | None = None
+    """Seconds of processor time that the process has used that it was started as, and its children that have ended."""
+    pid: int = 0
+    """The process that it was started as."""
+    processes: int = 0
+    """Processes of it that use sockets."""
+    reason: str | None = None
+    """Why not."""
+    received: int = 0
+    """Bytes received."""
+    refused: int = 0
+    """Sockets that it was refused, since it or its NSM had as many as it may."""
+    restarts: int = 0
+    """Number of times that this node has restarted its program."""
+    sent: int = 0
+    """Bytes sent."""
+    sockets: int = 0
+    """Its sockets."""
+    state: State = State.unused
+    """Whether its program runs."""
+    violations: int = 0
+    """Queue elements that broke the protocol."""
 
 
 class EntryStatus(Model):
@@ -1079,6 +1144,38 @@ class NodeStatus(Model):
     """VNICs."""
 
 
+class Nsm(Model):
+    """A network stack module: a process whose network stack serves the sockets of applications."""
+
+    addresses: list[str] | None = None
+    """
+    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    loopback's.
+    """
+    gateways: list[str] | None = None
+    """Of a user NSM: the routers for what is in none of its networks, at most one of each IP version."""
+    kind: NsmKind | None = None
+    """What its network stack is."""
+    link: str | None = None
+    """Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it."""
+    local: bool | None = None
+    """Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack."""
+    namespace: str | None = None
+    """
+    Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+    `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
+    """
+    others: Others | None = None
+    """Of an shm NSM: what connections to addresses that are not its own fail with."""
+    properties: dict[str, Any] | None = None
+    """What it may have, for all its applications together: `maxbw`, `conns`."""
+    run: list[str] | None = None
+    """
+    Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+    `WEIR_NSM_TOKEN`.
+    """
+
+
 class NsmStatus(Model):
     """An NSM as it is."""
 
@@ -1086,6 +1183,8 @@ class NsmStatus(Model):
     """Queue elements that it gave."""
     applications: int = 0
     """Applications whose new sockets go to it."""
+    connections: int = 0
+    """Connections made and accepted."""
     cpu_s: float | None = None
     """Seconds of processor time that its process has used."""
     namespace: str | None = None
@@ -1094,12 +1193,18 @@ class NsmStatus(Model):
     """Its process."""
     reason: str | None = None
     """Why not."""
+    received: int = 0
+    """Bytes that it received."""
+    refused: int = 0
+    """Sockets and connections that were refused, since it had as many as it may."""
     requests: int = 0
     """Queue elements that it was given."""
     resident: int | None = None
     """Bytes of memory that its process has in use, those of applications' payload included."""
     restarts: int = 0
     """Number of times that this node has restarted it."""
+    sent: int = 0
+    """Bytes that it was given to send."""
     sockets: int = 0
     """Its sockets."""
     state: State = State.unused
@@ -1121,6 +1226,12 @@ class Socket(Model):
     """The address of its peer."""
     received: int
     """Bytes received."""
+    retransmits: int | None = None
+    """Segments that were sent again."""
+    rtt_ms: float | None = None
+    """Milliseconds of the smoothed round-trip time of its connection, if its NSM knows it."""
+    rtt_variance_ms: float | None = None
+    """Milliseconds of the round-trip time's variance."""
     sent: int
     """Bytes sent."""
     shares: int
@@ -1231,6 +1342,8 @@ class WireObject(Model):
     ```
     """
 
+    app: dict[str, Application] | None = None
+    """Programs that the node runs, whose sockets NSMs serve."""
     description: str | None = None
     """A description for people."""
     flow: dict[str, Flow] | None = None
@@ -1243,6 +1356,8 @@ class WireObject(Model):
     """Its name."""
     namespace: dict[str, Namespace] | None = None
     """Hosts that are network namespaces."""
+    nsm: dict[str, Nsm] | None = None
+    """Network stack modules."""
     patch: dict[str, Patch] | None = None
     """Wires between switches."""
     status: WireStatus | None = None
@@ -1254,6 +1369,36 @@ class WireObject(Model):
     """Virtual NICs."""
     wire: str
     """Its name."""
+
+
+class ApplicationObject(Model):
+    """An application: a program, with its children, whose sockets an NSM serves."""
+
+    directory: str | None = None
+    """
+    The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's
+    own folder.
+    """
+    environment: dict[str, str] | None = None
+    """Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user."""
+    intercept: Intercept | None = None
+    """How the program's socket calls come to the NSM."""
+    name: str
+    """Its name."""
+    nsm: str
+    """The NSM that its new sockets go to."""
+    properties: dict[str, Any] | None = None
+    """What it may have: `maxbw`, `conns`, `weight`."""
+    restart: Restart | None = None
+    """When the node restarts the program that it runs."""
+    run: list[str] | None = None
+    """
+    The program that the node runs, and its arguments, as a shell splits them; none: the program was started by
+    `weir sock run`.
+    """
+    status: ApplicationStatus | None = None
+    user: str | None = None
+    """The user that the program runs as, with the user's groups; default: the node's."""
 
 
 class Entry(Model):
@@ -1302,7 +1447,10 @@ class NsmObject(Model):
     """A network stack module: a process whose network stack serves the sockets of applications."""
 
     addresses: list[str] | None = None
-    """Of a user NSM: its IP addresses, with their prefixes."""
+    """
+    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    loopback's.
+    """
     gateways: list[str] | None = None
     """Of a user NSM: the routers for what is in none of its networks, at most one of each IP version."""
     kind: NsmKind | None = None
@@ -1316,8 +1464,15 @@ class NsmObject(Model):
     namespace: str | None = None
     """
     Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
-    `weir-nsm-NAME`, which is made and removed with it.
+    `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
     """
+    others: Others | None = None
+    """Of an shm NSM: what connections to addresses that are not its own fail with."""
     properties: dict[str, Any] | None = None
     """What it may have, for all its applications together: `maxbw`, `conns`."""
+    run: list[str] | None = None
+    """
+    Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+    `WEIR_NSM_TOKEN`.
+    """
     status: NsmStatus | None = None

@@ -15,11 +15,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::limiter::Limiter;
+use super::measuring::{ANSWER, Measuring};
 use super::nsm::Nsm;
 use super::peer::Peer;
-use super::tenant::{Files, NO_NSM, NO_SET, NSMS_OF_TENANT, Tenant};
+use super::tenant::{Addresses, Files, NO_NSM, NO_SET, NSMS_OF_TENANT, Socket, Tenant};
 use crate::protocol::{
-    self, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus, ToNsm,
+    self, FromNsm, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus,
+    ToNsm,
 };
 use crate::sys::{self, CoreSides, Queues};
 
@@ -108,6 +110,7 @@ pub struct CoreEngine {
     pub(super) nsms: Vec<Option<Nsm>>,
     pub(super) broken_sets: Vec<(u8, u8)>,
     pub(super) broken_nsms: Vec<u8>,
+    pub(super) measuring: Vec<Measuring>,
     /// Names this CoreEngine to processes that have joined an earlier one; not 0.
     name: u32,
 }
@@ -130,6 +133,7 @@ impl CoreEngine {
             nsms: Vec::new(),
             broken_sets: Vec::new(),
             broken_nsms: Vec::new(),
+            measuring: Vec::new(),
             name: u32::from_ne_bytes(sys::random()?) | 1,
         };
         core.watch(&core.waker, Watch::Waker)?;
@@ -245,6 +249,10 @@ impl CoreEngine {
     }
 
     fn events(&mut self, wait: Option<Duration>) -> Result<(), CoreError> {
+        let wait = match self.measuring.is_empty() {
+            true => wait,
+            false => Some(wait.map_or(ANSWER, |wait| wait.min(ANSWER))),
+        };
         let mut events = [Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
@@ -274,10 +282,11 @@ impl CoreEngine {
         for tenant in self.tenants.iter_mut().flatten() {
             tenant.tracing.take_if(|tracing| tracing.is_idle());
         }
+        self.end_measuring();
         Ok(())
     }
 
-    fn number(&mut self) -> u32 {
+    pub(super) fn number(&mut self) -> u32 {
         self.next = self.next.wrapping_add(1);
         self.next
     }
@@ -598,8 +607,10 @@ impl CoreEngine {
             .as_ref()
             .and_then(|nsm| Some(&nsm.running.as_ref()?.control));
         let Some(control) = control else { return };
-        match sys::receive_message(control, &mut [0; 64], false) {
-            Ok(Some(_)) | Err(Errno::AGAIN | Errno::INTR) => {}
+        match protocol::receive::<FromNsm>(control, false) {
+            Ok(Some((told, _))) => self.measured(number, told),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(None) | Err(_) => self.nsm_ended(number),
         }
     }
@@ -649,13 +660,26 @@ impl CoreEngine {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => Err(format!("this is no request: {error}")),
         };
+        if let Ok((Request::Sockets { tenant, from }, _)) = &request
+            && let Ok(at) = self.tenant_named(tenant)
+        {
+            return self.measure(number, at, *from);
+        }
         let answer = request.and_then(|(request, files)| self.answer(request, files));
         let (reply, of) = answer.unwrap_or_else(|why| (Reply::Refused(why), None));
         let files = of.and_then(|at| Some(&self.tenants[at as usize].as_ref()?.files));
         let files = files.map(|files| [files.queue_file.as_fd(), files.payload_file.as_fd()]);
-        if let Some(connection) = self.connections.get(&number)
-            && protocol::send(connection, &reply, files.as_ref().map_or(&[], |all| all)).is_err()
-        {
+        let files = files.as_ref().map_or(&[][..], |all| all);
+        let sent = self.connections.get(&number);
+        if sent.is_some_and(|connection| protocol::send(connection, &reply, files).is_err()) {
+            self.connections.remove(&number);
+        }
+    }
+
+    /// Answers an operator, unless that one has gone.
+    pub(super) fn reply(&mut self, number: u32, reply: &Reply) {
+        let connection = self.connections.get(&number);
+        if connection.is_some_and(|connection| protocol::send(connection, reply, &[]).is_err()) {
             self.connections.remove(&number);
         }
     }
@@ -742,9 +766,9 @@ impl CoreEngine {
                 }
             }
             Request::Status => return Ok((Reply::Status(self.status()), None)),
-            Request::Sockets { tenant, from } => {
-                let at = self.tenant_named(&tenant)?;
-                return Ok((Reply::Sockets(self.sockets(at, from)), None));
+            // Of a tenant that there is, they are measured.
+            Request::Sockets { tenant, .. } => {
+                self.tenant_named(&tenant)?;
             }
             Request::Trace { tenant, after } => {
                 let at = self.tenant_named(&tenant)?;
@@ -814,6 +838,7 @@ impl CoreEngine {
             sent: tenant.sent,
             received: tenant.received,
             connections: tenant.connections,
+            refused: tenant.refused,
             violations: tenant.violations,
         });
         let nsms = self.nsms.iter().flatten().map(|nsm| NsmStatus {
@@ -826,6 +851,10 @@ impl CoreEngine {
             sockets: nsm.used,
             requests: nsm.requests,
             answers: nsm.answers,
+            sent: nsm.sent,
+            received: nsm.received,
+            connections: nsm.connections,
+            refused: nsm.refused,
         });
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -834,13 +863,14 @@ impl CoreEngine {
         }
     }
 
-    fn sockets(&self, at: u8, from: u32) -> Vec<SocketStatus> {
+    /// A tenant's sockets from a number on, each with its NSM and its number there.
+    pub(super) fn sockets(&self, at: u8, from: u32) -> (Vec<SocketStatus>, Vec<(u8, u32)>) {
         let Some(tenant) = self.tenants[at as usize].as_ref() else {
-            return Vec::new();
+            return Default::default();
         };
         let nsm = |number: u8| self.nsms.get(number as usize)?.as_ref();
         let sockets = tenant.sockets_from(from).take(SOCKETS_MAX);
-        let status = sockets.map(|(number, socket, addresses)| SocketStatus {
+        let status = |(number, socket, addresses): (u32, &Socket, &Addresses)| SocketStatus {
             socket: number,
             datagrams: tenant.datagrams.contains_key(&number),
             local: addresses.local,
@@ -853,8 +883,11 @@ impl CoreEngine {
             failed: socket.failed,
             closing: socket.closing,
             shares: socket.shares,
-        });
-        status.collect()
+            ..SocketStatus::default()
+        };
+        sockets
+            .map(|it| (status(it), (it.1.nsm, it.1.number)))
+            .unzip()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod engine;
 mod limiter;
+mod measuring;
 mod nsm;
 mod peer;
 mod switching;

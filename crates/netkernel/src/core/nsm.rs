@@ -43,6 +43,11 @@ pub(crate) struct Nsm {
     pub used: usize,
     pub requests: u64,
     pub answers: u64,
+    pub sent: u64,
+    pub received: u64,
+    pub connections: u64,
+    /// Sockets and connections that were refused for its limit.
+    pub refused: u64,
 }
 
 impl Nsm {
@@ -60,6 +65,10 @@ impl Nsm {
             used: 0,
             requests: 0,
             answers: 0,
+            sent: 0,
+            received: 0,
+            connections: 0,
+            refused: 0,
         }
     }
 
@@ -69,9 +78,23 @@ impl Nsm {
         most.is_some_and(|most| self.used >= most as usize)
     }
 
+    /// Counts bytes that it was given to send.
+    #[inline]
+    pub fn count_sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+        self.charge(bytes);
+    }
+
+    /// Counts bytes that it received.
+    #[inline]
+    pub fn count_received(&mut self, bytes: u64) {
+        self.received += bytes;
+        self.charge(bytes);
+    }
+
     /// Lets bytes count against its limit.
     #[inline]
-    pub fn charge(&mut self, bytes: u64) {
+    fn charge(&mut self, bytes: u64) {
         if self.limits.bytes_per_second.is_some() {
             self.limiter.charge(bytes);
         }

@@ -173,7 +173,7 @@ impl CoreEngine {
             }
         }
         nsm.requests += u64::from(taken);
-        nsm.charge(sent);
+        nsm.count_sent(sent);
         tenant.sent += sent;
         tenant.charge(sent);
         taken
@@ -268,7 +268,13 @@ impl CoreEngine {
             operation::CONNECT => {
                 match tenant.datagrams.get_mut(&nqe.socket) {
                     Some((_, peer)) => *peer = Some(nqe),
-                    None => tenant.connections += 1,
+                    None => {
+                        tenant.connections += 1;
+                        if let Some(nsm) = self.nsms.get_mut(nsm as usize).and_then(Option::as_mut)
+                        {
+                            nsm.connections += 1;
+                        }
+                    }
                 }
                 if let Some(addresses) = tenant.addresses(nqe.socket) {
                     addresses.peer = nqe.address();
@@ -296,7 +302,7 @@ impl CoreEngine {
             Some(nsm) if !failed => {
                 nsm.requests += 1;
                 if matches!(nqe.operation, operation::SEND | operation::SEND_TO) {
-                    nsm.charge(nqe.len.into());
+                    nsm.count_sent(nqe.len.into());
                 }
                 nsm.running.as_mut()
             }
@@ -359,8 +365,11 @@ impl CoreEngine {
                 }
             }
             (_, nsm) => {
-                if let (Some(nsm), Some(number)) = (nsm, number) {
-                    nsm.release(number);
+                tenant.refused += u64::from(runs);
+                match (nsm, number) {
+                    (Some(nsm), Some(number)) => nsm.release(number),
+                    (Some(nsm), None) if runs => nsm.refused += 1,
+                    _ => {}
                 }
                 // Later elements of the socket are refused, and its close is answered.
                 let error = match number {
@@ -398,6 +407,7 @@ impl CoreEngine {
         let taken = tenant.open(nqe.socket, from, nqe.queue_set, number);
         if taken.is_some() && nsm.accept(number, nqe.tenant, nqe.socket).is_some() {
             tenant.connections += 1;
+            nsm.connections += 1;
             if let Some(addresses) = tenant.addresses(nqe.socket) {
                 addresses.peer = nsm.offered.remove(&number);
             }
@@ -412,6 +422,7 @@ impl CoreEngine {
             return;
         }
         // The connection cannot be the tenant's: it is closed.
+        tenant.refused += 1;
         if let Some(running) = nsm.running.as_mut() {
             running.push(Nqe {
                 socket: number,
@@ -464,7 +475,7 @@ impl CoreEngine {
                             continue;
                         }
                         operation::DATA | operation::DATAGRAM => {
-                            nsm.charge(nqe.len.into());
+                            nsm.count_received(nqe.len.into());
                             tenant.received += u64::from(nqe.len);
                             tenant.charge(nqe.len.into());
                             if let Some(socket) = tenant.socket(socket) {
@@ -487,6 +498,7 @@ impl CoreEngine {
                             if nsm.is_full()
                                 && let Some(running) = nsm.running.as_mut()
                             {
+                                nsm.refused += 1;
                                 running.push(Nqe {
                                     socket: nqe.len,
                                     ..Nqe::new(operation::CLOSE, 0)
@@ -628,7 +640,7 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
         queue.put(Nqe { socket, ..nqe });
         given += 1;
     }
-    nsm.charge(received);
+    nsm.count_received(received);
     tenant.received += received;
     tenant.charge(received);
     given

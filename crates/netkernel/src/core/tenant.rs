@@ -173,6 +173,8 @@ pub(crate) struct Tenant {
     pub sent: u64,
     pub received: u64,
     pub connections: u64,
+    /// Sockets that were refused for a limit.
+    pub refused: u64,
     pub violations: u64,
     /// What it does, while the operator asks.
     pub tracing: Option<Box<Tracing>>,
@@ -202,6 +204,7 @@ impl Tenant {
             sent: 0,
             received: 0,
             connections: 0,
+            refused: 0,
             violations: 0,
             tracing: None,
             removed: false,

@@ -183,27 +183,23 @@ impl Program {
                 let message = Memory::buffer(second, third, fifth, call.arguments[5] as u32);
                 used.send(&message, fourth as i32, &memory()?, &mut self.scratch)
             }
-            libc::SYS_sendmsg | libc::SYS_sendmmsg => {
-                if used.many && third as u32 == 0 {
-                    return Ok(End::Done(0));
-                }
-                let flags = if used.many { fourth } else { third };
-                let memory = memory()?;
-                let message = memory.message(second)?;
-                used.send(&message, flags as i32, &memory, &mut self.scratch)
-            }
             libc::SYS_recvfrom => {
                 let message = Memory::buffer(second, third, 0, 0);
                 used.receive(&message, fourth as i32, &memory()?, &mut self.scratch)
             }
-            libc::SYS_recvmsg | libc::SYS_recvmmsg => {
+            libc::SYS_sendmsg | libc::SYS_sendmmsg | libc::SYS_recvmsg | libc::SYS_recvmmsg => {
                 if used.many && third as u32 == 0 {
                     return Ok(End::Done(0));
                 }
-                let flags = if used.many { fourth } else { third };
+                let flags = if used.many { fourth } else { third } as i32;
                 let memory = memory()?;
                 let message = memory.message(second)?;
-                used.receive(&message, flags as i32, &memory, &mut self.scratch)
+                match call.number {
+                    libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+                        used.send(&message, flags, &memory, &mut self.scratch)
+                    }
+                    _ => used.receive(&message, flags, &memory, &mut self.scratch),
+                }
             }
             _ => Ok(End::Kernel),
         }

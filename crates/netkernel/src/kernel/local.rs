@@ -1,5 +1,4 @@
-//! Connections between two sockets of one NSM: no TCP, payload is copied from the sender's chunks to the
-//! receiver's.
+//! Connections between two sockets of one kernel NSM, as [pairs](crate::pairs).
 //!
 //! A connect to an address that a listening socket of this NSM has becomes one, where the NSM may do
 //! so. The kernel has a socket only for what was bound, listens, or has an option asked for.
@@ -8,16 +7,14 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use abi::nqe::{Nqe, operation};
-use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
 use super::KernelNsm;
 use super::requests::local_address;
 use super::socket::{Kind, Local, Socket};
-
-/// Chunks that a socket may send before others have their turn.
-const TURN: usize = 64;
+use crate::pairs::Pairs;
+use crate::serving::Serving;
 
 /// The listening sockets, by port.
 #[derive(Default)]
@@ -137,111 +134,19 @@ impl KernelNsm {
         });
         Some(Ok(address))
     }
+}
 
-    /// Moves what a socket has to send to its peer.
-    pub(super) fn work_local(&mut self, number: u32) {
-        let mut turn = 0;
-        while let Some(socket) = self.sockets.get(number) {
-            let Kind::Local(local) = &socket.kind else {
-                return;
-            };
-            let Some(peer) = local.peer else {
-                if !socket.sending.is_empty() {
-                    self.fail(number, Errno::PIPE);
-                }
-                return;
-            };
-            if socket.sending.is_empty() {
-                if socket.shut || socket.closing.is_some() {
-                    self.end_at(peer);
-                }
-                return;
-            }
-            let tenant = socket.tenant;
-            let Some(other) = self.sockets.get(peer) else {
-                return;
-            };
-            if other.listener.is_some() || other.lent >= RECEIVE_WINDOW {
-                // Its tenant accepts it, or gives a chunk back.
-                return;
-            }
-            if turn == TURN {
-                return self.mark(number);
-            }
-            turn += 1;
-            let to = other.tenant;
-            if other.closing.is_some() {
-                return self.fail(number, Errno::PIPE);
-            }
-            let Some(chunk) = self.service.lend(to, peer) else {
-                return self.starve_for(number, to);
-            };
-            other.lent += 1;
-            let len = self.fill(number, tenant, to, chunk.offset());
-            let data = Nqe::new(operation::DATA, peer).with_chunk(chunk.offset(), len);
-            self.tell(data);
+impl Pairs for KernelNsm {
+    fn peer(socket: &Socket) -> Option<u32> {
+        match &socket.kind {
+            Kind::Local(local) => local.peer,
+            _ => None,
         }
     }
 
-    /// Copies what a socket has to send into a chunk, until it is full; returns the bytes.
-    fn fill(&mut self, number: u32, tenant: u8, to: u8, offset: u64) -> u32 {
-        let whole = self.service.payload(to, offset, CHUNK_BYTES as u32);
-        let (Some(whole), Some(socket)) = (whole, self.sockets.get(number)) else {
-            return 0;
-        };
-        let mut len = 0;
-        while let Some(first) = socket.sending.front_mut() {
-            let from = self.service.payload(tenant, first.offset, first.len);
-            let copied = from.map_or(0, |from| {
-                from.skip(first.done as usize).copy_to(&whole.skip(len))
-            });
-            len += copied;
-            first.done += copied as u32;
-            if first.done < first.len {
-                break;
-            }
-            let sent = Nqe::new(operation::SENT, number).with_chunk(first.offset, first.len);
-            self.service.answer(Nqe {
-                queue_set: first.set,
-                ..sent
-            });
-            socket.sending.pop_front();
-        }
-        len as u32
-    }
-
-    /// Tells a socket that its peer sends no more.
-    fn end_at(&mut self, number: u32) {
-        if let Some(socket) = self.sockets.get(number)
-            && !socket.ended
-        {
-            socket.ended = true;
-            if socket.listener.is_none() {
-                self.tell(Nqe::new(operation::END, number));
-            }
-        }
-    }
-
-    /// A socket of a pair is gone. What it had received and not read, or not accepted, is lost: then
-    /// its peer's connection is reset.
-    pub(super) fn part(&mut self, gone: &Socket) {
-        let Kind::Local(Local {
-            peer: Some(peer), ..
-        }) = gone.kind
-        else {
-            return;
-        };
-        let reset = gone.lent > 0 || gone.listener.is_some();
-        if let Some(socket) = self.sockets.get(peer)
-            && let Kind::Local(local) = &mut socket.kind
-        {
+    fn unpair(socket: &mut Socket) {
+        if let Kind::Local(local) = &mut socket.kind {
             local.peer = None;
-            if reset {
-                self.fail(peer, Errno::CONNRESET);
-            } else {
-                self.end_at(peer);
-            }
-            self.mark(peer);
         }
     }
 }

@@ -15,14 +15,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use abi::nqe::Nqe;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::protocol::{ToNsm, Token};
+use crate::pairs::Pairs;
+use crate::protocol::{Measured, ToNsm, Token};
 use crate::service::Service;
+use crate::serving::{Parts, Serving};
 use crate::sockets::Sockets;
 use crate::sys;
+use datagram::DATAGRAM_MAX;
 use local::Listeners;
 use socket::{Kind, Socket};
 
@@ -37,6 +39,12 @@ const REQUESTS: usize = 1024;
 /// connections that wait for each answer.
 const ALONE: usize = 4;
 
+/// Where fields of `struct tcp_info` (linux/tcp.h) are, and bytes up to the last of these.
+const RTT: usize = 68;
+const RTT_VARIANCE: usize = 72;
+const TOTAL_RETRANSMITS: usize = 100;
+const INFO: usize = 104;
+
 /// A kernel NSM.
 pub struct KernelNsm {
     service: Service,
@@ -49,13 +57,16 @@ pub struct KernelNsm {
     /// Whether connections between its own sockets leave the kernel out.
     local: bool,
     listeners: Listeners,
+    /// What of a datagram that is received does not fit its first chunk.
+    rest: Box<[u8]>,
 }
 
 impl KernelNsm {
     /// Joins CoreEngine at its socket. `local`: connections between its own sockets go through shared
     /// memory, not through the kernel.
     pub fn join(door: &Path, token: Token, local: bool) -> io::Result<KernelNsm> {
-        let service = Service::join(door, token)?;
+        let mut service = Service::join(door, token)?;
+        service.set_measures();
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(
             &epoll,
@@ -77,6 +88,7 @@ impl KernelNsm {
             starving: Vec::new(),
             local,
             listeners: Listeners::default(),
+            rest: vec![0; DATAGRAM_MAX].into(),
         })
     }
 
@@ -142,10 +154,18 @@ impl KernelNsm {
 
     fn hear(&mut self) -> io::Result<()> {
         while let Some(heard) = self.service.hear()? {
-            if let ToNsm::TenantGone { tenant } = heard {
-                for gone in self.sockets.remove_of(tenant) {
-                    self.part(&gone);
+            match heard {
+                ToNsm::TenantGone { tenant } => {
+                    for gone in self.sockets.remove_of(tenant) {
+                        self.leave_pair(&gone);
+                    }
                 }
+                ToNsm::Measure { id, sockets } => {
+                    let measured = sockets.into_iter().filter_map(|it| self.measure(it));
+                    let measured = measured.collect();
+                    self.service.measured(id, measured);
+                }
+                ToNsm::Tenant { .. } => {}
             }
         }
         Ok(())
@@ -163,16 +183,6 @@ impl KernelNsm {
         self.mark(number);
     }
 
-    /// Has a socket looked at before the NSM sleeps.
-    fn mark(&mut self, number: u32) {
-        if let Some(socket) = self.sockets.get(number)
-            && !socket.marked
-        {
-            socket.marked = true;
-            self.ready.push(number);
-        }
-    }
-
     /// Looks at the sockets that something has happened to.
     fn work(&mut self) {
         for number in std::mem::take(&mut self.ready) {
@@ -184,10 +194,27 @@ impl KernelNsm {
                 Kind::Stream { .. } => self.work_stream(number),
                 Kind::Listening { .. } => self.take_connections(number),
                 Kind::Datagram => self.work_datagram(number),
-                Kind::Local(_) => self.work_local(number),
+                Kind::Local(_) => self.work_pair(number),
             }
             self.finish(number);
         }
+    }
+
+    /// What the kernel knows of a connection.
+    fn measure(&mut self, number: u32) -> Option<Measured> {
+        let file = self.sockets.get(number)?.file().ok()?;
+        let mut info = [0; INFO];
+        let n = sys::option(file, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+        let field = |at: usize| {
+            let bytes = info.get(at..at + 4).filter(|_| at + 4 <= n)?;
+            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        Some(Measured {
+            socket: number,
+            rtt_us: field(RTT).filter(|&rtt| rtt > 0)?,
+            rtt_variance_us: field(RTT_VARIANCE)?,
+            retransmits: field(TOTAL_RETRANSMITS)?,
+        })
     }
 
     /// Has the kernel tell what happens to a descriptor.
@@ -195,9 +222,17 @@ impl KernelNsm {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, file, EventData::new_u64(number.into()), flags)
     }
+}
 
-    /// Submits what concerns a socket.
-    fn tell(&mut self, nqe: Nqe) {
-        self.service.answer(nqe);
+impl Serving for KernelNsm {
+    type Socket = Socket;
+
+    fn parts(&mut self) -> Parts<'_, Socket> {
+        Parts {
+            service: &mut self.service,
+            sockets: &mut self.sockets,
+            ready: &mut self.ready,
+            starving: &mut self.starving,
+        }
     }
 }

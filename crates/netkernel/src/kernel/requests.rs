@@ -3,13 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 
-use abi::nqe::{DATAGRAM_TYPE, MORE, Nqe, RESTORED, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, Nqe, RESTORED, STREAM, operation};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use super::socket::{Kind, Local, Socket};
+use super::socket::{Kind, Socket};
 use super::{KernelNsm, REQUESTS, options};
-use crate::sockets::Sending;
+use crate::pairs::Pairs;
+use crate::serving::Serving;
 
 impl KernelNsm {
     /// Takes a round's requests; returns how many.
@@ -53,11 +54,13 @@ impl KernelNsm {
             operation::LISTEN => self.listen(nqe),
             operation::CONNECT => self.connect(nqe),
             operation::ACCEPT => self.accepted(number),
-            operation::SEND | operation::SEND_TO => self.enqueue(nqe),
+            operation::SEND | operation::SEND_TO => self.enqueue(nqe, |_| Ok(())),
             operation::CONSUMED => self.consumed(nqe),
             operation::SHUTDOWN => self.shut_down(nqe),
             operation::SET_OPTION => self.set_option(nqe),
-            operation::GET_OPTION => self.get_option(nqe),
+            operation::GET_OPTION => self.option(nqe, |socket, level, name, value| {
+                options::get(socket.file()?, level, name, value)
+            }),
             operation::LOCAL_ADDRESS => self.call(nqe, |socket| match &socket.kind {
                 Kind::Local(local) => Ok(Some(local.address)),
                 _ => local_address(socket).map(Some),
@@ -74,20 +77,6 @@ impl KernelNsm {
         }
         self.mark(number);
         Ok(())
-    }
-
-    /// Answers a request, with an address or an error.
-    fn answer(&mut self, nqe: Nqe, done: Result<Option<SocketAddr>, Errno>) {
-        let result = Nqe::new(operation::RESULT, nqe.socket).with_flags(nqe.operation);
-        let result = match done {
-            Ok(Some(address)) => result.with_address(address),
-            Ok(None) => result,
-            Err(error) => result.with_error(error.raw_os_error()),
-        };
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..result
-        });
     }
 
     /// Answers a request with an error, and its chunk if it has one.
@@ -179,7 +168,10 @@ impl KernelNsm {
                 Kind::Listening { offered, .. } => offered,
                 Kind::Stream { .. } => 0,
             };
-            rustix::net::listen(socket.file()?, backlog as i32)?;
+            // Of the connections that wait, the kernel has some and the application some: one more than the backlog
+            // together, as Linux has it.
+            let others = backlog - offered_max(backlog);
+            rustix::net::listen(socket.file()?, others as i32)?;
             socket.kind = Kind::Listening { offered, backlog };
             socket.readable = true;
             listens = Some(local_address(socket)?);
@@ -263,61 +255,12 @@ impl KernelNsm {
         }
     }
 
-    fn enqueue(&mut self, nqe: Nqe) {
-        let inside = self
-            .service
-            .payload(nqe.tenant, nqe.offset, nqe.len)
-            .is_some();
-        let failed = match self.sockets.get(nqe.socket) {
-            Some(socket) if inside && socket.failed.is_none() && !socket.shut => {
-                socket.sending.push_back(Sending {
-                    offset: nqe.offset,
-                    len: nqe.len,
-                    done: 0,
-                    more: nqe.flags & MORE != 0,
-                    set: nqe.queue_set,
-                });
-                return;
-            }
-            Some(_) if !inside => Errno::FAULT,
-            Some(_) => Errno::PIPE,
-            None => Errno::BADF,
-        };
-        let sent = Nqe::new(operation::SENT, nqe.socket)
-            .with_chunk(nqe.offset, 0)
-            .with_error(failed.raw_os_error());
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..sent
-        });
-    }
-
     fn consumed(&mut self, nqe: Nqe) {
-        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.offset);
-        if back.is_none() {
+        if !self.take_back(nqe) {
             return;
         }
-        if let Some(socket) = self.sockets.get(nqe.socket) {
-            socket.lent = socket.lent.saturating_sub(1);
-            if let Kind::Local(Local {
-                peer: Some(peer), ..
-            }) = socket.kind
-            {
-                self.mark(peer);
-            }
-        }
+        self.consumed_by(nqe.socket);
         self.feed(nqe.tenant);
-    }
-
-    /// Chunks of a tenant's are free: sockets that wait for one go on.
-    pub(super) fn feed(&mut self, tenant: u8) {
-        let starving = self.starving.get_mut(tenant as usize);
-        for number in starving.map(std::mem::take).unwrap_or_default() {
-            if let Some(socket) = self.sockets.get(number) {
-                socket.starved = false;
-                self.mark(number);
-            }
-        }
     }
 
     fn shut_down(&mut self, nqe: Nqe) {
@@ -340,42 +283,8 @@ impl KernelNsm {
         {
             return self.give_back(nqe, Err(error));
         }
-        let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
-        let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => options::set(socket, level, name, value),
-            (None, _) => Err(Errno::BADF),
-            (_, None) => Err(Errno::FAULT),
-        };
-        self.give_back(nqe, done.map(|()| 0));
-    }
-
-    fn get_option(&mut self, nqe: Nqe) {
-        let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
-        let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => socket
-                .file()
-                .and_then(|file| options::get(file, level, name, value)),
-            (None, _) => Err(Errno::BADF),
-            (_, None) => Err(Errno::FAULT),
-        };
-        self.give_back(nqe, done);
-    }
-
-    /// Answers a request about an option, with its chunk.
-    fn give_back(&mut self, nqe: Nqe, done: Result<u32, Errno>) {
-        let (len, error) = match done {
-            Ok(len) => (len, 0),
-            Err(error) => (0, error.raw_os_error()),
-        };
-        let result = Nqe::new(operation::RESULT, nqe.socket)
-            .with_flags(nqe.operation)
-            .with_chunk(nqe.offset, len)
-            .with_error(error);
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..result
+        self.option(nqe, |socket, level, name, value| {
+            options::set(socket, level, name, value).map(|()| 0)
         });
     }
 
@@ -398,21 +307,12 @@ impl KernelNsm {
         if !socket.sending.is_empty() && socket.failed.is_none() {
             return;
         }
-        let Some(socket) = self.sockets.remove(number) else {
+        let Some(mut socket) = self.sockets.remove(number) else {
             return;
         };
-        for sending in &socket.sending {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
-            self.tell(Nqe {
-                queue_set: sending.set,
-                ..sent
-            });
-        }
-        self.part(&socket);
-        if socket.lent > 0 {
-            self.service.reclaim(socket.tenant, number);
-            self.feed(socket.tenant);
-        }
+        self.unsend(number, std::mem::take(&mut socket.sending), 0);
+        self.leave_pair(&socket);
+        self.reclaim(number, &socket);
         if let Some(listener) = socket.listener {
             self.offered_less(listener);
         }
@@ -423,7 +323,7 @@ impl KernelNsm {
                 .numbers_that(|other| other.listener == Some(number));
             for other in offered {
                 if let Some(gone) = self.sockets.remove(other) {
-                    self.part(&gone);
+                    self.leave_pair(&gone);
                 }
                 self.tell(Nqe::new(operation::CLOSED, other));
             }
@@ -433,6 +333,11 @@ impl KernelNsm {
             ..Nqe::new(operation::CLOSED, number)
         });
     }
+}
+
+/// Most connections that are offered to a tenant at a time: a part of the backlog.
+pub(super) fn offered_max(backlog: u32) -> u32 {
+    backlog.div_ceil(2)
 }
 
 /// The address that a socket has.

@@ -1,16 +1,16 @@
 //! The sockets of a kernel NSM.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
-use crate::sockets::{Owned, Sending};
+use crate::sockets::Common;
 
 /// What kind of socket it is.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Stream {
         /// The queue set that waits for a connection to stand.
         connecting: Option<u8>,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// One side of a connection inside the NSM.
-pub(super) struct Local {
+pub(crate) struct Local {
     /// The other side; `None`: it is closed.
     pub peer: Option<u32>,
     pub address: SocketAddr,
@@ -34,7 +34,7 @@ pub(super) struct Local {
 }
 
 /// An option that is set when the kernel's socket is made.
-pub(super) struct DeferredOption {
+pub(crate) struct DeferredOption {
     pub level: i32,
     pub name: i32,
     pub value: [u8; DEFERRED_MAX],
@@ -45,58 +45,32 @@ pub(super) struct DeferredOption {
 pub(super) const DEFERRED_MAX: usize = 8;
 
 /// A tenant's socket.
-pub(super) struct Socket {
+pub(crate) struct Socket {
+    common: Common,
     /// The kernel's. One that may be connected inside the NSM has it made when it needs it.
     file: Option<OwnedFd>,
     pub family: AddressFamily,
     pub later: Vec<DeferredOption>,
-    pub tenant: u8,
     pub kind: Kind,
-    pub sending: VecDeque<Sending>,
-    /// Chunks that are lent to it.
-    pub lent: usize,
     /// The kernel may have something to read.
     pub readable: bool,
     /// The kernel may take something.
     pub writable: bool,
     /// The kernel has told that the peer sends no more, or that the connection is broken.
     pub hung_up: bool,
-    /// It waits in the list of sockets to look at.
-    pub marked: bool,
-    /// It waits for a chunk of its tenant's.
-    pub starved: bool,
-    /// The peer's end has been told.
-    pub ended: bool,
-    /// The connection is broken.
-    pub failed: Option<Errno>,
-    /// The tenant has shut down writing; it is done when all is sent.
-    pub shut: bool,
-    /// The tenant has closed it, by this queue set; it ends when all is sent.
-    pub closing: Option<u8>,
-    /// An offered connection: the listening socket that it came by.
-    pub listener: Option<u32>,
 }
 
 impl Socket {
     pub fn new(file: Option<OwnedFd>, family: AddressFamily, tenant: u8, kind: Kind) -> Socket {
         Socket {
+            common: Common::new(tenant),
             file,
             family,
             later: Vec::new(),
-            tenant,
             kind,
-            sending: VecDeque::new(),
-            lent: 0,
             readable: false,
             writable: true,
             hung_up: false,
-            marked: false,
-            starved: false,
-            ended: false,
-            failed: None,
-            shut: false,
-            closing: None,
-            listener: None,
         }
     }
 
@@ -117,8 +91,16 @@ impl Socket {
     }
 }
 
-impl Owned for Socket {
-    fn tenant(&self) -> u8 {
-        self.tenant
+impl Deref for Socket {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl DerefMut for Socket {
+    fn deref_mut(&mut self) -> &mut Common {
+        &mut self.common
     }
 }

@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 
 use abi::nqe::{Nqe, operation};
-use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW};
+use abi::tenant::CHUNK_BYTES;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, sockopt};
 
 use super::KernelNsm;
-use super::requests::local_address;
+use super::requests::{local_address, offered_max};
 use super::socket::{Kind, Socket};
 use crate::service::Chunk;
+use crate::serving::Serving;
 use crate::sys;
 
 /// Chunks of one read after the first has been full.
@@ -123,25 +124,6 @@ impl KernelNsm {
         }
     }
 
-    /// A connection is broken: what was to be sent is given back.
-    pub(super) fn fail(&mut self, number: u32, error: Errno) {
-        let Some(socket) = self.sockets.get(number) else {
-            return;
-        };
-        socket.failed = Some(error);
-        for sending in std::mem::take(&mut socket.sending) {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
-            self.service.answer(Nqe {
-                queue_set: sending.set,
-                ..sent.with_error(error.raw_os_error())
-            });
-        }
-        if socket.listener.is_none() {
-            let failed = Nqe::new(operation::FAILED, number);
-            self.tell(failed.with_error(error.raw_os_error()));
-        }
-    }
-
     fn receive_stream(&mut self, number: u32) {
         let mut wanted = 1;
         let mut turn = 0;
@@ -156,7 +138,8 @@ impl KernelNsm {
             if turn >= TURN {
                 return self.mark(number);
             }
-            let room = RECEIVE_WINDOW.saturating_sub(socket.lent);
+            let window = self.service.receive_window(socket.tenant);
+            let room = window.saturating_sub(socket.lent);
             if room == 0 {
                 // The next chunk that is given back has it looked at again.
                 return;
@@ -228,29 +211,6 @@ impl KernelNsm {
         }
     }
 
-    /// A socket waits for a chunk of its tenant's.
-    pub(super) fn starve(&mut self, number: u32) {
-        if let Some(socket) = self.sockets.get(number) {
-            let tenant = socket.tenant;
-            self.starve_for(number, tenant);
-        }
-    }
-
-    /// A socket waits for a chunk of a tenant's.
-    pub(super) fn starve_for(&mut self, number: u32, tenant: u8) {
-        let Some(socket) = self.sockets.get(number) else {
-            return;
-        };
-        if std::mem::replace(&mut socket.starved, true) {
-            return;
-        }
-        let at = tenant as usize;
-        if at >= self.starving.len() {
-            self.starving.resize_with(at + 1, Vec::new);
-        }
-        self.starving[at].push(number);
-    }
-
     /// Offers a listening socket's connections.
     pub(super) fn take_connections(&mut self, number: u32) {
         loop {
@@ -260,7 +220,7 @@ impl KernelNsm {
             let Kind::Listening { offered, backlog } = socket.kind else {
                 return;
             };
-            if !socket.readable || offered > backlog || socket.closing.is_some() {
+            if !socket.readable || offered >= offered_max(backlog) || socket.closing.is_some() {
                 return;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use abi::nqe::{DatagramHead, Nqe, PacketInfo, operation};
-use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW};
+use abi::tenant::CHUNK_BYTES;
 use rustix::io::Errno;
 use smoltcp::iface::SocketSet;
 use smoltcp::socket::udp;
@@ -12,9 +12,10 @@ use smoltcp::time::Instant;
 use super::UserNsm;
 use super::arrival::Received;
 use super::network::Way;
-use super::ports::Bound;
 use super::socket::{Datagram, HEAD, Kind, Socket};
 use super::stream::NEIGHBOUR;
+use crate::ports::Bound;
+use crate::serving::Serving;
 use crate::sockets::Sending;
 
 /// The interface's number, as packet information has it: that of a host's first one after the loopback.
@@ -52,7 +53,8 @@ impl UserNsm {
         let len = datagram.payload.len();
         let fits = HEAD + len <= CHUNK_BYTES;
         // What nobody takes away in time is lost, as datagrams are.
-        if socket.lent >= RECEIVE_WINDOW || socket.closing.is_some() || !fits {
+        let window = self.service.receive_window(socket.tenant);
+        if socket.lent >= window || socket.closing.is_some() || !fits {
             return;
         }
         let Some(chunk) = self.service.lend(socket.tenant, number) else {
@@ -119,7 +121,20 @@ impl UserNsm {
             let Some(&sending) = socket.sending.front() else {
                 return;
             };
-            let done = self.take_datagram(number, sending);
+            // One of several chunks is longer than any MTU: nothing is fragmented.
+            let is_long = match &mut socket.kind {
+                Kind::Datagram(datagram) => {
+                    let goes_on = std::mem::replace(&mut datagram.goes_on, sending.more);
+                    goes_on || sending.more
+                }
+                _ => false,
+            };
+            let done = match is_long {
+                // It is told once.
+                true if sending.more => Ok(()),
+                true => Err(Errno::MSGSIZE),
+                false => self.take_datagram(number, sending),
+            };
             let error = match done {
                 Ok(()) => 0,
                 Err(error) => error.raw_os_error(),

@@ -23,7 +23,7 @@ const SPARE_MAX: usize = 128;
 
 /// Names a connection; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct FlowId {
+pub(crate) struct FlowId {
     slot: u32,
     generation: u32,
 }

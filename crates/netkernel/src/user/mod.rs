@@ -15,8 +15,6 @@ mod flow;
 mod interfaces;
 mod looped;
 mod network;
-mod options;
-mod ports;
 mod requests;
 mod socket;
 mod stream;
@@ -25,21 +23,21 @@ mod vnic;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use abi::nqe::Nqe;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use smoltcp::time::Instant;
 use smoltcp::wire::EthernetAddress;
 
+use crate::ports::Ports;
 use crate::protocol::ToNsm;
 use crate::service::Service;
+use crate::serving::{Parts, Serving};
 use crate::sockets::Sockets;
 use crate::sys::{self, RegionInterface, Wakes};
 use arrival::{Arrival, look};
 use flow::{Flows, Owner};
 use interfaces::Interfaces;
 use network::Way;
-use ports::Ports;
 use socket::{Kind, Socket};
 
 pub use flow::FLOWS_MAX;
@@ -254,44 +252,17 @@ impl UserNsm {
             self.reset(flow);
         }
     }
+}
 
-    /// Has a socket looked at before the NSM sleeps.
-    fn mark(&mut self, number: u32) {
-        if let Some(socket) = self.sockets.get(number)
-            && !std::mem::replace(&mut socket.marked, true)
-        {
-            self.ready.push(number);
-        }
-    }
+impl Serving for UserNsm {
+    type Socket = Socket;
 
-    /// A socket waits for a chunk of its tenant's.
-    fn starve(&mut self, number: u32) {
-        let Some(socket) = self.sockets.get(number) else {
-            return;
-        };
-        if std::mem::replace(&mut socket.starved, true) {
-            return;
+    fn parts(&mut self) -> Parts<'_, Socket> {
+        Parts {
+            service: &mut self.service,
+            sockets: &mut self.sockets,
+            ready: &mut self.ready,
+            starving: &mut self.starving,
         }
-        let at = socket.tenant as usize;
-        if at >= self.starving.len() {
-            self.starving.resize_with(at + 1, Vec::new);
-        }
-        self.starving[at].push(number);
-    }
-
-    /// Chunks of a tenant's are free: sockets that wait for one go on.
-    fn feed(&mut self, tenant: u8) {
-        let starving = self.starving.get_mut(tenant as usize);
-        for number in starving.map(std::mem::take).unwrap_or_default() {
-            if let Some(socket) = self.sockets.get(number) {
-                socket.starved = false;
-                self.mark(number);
-            }
-        }
-    }
-
-    /// Submits what concerns a socket.
-    fn tell(&mut self, nqe: Nqe) {
-        self.service.answer(nqe);
     }
 }

@@ -20,7 +20,7 @@ pub struct Network {
 
 /// By which interface packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// The VNIC.
     Vnic,
     /// To this NSM itself.

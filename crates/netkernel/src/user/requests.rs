@@ -3,15 +3,15 @@
 use std::io;
 use std::net::SocketAddr;
 
-use abi::nqe::{DATAGRAM_TYPE, MORE, Nqe, RESTORED, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, Nqe, RESTORED, STREAM, operation};
 use rustix::io::Errno;
 
 use super::flow::{Ends, Owner};
 use super::network::Way;
-use super::ports::{Bound, Ports};
 use super::socket::{Datagram, Kind, Socket};
 use super::{REQUESTS, UserNsm};
-use crate::sockets::Sending;
+use crate::ports::{Bound, Ports};
+use crate::serving::Serving;
 
 impl UserNsm {
     /// Takes a round's requests; returns how many.
@@ -46,7 +46,7 @@ impl UserNsm {
             }
             operation::CONNECT => self.connect(nqe),
             operation::ACCEPT => self.accepted(number),
-            operation::SEND | operation::SEND_TO => self.enqueue(nqe),
+            operation::SEND | operation::SEND_TO => self.enqueue(nqe, Socket::may_send),
             operation::CONSUMED => self.consumed(nqe),
             operation::SHUTDOWN => {
                 if let Some(socket) = self.sockets.get(number) {
@@ -59,7 +59,9 @@ impl UserNsm {
                 }
             }
             operation::SET_OPTION => self.set_option(nqe),
-            operation::GET_OPTION => self.get_option(nqe),
+            operation::GET_OPTION => self.option(nqe, |socket, level, name, value| {
+                socket.options.get(level, name, value)
+            }),
             operation::LOCAL_ADDRESS => {
                 let socket = self.sockets.get(number).ok_or(Errno::BADF);
                 let address = socket.map(|socket| Some(socket.told(socket.address())));
@@ -86,20 +88,6 @@ impl UserNsm {
         }
         self.mark(number);
         Ok(())
-    }
-
-    /// Answers a request, with an address or an error.
-    fn answer(&mut self, nqe: Nqe, done: Result<Option<SocketAddr>, Errno>) {
-        let result = Nqe::new(operation::RESULT, nqe.socket).with_flags(nqe.operation);
-        let result = match done {
-            Ok(Some(address)) => result.with_address(address),
-            Ok(None) => result,
-            Err(error) => result.with_error(error.raw_os_error()),
-        };
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..result
-        });
     }
 
     fn open(&mut self, nqe: Nqe) -> Result<(), Errno> {
@@ -304,100 +292,22 @@ impl UserNsm {
         }
     }
 
-    fn enqueue(&mut self, nqe: Nqe) {
-        let inside = self
-            .service
-            .payload(nqe.tenant, nqe.offset, nqe.len)
-            .is_some();
-        let failed = match self.sockets.get(nqe.socket) {
-            Some(_) if !inside => Errno::FAULT,
-            Some(socket) if socket.failed.is_some() || socket.shut => Errno::PIPE,
-            Some(socket) => {
-                let unconnected = matches!(
-                    socket.kind,
-                    Kind::Stream { flow: None, .. } | Kind::Listening { .. }
-                );
-                match (unconnected, socket.remote) {
-                    (true, Some(_)) => Errno::PIPE,
-                    (true, None) => Errno::NOTCONN,
-                    _ => {
-                        socket.sending.push_back(Sending {
-                            offset: nqe.offset,
-                            len: nqe.len,
-                            done: 0,
-                            more: nqe.flags & MORE != 0,
-                            set: nqe.queue_set,
-                        });
-                        return;
-                    }
-                }
-            }
-            None => Errno::BADF,
-        };
-        let sent = Nqe::new(operation::SENT, nqe.socket)
-            .with_chunk(nqe.offset, 0)
-            .with_error(failed.raw_os_error());
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..sent
-        });
-    }
-
     fn consumed(&mut self, nqe: Nqe) {
-        let back = self.service.consumed(nqe.tenant, nqe.socket, nqe.offset);
-        if back.is_none() {
-            return;
+        if self.take_back(nqe) {
+            self.feed(nqe.tenant);
         }
-        if let Some(socket) = self.sockets.get(nqe.socket) {
-            socket.lent = socket.lent.saturating_sub(1);
-        }
-        self.feed(nqe.tenant);
     }
 
     fn set_option(&mut self, nqe: Nqe) {
-        let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
-        let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => {
-                let set = socket.options.set(level, name, value);
-                if let Some(flow) = socket.flow()
-                    && let Some(flow) = self.flows.get(flow)
-                {
-                    socket.options.apply(flow.tcp());
-                }
-                set
-            }
-            (None, _) => Err(Errno::BADF),
-            (_, None) => Err(Errno::FAULT),
-        };
-        self.give_back(nqe, done.map(|()| 0));
-    }
-
-    fn get_option(&mut self, nqe: Nqe) {
-        let (level, name) = ((nqe.data >> 32) as i32, nqe.data as i32);
-        let value = self.service.payload(nqe.tenant, nqe.offset, nqe.len);
-        let done = match (self.sockets.get(nqe.socket), value) {
-            (Some(socket), Some(value)) => socket.options.get(level, name, value),
-            (None, _) => Err(Errno::BADF),
-            (_, None) => Err(Errno::FAULT),
-        };
-        self.give_back(nqe, done);
-    }
-
-    /// Answers a request about an option, with its chunk.
-    fn give_back(&mut self, nqe: Nqe, done: Result<u32, Errno>) {
-        let (len, error) = match done {
-            Ok(len) => (len, 0),
-            Err(error) => (0, error.raw_os_error()),
-        };
-        let result = Nqe::new(operation::RESULT, nqe.socket)
-            .with_flags(nqe.operation)
-            .with_chunk(nqe.offset, len)
-            .with_error(error);
-        self.tell(Nqe {
-            queue_set: nqe.queue_set,
-            ..result
+        self.option(nqe, |socket, level, name, value| {
+            socket.options.set(level, name, value).map(|()| 0)
         });
+        if let Some(socket) = self.sockets.get(nqe.socket)
+            && let Some(flow) = socket.flow()
+            && let Some(flow) = self.flows.get(flow)
+        {
+            socket.options.apply(flow.tcp());
+        }
     }
 
     /// Releases the port that a socket has of its own.
@@ -423,16 +333,10 @@ impl UserNsm {
         if sends && !resets {
             return;
         }
-        let Some(socket) = self.sockets.remove(number) else {
+        let Some(mut socket) = self.sockets.remove(number) else {
             return;
         };
-        for sending in &socket.sending {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
-            self.tell(Nqe {
-                queue_set: sending.set,
-                ..sent
-            });
-        }
+        self.unsend(number, std::mem::take(&mut socket.sending), 0);
         self.release_port(number, &socket);
         if let Some(id) = socket.flow() {
             match self.flows.get(id) {
@@ -444,10 +348,7 @@ impl UserNsm {
                 _ => self.reset(id),
             }
         }
-        if socket.lent > 0 {
-            self.service.reclaim(socket.tenant, number);
-            self.feed(socket.tenant);
-        }
+        self.reclaim(number, &socket);
         if let Some(listener) = socket.listener {
             self.offered_less(listener);
         }

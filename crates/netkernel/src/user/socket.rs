@@ -1,7 +1,7 @@
 //! The sockets of a user NSM.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 
 use abi::nqe::DatagramHead;
 use rustix::io::Errno;
@@ -9,11 +9,11 @@ use smoltcp::iface::{SocketHandle, SocketSet};
 
 use super::flow::FlowId;
 use super::network::Way;
-use super::options::Options;
-use crate::sockets::{Owned, Sending};
+use crate::options::Options;
+use crate::sockets::{Common, heard, told};
 
 /// What kind of socket it is.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Stream {
         /// Its connection.
         flow: Option<FlowId>,
@@ -33,17 +33,19 @@ pub(super) enum Kind {
 
 /// A datagram socket.
 #[derive(Default)]
-pub(super) struct Datagram {
+pub(crate) struct Datagram {
     pub peer: Option<SocketAddr>,
     /// smoltcp's socket, to send.
     pub out: Option<(SocketSet<'static>, SocketHandle)>,
     /// Where what it holds goes.
     pub way: Option<Way>,
+    /// The datagram that was given last goes on in the next chunk.
+    pub goes_on: bool,
 }
 
 /// A tenant's socket.
-pub(super) struct Socket {
-    pub tenant: u8,
+pub(crate) struct Socket {
+    common: Common,
     /// Whether it is of IPv6: its addresses are told so.
     pub ipv6: bool,
     pub kind: Kind,
@@ -53,53 +55,35 @@ pub(super) struct Socket {
     /// The ends of its last connection.
     pub local: Option<SocketAddr>,
     pub remote: Option<SocketAddr>,
-    pub sending: VecDeque<Sending>,
-    /// Chunks that are lent to it.
-    pub lent: usize,
-    /// It waits in the list of sockets to look at.
-    pub marked: bool,
-    /// It waits for a chunk of its tenant's.
-    pub starved: bool,
-    /// The peer's end has been told.
-    pub ended: bool,
-    /// The connection is broken.
-    pub failed: Option<Errno>,
-    /// The tenant has shut down writing; it is done when all is sent.
-    pub shut: bool,
     /// The tenant has shut down reading: what comes is dropped.
     pub deaf: bool,
-    /// The tenant has closed it, by this queue set; it ends when all is sent.
-    pub closing: Option<u8>,
-    /// An offered connection: the listening socket that it came by.
-    pub listener: Option<u32>,
 }
 
-impl Owned for Socket {
-    fn tenant(&self) -> u8 {
-        self.tenant
+impl Deref for Socket {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl DerefMut for Socket {
+    fn deref_mut(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
 impl Socket {
     pub fn new(tenant: u8, ipv6: bool, kind: Kind) -> Socket {
         Socket {
-            tenant,
+            common: Common::new(tenant),
             ipv6,
             kind,
             options: Options::default(),
             bound: None,
             local: None,
             remote: None,
-            sending: VecDeque::new(),
-            lent: 0,
-            marked: false,
-            starved: false,
-            ended: false,
-            failed: None,
-            shut: false,
             deaf: false,
-            closing: None,
-            listener: None,
         }
     }
 
@@ -111,6 +95,19 @@ impl Socket {
         }
     }
 
+    /// Refuses what a stream that is not connected is given to send.
+    pub fn may_send(&self) -> Result<(), Errno> {
+        let unconnected = matches!(
+            self.kind,
+            Kind::Stream { flow: None, .. } | Kind::Listening { .. }
+        );
+        match (unconnected, self.remote) {
+            (true, Some(_)) => Err(Errno::PIPE),
+            (true, None) => Err(Errno::NOTCONN),
+            (false, _) => Ok(()),
+        }
+    }
+
     /// Whether an unspecified address of it stands for those of both versions.
     pub fn is_dual(&self) -> bool {
         self.ipv6 && !self.options.v6_only
@@ -118,25 +115,12 @@ impl Socket {
 
     /// An address as the stack has it, from one that the tenant gives; IPv4 addresses in IPv6 ones are IPv4.
     pub fn heard(&self, address: SocketAddr) -> Result<SocketAddr, Errno> {
-        let ip = match address.ip() {
-            IpAddr::V4(_) if self.ipv6 => return Err(Errno::AFNOSUPPORT),
-            IpAddr::V6(_) if !self.ipv6 => return Err(Errno::AFNOSUPPORT),
-            ip => ip.to_canonical(),
-        };
-        if ip.is_ipv4() && self.ipv6 && self.options.v6_only {
-            return Err(Errno::NETUNREACH);
-        }
-        Ok(SocketAddr::new(ip, address.port()))
+        heard(self.ipv6, self.options.v6_only, address)
     }
 
     /// An address as the tenant is told.
     pub fn told(&self, address: SocketAddr) -> SocketAddr {
-        match address.ip() {
-            IpAddr::V4(ip) if self.ipv6 => {
-                SocketAddr::new(ip.to_ipv6_mapped().into(), address.port())
-            }
-            _ => address,
-        }
+        told(self.ipv6, address)
     }
 
     /// The address that it has now.

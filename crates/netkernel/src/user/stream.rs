@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abi::nqe::{Nqe, operation};
-use abi::tenant::{CHUNK_BYTES, RECEIVE_WINDOW};
+use abi::tenant::CHUNK_BYTES;
 use rustix::io::Errno;
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
@@ -13,6 +13,8 @@ use super::arrival::{Reported, Segment};
 use super::flow::{Ends, FlowId, Owner};
 use super::network::Way;
 use super::socket::{Kind, Socket};
+use crate::options::Options;
+use crate::serving::Serving;
 
 /// Chunks that a connection may receive, and packets that it may send, before others have their turn.
 const TURN: usize = 64;
@@ -238,7 +240,7 @@ impl UserNsm {
                 }
                 return;
             }
-            if socket.lent >= RECEIVE_WINDOW {
+            if socket.lent >= self.service.receive_window(socket.tenant) {
                 // The next chunk that is given back has it looked at again.
                 return;
             }
@@ -267,9 +269,9 @@ impl UserNsm {
         let (Some(flow), Some(socket)) = (self.flows.get(id), self.sockets.get(number)) else {
             return;
         };
-        let tcp = flow.tcp();
+        let (tcp, tenant) = (flow.tcp(), socket.tenant);
         while let Some(first) = socket.sending.front_mut() {
-            let bytes = self.service.payload(socket.tenant, first.offset, first.len);
+            let bytes = self.service.payload(tenant, first.offset, first.len);
             // It was looked at when it came.
             let Some(bytes) = bytes.map(|bytes| bytes.skip(first.done as usize)) else {
                 return;
@@ -321,9 +323,9 @@ impl UserNsm {
                 );
                 match (tcp.send_queue() > 0 || ends, options) {
                     (true, Some(options)) => Some(options.user_timeout()),
-                    (true, None) => Some(super::options::Options::default().user_timeout()),
+                    (true, None) => Some(Options::default().user_timeout()),
                     // One that has nothing to send may be silent for ever.
-                    (false, options) => options.and_then(super::options::Options::silence),
+                    (false, options) => options.and_then(Options::silence),
                 }
             }
         };
@@ -463,26 +465,6 @@ impl UserNsm {
             self.tell(Nqe::new(operation::END, number));
         }
         self.mark(number);
-    }
-
-    /// A connection is broken: what was to be sent is given back.
-    fn fail(&mut self, number: u32, error: Errno) {
-        let Some(socket) = self.sockets.get(number) else {
-            return;
-        };
-        socket.failed = Some(error);
-        let offered = socket.listener.is_some();
-        for sending in std::mem::take(&mut socket.sending) {
-            let sent = Nqe::new(operation::SENT, number).with_chunk(sending.offset, 0);
-            self.service.answer(Nqe {
-                queue_set: sending.set,
-                ..sent.with_error(error.raw_os_error())
-            });
-        }
-        if !offered {
-            let failed = Nqe::new(operation::FAILED, number);
-            self.tell(failed.with_error(error.raw_os_error()));
-        }
     }
 }
 

@@ -4,10 +4,15 @@
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
-use crate::model::{GuestState, PortStats, Scrape};
+use netkernel::protocol::Limits;
+
+use crate::model::{GuestState, PortStats, Scrape, State};
 
 /// Counters of lanes that are nanoseconds.
 const TIMES: [&str; 3] = ["busy", "idle", "asleep"];
+
+/// A process's counter of processor time.
+const CPU: &str = "cpu_seconds_total";
 
 /// All counters, as Prometheus reads them.
 pub fn render(scrape: &Scrape) -> String {
@@ -15,8 +20,10 @@ pub fn render(scrape: &Scrape) -> String {
     with_local_recorder(&recorder, || record(scrape));
     let mut text = recorder.handle().render();
     // The recorder's counters are whole numbers; times are counters all the same.
-    for time in TIMES {
-        let name = format!("# TYPE weir_lane_{time}_seconds_total");
+    let lanes = TIMES.map(|time| format!("lane_{time}_seconds_total"));
+    let processes = ["nsm", "application"].map(|what| format!("{what}_{CPU}"));
+    for time in lanes.iter().chain(&processes) {
+        let name = format!("# TYPE weir_{time}");
         text = text.replace(&format!("{name} gauge"), &format!("{name} counter"));
     }
     text
@@ -36,6 +43,8 @@ fn record(scrape: &Scrape) {
         ("vnics", node.vnics),
         ("flows", node.flows),
         ("guests", node.guests),
+        ("nsms", node.nsms),
+        ("applications", node.applications),
     ];
     for (what, count) in counts {
         gauge!(format!("weir_{what}")).set(count as f64);
@@ -75,6 +84,7 @@ fn record(scrape: &Scrape) {
         let labels = [("flow", flow.name.clone()), ("link", flow.link.clone())];
         count("flow", flow.counters(), &labels);
     }
+    stacks(scrape);
     for guest in &scrape.guests {
         let labels = [("guest", guest.name.clone())];
         let status = &guest.status;
@@ -108,6 +118,77 @@ fn record(scrape: &Scrape) {
     }
 }
 
+/// Network stack modules and the applications that they serve.
+fn stacks(scrape: &Scrape) {
+    for nsm in &scrape.nsms {
+        let labels = [("nsm", nsm.name.clone())];
+        let (status, spec) = (&nsm.status, &nsm.spec);
+        up("nsm", status.state == State::Up, &labels);
+        count("nsm", status.counters(), &labels);
+        sockets("nsm", status.sockets, spec.limits(), &labels);
+        restarts("nsm", status.restarts, &labels);
+        cpu("nsm", status.cpu_s, &labels);
+        if let Some(bytes) = status.resident {
+            let metric = "weir_nsm_resident_memory_bytes";
+            describe_gauge!(metric, Unit::Bytes, "Memory that the process has in use.");
+            gauge!(metric, &labels).set(bytes as f64);
+        }
+    }
+    for application in &scrape.applications {
+        let (status, spec) = (&application.status, &application.spec);
+        let labels = [
+            ("application", application.name.clone()),
+            ("nsm", spec.nsm.clone()),
+        ];
+        up("application", status.state == State::Up, &labels);
+        count("application", status.counters(), &labels);
+        sockets("application", status.sockets, spec.limits(), &labels);
+        restarts("application", status.restarts, &labels);
+        cpu("application", status.cpu_s, &labels);
+        gauge!("weir_application_processes", &labels).set(status.processes as f64);
+        let help = "Processes that use sockets.";
+        describe_gauge!("weir_application_processes", help);
+    }
+}
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+fn up<const N: usize>(what: &str, up: bool, labels: &Labels<N>) {
+    let metric = format!("weir_{what}_up");
+    describe_gauge!(metric.clone(), format!("1 while the {what} runs."));
+    gauge!(metric, labels).set(f64::from(u8::from(up)));
+}
+
+fn restarts<const N: usize>(what: &str, count: u32, labels: &Labels<N>) {
+    let metric = format!("weir_{what}_restarts_total");
+    describe_counter!(metric.clone(), format!("Restarts of the {what}."));
+    counter!(metric, labels).absolute(count.into());
+}
+
+fn cpu<const N: usize>(what: &str, seconds: Option<f64>, labels: &Labels<N>) {
+    let Some(seconds) = seconds else { return };
+    let metric = format!("weir_{what}_{CPU}");
+    describe_gauge!(metric.clone(), Unit::Seconds, "Processor time used.");
+    gauge!(metric, labels).set(seconds);
+}
+
+/// Sockets in use, and limits where there are any.
+fn sockets<const N: usize>(what: &str, sockets: usize, limits: Limits, labels: &Labels<N>) {
+    let metric = format!("weir_{what}_sockets");
+    describe_gauge!(metric.clone(), "Sockets in use.");
+    gauge!(metric, labels).set(sockets as f64);
+    if let Some(most) = limits.sockets {
+        let metric = format!("weir_{what}_limit_sockets");
+        describe_gauge!(metric.clone(), "Most sockets: `conns`.");
+        gauge!(metric, labels).set(most);
+    }
+    if let Some(most) = limits.bytes_per_second {
+        let metric = format!("weir_{what}_limit_bytes_per_second");
+        describe_gauge!(metric.clone(), "Most bytes a second, both ways: `maxbw`.");
+        gauge!(metric, labels).set(most as f64);
+    }
+}
+
 /// Counters by the names that `stat` shows.
 fn count<const N: usize>(
     what: &str,
@@ -137,7 +218,7 @@ fn drops<const N: usize>(what: &str, port: &PortStats, labels: &[(&'static str, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Guest, LaneStats, NodeStatus, Spec};
+    use crate::model::{Application, Guest, LaneStats, NodeStatus, Nsm, Spec};
 
     #[test]
     fn counters_have_prometheus_names_and_labels() {
@@ -159,6 +240,8 @@ mod tests {
             }],
             flows: Vec::new(),
             guests: vec![Guest::example()],
+            nsms: vec![Nsm::example()],
+            applications: vec![Application::example()],
         };
         let text = render(&scrape);
         for line in [
@@ -169,6 +252,12 @@ mod tests {
             "weir_lane_busy_seconds_total{lane=\"0\"} 1.5",
             "weir_guest_up{guest=\"fw\"} 1",
             "weir_guest_boot_seconds{guest=\"fw\"} 0.0015",
+            "weir_nsm_up{nsm=\"stack1\"} 1",
+            "weir_nsm_requests_total{nsm=\"stack1\"} 1200",
+            "# TYPE weir_nsm_cpu_seconds_total counter",
+            "weir_nsm_cpu_seconds_total{nsm=\"stack1\"} 0.5",
+            "weir_application_sent_bytes_total{application=\"curl-4711\",nsm=\"stack1\"} 78",
+            "weir_application_limit_sockets{application=\"curl-4711\",nsm=\"stack1\"} 100",
         ] {
             assert!(text.lines().any(|there| there == line), "{line}:\n{text}");
         }

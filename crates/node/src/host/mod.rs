@@ -5,6 +5,7 @@
 //! for a guest; a guest's memory files and doorbell are fetched from its process when a new switch
 //! needs them.
 
+mod applications;
 mod cgroup;
 mod console;
 mod control_store;
@@ -45,6 +46,7 @@ use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result, Subject};
 use crate::paths::{SockPaths, StoreSockets};
+use applications::Applications;
 use control_store::StoreProcess;
 use doorbells::Doorbells;
 use ending::Ending;
@@ -63,7 +65,7 @@ pub use departure::{Departure, Found};
 pub use guests::Reserved;
 pub use interfaces::{Attached, claim};
 pub use launch::{Launch, LaunchPort, Launched, Router};
-pub use process::boot;
+pub use process::{boot, told_end};
 pub use switch::SwitchRun;
 pub use usage::{Usage, age};
 use wakers::Wakers;
@@ -81,6 +83,8 @@ pub enum Ready {
     CoreEngine,
     /// Processes of network stack modules.
     Nsms,
+    /// Programs of applications that the node runs.
+    Applications,
     /// The process of the guest with this number.
     Guest(u64),
 }
@@ -99,6 +103,8 @@ const CONTROL_STORE_ROOM: u64 = 4;
 const CORE_ENGINE: u64 = 5;
 /// The number of network stack modules' ends.
 const NSMS: u64 = 6;
+/// The number of applications' ends.
+const APPLICATIONS: u64 = 7;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +125,7 @@ pub struct Host {
     control_store: Option<StoreProcess>,
     sock_paths: SockPaths,
     stacks: Stacks,
+    applications: Applications,
     /// Number of switches that replaced an ended one.
     restarts: u64,
     /// Ports by their names.
@@ -176,6 +183,7 @@ impl Host {
             control_store: None,
             sock_paths,
             stacks: Stacks::default(),
+            applications: Applications::default(),
             restarts: 0,
             ports: HashMap::new(),
             flows: HashMap::new(),
@@ -237,6 +245,7 @@ impl Host {
                 CONTROL_STORE_TOLD => Some(Ready::ControlStoreTold),
                 CORE_ENGINE => Some(Ready::CoreEngine),
                 NSMS => Some(Ready::Nsms),
+                APPLICATIONS => Some(Ready::Applications),
                 _ => None,
             })
             .collect();

@@ -14,7 +14,6 @@ use super::doorbells::eventfd;
 use super::launch::{LaunchPort, interface};
 use super::{Host, Port};
 use crate::error::{Error, Result};
-use crate::model::NsmRecord;
 
 /// Slots of each ring.
 const SLOTS: u32 = 1024;
@@ -43,7 +42,6 @@ impl Host {
     pub(super) fn start_with_rings(
         &mut self,
         program: &mut Command,
-        nsm: &NsmRecord,
         port: &LaunchPort,
     ) -> Result<io::Result<Child>> {
         let failed = |error: io::Error| Error::failed(format_args!("the rings of an NSM: {error}"));
@@ -54,12 +52,6 @@ impl Host {
         program
             .stdin(stdin.map_err(failed)?)
             .stdout(stdout.map_err(failed)?);
-        for address in &nsm.spec.addresses {
-            program.arg("--address").arg(address.to_string());
-        }
-        for gateway in &nsm.spec.gateways {
-            program.arg("--gateway").arg(gateway.to_string());
-        }
         // A port that is left is of a process that has ended.
         self.detach(&port.name);
         self.attach_nsm(port, &Files { region, doorbell })?;

@@ -8,7 +8,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal,
+    waitid,
+};
 
 use super::TIMEOUT;
 use crate::error::{Error, Result};
@@ -17,10 +20,41 @@ use crate::paths::clear_socket;
 /// Most clients that wait to be accepted.
 const WAITING: i32 = 128;
 
+/// A process that runs.
+pub(super) struct Process {
+    pub pid: u32,
+    pub pidfd: OwnedFd,
+}
+
+impl Process {
+    pub fn of(pid: u32) -> Result<Process> {
+        let number = number(pid).ok_or_else(|| Error::failed("a process without a number"))?;
+        let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(Error::failed)?;
+        Ok(Process { pid, pidfd })
+    }
+
+    pub fn number(&self) -> Option<Pid> {
+        number(self.pid)
+    }
+
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    pub fn end(&self) {
+        self.kill();
+        await_end(&self.pidfd);
+        reap(&self.pidfd);
+    }
+}
+
+fn number(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
 /// The process with this number, start time and boot, if it still runs.
 pub fn find(number: u32, started: u64, of_boot: &str) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let pidfd = pidfd_open(self::number(number)?, PidfdFlags::empty()).ok()?;
     let same = of_boot == boot() && vmm::started(number) == Some(started);
     (same && !has_ended(&pidfd)).then_some(pidfd)
 }

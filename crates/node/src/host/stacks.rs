@@ -7,53 +7,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netkernel::protocol::{
-    self, Operator, Reply, Request, SocketStatus, Status, TenantFiles, Token,
-};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
 use super::launch::LaunchPort;
-use super::process::{await_end, has_ended, reap, told_end};
+use super::process::{Process, has_ended, reap, told_end};
 use super::{CORE_ENGINE, Host, NSMS, TIMEOUT, namespace, network, nsm_rings};
 use crate::error::{Error, Kind, Result};
-use crate::model::{ApplicationRecord, NsmRecord};
+use crate::model::{ApplicationRecord, NsmKind, NsmRecord, Others};
 use crate::paths::clear_socket;
+use netkernel::protocol::{
+    self, Operator, Reply, Request, SocketStatus, Status, TOKEN_VARIABLE, TenantFiles, Token,
+};
 
 /// How long a CoreEngine has to run so that another takes its place at once.
 const SETTLED: Duration = Duration::from_secs(1);
 /// The pause between two looks whether one has started.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A process that runs.
-struct Process {
-    pid: u32,
-    pidfd: OwnedFd,
-}
-
-impl Process {
-    fn of(pid: u32) -> Result<Process> {
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let number = number.ok_or_else(|| Error::failed("a process without a number"))?;
-        let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(Error::failed)?;
-        Ok(Process { pid, pidfd })
-    }
-
-    fn kill(&self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-
-    fn end(&self) {
-        self.kill();
-        await_end(&self.pidfd);
-        reap(&self.pidfd);
-    }
-}
+/// Where programs that are not this one are looked for.
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A CoreEngine that runs.
 struct CoreEngine {
@@ -79,9 +56,43 @@ pub(super) fn program(words: &[&str], paths: &[&Path], token: Option<Token>) -> 
     let mut command = Command::new("/proc/self/exe");
     command.args(words).args(paths).env_clear();
     if let Some(token) = token {
-        command.env(netkernel::protocol::TOKEN_VARIABLE, token.to_string());
+        command.env(TOKEN_VARIABLE, token.to_string());
     }
     command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// The program of an NSM, which joins CoreEngine at `door`.
+fn nsm_program(nsm: &NsmRecord, door: &Path) -> Command {
+    let kind = match nsm.spec.kind {
+        NsmKind::Kernel => "kernel",
+        NsmKind::User => "user",
+        NsmKind::Shm => "shm",
+        NsmKind::Program => {
+            let (program, words) = nsm.spec.run.0.split_first().unwrap_or((&nsm.name, &[]));
+            let mut command = Command::new(program);
+            command.args(words).arg(door).env_clear().env("PATH", PATH);
+            command.env(TOKEN_VARIABLE, nsm.token.to_string());
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            // A key that ends the node does not end it.
+            command.process_group(0);
+            return command;
+        }
+    };
+    let words = ["sock", "nsm", "--detached", "--kind", kind];
+    let mut command = program(&words, &[door], Some(nsm.token));
+    if nsm.spec.local {
+        command.arg("--local");
+    }
+    for address in &nsm.spec.addresses {
+        command.arg("--address").arg(address.to_string());
+    }
+    for gateway in &nsm.spec.gateways {
+        command.arg("--gateway").arg(gateway.to_string());
+    }
+    if nsm.spec.others == Others::Refused {
+        command.args(["--others", "refused"]);
+    }
     command
 }
 
@@ -280,22 +291,18 @@ impl Host {
             }
             return Ok(false);
         }
-        let (door, token) = (self.sock_paths.door.clone(), Some(nsm.token));
+        let door = self.sock_paths.door.clone();
         let failed = |error| Error::failed(format_args!("NSM ‘{name}’ cannot be started: {error}"));
         let child = match (port, nsm.spec.place(&name)) {
             (Some(port), _) => {
-                let mut program = program(&["sock", "nsm", "--detached"], &[&door], token);
-                self.start_with_rings(&mut program, nsm, port)?
+                let mut program = nsm_program(nsm, &door);
+                self.start_with_rings(&mut program, port)?
             }
-            (None, place) => {
-                let place = place.unwrap_or_default();
+            (None, Some(place)) => {
                 network::set_loopback_up(&place)?;
-                let words: &[&str] = match nsm.spec.local {
-                    false => &["sock", "nsm", "--detached"],
-                    true => &["sock", "nsm", "--detached", "--local"],
-                };
-                namespace::within(&place, || program(words, &[&door], token).spawn())?
+                namespace::within(&place, || nsm_program(nsm, &door).spawn())?
             }
+            (None, None) => nsm_program(nsm, &door).spawn(),
         };
         let process = Process::of(child.map_err(failed)?.id())?;
         self.watch(process.pidfd.as_fd(), NSMS)?;

@@ -13,6 +13,8 @@ pub struct Usage {
     pub stopped: bool,
     /// Processor time.
     pub cpu: Duration,
+    /// Processor time of its children that have ended, if it waited for them.
+    pub children: Duration,
     /// Time since it was started.
     pub age: Duration,
     /// Bytes of memory in use.
@@ -55,6 +57,7 @@ fn parse(stat: &str, up: Duration) -> Option<Usage> {
     Some(Usage {
         stopped: fields.first() == Some(&"T"),
         cpu: ticks(number(14)?.checked_add(number(15)?)?),
+        children: ticks(number(16)?.checked_add(number(17)?)?),
         age: up.saturating_sub(ticks(number(22)?)),
         resident: number(24)?.saturating_mul(page_size() as u64),
     })
@@ -71,13 +74,14 @@ mod tests {
         assert_eq!(Usage::of(u32::MAX), None);
         let ticks = clock_ticks_per_second();
         let stat = format!(
-            "7 (a) R b) T 1 2 3 4 5 6 7 8 9 10 {ticks} {} 13 14 15 16 1 18 {} 20 3 22",
+            "7 (a) R b) T 1 2 3 4 5 6 7 8 9 10 {ticks} {} {ticks} 0 15 16 1 18 {} 20 3 22",
             2 * ticks,
             5 * ticks
         );
         let usage = parse(&stat, Duration::from_secs(9)).unwrap();
         assert!(usage.stopped);
         assert_eq!(usage.cpu, Duration::from_secs(3));
+        assert_eq!(usage.children, Duration::from_secs(1));
         assert_eq!(usage.age, Duration::from_secs(4));
         assert_eq!(usage.resident, 3 * page_size() as u64);
         assert_eq!(parse("7 (a) T 1", Duration::ZERO), None);

@@ -1,6 +1,7 @@
 //! Specifications and statuses of all resources, shared by the API, the store, wire files, the
 //! client and the commands; and the store's records around them.
 
+mod application;
 mod configuration;
 mod copy;
 mod crash;
@@ -24,6 +25,10 @@ mod wire;
 pub use self::switch::{
     Address, Entry, EntryRecord, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
 };
+pub use application::{
+    Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, CommandLine, Ended,
+    Intercept,
+};
 pub use configuration::{Configuration, ConfigurationState, MAIN};
 pub use copy::{Clones, Restore, Save, Saved};
 pub use crash::{CrashRecord, CrashReport, CrashesQuery};
@@ -39,9 +44,8 @@ pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
 pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use nsm::{
-    Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Nsm, NsmKind,
-    NsmRecord, NsmStatus, Socket, SocketCall, SocketState, SocketTrace, SocketTransport,
-    TraceQuery,
+    Nsm, NsmKind, NsmRecord, NsmStatus, Others, Socket, SocketCall, SocketState, SocketTrace,
+    SocketTransport, TraceQuery,
 };
 pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
@@ -54,8 +58,8 @@ pub(crate) use verb::{pattern, select};
 pub(crate) use vnic::takes_less;
 pub use vnic::{LOCATIONS, Location, Vnic, VnicRecord, VnicStatus, is_usable};
 pub use wire::{
-    Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireRecord,
-    WireStatus,
+    Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireProcess,
+    WireRecord, WireStatus,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,19 +1,19 @@
-//! Network stack modules (NSMs), and the applications whose sockets they serve.
+//! Network stack modules (NSMs), and the sockets that they serve.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ipnet::IpNet;
 use netkernel::protocol::{self, Limits, SocketStatus, Token};
 use netkernel::user::Network;
 use serde::{Deserialize, Serialize};
-use switch::properties::{ApplicationProperties, Bandwidth, NsmProperties};
+use switch::properties::{Bandwidth, NsmProperties};
 use utoipa::ToSchema;
 
-use super::State;
 use super::log::rfc3339;
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::stats::counters;
+use super::{CommandLine, State};
 use crate::error::{Error, Fault, Result};
 
 /// What an NSM's network stack is.
@@ -25,6 +25,21 @@ pub enum NsmKind {
     Kernel,
     /// A TCP/IP in the NSM's process, on a VNIC of its own, with no kernel between.
     User,
+    /// None: connections between its own applications, through shared memory, and no others.
+    Shm,
+    /// That of a program which serves by ServiceLib.
+    Program,
+}
+
+/// What connections of an shm NSM to addresses that are not its own fail with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Others {
+    /// ENETUNREACH.
+    #[default]
+    Unreachable,
+    /// ECONNREFUSED.
+    Refused,
 }
 
 /// A network stack module: a process whose network stack serves the sockets of applications.
@@ -35,7 +50,7 @@ pub struct Nsm {
     #[serde(default)]
     pub kind: NsmKind,
     /// Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
-    /// `weir-nsm-NAME`, which is made and removed with it.
+    /// `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack.
@@ -44,7 +59,8 @@ pub struct Nsm {
     /// Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Of a user NSM: its IP addresses, with their prefixes.
+    /// Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    /// loopback's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
     pub addresses: Vec<IpNet>,
@@ -52,6 +68,14 @@ pub struct Nsm {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["10.0.0.1"]))]
     pub gateways: Vec<IpAddr>,
+    /// Of an shm NSM: what connections to addresses that are not its own fail with.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub others: Others,
+    /// Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+    /// `WEIR_NSM_TOKEN`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Vec<String>)]
+    pub run: CommandLine,
     /// What it may have, for all its applications together: `maxbw`, `conns`.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schema(value_type = Object)]
@@ -62,8 +86,11 @@ impl Nsm {
     /// The namespace of an NSM of this name, if its kind has one.
     pub fn place(&self, name: &str) -> Option<String> {
         let own = || format!("weir-nsm-{name}");
-        let place = || self.namespace.clone().unwrap_or_else(own);
-        (self.kind == NsmKind::Kernel).then(place)
+        let given = self.namespace.clone();
+        match self.kind {
+            NsmKind::Kernel => Some(given.unwrap_or_else(own)),
+            NsmKind::User | NsmKind::Shm | NsmKind::Program => given,
+        }
     }
 
     /// Whether a namespace is made and removed with it.
@@ -83,30 +110,32 @@ impl Nsm {
     /// Refuses what its kind does not have, or lacks.
     pub fn check(&self) -> Result<()> {
         self.properties.check()?;
-        let of_other = |field| Fault::NsmField { field };
-        let kernel = [
-            ("`namespace`", self.namespace.is_some()),
-            ("`local`", self.local),
+        use NsmKind::{Kernel, Program, Shm, User};
+        let fields: [(&str, bool, &[NsmKind]); 7] = [
+            ("`namespace`", self.namespace.is_some(), &[Kernel, Program]),
+            ("`local`", self.local, &[Kernel]),
+            ("`link`", self.link.is_some(), &[User]),
+            ("`addresses`", !self.addresses.is_empty(), &[User, Shm]),
+            ("`gateways`", !self.gateways.is_empty(), &[User]),
+            ("`others`", self.others != Others::default(), &[Shm]),
+            ("`run`", !self.run.0.is_empty(), &[Program]),
         ];
-        let user = [
-            ("`link`", self.link.is_some()),
-            ("`addresses`", !self.addresses.is_empty()),
-            ("`gateways`", !self.gateways.is_empty()),
-        ];
-        let others = match self.kind {
-            NsmKind::Kernel => &user[..],
-            NsmKind::User => &kernel[..],
-        };
-        if let Some((field, _)) = others.iter().find(|(_, given)| *given) {
-            return Err(of_other(field).into());
+        let wrong =
+            |(_, given, kinds): &&(_, bool, &[NsmKind])| *given && !kinds.contains(&self.kind);
+        if let Some(&(field, ..)) = fields.iter().find(wrong) {
+            return Err(Fault::NsmField { field }.into());
         }
-        if self.kind == NsmKind::User {
-            if self.link.is_none() {
-                return Err(Fault::NsmWithoutLink {}.into());
+        match self.kind {
+            User if self.link.is_none() => Err(Fault::NsmWithoutLink {}.into()),
+            User => self.network().check().map_err(Error::invalid),
+            Program if self.run.0.first().is_none_or(String::is_empty) => {
+                Err(Fault::NsmWithoutProgram {}.into())
             }
-            self.network().check().map_err(Error::invalid)?;
+            Program if self.run.0.iter().any(|word| word.contains('\0')) => {
+                Err(Fault::ZeroByte {}.into())
+            }
+            Kernel | Shm | Program => Ok(()),
         }
-        Ok(())
     }
 
     /// What it may have, as CoreEngine is told.
@@ -143,6 +172,14 @@ pub struct NsmStatus {
     pub requests: u64,
     /// Queue elements that it gave.
     pub answers: u64,
+    /// Bytes that it was given to send.
+    pub sent: u64,
+    /// Bytes that it received.
+    pub received: u64,
+    /// Connections made and accepted.
+    pub connections: u64,
+    /// Sockets and connections that were refused, since it had as many as it may.
+    pub refused: u64,
     /// Seconds of processor time that its process has used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
@@ -150,6 +187,11 @@ pub struct NsmStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
 }
+
+counters!(
+    NsmStatus: requests, answers, sent = "sent_bytes", received = "received_bytes", connections,
+    refused = "refused_sockets",
+);
 
 impl Spec for Nsm {
     type Status = NsmStatus;
@@ -207,132 +249,9 @@ pub struct NsmRecord {
     pub token: Token,
 }
 
-/// An application: a program, with its children, whose sockets an NSM serves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Application {
-    /// The NSM that its new sockets go to.
-    pub nsm: String,
-    /// What it may have: `maxbw`, `conns`, `weight`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
-    pub properties: ApplicationProperties,
-}
-
-impl Application {
-    /// What it may have, as CoreEngine is told.
-    pub fn limits(&self) -> Limits {
-        let properties = &self.properties;
-        Limits {
-            weight: properties.weight,
-            bytes_per_second: properties.maxbw.map(bytes),
-            sockets: properties.conns,
-        }
-    }
-}
-
 /// A rate in bytes a second.
-fn bytes(rate: Bandwidth) -> u64 {
+pub(super) fn bytes(rate: Bandwidth) -> u64 {
     rate.bits().div_ceil(8)
-}
-
-/// An application as it is. Counters run from its start, or the last one of CoreEngine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case", default)]
-pub struct ApplicationStatus {
-    /// The process that it was started as.
-    pub pid: u32,
-    /// Processes of it that use sockets.
-    pub processes: usize,
-    /// Its sockets.
-    pub sockets: usize,
-    /// Bytes sent.
-    pub sent: u64,
-    /// Bytes received.
-    pub received: u64,
-    /// Connections made and accepted.
-    pub connections: u64,
-    /// Queue elements that broke the protocol.
-    pub violations: u64,
-}
-
-impl Spec for Application {
-    type Status = ApplicationStatus;
-    const PATH: &'static str = "applications";
-    const NOUN: &'static str = "application";
-    const CALLED: [&'static str; 2] = ["an application", "applications"];
-    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Patch, Verb::Delete];
-
-    fn note(verb: Verb) -> &'static str {
-        match verb {
-            Verb::Patch => {
-                "With another `nsm`, new sockets go there; those that there are stay where they are."
-            }
-            Verb::Delete => "Its sockets are closed; its processes go on without any.",
-            _ => "",
-        }
-    }
-
-    fn example() -> Object<Application> {
-        let mut application = Object::new("curl-4711", Application::default());
-        application.spec.nsm = "stack1".into();
-        application.spec.properties.conns = Some(100);
-        application.status = ApplicationStatus {
-            pid: 4711,
-            processes: 1,
-            sockets: 1,
-            sent: 78,
-            received: 612,
-            connections: 1,
-            violations: 0,
-        };
-        application
-    }
-}
-
-record!(ApplicationRecord: "applications", Application);
-
-/// An application.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ApplicationRecord {
-    /// Its name.
-    pub name: String,
-    /// What is wanted.
-    pub spec: Application,
-    /// By what its processes prove to CoreEngine that they are its.
-    pub token: Token,
-    /// The process that it was started as.
-    pub pid: u32,
-    /// When that was started, in clock ticks since the boot of the machine; none if it had ended.
-    pub started: Option<u64>,
-}
-
-/// A program that is to become an application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Admission {
-    /// The application's name.
-    pub name: String,
-    /// The NSM that its sockets are to go to.
-    pub nsm: String,
-    /// What it may have: `maxbw`, `conns`, `weight`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
-    pub properties: ApplicationProperties,
-    /// The program's process: the application lasts at least as long.
-    pub pid: u32,
-}
-
-/// What an application's programs need in their environment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub struct Admitted {
-    /// `LD_PRELOAD`: the library that redirects sockets.
-    #[schema(value_type = String)]
-    pub library: PathBuf,
-    /// `WEIR_SOCK`: where, and as which application, its processes join CoreEngine. Whoever knows it can be one of them.
-    pub sock: String,
 }
 
 /// A socket of an application.
@@ -365,6 +284,15 @@ pub struct Socket {
     pub received: u64,
     /// How many processes, beside the first, it was given to by fork, exec or a message.
     pub shares: u32,
+    /// Milliseconds of the smoothed round-trip time of its connection, if its NSM knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Milliseconds of the round-trip time's variance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_variance_ms: Option<f64>,
+    /// Segments that were sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u32>,
 }
 
 /// The transport protocol of a socket.
@@ -415,6 +343,9 @@ impl From<SocketStatus> for Socket {
             sent: socket.sent,
             received: socket.received,
             shares: socket.shares,
+            rtt_ms: socket.rtt_us.map(|us| f64::from(us) / 1e3),
+            rtt_variance_ms: socket.rtt_variance_us.map(|us| f64::from(us) / 1e3),
+            retransmits: socket.retransmits,
         }
     }
 }

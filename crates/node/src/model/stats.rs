@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{FlowStats, Guest, NodeStatus, Object};
+use super::{Application, FlowStats, Guest, NodeStatus, Nsm, Object};
 
-/// Declares which fields of statistics are counters, each once.
+/// Declares which fields of statistics are counters, each once, with another name for metrics if the field's has no unit.
 macro_rules! counters {
-    ($type:ident: $($counter:ident),* $(,)?) => {
+    (@name $counter:ident) => { stringify!($counter) };
+    (@name $counter:ident $name:literal) => { $name };
+    ($type:ident: $($counter:ident $(= $name:literal)?),* $(,)?) => {
         impl $type {
             /// Its counters by name.
             pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($counter), self.$counter)),*].into_iter()
+                [$(($crate::model::stats::counters!(@name $counter $($name)?), self.$counter)),*].into_iter()
             }
 
             /// What was counted since `before`, for the same name.
@@ -36,6 +38,8 @@ pub(super) trait ByReason {
 
 impl ByReason for super::FlowStats {}
 impl ByReason for LaneStats {}
+impl ByReason for super::ApplicationStatus {}
+impl ByReason for super::NsmStatus {}
 
 impl ByReason for PortStats {
     fn since_by_reason(&mut self, before: &PortStats) {
@@ -209,6 +213,10 @@ pub struct Scrape {
     pub flows: Vec<FlowStats>,
     /// Guests.
     pub guests: Vec<Object<Guest>>,
+    /// Network stack modules.
+    pub nsms: Vec<Object<Nsm>>,
+    /// Applications.
+    pub applications: Vec<Object<Application>>,
 }
 
 /// What a counter counted since it stood at `then`. A switch that was restarted counts from 0.

@@ -11,7 +11,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use super::{Flow, Guest, GuestState, Link, Stub, Vnic, output};
+use super::{Application, Flow, Guest, GuestState, Link, Nsm, State, Stub, Vnic, output};
 
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
 ///
@@ -63,6 +63,12 @@ pub struct Wire {
     /// Virtual NICs.
     #[serde(rename = "vnic", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vnics: BTreeMap<String, Vnic>,
+    /// Network stack modules.
+    #[serde(rename = "nsm", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nsms: BTreeMap<String, Nsm>,
+    /// Programs that the node runs, whose sockets NSMs serve.
+    #[serde(rename = "app", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub applications: BTreeMap<String, Application>,
     /// Network functions.
     #[serde(rename = "guest", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub guests: BTreeMap<String, Guest>,
@@ -265,6 +271,10 @@ impl Spec for Wire {
 pub struct WireStatus {
     /// The state of each of its guests.
     pub guests: Vec<WireGuest>,
+    /// The state of each of its NSMs.
+    pub nsms: Vec<WireProcess>,
+    /// The state of each of its applications.
+    pub applications: Vec<WireProcess>,
     /// Whether it is being changed.
     pub changing: bool,
 }
@@ -278,6 +288,19 @@ pub struct WireGuest {
     /// Its state; `None` if it was removed.
     pub state: Option<GuestState>,
     /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// State of an NSM or an application of a wire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WireProcess {
+    /// Its name.
+    pub name: String,
+    /// Its state; `None` if it was removed.
+    pub state: Option<State>,
+    /// Why it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

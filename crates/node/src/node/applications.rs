@@ -5,21 +5,23 @@ use netkernel::protocol::{Status, Token};
 use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Kind, Result};
+use crate::host::Usage;
 use crate::model::{
     Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, Event, Happened,
-    NsmRecord, Object, Socket, SocketTrace, Topic, check_name,
+    NsmRecord, Object, Socket, SocketTrace, State, Topic, check_name,
 };
 
 impl Resource for Application {
     fn all(node: &mut Node) -> Result<Vec<Object<Application>>> {
-        let all = node.store.all::<ApplicationRecord>()?;
+        let all = node.store.all::<ApplicationRecord>()?.into_iter();
         let status = node.host.core_status().unwrap_or_default();
-        Ok(all.into_iter().map(|it| view(it, &status)).collect())
+        Ok(all.map(|it| node.view_application(it, &status)).collect())
     }
 
     fn one(node: &mut Node, name: &str) -> Result<Object<Application>> {
         let found = node.find_application(name)?;
-        Ok(view(found, &node.host.core_status().unwrap_or_default()))
+        let status = node.host.core_status().unwrap_or_default();
+        Ok(node.view_application(found, &status))
     }
 
     fn change(node: &mut Node, name: &str, spec: Application) -> Result<()> {
@@ -27,36 +29,47 @@ impl Resource for Application {
     }
 
     fn delete(node: &mut Node, name: &str) -> Result<()> {
-        node.find_application(name)?;
-        node.drop_application(name, false)
+        node.delete_application(name)
     }
 }
 
-fn view(it: ApplicationRecord, status: &Status) -> Object<Application> {
-    let of = status.tenants.iter().find(|tenant| tenant.name == it.name);
-    let of = of.cloned().unwrap_or_default();
-    Object {
-        name: it.name,
-        spec: it.spec,
-        status: ApplicationStatus {
+impl Node {
+    fn view_application(&self, it: ApplicationRecord, status: &Status) -> Object<Application> {
+        let of = status.tenants.iter().find(|tenant| tenant.name == it.name);
+        let of = of.cloned().unwrap_or_default();
+        let reason = self.reason_of(&it);
+        let status = ApplicationStatus {
+            state: match reason {
+                None => State::Up,
+                Some(_) => State::Down,
+            },
+            reason,
+            restarts: self.application_restarts.count(it.id),
             pid: it.pid,
             processes: of.processes,
             sockets: of.sockets,
             sent: of.sent,
             received: of.received,
             connections: of.connections,
+            refused: of.refused,
+            cpu_s: Usage::of(it.pid)
+                .filter(|_| it.runs())
+                .map(|usage| (usage.cpu + usage.children).as_secs_f64()),
             violations: of.violations,
-        },
+        };
+        Object {
+            name: it.name,
+            spec: it.spec,
+            status,
+        }
     }
-}
 
-impl Node {
-    fn find_application(&self, name: &str) -> Result<ApplicationRecord> {
+    pub(super) fn find_application(&self, name: &str) -> Result<ApplicationRecord> {
         let found = self.store.get::<ApplicationRecord>(name)?;
         Ok(found.ok_or_else(|| Fault::NoApplication { name: name.into() })?)
     }
 
-    fn check_application(&self, spec: &Application) -> Result<()> {
+    pub(super) fn check_application(&self, spec: &Application) -> Result<()> {
         spec.properties.check()?;
         match self.store.get::<NsmRecord>(&spec.nsm)? {
             Some(_) => Ok(()),
@@ -76,19 +89,21 @@ impl Node {
             pid,
         } = admission;
         check_name("application", &name)?;
-        let spec = Application { nsm, properties };
+        let spec = Application {
+            nsm,
+            properties,
+            ..Application::default()
+        };
         self.check_application(&spec)?;
-        if let Some(there) = self.store.get::<ApplicationRecord>(&name)?
-            && (there.runs() || self.drop_application(&name, true).is_err())
-        {
-            return Err(Fault::ApplicationExists { name }.into());
-        }
+        self.check_no_application(&name)?;
         let application = ApplicationRecord {
             name,
             spec,
+            id: 0,
             token: Token::random().map_err(Error::failed)?,
             pid,
             started: vmm::started(pid),
+            ended: None,
         };
         self.host.add_application(&application)?;
         if let Err(error) = self.store.put(&application) {
@@ -99,13 +114,31 @@ impl Node {
         self.tell(Event::of(Topic::Application, name, Happened::Started));
         let paths = self.paths.sock();
         Ok(Admitted {
+            sock: paths.sock_of(application.token),
             library: paths.library,
-            sock: format!("{}:{}", paths.door.display(), application.token),
         })
     }
 
-    fn change_application(&mut self, name: &str, spec: Application) -> Result<()> {
+    /// Refuses a name that an application has. One that has ended gives it up.
+    pub(super) fn check_no_application(&mut self, name: &str) -> Result<()> {
+        match self.store.get::<ApplicationRecord>(name)? {
+            Some(it) if it.is_run() || it.runs() || self.drop_application(name, true).is_err() => {
+                Err(Fault::ApplicationExists { name: name.into() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change_application(&mut self, name: &str, spec: Application) -> Result<()> {
         let was = self.find_application(name)?;
+        if !was.spec.can_become(&spec) {
+            return Err(Fault::Fixed {
+                what: "application",
+                name: name.into(),
+                can: "`nsm`, `properties` and `restart`",
+            }
+            .into());
+        }
         self.check_application(&spec)?;
         let is = ApplicationRecord {
             spec,
@@ -133,7 +166,7 @@ impl Node {
     }
 
     /// Removes an application, be it only an `idle` one: an error if it is not.
-    fn drop_application(&mut self, name: &str, idle: bool) -> Result<()> {
+    pub(super) fn drop_application(&mut self, name: &str, idle: bool) -> Result<()> {
         self.host.end_application(name, idle)?;
         self.store.with_spare(|| -> Result<()> {
             let change = self.store.change()?;
@@ -148,6 +181,9 @@ impl Node {
             if let Err(error) = self.host.add_application(&application) {
                 tracing::warn!("application ‘{}’: {error}", application.name);
             }
+            if application.is_run() {
+                self.bring_program(&application);
+            }
         }
         Ok(())
     }
@@ -155,7 +191,7 @@ impl Node {
     /// Removes the applications that have ended: none of their processes uses sockets, and no socket is left.
     pub(super) fn drop_ended_applications(&mut self) -> Result<()> {
         for it in self.store.all::<ApplicationRecord>()? {
-            if it.runs() {
+            if it.is_run() || it.runs() {
                 continue;
             }
             match self.drop_application(&it.name, true) {
@@ -165,12 +201,5 @@ impl Node {
             }
         }
         Ok(())
-    }
-}
-
-impl ApplicationRecord {
-    /// Whether the process runs that it was started as.
-    fn runs(&self) -> bool {
-        self.started.is_some() && vmm::started(self.pid) == self.started
     }
 }

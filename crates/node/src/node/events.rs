@@ -144,6 +144,7 @@ impl Node {
                 | Subject::State
                 | Subject::CoreEngine
                 | Subject::Nsm(_)
+                | Subject::Application(_)
                 | Subject::Guest(_)
                 | Subject::Entries(_) => continue,
             };

@@ -419,6 +419,7 @@ impl Node {
             self.want_start(id);
         }
         self.restart_nsms();
+        self.restart_programs();
     }
 
     /// Ends a guest and removes it, with the VNICs that were made for it.

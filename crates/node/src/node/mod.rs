@@ -23,6 +23,7 @@ mod index;
 mod links;
 mod logs;
 mod nsms;
+mod programs;
 mod reconcile;
 pub mod resource;
 mod restart;
@@ -34,6 +35,7 @@ mod verbs;
 mod vnics;
 mod wires;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use switch::process::Options;
@@ -67,7 +69,7 @@ pub use starting::{OnEnded, OnStarted};
 /// semicolon are served with something to wait for.
 macro_rules! for_each_resource {
     ($call:ident) => {
-        $call! { Link, Stub, Vnic, Flow, Application; SwitchFunction, Nsm, Guest, Wire }
+        $call! { Link, Stub, Vnic, Flow; SwitchFunction, Nsm, Application, Guest, Wire }
     };
 }
 pub(crate) use for_each_resource;
@@ -80,6 +82,9 @@ pub struct Node {
     index: Index,
     guests: Guests,
     nsm_restarts: Restarts,
+    application_restarts: Restarts,
+    /// Applications that are being removed, whose programs were asked to end.
+    ending_programs: BTreeSet<String>,
     arriving: Arrivals,
     wires: Wires,
     events: Events,
@@ -133,6 +138,8 @@ impl Node {
             index,
             guests: Guests::default(),
             nsm_restarts: Restarts::default(),
+            application_restarts: Restarts::default(),
+            ending_programs: BTreeSet::new(),
             arriving: Arrivals::default(),
             wires: Wires::default(),
             events: Events::default(),
@@ -169,6 +176,7 @@ impl Node {
         self.adopt_guests()?;
         self.take_store_over()?;
         self.take_core_over()?;
+        self.take_programs_over()?;
         self.find_unknown()?;
         self.detach_leftovers()?;
         if adopted {
@@ -253,7 +261,7 @@ impl Node {
         let guests = events.iter().filter_map(|event| match event {
             Ready::Guest(id) => Some(*id),
             Ready::Switch | Ready::ControlStore | Ready::ControlStoreTold => None,
-            Ready::CoreEngine | Ready::Nsms => None,
+            Ready::CoreEngine | Ready::Nsms | Ready::Applications => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
@@ -265,6 +273,7 @@ impl Node {
                 Ready::ControlStoreTold => {}
                 Ready::CoreEngine => self.replace_core(),
                 Ready::Nsms => self.nsms_ended(),
+                Ready::Applications => self.programs_ended(),
                 Ready::Guest(id) => self.guest_ended(*id),
             }
         }
@@ -304,9 +313,13 @@ impl Node {
         }
     }
 
-    /// When the next guest or NSM is due to be restarted.
+    /// When the next guest, NSM or program is due to be restarted.
     pub fn next_restart(&self) -> Option<Instant> {
-        let next = [self.guests.restarts.next(), self.nsm_restarts.next()];
+        let next = [
+            self.guests.restarts.next(),
+            self.nsm_restarts.next(),
+            self.application_restarts.next(),
+        ];
         next.into_iter().flatten().min()
     }
 

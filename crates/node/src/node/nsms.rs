@@ -57,6 +57,13 @@ impl Node {
         Ok(found.ok_or_else(|| Fault::NoNsm { name: name.into() })?)
     }
 
+    pub(super) fn check_no_nsm(&self, name: &str) -> Result<()> {
+        match self.store.get::<NsmRecord>(name)? {
+            Some(_) => Err(Fault::NsmExists { name: name.into() }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn view_nsm(&self, nsm: NsmRecord, status: &Status) -> Result<Object<Nsm>> {
         let of = status.nsms.iter().find(|it| it.name == nsm.name);
         let of = of.cloned().unwrap_or_default();
@@ -75,6 +82,10 @@ impl Node {
                 sockets: of.sockets,
                 requests: of.requests,
                 answers: of.answers,
+                sent: of.sent,
+                received: of.received,
+                connections: of.connections,
+                refused: of.refused,
                 cpu_s: usage.map(|usage| usage.cpu.as_secs_f64()),
                 resident: usage.map(|usage| usage.resident),
             },
@@ -93,9 +104,7 @@ impl Node {
     /// Makes an NSM. It serves when its process has come up.
     fn create_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
         check_name("network stack module", name)?;
-        if self.store.get::<NsmRecord>(name)?.is_some() {
-            return Err(Fault::NsmExists { name: name.into() }.into());
-        }
+        self.check_no_nsm(name)?;
         spec.check()?;
         if let Some(namespace) = spec.place(name)
             && spec.owns_namespace()
@@ -248,8 +257,8 @@ impl Node {
         }
         let subject = Subject::Nsm(nsm.name.clone());
         let vnic = match nsm.spec.kind {
-            NsmKind::Kernel => Ok(None),
             NsmKind::User => self.find_vnic(&nsm.name).map(Some),
+            _ => Ok(None),
         };
         let started = vnic.and_then(|vnic| self.start_nsm(nsm, vnic.as_ref()));
         if let (Err(error), None) = (&started, self.host.fault(&subject)) {
@@ -323,8 +332,8 @@ impl Node {
             return Err(Fault::NsmInUse { name, applications }.into());
         }
         let vnic = match nsm.spec.kind {
-            NsmKind::Kernel => None,
             NsmKind::User => self.store.get::<VnicRecord>(name)?,
+            _ => None,
         };
         if let Some(vnic) = &vnic {
             self.check_no_flows(name)?;
@@ -346,8 +355,11 @@ impl Node {
         self.release_core()
     }
 
-    /// Ends all NSMs, and CoreEngine.
+    /// Ends the programs that the node runs, all NSMs, and CoreEngine.
     pub(super) fn purge_nsms(&mut self) {
+        for it in self.store.all::<ApplicationRecord>().unwrap_or_default() {
+            self.host.kill_application(&it.name);
+        }
         for nsm in self.store.all::<NsmRecord>().unwrap_or_default() {
             self.end_nsm(&nsm);
         }

@@ -5,8 +5,8 @@ use super::{LOOK_TICKS, Node, for_each_resource};
 use crate::error::{Error, Kind, Result, Subject};
 use crate::host::Attached;
 use crate::model::{
-    Application, Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Location, Nsm, NsmRecord,
-    Run, Stub, SwitchFunction, Vnic, VnicRecord, Wire,
+    Application, ApplicationRecord, Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord,
+    Location, Nsm, NsmRecord, Run, Stub, SwitchFunction, Vnic, VnicRecord, Wire,
 };
 
 impl Node {
@@ -140,6 +140,7 @@ impl Node {
         self.reconnect_store();
         // A state that cannot be read now can be later.
         let _ = self.drop_ended_applications();
+        self.log_programs();
         for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
             let _ = self.heal(subject);
@@ -158,6 +159,11 @@ impl Node {
             Subject::Nsm(name) => {
                 if let Some(nsm) = self.store.get::<NsmRecord>(name)? {
                     self.bring_nsm(&nsm);
+                }
+            }
+            Subject::Application(name) => {
+                if let Some(application) = self.store.get::<ApplicationRecord>(name)? {
+                    self.bring_program(&application);
                 }
             }
             Subject::State => {

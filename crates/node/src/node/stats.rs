@@ -3,7 +3,9 @@
 use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
-use crate::model::{Class, Guest, LaneStats, LinkRecord, PortStats, Scrape, VnicRecord};
+use crate::model::{
+    Application, Class, Guest, LaneStats, LinkRecord, Nsm, PortStats, Scrape, VnicRecord,
+};
 
 impl Node {
     /// Counters of all interfaces of links, VNICs and ends of patches.
@@ -97,6 +99,8 @@ impl Node {
             lanes,
             flows: self.flow_stats().unwrap_or_default(),
             guests: Guest::all(self)?,
+            nsms: Nsm::all(self)?,
+            applications: Application::all(self)?,
         })
     }
 

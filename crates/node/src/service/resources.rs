@@ -89,6 +89,14 @@ impl Served for Nsm {
     }
 }
 
+impl Served for Application {
+    const TOPIC: Topic = Topic::Application;
+
+    async fn delete_on(handle: Handle, name: String) -> Result<()> {
+        handle.delete_application(name).await
+    }
+}
+
 impl Served for Guest {
     const TOPIC: Topic = Topic::Guest;
 

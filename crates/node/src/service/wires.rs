@@ -149,6 +149,14 @@ impl Handle {
         if let (Some(Part::Guest(old)), Some(Part::Guest(new))) = (&step.from, &step.to) {
             return self.change_guest(&step.name, old, new).await;
         }
+        match (&step.from, &step.to) {
+            (None, Some(Part::Nsm(nsm))) => {
+                let created = self.create_nsm(step.name, nsm.clone()).await;
+                return created.map(drop);
+            }
+            (Some(Part::Application(_)), None) => return self.delete_application(step.name).await,
+            _ => {}
+        }
         let wire = wire.to_string();
         self.run(move |node| node.take_step(&wire, &step)).await
     }
@@ -183,13 +191,13 @@ impl Handle {
 /// Says that a failed operation left no trace.
 const UNCHANGED: &str = "nothing was changed";
 
-/// The guests that steps end, which are restarted if those are taken back.
+/// The guests and programs that steps end, which are restarted if those are taken back.
 fn started_again(taken: &[Step]) -> Vec<String> {
-    let ends = taken.iter().filter(|step| step.ends_guest());
+    let ends = taken.iter().filter(|step| step.loses_state());
     ends.map(Step::part).collect()
 }
 
-/// The outcome of a failed change: the guests that were restarted when steps were undone, and the
+/// The outcome of a failed change: the guests and programs that were restarted when steps were undone, and the
 /// steps that could not be undone.
 fn outcome(again: &[String], left: &[String]) -> String {
     if again.is_empty() && left.is_empty() {

@@ -1,5 +1,6 @@
 //! Checks of a wire's consistency that need the file alone.
 
+mod stacks;
 mod vnics;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ pub fn check(wire: &Wire) -> Findings {
     look.vnics();
     look.addresses();
     look.namespaces();
+    look.stacks();
     look.guests();
     look.flows();
     look.tables();
@@ -76,19 +78,23 @@ impl Look<'_> {
             patches,
             namespaces,
             vnics,
+            nsms,
+            applications,
             guests,
             flows,
             // They are called as their switches.
             tables: _,
             description: _,
         } = self.wire;
-        let kinds: [(&str, usize, Vec<&String>); 8] = [
+        let kinds: [(&str, usize, Vec<&String>); 10] = [
             ("wire", PATCH_MAX, vec![wire]),
             ("stub", NAME_MAX, stubs.keys().collect()),
             ("link", NAME_MAX, links.keys().collect()),
             ("patch", PATCH_MAX, patches.keys().collect()),
             ("namespace", NAME_MAX, namespaces.keys().collect()),
             ("vnic", INTERFACE_NAME_MAX, vnics.keys().collect()),
+            ("nsm", NAME_MAX, nsms.keys().collect()),
+            ("app", NAME_MAX, applications.keys().collect()),
             ("guest", NAME_MAX, guests.keys().collect()),
             ("flow", NAME_MAX, flows.keys().collect()),
         ];

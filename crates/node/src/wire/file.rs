@@ -57,6 +57,12 @@ impl Wire {
         };
         let mut wire = Wire::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
+        for application in wire.applications.values_mut() {
+            if let Some(directory) = &mut application.directory {
+                let there = folder.join(&*directory);
+                *directory = std::path::absolute(&there).unwrap_or(there);
+            }
+        }
         for (name, guest) in &mut wire.guests {
             let own = (&mut guest.file, &mut guest.config);
             let installed = guest.configurations.values_mut();

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Wire;
-use part::{Key, Parts, STUB, VNIC, parts};
+use part::{Key, NSM, Parts, STUB, VNIC, parts};
 use sequence::sequence;
 use step::fields;
 
@@ -111,6 +111,15 @@ fn replaced(before: &Parts, after: &Parts, ended: impl Fn(&Key) -> bool) -> BTre
         };
         if new.vnics().into_iter().chain(old.vnics()).any(moves) {
             replaced.insert(key.clone());
+        }
+    }
+    // A program is ended before the NSM that it has goes.
+    for (key, old, _) in both() {
+        if let Part::Application(old) = old {
+            let nsm = (NSM, old.nsm.clone());
+            if replaced.contains(&nsm) || !after.contains_key(&nsm) {
+                replaced.insert(key.clone());
+            }
         }
     }
     replaced

@@ -63,6 +63,24 @@ impl Drawing {
         for (name, vnic) in &wire.vnics {
             drawing.vnic(wire, name, vnic);
         }
+        for (name, nsm) in &wire.nsms {
+            let part = Part::Host(format!("nsm {name}"));
+            drawing.part(part.clone(), "nsm", name, None);
+            if let Some(link) = &nsm.link {
+                let addresses = nsm.addresses.iter().map(ToString::to_string);
+                let lines = [name.clone()].into_iter().chain(addresses).collect();
+                drawing.edge(&Part::Switch(link.clone()), &part, lines);
+            } else if let Some(namespace) = &nsm.namespace {
+                let namespace = Part::Host(format!("namespace {namespace}"));
+                drawing.edge(&namespace, &part, Vec::new());
+            }
+        }
+        for (name, application) in &wire.applications {
+            let part = Part::Host(format!("app {name}"));
+            drawing.part(part.clone(), "app", name, None);
+            let nsm = Part::Host(format!("nsm {}", application.nsm));
+            drawing.edge(&nsm, &part, Vec::new());
+        }
         for (name, patch) in &wire.patches {
             let [a, b] = patch.between.clone().map(Part::Switch);
             drawing.edge(&a, &b, vec![name.clone()]);

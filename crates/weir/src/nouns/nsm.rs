@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use node::model::{Application, Nsm, NsmKind, Object};
+use node::model::{Application, CommandLine, Nsm, NsmKind, Object, Others};
 use serde_json::json;
 use switch::properties::NsmProperties;
 
@@ -99,14 +99,17 @@ Examples:
   weir nsm create web --kind kernel --netns blue
   weir nsm create web -p maxbw=1G,conns=10000
   weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0
-  weir nsm create fast --kind user -l lan -a 10.0.0.3/24 -a fd00::3/64 --gateway 10.0.0.1", NsmProperties::help()))]
+  weir nsm create fast --kind user -l lan -a 10.0.0.3/24 -a fd00::3/64 --gateway 10.0.0.1
+  weir nsm create within --kind shm
+  weir nsm create mine --kind program -- /opt/stack --verbose", NsmProperties::help()))]
 pub struct CreateNsm {
     /// The NSM's name
     pub nsm: String,
     /// What its network stack is
     #[arg(long, value_enum, default_value_t)]
     pub kind: KindArg,
-    /// Of a kernel NSM: run it in this network namespace of `ip netns`; default: one of its own, weir-nsm-NAME
+    /// Of a kernel NSM or a program: run it in this network namespace of `ip netns`; default: of a kernel NSM one of its
+    /// own, weir-nsm-NAME, of a program the node's
     #[arg(long, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     pub netns: Option<String>,
     /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack
@@ -115,18 +118,24 @@ pub struct CreateNsm {
     /// Of a user NSM: the link or stub that its VNIC is on
     #[arg(short, long)]
     pub link: Option<String>,
-    /// Of a user NSM: an IP address, with its prefix length, as in 10.0.0.2/24
+    /// Of a user or shm NSM: an IP address, with its prefix length, as in 10.0.0.2/24
     #[arg(short, long = "address", value_name = "ADDRESS", value_parser = address)]
     pub addresses: Vec<IpNet>,
     /// Of a user NSM: the router for what is in none of its networks; one of each IP version
     #[arg(long = "gateway", value_name = "ADDRESS")]
     pub gateways: Vec<IpAddr>,
+    /// Of an shm NSM: what connections to addresses that are not its own fail with
+    #[arg(long, value_enum, default_value_t)]
+    pub others: OthersArg,
     /// PROPERTY=VALUE, separated by commas
     #[arg(short, long = "prop", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
     pub properties: Vec<String>,
     /// Print the NSM as JSON
     #[arg(long)]
     pub json: bool,
+    /// Of a program: the program and its arguments
+    #[arg(last = true)]
+    pub program: Vec<String>,
 }
 
 /// `--kind`.
@@ -137,6 +146,38 @@ pub enum KindArg {
     Kernel,
     /// A TCP/IP of its own, on a VNIC, with no kernel between
     User,
+    /// Connections between its own applications, through shared memory, and no others
+    Shm,
+    /// A program that brings another stack with ServiceLib
+    Program,
+}
+
+/// `--others`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OthersArg {
+    /// ENETUNREACH
+    #[default]
+    Unreachable,
+    /// ECONNREFUSED
+    Refused,
+}
+
+impl From<OthersArg> for Others {
+    fn from(others: OthersArg) -> Others {
+        match others {
+            OthersArg::Unreachable => Others::Unreachable,
+            OthersArg::Refused => Others::Refused,
+        }
+    }
+}
+
+impl From<OthersArg> for netkernel::shm::Others {
+    fn from(others: OthersArg) -> netkernel::shm::Others {
+        match others {
+            OthersArg::Unreachable => netkernel::shm::Others::Unreachable,
+            OthersArg::Refused => netkernel::shm::Others::Refused,
+        }
+    }
 }
 
 impl From<KindArg> for NsmKind {
@@ -144,6 +185,8 @@ impl From<KindArg> for NsmKind {
         match kind {
             KindArg::Kernel => NsmKind::Kernel,
             KindArg::User => NsmKind::User,
+            KindArg::Shm => NsmKind::Shm,
+            KindArg::Program => NsmKind::Program,
         }
     }
 }
@@ -159,6 +202,7 @@ const COLUMNS: &[Column<Object<Nsm>>] = &[
     Column::extra("link", |n| maybe(n.spec.link.as_ref())),
     Column::extra("addresses", |n| joined(&n.spec.addresses)),
     Column::extra("gateways", |n| joined(&n.spec.gateways)),
+    Column::extra("run", |n| n.spec.run.to_string()),
     Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
     Column::extra("restarts", |n| n.status.restarts.to_string()),
     Column::extra("reason", |n| maybe(n.status.reason.as_ref())),
@@ -169,6 +213,8 @@ const STATS: &[Column<Object<Nsm>>] = &[
     Column::new("requests", |n| n.status.requests.to_string()),
     Column::new("answers", |n| n.status.answers.to_string()),
     Column::new("sockets", |n| n.status.sockets.to_string()),
+    Column::new("sent", |n| n.status.sent.to_string()),
+    Column::new("received", |n| n.status.received.to_string()),
     Column::new("applications", |n| n.status.applications.to_string()),
     Column::new("cpu-s", |n| {
         n.status
@@ -176,6 +222,8 @@ const STATS: &[Column<Object<Nsm>>] = &[
             .map_or_else(String::new, |cpu| format!("{cpu:.2}"))
     }),
     Column::new("resident", |n| maybe(n.status.resident.as_ref())),
+    Column::extra("connections", |n| n.status.connections.to_string()),
+    Column::extra("refused", |n| n.status.refused.to_string()),
     Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
     Column::extra("restarts", |n| n.status.restarts.to_string()),
 ];
@@ -192,6 +240,8 @@ pub fn run(command: &NsmCommand) -> Result {
                 link: args.link.clone(),
                 addresses: args.addresses.clone(),
                 gateways: args.gateways.clone(),
+                others: args.others.into(),
+                run: CommandLine(args.program.clone()),
                 properties: properties(&args.properties, None)?,
             };
             made(args.json, &client.create(&Object::new(&args.nsm, nsm))?)

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use node::check::{CheckContext, check_all};
 use node::error::Error;
-use node::model::{Guest, Object, Wire, WireChange, WireGuest};
+use node::model::{Guest, Object, Wire, WireChange, WireGuest, WireProcess};
 use node::wire::{capture, check};
+
+use serde::Serialize;
 
 use super::output::{Column, Output, name, print};
 use super::stat::{self, StatArgs};
@@ -130,21 +132,24 @@ const COLUMNS: &[Column<Object<Wire>>] = &[
     Column::new("vnics", |wire| wire.spec.vnics.len().to_string()),
     Column::new("namespaces", |wire| wire.spec.namespaces.len().to_string()),
     Column::new("guests", |wire| wire.spec.guests.len().to_string()),
+    Column::extra("nsms", |wire| wire.spec.nsms.len().to_string()),
+    Column::extra("apps", |wire| wire.spec.applications.len().to_string()),
     Column::new("states", |wire| {
-        let state = |guest: &WireGuest| {
-            let state = guest.state.as_ref().map_or("missing".into(), name);
-            format!("{}={state}", guest.name)
-        };
-        wire.status
-            .guests
-            .iter()
-            .map(state)
-            .collect::<Vec<_>>()
-            .join(",")
+        let state = |guest: &WireGuest| state(&guest.name, guest.state.as_ref());
+        let guests = wire.status.guests.iter().map(state);
+        let process = |it: &WireProcess| self::state(&it.name, it.state.as_ref());
+        let nsms = wire.status.nsms.iter();
+        let processes = nsms.chain(&wire.status.applications).map(process);
+        guests.chain(processes).collect::<Vec<_>>().join(",")
     }),
     Column::new("description", |wire| wire.spec.description.clone()),
     Column::extra("changing", |wire| wire.status.changing.to_string()),
 ];
+
+/// A part that can be down, with its state.
+fn state(part: &str, state: Option<&impl Serialize>) -> String {
+    format!("{part}={}", state.map_or("missing".into(), name))
+}
 
 /// Runs `weir wire`.
 pub fn run(command: &WireCommand) -> Result {
@@ -279,6 +284,8 @@ fn stat(wire: Option<&str>, args: &StatArgs) -> Result {
             parts.extend(["a", "b"].map(|end| format!("{name}/{patch}:{end}")));
         }
         parts.extend(spec.vnics.into_keys());
+        let nsms = spec.nsms.into_iter().filter(|(_, nsm)| nsm.link.is_some());
+        parts.extend(nsms.map(|(name, _)| name));
         let links = spec.links.into_iter();
         parts.extend(links.flat_map(|(name, link)| [name, link.device]));
     }

@@ -617,7 +617,7 @@ fn what_cannot_be_is_told_in_a_sentence() {
         ),
         (
             "nsm create a --kind other",
-            "invalid value 'other' for '--kind <KIND>' [possible values: kernel, user]",
+            "invalid value 'other' for '--kind <KIND>' [possible values: kernel, user, shm, program]",
         ),
         ("nsm ls a", "no NSM ‘a’: `weir nsm ls` lists them"),
         ("nsm delete a", "no NSM ‘a’: `weir nsm ls` lists them"),

@@ -12,6 +12,7 @@ use weir::lab::{Namespace, Runner};
 #[path = "../common/mod.rs"]
 mod common;
 mod intercept;
+mod limits;
 
 /// A namespace, and a folder for sockets and files; gone with it.
 struct Bench {

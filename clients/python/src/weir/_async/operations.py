@@ -54,12 +54,16 @@ class AsyncOperations(ABC):
         )
 
     async def delete_application(self, name: str) -> None:
-        """Removes an application. Its sockets are closed; its processes go on without any."""
+        """Removes an application. Its sockets are closed. A program that the node runs
+        ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without
+        sockets.
+        """
         return await self._do("DELETE", f"/v1/applications/{segment(name)}")
 
     async def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
         """Changes fields of an application (JSON merge patch); null resets a field. With
         another `nsm`, new sockets go there; those that there are stay where they are.
+        `properties` and `restart` can change, too.
         """
         return await self._call(
             models.ApplicationObject, "PATCH", f"/v1/applications/{segment(name)}", body=body

@@ -50,12 +50,16 @@ class Operations(ABC):
         return self._call(models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}")
 
     def delete_application(self, name: str) -> None:
-        """Removes an application. Its sockets are closed; its processes go on without any."""
+        """Removes an application. Its sockets are closed. A program that the node runs
+        ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without
+        sockets.
+        """
         return self._do("DELETE", f"/v1/applications/{segment(name)}")
 
     def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
         """Changes fields of an application (JSON merge patch); null resets a field. With
         another `nsm`, new sockets go there; those that there are stay where they are.
+        `properties` and `restart` can change, too.
         """
         return self._call(
             models.ApplicationObject, "PATCH", f"/v1/applications/{segment(name)}", body=body

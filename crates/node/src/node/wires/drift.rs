@@ -8,8 +8,8 @@ use super::{Node, mac_of, patch_ports};
 use crate::error::{Fault, Result};
 use crate::host::network;
 use crate::model::{
-    Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Route, Vnic, VnicRecord,
-    Wire, action_text,
+    ApplicationRecord, Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Nsm,
+    NsmRecord, Route, Vnic, VnicRecord, Wire, action_text,
 };
 use crate::node::links::MTU;
 use crate::wire::plan::{Drift, Part, Step};
@@ -41,6 +41,7 @@ impl Node {
         }
         match part {
             Part::Guest(_) if let Some(how) = self.end_of(name) => Drift::Ended(how),
+            Part::Application(_) if let Some(how) = self.crash_of(name) => Drift::Ended(how),
             Part::Vnic(_) if seen.lost.contains(name) => Drift::Lost,
             _ if self.differs(wire, name, part).unwrap_or(false) => Drift::Altered,
             Part::Vnic(_) if seen.vnics.contains(name) => Drift::Incomplete,
@@ -58,6 +59,13 @@ impl Node {
         let reason = self.end_reason(&guest).unwrap_or_default();
         // Its last output may follow.
         Some(reason.lines().next().unwrap_or("it does not run").into())
+    }
+
+    /// How a program ended, if it did not end with code 0 and is not restarted.
+    fn crash_of(&self, application: &str) -> Option<String> {
+        let application = self.store.get::<ApplicationRecord>(application).ok()??;
+        let ended = application.ended.filter(|ended| !ended.well)?;
+        Some(ended.how)
     }
 
     /// What of a wire's interfaces, addresses and routes is not in the kernel. An interface that is
@@ -194,6 +202,18 @@ impl Node {
                 link.properties.lookup == LookupKind::FlowTable
                     && action_text(&link.default) == *action
             }
+            Part::Nsm(it) => {
+                let nsm = self.store.get::<NsmRecord>(name)?;
+                let is_so = |is: Nsm| {
+                    let properties = it.properties.clone();
+                    Nsm { properties, ..is } == *it
+                };
+                nsm.is_some_and(|nsm| is_so(nsm.spec))
+            }
+            Part::Application(it) => {
+                let is = self.store.get::<ApplicationRecord>(name)?;
+                is.is_some_and(|is| is.can_become(it))
+            }
             Part::Routes(_) => true,
         })
     }
@@ -245,6 +265,8 @@ impl Node {
                 let is = self.find_guest(name)?;
                 (is.text(), is.restart) != (it.text(), it.restart)
             }
+            Part::Nsm(it) => self.find_nsm(name)?.properties != it.properties,
+            Part::Application(it) => self.find_application(name)?.spec != *it,
             _ => false,
         })
     }

@@ -11,12 +11,12 @@ use switch::lookup::Mac;
 
 use super::Node;
 use super::links::list;
-use super::resource::Resource;
+use super::resource::{Resource, found};
 use crate::error::{Error, Fault, Result, Subject};
 use crate::host::network;
 use crate::model::{
-    Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Object, Patch, Wire, WireChange,
-    WireGuest, WireRecord, WireStatus,
+    Application, Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Nsm, Object, Patch,
+    State, Wire, WireChange, WireGuest, WireProcess, WireRecord, WireStatus,
 };
 use crate::wire::check::check;
 use crate::wire::plan::{Drift, Part, Step, Why, patches, plan};
@@ -56,12 +56,40 @@ impl Node {
                 reason: status.and_then(|status| status.reason),
             });
         }
+        let nsms = self.processes_of::<Nsm>(record.applied.nsms.keys(), |status| {
+            (status.state, status.reason)
+        })?;
+        let applications = record.applied.applications.keys();
+        let applications =
+            self.processes_of::<Application>(applications, |status| (status.state, status.reason))?;
         let changing = record.pending.is_some();
         Ok(Object {
             name: record.name,
             spec: record.applied,
-            status: WireStatus { guests, changing },
+            status: WireStatus {
+                guests,
+                nsms,
+                applications,
+                changing,
+            },
         })
+    }
+
+    /// The states of NSMs or of applications.
+    fn processes_of<'a, R: Resource>(
+        &mut self,
+        names: impl Iterator<Item = &'a String>,
+        state: fn(R::Status) -> (State, Option<String>),
+    ) -> Result<Vec<WireProcess>> {
+        let process = |name: &String| {
+            let is = found::<R>(self, name)?.map(|it| state(it.status));
+            Ok(WireProcess {
+                name: name.clone(),
+                state: is.as_ref().map(|(state, _)| *state),
+                reason: is.and_then(|(_, reason)| reason),
+            })
+        };
+        names.map(process).collect()
     }
 
     fn find_wire(&self, name: &str) -> Result<WireRecord> {
@@ -221,7 +249,9 @@ impl Node {
             !steps.iter().any(goes)
         };
         let name = &step.name;
-        let vnics = self.index.vnics_on(name).filter(|vnic| stays("vnic", vnic));
+        // An NSM goes with its VNIC, which has its name.
+        let vnics = self.index.vnics_on(name);
+        let vnics = vnics.filter(|vnic| stays("vnic", vnic) && stays("nsm", vnic));
         if let Some(vnics) = list(vnics) {
             let name = name.clone();
             return Err(Fault::HasVnics { name, vnics }.into());
@@ -238,7 +268,7 @@ impl Node {
 
     /// Whether the name of a part that is new is free. Nothing is begun before: so what there is of
     /// a wire that is taken back was made for it.
-    fn check_free_for(&self, step: &Step, steps: &[Step]) -> Result<()> {
+    fn check_free_for(&mut self, step: &Step, steps: &[Step]) -> Result<()> {
         let (None, Some(part)) = (&step.from, &step.to) else {
             return Ok(());
         };
@@ -261,6 +291,11 @@ impl Node {
                 Some(link) if link.class == Class::Nic => Ok(()),
                 _ => self.check_free(name),
             },
+            Part::Nsm(it) => {
+                self.check_no_nsm(name)?;
+                it.link.as_ref().map_or(Ok(()), |_| self.check_free(name))
+            }
+            Part::Application(_) => self.check_no_application(name),
             Part::Guest(_) => self.check_no_guest(name),
             Part::Flow(_) => self.check_no_flow(name),
             Part::Entry { port, .. } => match self.store.get::<EntryRecord>(name)? {
@@ -384,6 +419,7 @@ fn removes(part: &Part) -> Option<&'static str> {
     match part {
         Part::Stub(_) => Some("weir stub delete"),
         Part::Vnic(_) => Some("weir vnic delete"),
+        Part::Nsm(_) => Some("weir nsm delete"),
         Part::Guest(_) => Some("weir destroy"),
         Part::Flow(_) => Some("weir flow remove"),
         _ => None,

@@ -6,7 +6,10 @@ use switch::properties::DomainProperties;
 use super::{Node, mac_of, patch_ports};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::network;
-use crate::model::{Class, Entry, EntryStatus, Guest, Link, LinkRecord, Patch, Vnic, WireRecord};
+use crate::model::{
+    Class, Entry, EntryStatus, Guest, Link, LinkRecord, Nsm, Patch, Vnic, WireRecord,
+};
+use crate::node::resource::Resource;
 use crate::wire::plan::{Part, Step};
 
 impl Node {
@@ -36,8 +39,8 @@ impl Node {
         Ok(())
     }
 
-    /// Takes a step of the wire `wire`. Steps that create guests are for the service, as are those
-    /// that change their configurations.
+    /// Takes a step of the wire `wire`. Steps that create guests or NSMs are for the service, as
+    /// are steps that change guests' configurations and those that end programs.
     pub fn take_step(&mut self, wire: &str, step: &Step) -> Result<()> {
         let name = step.name.as_str();
         match (&step.from, &step.to) {
@@ -92,6 +95,12 @@ impl Node {
                 network::set_routes(name, &self.routes_left(old)?, &[])
             }
             (Some(Part::Routes(_)), None) => Ok(()),
+            (Some(Part::Nsm(_)), None) => Nsm::delete(self, name),
+            (Some(Part::Nsm(_)), Some(Part::Nsm(it))) => Nsm::change(self, name, it.clone()),
+            (None, Some(Part::Application(it))) => self.create_application(name, it.clone()),
+            (Some(Part::Application(_)), Some(Part::Application(it))) => {
+                self.change_application(name, it.clone())
+            }
             (Some(Part::Guest(_)), None) => self.destroy_guest(name),
             (None, Some(Part::Flow(it))) => self.add_flow(name, it.clone()),
             (Some(Part::Flow(_)), None) => self.remove_flow(name),

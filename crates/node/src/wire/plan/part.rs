@@ -6,7 +6,8 @@ use serde_json::Value;
 use switch::lookup::Flow as TableFlow;
 
 use crate::model::{
-    EntryRecord, Flow, Guest, Link, Namespace, Patch, Route, Stub, Vnic, Wire, output,
+    Application, EntryRecord, Flow, Guest, Link, Namespace, Nsm, Patch, Route, Stub, Vnic, Wire,
+    output,
 };
 
 /// One part of a wire, with the names of links resolved to the host's interfaces. Parts are made in
@@ -25,6 +26,8 @@ pub enum Part {
     Vnic(Vnic),
     /// The routes of the namespace of that name, which need its VNICs.
     Routes(Vec<Route>),
+    /// A network stack module.
+    Nsm(Nsm),
     /// A network function.
     Guest(Guest),
     /// A traffic class.
@@ -41,12 +44,16 @@ pub enum Part {
     },
     /// The default of the flow table of the switch of that name.
     Default(String),
+    /// A program that the node runs.
+    Application(Application),
 }
 
 /// The rank of stubs.
 pub(super) const STUB: u8 = 1;
 /// The rank of VNICs.
 pub(super) const VNIC: u8 = 4;
+/// The rank of NSMs.
+pub(super) const NSM: u8 = 6;
 
 impl Part {
     fn rank(&self) -> u8 {
@@ -57,11 +64,14 @@ impl Part {
             Part::Patch(_) => 3,
             Part::Vnic(_) => VNIC,
             Part::Routes(_) => 5,
-            Part::Guest(_) => 6,
-            Part::Flow(_) => 7,
-            Part::Entry { .. } => 8,
+            Part::Nsm(_) => NSM,
+            Part::Guest(_) => 7,
+            Part::Flow(_) => 8,
+            Part::Entry { .. } => 9,
             // Behind the entries: their flows have a destination before the default drops the rest.
-            Part::Default(_) => 9,
+            Part::Default(_) => 10,
+            // Programs find their network complete.
+            Part::Application(_) => 11,
         }
     }
 
@@ -74,10 +84,12 @@ impl Part {
             Part::Patch(_) => "patch",
             Part::Vnic(_) => "vnic",
             Part::Routes(_) => "routes of namespace",
+            Part::Nsm(_) => "nsm",
             Part::Guest(_) => "guest",
             Part::Flow(_) => "flow",
             Part::Entry { .. } => "flow table entry",
             Part::Default(_) => "default of flow table",
+            Part::Application(_) => "app",
         }
     }
 
@@ -87,6 +99,7 @@ impl Part {
             Part::Patch(patch) => patch.between.iter().map(String::as_str).collect(),
             Part::Vnic(vnic) => vec![&vnic.link],
             Part::Flow(flow) => vec![&flow.link],
+            Part::Nsm(nsm) => nsm.link.iter().map(String::as_str).collect(),
             Part::Entry { link, .. } => vec![link],
             Part::Default(_) => vec![name],
             _ => Vec::new(),
@@ -112,10 +125,12 @@ impl Part {
             Part::Patch(it) => serde_json::to_value(it),
             Part::Vnic(it) => serde_json::to_value(it),
             Part::Routes(it) => Ok(serde_json::json!({ "routes": it })),
+            Part::Nsm(it) => serde_json::to_value(it),
             Part::Guest(it) => serde_json::to_value(it),
             Part::Flow(it) => serde_json::to_value(it),
             Part::Entry { port, .. } => Ok(serde_json::json!({ "port": port })),
             Part::Default(action) => Ok(serde_json::json!({ "default": action })),
+            Part::Application(it) => serde_json::to_value(it),
         };
         value.unwrap_or_default()
     }
@@ -142,6 +157,14 @@ impl Part {
                 };
                 same == *old
             }
+            (Part::Nsm(old), Part::Nsm(new)) => {
+                let there = Nsm {
+                    properties: old.properties.clone(),
+                    ..new.clone()
+                };
+                there == *old
+            }
+            (Part::Application(old), Part::Application(new)) => old.can_become(new),
             (Part::Stub(old), Part::Stub(new)) => old.mtu == new.mtu,
             (Part::Patch(_), _) | (Part::Flow(_), _) => false,
             _ => true,
@@ -189,6 +212,14 @@ pub(super) fn parts(wire: &Wire) -> Parts {
                 ..vnic.clone()
             }),
         );
+    }
+    for (name, nsm) in &wire.nsms {
+        let link = nsm.link.as_ref().map(link);
+        let nsm = nsm.clone();
+        add(name.clone(), Part::Nsm(Nsm { link, ..nsm }));
+    }
+    for (name, application) in &wire.applications {
+        add(name.clone(), Part::Application(application.clone()));
     }
     for (name, guest) in &wire.guests {
         add(name.clone(), Part::Guest(guest.clone()));

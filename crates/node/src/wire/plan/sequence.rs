@@ -1,7 +1,7 @@
 //! The sequence in which the steps from one wire to another are taken.
 //!
-//! Most steps can be undone without a trace. The end of a guest cannot: its memory is lost. So
-//! these steps, and the steps that wait for them, come last: a step that can come earlier never
+//! Most steps can be undone without a trace. The end of a guest or a program cannot: its memory is
+//! lost. So these steps, and the steps that wait for them, come last: a step that can come earlier never
 //! fails after them.
 
 use std::collections::HashMap;
@@ -35,17 +35,25 @@ enum Need {
     Inside(String),
     /// An entry more is in the flow table of the switch.
     Entry(String),
+    /// The name of an NSM is free.
+    NsmName(String),
+    /// The NSM is there.
+    Nsm(String),
+    /// An application of the NSM less is there.
+    Unserved(String),
+    /// The name of an application is free.
+    ApplicationName(String),
 }
 
 /// Orders steps so that a failure loses as little as possible; each step comes behind the steps
 /// that it needs. Reversible steps come first, then configurations that are replaced in use, then
-/// steps that end guests and steps that wait for those. Each ended guest is restarted before the
+/// steps that end guests or programs and steps that wait for those. Each ended guest is restarted before the
 /// next is ended.
 pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
     let mut late = Late::default();
     for (i, step) in steps.iter().enumerate() {
         let before = late.before(step);
-        if step.ends_guest() || !before.is_empty() {
+        if step.loses_state() || !before.is_empty() {
             for gives in gives(step) {
                 late.givers.entry(gives).or_default().push(i);
             }
@@ -67,7 +75,7 @@ pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
     order.into_iter().filter_map(|i| steps[i].take()).collect()
 }
 
-/// Steps that end guests or wait for such.
+/// Steps that end guests or programs, or wait for such.
 #[derive(Default)]
 struct Late {
     /// By number: the late steps that have to be taken before it. One that was taken is not there.
@@ -107,6 +115,17 @@ fn gives(step: &Step) -> Vec<Need> {
             let gone = [Need::PortName(name()), Need::Leaves(it.link.clone())];
             gone.into_iter().chain(address).collect()
         }
+        (Some(Part::Nsm(it)), None) => {
+            let leaves = it.link.clone().map(Need::Leaves);
+            let gone = [Need::NsmName(name()), Need::PortName(name())];
+            gone.into_iter().chain(leaves).collect()
+        }
+        (Some(Part::Application(it)), None) => {
+            vec![
+                Need::Unserved(it.nsm.clone()),
+                Need::ApplicationName(name()),
+            ]
+        }
         (Some(Part::Stub(_)), None) => vec![Need::PortName(name())],
         (Some(Part::Link(_)), None) => vec![Need::PortName(name()), Need::Detached],
         (None, Some(Part::Stub(_) | Part::Link(_))) => vec![Need::Switch(name())],
@@ -114,6 +133,7 @@ fn gives(step: &Step) -> Vec<Need> {
             let inside = it.namespace.clone().map(Need::Inside);
             inside.into_iter().chain([Need::Vnic(name())]).collect()
         }
+        (None, Some(Part::Nsm(_))) => vec![Need::Nsm(name())],
         (_, Some(Part::Entry { link, .. })) => vec![Need::Entry(link.clone())],
         _ => Vec::new(),
     }
@@ -138,6 +158,18 @@ fn needs(step: &Step) -> Vec<Need> {
             let vnics = it.interfaces.values();
             let vnics = vnics.flat_map(|it| [Need::Unused(it.clone()), Need::Vnic(it.clone())]);
             vnics.chain([Need::GuestName(name())]).collect()
+        }
+        (Some(Part::Nsm(_)), None) => vec![Need::Unserved(name())],
+        (None, Some(Part::Nsm(it))) => {
+            let ports = it
+                .link
+                .clone()
+                .map(|link| [Need::PortName(name()), Need::Switch(link)]);
+            let ports = ports.into_iter().flatten();
+            ports.chain([Need::NsmName(name())]).collect()
+        }
+        (_, Some(Part::Application(it))) => {
+            vec![Need::Nsm(it.nsm.clone()), Need::ApplicationName(name())]
         }
         (None, Some(Part::Flow(it))) => vec![Need::Switch(it.link.clone())],
         (_, Some(Part::Entry { link, port, .. })) => {

@@ -20,7 +20,7 @@ pub enum Drift {
     Incomplete,
     /// With other properties or another configuration than the wire's.
     Altered,
-    /// A guest that has ended, and how, and is not restarted.
+    /// A guest or a program that has ended, and how, and is not restarted.
     Ended(String),
 }
 
@@ -61,9 +61,10 @@ impl Step {
         }
     }
 
-    /// Whether the step ends a guest, whose state is lost then.
-    pub fn ends_guest(&self) -> bool {
-        matches!((&self.from, &self.to), (Some(Part::Guest(_)), None))
+    /// Whether the step ends a guest or a program, whose state is lost then.
+    pub fn loses_state(&self) -> bool {
+        let ends = matches!(self.from, Some(Part::Guest(_) | Part::Application(_)));
+        ends && self.to.is_none()
     }
 
     /// How a message calls the part.

@@ -318,3 +318,48 @@ fn a_step_back_undoes_a_step() {
     removed.sort();
     assert_eq!(back, removed);
 }
+
+const STACKS: &str = "
+    wire = 'w'
+    [stub.s]
+    [nsm.one]
+    kind = 'user'
+    link = 's'
+    addresses = ['10.0.0.2/24']
+    [nsm.two]
+    kind = 'shm'
+    [app.a]
+    run = 'true'
+    nsm = 'one'
+";
+
+#[test]
+fn programs_end_before_their_stacks_and_begin_behind_them() {
+    let made = steps(&nothing(), &wire(STACKS));
+    let expected = ["+ stub ‘s’", "+ nsm ‘one’", "+ nsm ‘two’", "+ app ‘a’"];
+    assert_eq!(made, expected);
+    let removed = steps(&wire(STACKS), &nothing());
+    let expected = ["- nsm ‘two’", "- app ‘a’", "- nsm ‘one’", "- stub ‘s’"];
+    assert_eq!(removed, expected);
+    let with = |from: &str, to: &str| steps(&wire(STACKS), &wire(&STACKS.replace(from, to)));
+    assert_eq!(with("nsm = 'one'", "nsm = 'two'"), ["~ app ‘a’"]);
+    let limited = with("[nsm.two]", "[nsm.two]\nproperties = { conns = 9 }");
+    assert_eq!(limited, ["~ nsm ‘two’"]);
+    assert_eq!(with("'true'", "'false'"), ["- app ‘a’", "+ app ‘a’"]);
+    // What stands on a stub, and what stands on that.
+    let whole = ["- app ‘a’", "- nsm ‘one’", "- stub ‘s’"];
+    let whole = whole
+        .into_iter()
+        .chain(["+ stub ‘s’", "+ nsm ‘one’", "+ app ‘a’"]);
+    assert_eq!(
+        with("[stub.s]", "[stub.s]\nmtu = 9000"),
+        whole.collect::<Vec<_>>()
+    );
+    // A program is recreated at another NSM before the one that it had goes.
+    let moved = wire(&STACKS.replace("nsm = 'one'", "nsm = 'three'"));
+    let text = moved.to_text().replace("nsm.one]", "nsm.three]");
+    assert_eq!(
+        steps(&wire(STACKS), &wire(&text)),
+        ["+ nsm ‘three’", "- app ‘a’", "+ app ‘a’", "- nsm ‘one’"]
+    );
+}

@@ -11,7 +11,7 @@ const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
 
 /// A socket that has a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     pub number: u32,
     pub tenant: u8,
     /// The local address; unspecified: any.
@@ -55,7 +55,7 @@ impl Bound {
 
 /// The ports of one protocol.
 #[derive(Default)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     by_port: HashMap<u16, Vec<Bound>>,
     seed: RandomState,
     turn: u16,

@@ -19,7 +19,7 @@ const VALUE_MAX: usize = 16;
 
 /// The options of a socket.
 #[derive(Clone, Debug)]
-pub(super) struct Options {
+pub(crate) struct Options {
     pub reuse_address: bool,
     pub reuse_port: bool,
     pub broadcast: bool,
