@@ -189,6 +189,13 @@ mod tests {
         };
         context.write(&paths).unwrap();
         assert_eq!(Context::find(None, &paths).unwrap(), context);
+        let page = include_str!("../../../docs/cluster.md");
+        let documented = page.split("```toml\n").find(|it| it.starts_with("etcd"));
+        let documented = documented.unwrap().split("```").next().unwrap();
+        let path = folder.join("ops.toml");
+        fs::write(&path, documented).unwrap();
+        let ops = Context::read(&path).unwrap();
+        assert!(ops.node_tls.is_some() && ops.host.is_none());
         let refused = |text: &str| {
             let path = folder.join("x.toml");
             fs::write(&path, text).unwrap();
