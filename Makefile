@@ -5,6 +5,8 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
 PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
+# Many hosts: etcd, and what its client is built with.
+PACKAGES += etcd-server etcd-client protobuf-compiler libprotobuf-dev
 # Programs whose system calls are intercepted.
 PACKAGES += busybox-static $(shell command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || echo golang-go)
 # What the clients in other languages are written in.
@@ -101,7 +103,9 @@ install: packaging/made ## Install the program, its symbols, manual pages, compl
 	install -D -m 644 packaging/made/_weir $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 	install -D -m 644 packaging/made/weir.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/bin/weir|$(PREFIX)/bin/weir|' packaging/weir.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/weir.service
+	for unit in weir weir-cluster; do \
+		sed 's|/usr/bin/weir|$(PREFIX)/bin/weir|' packaging/$$unit.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; \
+	done
 	[ -e $(DESTDIR)/etc/weir/node.toml ] || install -D -m 600 packaging/node.toml $(DESTDIR)/etc/weir/node.toml
 
 deb: packaging/made ## Make a Debian package in target/debian

@@ -417,6 +417,9 @@ impl Scheduler {
         mut may: HostSet,
         failures: &mut Vec<Failure>,
     ) -> Option<Placement> {
+        if placed.held {
+            return None;
+        }
         let request = Request {
             name: &placed.name,
             guest: &placed.guest,

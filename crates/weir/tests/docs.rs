@@ -39,6 +39,7 @@ run() {
     echo "$1: $2"
     case $2 in
     'weir node &'*) eval "$2" >$output 2>&1; started $output 'the node is ready'; node=$output ;;
+    'weir cluster agent &'*) eval "$2" >$output 2>&1; started $output 'is in the cluster' ;;
     'weir store '*'&') eval "$2" >$output 2>&1; started $output 'the store is ready' ;;
     'weir run '* | 'weir top '* | 'weir '*' -i 1'*) eval "$2" >$output 2>&1 & started $output . ;;
     *) eval "$2" >$output 2>&1 || fail $output "$1: exit code $?" ;;

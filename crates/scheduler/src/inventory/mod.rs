@@ -40,6 +40,8 @@ pub struct Placed {
     pub target: Option<usize>,
     /// The host that it left for maintenance, and returns to.
     pub home: Option<String>,
+    /// Whether it stays where it is, for now.
+    pub held: bool,
     /// Its index in the host's list of guests.
     position: usize,
 }
@@ -155,6 +157,7 @@ impl Inventory {
             host,
             target: None,
             home: None,
+            held: false,
             position,
         });
         Ok(())
@@ -175,6 +178,26 @@ impl Inventory {
         let host = placed.destination();
         self.hosts.subtract_load(host, before);
         self.hosts.add_load(host, load.0);
+        Ok(())
+    }
+
+    /// Keeps a guest where it is, as after a move that failed, or no longer.
+    pub fn hold(&mut self, name: &str, held: bool) -> Result {
+        let slot = self.named(name)?;
+        let placed = self.guests[slot].as_mut();
+        placed.expect("a named guest is there").held = held;
+        Ok(())
+    }
+
+    /// Notes the host that a guest left for maintenance, and returns to.
+    pub fn set_home(&mut self, name: &str, home: Option<String>) -> Result {
+        let slot = self.named(name)?;
+        self.away.retain(|guest| *guest != slot);
+        if home.is_some() {
+            self.away.push(slot);
+        }
+        let placed = self.guests[slot].as_mut().expect("a named guest is there");
+        placed.home = home;
         Ok(())
     }
 

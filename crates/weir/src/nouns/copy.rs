@@ -6,9 +6,10 @@ use clap::Args;
 use node::error::Error;
 use node::model::{Clones, Guest, Migrate, Migrated, Object, Restore, Save, is_pattern};
 
+use super::cluster::ClusterOption;
 use super::output::{made, print};
 use super::verb::{Progress, Waiting};
-use super::{Result, client};
+use super::{Result, client, clustered};
 
 /// Saves a guest's state to a file, and stops it, unless it is a template
 #[derive(Debug, Args)]
@@ -76,6 +77,7 @@ pub struct CloneArgs {
   weir migrate fw host2:6640
   weir migrate 'fw-*' host2:6640
   weir migrate fw host2:6640 --link outside=eth3
+  weir migrate --cluster fw b
 
 The other node listens there (`weir node --listen`), its certificate names the host, and this node's
 certificate has the role of an operator there. Both run the same build. The guests of a pattern go one after
@@ -83,9 +85,11 @@ the other; one that cannot go stays, and the others go.")]
 pub struct MigrateArgs {
     /// The guest, or a pattern of guests, as in 'fw-*'
     pub guest: String,
-    /// The other node
+    /// The other node; with --cluster, the other host's name
     #[arg(value_name = "HOST:PORT")]
     pub to: String,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
     /// A link of the other node for an interface; default: the one of the same name
     #[arg(long = "link", value_name = "INTERFACE=LINK", value_parser = pair)]
     pub links: Vec<(String, String)>,
@@ -147,6 +151,14 @@ pub fn clone(args: &CloneArgs) -> Result {
 
 /// Runs `weir migrate`.
 pub fn migrate(args: &MigrateArgs) -> Result {
+    if let Some(context) = args.cluster.context()? {
+        if !args.links.is_empty() {
+            return Err(Error::invalid(
+                "--link and --cluster exclude each other: links of a cluster's hosts have the same names",
+            ));
+        }
+        return clustered::migrate(&context, &args.guest, &args.to);
+    }
     let migrate = Migrate {
         to: args.to.clone(),
         links: args.links.iter().cloned().collect(),

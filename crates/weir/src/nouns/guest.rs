@@ -13,6 +13,8 @@ use node::model::{Guest, GuestSeries, Health, Isolation, Memory, Object, Restart
 use serde_json::{Map, Value, json};
 use vmm::printable;
 
+use super::cluster::ClusterOption;
+use super::clustered::{self, DemandArgs};
 use super::output::{Column, Output, made, maybe, name, print};
 use super::verb::Progress;
 use super::{Result, client};
@@ -31,7 +33,8 @@ use crate::run::foreground::{IsolationArg, memory};
   weir create slow limiter.click RATE=1000 --link a=lan --link b=eth1
   weir create r1 router -p net1_ip=192.168.1.1 -p net1_net=192.168.1.0/24 --link net1=lan --link net2=eth1
   weir create fw examples/firewall.click --link inside=lan --link outside=eth1 --health 'stray.count < 1000 every 5s failures 3'
-  weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
+  weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1
+  weir create --cluster --count 500 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
 )]
 pub struct CreateGuest {
     /// The guest's name, unless there is --name; the Click configuration, a file or a function; values for its
@@ -81,6 +84,10 @@ pub struct CreateGuest {
     /// number of failures in a row that make the guest unhealthy
     #[arg(long, value_name = "CHECK")]
     pub health: Vec<Health>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
+    #[command(flatten)]
+    pub demand: DemandArgs,
     /// Print the guest as JSON
     #[arg(long)]
     pub json: bool,
@@ -245,6 +252,8 @@ pub struct LsArgs {
     #[arg(short, long)]
     pub watch: bool,
     #[command(flatten)]
+    pub cluster: ClusterOption,
+    #[command(flatten)]
     pub output: Output,
 }
 
@@ -255,6 +264,8 @@ pub struct ShowArgs {
     /// Names and patterns of guests
     #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -443,6 +454,16 @@ pub fn create(args: &CreateGuest) -> Result {
         restart: args.restart.into(),
         health: args.health.clone(),
     };
+    if let Some(context) = args.cluster.context()? {
+        let guests = match (guest, &args.name) {
+            (Some(guest), None) => vec![(guest.clone(), new)],
+            (_, name) => series(args, name.clone().unwrap_or_default(), new)
+                .guests()?
+                .collect(),
+        };
+        return clustered::create(&context, guests, &args.demand, args.json);
+    }
+    args.demand.refuse()?;
     match (guest, &args.name) {
         (Some(guest), None) => {
             let guest = client().create(&Object::new(guest, new))?;
@@ -459,13 +480,17 @@ pub(super) fn tell_messages(guest: &Object<Guest>) {
     }
 }
 
-fn create_series(args: &CreateGuest, name: String, guest: Guest) -> Result {
-    let series = GuestSeries {
+fn series(args: &CreateGuest, name: String, guest: Guest) -> GuestSeries {
+    GuestSeries {
         name,
         count: args.count.unwrap_or(1),
         first: args.first,
         guest,
-    };
+    }
+}
+
+fn create_series(args: &CreateGuest, name: String, guest: Guest) -> Result {
+    let series = series(args, name, guest);
     let mut progress = Progress::new(Some(series.count.into()));
     client().create_series(&series, |outcome| progress.tell(outcome))?;
     let outcomes = progress.end()?;
@@ -474,15 +499,35 @@ fn create_series(args: &CreateGuest, name: String, guest: Guest) -> Result {
 
 /// Runs `weir ls`.
 pub fn ls(args: &LsArgs) -> Result {
+    if let Some(context) = args.cluster.context()? {
+        return repeatedly(
+            args.watch,
+            || clustered::rows(&context, &args.guests),
+            |guests| args.output.show_again(guests, clustered::COLUMNS),
+        );
+    }
     let client = client();
+    repeatedly(
+        args.watch,
+        || client.select::<Guest>(&args.guests),
+        |guests| args.output.show_again(guests, COLUMNS),
+    )
+}
+
+/// Shows a list, once or each second.
+fn repeatedly<T>(
+    watch: bool,
+    look: impl Fn() -> Result<Vec<T>>,
+    show: impl Fn(&[T]) -> Result<bool>,
+) -> Result {
     loop {
-        let guests = client.select::<Guest>(&args.guests)?;
+        let guests = look()?;
         // On a terminal, each list takes the last one's place (ECMA-48: home, erase the rest).
-        if args.watch && std::io::stdout().is_terminal() {
+        if watch && std::io::stdout().is_terminal() {
             print("\u{1b}[H\u{1b}[2J")?;
         }
-        let is_read = args.output.show_again(&guests, COLUMNS)?;
-        if !args.watch || !is_read {
+        let is_read = show(&guests)?;
+        if !watch || !is_read {
             return Ok(());
         }
         std::thread::sleep(Duration::from_secs(1));
@@ -491,6 +536,9 @@ pub fn ls(args: &LsArgs) -> Result {
 
 /// Runs `weir show`.
 pub fn show(args: &ShowArgs) -> Result {
+    if let Some(context) = args.cluster.context()? {
+        return clustered::show(&context, &args.guests, args.json);
+    }
     let client = client();
     // A list has no configurations.
     let listed = client.select::<Guest>(&args.guests)?;
@@ -531,7 +579,7 @@ fn described(guest: &Object<Guest>) -> String {
     text
 }
 
-fn describe_config(text: &mut String, what: &str, file: &str, config: &str) {
+pub(super) fn describe_config(text: &mut String, what: &str, file: &str, config: &str) {
     *text += &format!("{what:<11} {}\n", printable(file));
     for line in config.lines() {
         // Tabs are part of how it is written.

@@ -6,6 +6,7 @@ use clap::Args;
 use node::model::{LogLine, LogQuery, LogsQuery, Selection, Since, is_pattern};
 use vmm::printable;
 
+use super::cluster::ClusterOption;
 use super::output::is_read;
 use super::{Result, client};
 
@@ -18,6 +19,8 @@ pub struct ConsoleArgs {
     /// Follow its output, until it is destroyed, or until interrupted
     #[arg(short, long)]
     pub follow: bool,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
 }
 
 /// Prints what guests have printed, also before they were restarted or ended
@@ -101,6 +104,7 @@ fn follow(
 
 /// Runs `weir console`.
 pub fn console(args: &ConsoleArgs) -> Result {
+    args.cluster.choose_host_of(&args.guest)?;
     let query = LogQuery {
         run: true,
         ..LogQuery::default()

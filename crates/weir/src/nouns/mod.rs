@@ -1,12 +1,15 @@
 //! The commands that are clients of a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `nsm`,
 //! and the commands on guests; and `weir node`, the node itself. Modelled on dladm and flowadm.
 
+pub mod cluster;
+pub mod clustered;
 pub mod configuration;
 pub mod copy;
 pub mod crash;
 pub mod events;
 pub mod flow;
 pub mod guest;
+pub mod host;
 pub mod link;
 pub mod log;
 pub mod node;
@@ -75,9 +78,10 @@ pub enum NounCommand {
 
 Examples:
   weir destroy fw
-  weir destroy 'fw-*' nat"
+  weir destroy 'fw-*' nat
+  weir destroy --cluster 'fw-*'"
     )]
-    Destroy(verb::GuestsArgs),
+    Destroy(verb::DestroyArgs),
     Save(copy::SaveArgs),
     Restore(copy::RestoreArgs),
     Clone(copy::CloneArgs),
@@ -106,6 +110,11 @@ Examples:
     Place(policy::PlaceArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Plugin(plugin::PluginCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Cluster(cluster::ClusterCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Host(host::HostCommand),
+    Balance(policy::BalanceArgs),
 }
 
 /// Runs a command that asks a node, or is one.
@@ -127,7 +136,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Restart(args) => verb::act(Action::Restart, args),
         NounCommand::Pause(args) => verb::act(Action::Pause, args),
         NounCommand::Resume(args) => verb::act(Action::Resume, args),
-        NounCommand::Destroy(args) => verb::act(Action::Destroy, args),
+        NounCommand::Destroy(args) => verb::destroy(args),
         NounCommand::Save(args) => copy::save(args),
         NounCommand::Restore(args) => copy::restore(args),
         NounCommand::Clone(args) => copy::clone(args),
@@ -144,6 +153,9 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Policy(command) => policy::run(command),
         NounCommand::Place(args) => policy::place(args),
         NounCommand::Plugin(command) => plugin::run(command),
+        NounCommand::Cluster(command) => cluster::run(command),
+        NounCommand::Host(command) => host::run(command),
+        NounCommand::Balance(args) => policy::balance(args),
     }
 }
 
@@ -174,12 +186,16 @@ impl Remote {
             (&self.node, &self.cert, &self.key, &self.ca)
         {
             let (cert, key, ca) = (cert.clone(), key.clone(), ca.clone());
-            let client = Client::remote(node, &Files { cert, key, ca })?;
-            // There is one command in a process.
-            let _ = REMOTE.set(client);
+            choose(Client::remote(node, &Files { cert, key, ca })?);
         }
         Ok(())
     }
+}
+
+/// Makes a node of the network the target of this process's commands.
+fn choose(client: Client) {
+    // There is one command in a process.
+    let _ = REMOTE.set(client);
 }
 
 /// Whether a node of the network was named: what runs on this host is of no concern then.

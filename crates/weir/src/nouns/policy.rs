@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use cluster::context::Context;
+use cluster::etcd::Store;
+use cluster::keys::Kind;
+use cluster::leader;
+use cluster::policies::{self, Move};
 use node::error::Error;
 use scheduler::balancers::BALANCERS;
 use scheduler::filters::FILTERS;
@@ -14,20 +19,24 @@ use scheduler::{BUILT_IN, BuiltIn, Exclusion, Explanation, Policy, Scene, Weight
 use serde::Serialize;
 
 use super::Result;
+use super::cluster::{ClusterFile, ClusterOption, view, with};
 use super::output::{Column, Output, made, print};
 
 /// Longest file that describes hosts and guests, in bytes.
 const FILE_MAX: u64 = 64 << 20;
 
-/// Shows policies: filters, weights with factors, a balancer, properties
+/// Shows and sets policies: filters, weights with factors, a balancer, properties
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir policy ls
-  weir policy show power_saving")]
+  weir policy show power_saving
+  weir policy create mine mine.toml && weir policy set mine")]
 pub enum PolicyCommand {
-    /// Lists the policies that are built in
+    /// Lists the policies that are built in, and those of a cluster
     #[command(after_help = "Examples:\n  weir policy ls\n  weir policy ls --json")]
     Ls {
+        #[command(flatten)]
+        cluster: ClusterOption,
         #[command(flatten)]
         output: Output,
     },
@@ -38,22 +47,42 @@ pub enum PolicyCommand {
     Show {
         /// The policy
         name: String,
+        #[command(flatten)]
+        cluster: ClusterOption,
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Gives a cluster a policy of its own, or replaces it
+    #[command(after_help = "Example:\n  weir policy create mine mine.toml")]
+    Create {
+        /// The policy
+        name: String,
+        /// Its filters, weights, balancer and properties (TOML): docs/cluster.md
+        file: PathBuf,
+        #[command(flatten)]
+        cluster: ClusterFile,
+    },
+    /// Has a cluster follow a policy
+    #[command(after_help = "Example:\n  weir policy set evenly_distributed")]
+    Set {
+        /// The policy
+        name: String,
+        #[command(flatten)]
+        cluster: ClusterFile,
     },
 }
 
 #[derive(Serialize)]
 struct PolicyRow {
-    name: &'static str,
+    name: String,
     description: &'static str,
     #[serde(flatten)]
     policy: Policy,
 }
 
 const POLICIES: &[Column<PolicyRow>] = &[
-    Column::new("name", |it| it.name.into()),
+    Column::new("name", |it| it.name.clone()),
     Column::new("balancer", |it| it.policy.balancer.clone()),
     Column::new("description", |it| it.description.into()),
     Column::extra("filters", |it| it.policy.filters.join(",")),
@@ -66,7 +95,7 @@ const POLICIES: &[Column<PolicyRow>] = &[
 
 fn row(row: &'static BuiltIn) -> PolicyRow {
     PolicyRow {
-        name: row.name,
+        name: row.name.into(),
         description: row.description,
         policy: row.policy(),
     }
@@ -120,18 +149,78 @@ fn parts(policy: &Policy) -> Vec<Part> {
 /// Runs `weir policy`.
 pub fn run(command: &PolicyCommand) -> Result {
     match command {
-        PolicyCommand::Ls { output } => {
-            let rows: Vec<_> = BUILT_IN.iter().map(row).collect();
+        PolicyCommand::Ls { cluster, output } => {
+            let mut rows: Vec<_> = BUILT_IN.iter().map(row).collect();
+            if let Some(context) = cluster.context()? {
+                let view = view(&context)?;
+                let own = view.names(Kind::Policy).filter_map(|name| {
+                    Some(PolicyRow {
+                        name: name.into(),
+                        description: "One of the cluster's own.",
+                        policy: view.get(&Kind::Policy.of(name))?,
+                    })
+                });
+                rows.extend(own);
+            }
             output.show(&rows, POLICIES)
         }
-        PolicyCommand::Show { name, json } => {
-            let policy = Policy::built_in(name).map_err(Error::not_found)?;
+        PolicyCommand::Create {
+            name,
+            file,
+            cluster,
+        } => create(name, file, &cluster.context()?),
+        PolicyCommand::Set { name, cluster } => with(&cluster.context()?, async |store: Store| {
+            policies::set(&store, name).await
+        }),
+        PolicyCommand::Show {
+            name,
+            cluster,
+            json,
+        } => {
+            let policy = match cluster.context()? {
+                Some(context) => leader::policy(&view(&context)?, name)?,
+                None => Policy::built_in(name).map_err(Error::not_found)?,
+            };
             if *json {
                 return made(true, &policy);
             }
             Output::default().show(&parts(&policy), PARTS)
         }
     }
+}
+
+/// Gives a cluster a policy of a file.
+fn create(name: &str, file: &Path, context: &Context) -> Result {
+    let text = read_text(file)?;
+    let policy: Policy = toml::from_str(&text).map_err(|error| wrong_line(file, &text, &error))?;
+    with(context, async |store: Store| {
+        policies::create(&store, name, &policy).await
+    })
+}
+
+/// Shows which guests the balancer would move
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir balance --dry-run")]
+pub struct BalanceArgs {
+    /// Show the moves, and do nothing; the leader does them by itself
+    #[arg(long, required = true)]
+    dry_run: bool,
+    #[command(flatten)]
+    cluster: ClusterFile,
+    #[command(flatten)]
+    output: Output,
+}
+
+const MOVES: &[Column<Move>] = &[
+    Column::new("guest", |it| it.guest.clone()),
+    Column::new("from", |it| it.from.clone()),
+    Column::new("to", |it| it.to.clone()),
+];
+
+/// Runs `weir balance`.
+pub fn balance(args: &BalanceArgs) -> Result {
+    let moves = policies::balance(view(&args.cluster.context()?)?)?;
+    args.output.show(&moves, MOVES)
 }
 
 /// Shows where guests would be placed, and why, without doing anything
@@ -222,20 +311,33 @@ pub(super) fn show(explained: &Explanation) -> Result {
 
 /// Reads hosts and guests from a file.
 pub(super) fn read_scene(path: &Path) -> Result<Scene> {
-    let wrong = |why: String| Error::invalid(format_args!("{}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-    if size.len() > FILE_MAX {
-        return Err(wrong(format!("it has more than {} MiB", FILE_MAX >> 20)));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = read_text(path)?;
     if path.extension().is_some_and(|end| end == "json") {
-        return serde_json::from_str(&text).map_err(|error| wrong(error.to_string()));
+        return serde_json::from_str(&text).map_err(|error| wrong(path, &error));
     }
-    toml::from_str(&text).map_err(|error: toml::de::Error| {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        let line = before.unwrap_or("").matches('\n').count() + 1;
-        wrong(format!("line {line}: {}", error.message()))
-    })
+    toml::from_str(&text).map_err(|error| wrong_line(path, &text, &error))
+}
+
+fn wrong(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    Error::invalid(format_args!("{}: {why}", path.display()))
+}
+
+/// What is wrong with a file of TOML, and in which line.
+fn wrong_line(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.unwrap_or("").matches('\n').count() + 1;
+    wrong(path, &format_args!("line {line}: {}", error.message()))
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let size = std::fs::metadata(path).map_err(|error| wrong(path, &error))?;
+    if size.len() > FILE_MAX {
+        return Err(wrong(
+            path,
+            &format_args!("it has more than {} MiB", FILE_MAX >> 20),
+        ));
+    }
+    std::fs::read_to_string(path).map_err(|error| wrong(path, &error))
 }
 
 /// The plugins of a folder.

@@ -14,7 +14,8 @@ use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
-use super::{Result, client};
+use super::cluster::ClusterOption;
+use super::{Result, client, clustered};
 
 /// The exit code after Ctrl-C.
 const INTERRUPTED: i32 = 130;
@@ -27,6 +28,15 @@ pub struct GuestsArgs {
     /// Names and patterns of guests, as in 'fw-*'
     #[arg(required = true, value_name = "GUEST")]
     pub guests: Vec<String>,
+}
+
+/// Which guests are removed.
+#[derive(Debug, Args)]
+pub struct DestroyArgs {
+    #[command(flatten)]
+    pub guests: GuestsArgs,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
 }
 
 /// Which name a guest gets.
@@ -47,6 +57,14 @@ pub fn act(action: Action, args: &GuestsArgs) -> Result {
     let action = GuestAction { action, guests };
     client().act(&action, |outcome| progress.tell(outcome))?;
     progress.end().map(drop)
+}
+
+/// Runs `weir destroy`.
+pub fn destroy(args: &DestroyArgs) -> Result {
+    match args.cluster.context()? {
+        Some(context) => clustered::destroy(&context, &args.guests.guests),
+        None => act(Action::Destroy, &args.guests),
+    }
 }
 
 /// Runs `weir rename`.

@@ -12,6 +12,7 @@ use node::model::{Guest, HandlerRead, HandlerWrite};
 use super::name::{self, NameError};
 use crate::host::print_on;
 use crate::nouns;
+use crate::nouns::cluster::ClusterOption;
 use vmm::printable;
 
 /// How long a guest may take to answer.
@@ -29,6 +30,8 @@ pub struct ReadArgs {
     pub handler: String,
     /// Arguments of the handler
     pub arguments: Vec<OsString>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
 }
 
 /// Writes a handler of a running guest.
@@ -43,6 +46,8 @@ pub struct WriteArgs {
     pub handler: String,
     /// The value; ‘-’, or no value for hotconfig, reads standard input
     pub value: Vec<OsString>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
 }
 
 /// Shows how many packets a second each element of a running guest passes.
@@ -61,6 +66,8 @@ pub struct TopArgs {
     /// Exit after this many samples; default: when interrupted
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
 }
 
 /// Seconds between two looks, as an option has them.
@@ -245,6 +252,7 @@ fn one_line(text: &[u8]) -> Result<&[u8], ClientError> {
 
 /// `weir read`.
 pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
+    args.cluster.choose_host_of(&args.name)?;
     let mut words = vec![args.handler.as_bytes()];
     words.extend(args.arguments.iter().map(|word| word.as_bytes()));
     let value = Client::connect(&args.name)?.read(&words.join(&b' '))?;
@@ -259,6 +267,7 @@ pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
 
 /// `weir write`.
 pub fn write(args: &WriteArgs) -> Result<(), ClientError> {
+    args.cluster.choose_host_of(&args.name)?;
     let mut client = Client::connect(&args.name)?;
     client.write(&args.handler, &value(args)?)
 }
@@ -308,6 +317,7 @@ fn counts(client: &mut Client) -> Result<Vec<Count>, ClientError> {
 
 /// `weir top`.
 pub fn top(args: &TopArgs) -> Result<(), ClientError> {
+    args.cluster.choose_host_of(&args.name)?;
     let mut client = Client::connect(&args.name)?;
     let (mut before, mut then) = (counts(&mut client)?, Instant::now());
     let screen = std::io::stdout().is_terminal();

@@ -6,6 +6,8 @@
     reason = "each program uses a part"
 )]
 
+mod authority;
+
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -21,6 +23,8 @@ use node::client::Client;
 use node::model::NodeStatus;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner};
+
+pub use authority::Authority;
 
 /// A guest between two links, a and b.
 pub const BOTH_WAYS: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, LIMIT, Stream, alive, kill, path, pings, until, within};
-use crate::network::Authority;
+use crate::common::{Authority, Host, LIMIT, Stream, alive, kill, path, pings, until, within};
 
 /// A NAT gateway between the networks, as `weir create` is told.
 const NAT: &str = concat!(

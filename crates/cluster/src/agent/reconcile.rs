@@ -1,0 +1,377 @@
+//! Orders compared with the node: guests that are ordered and lacking are made, guests of the cluster that are not
+//! ordered are removed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use node::error::{Error, Kind as ErrorKind, Result};
+use node::model::{Action, Guest, GuestState, GuestStatus, Object};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::ledger::Ledger;
+use super::verbs::{act, clear_host, destroy};
+use super::{Agent, RETRY, migration, session};
+use crate::etcd::{Outcome, Watch};
+use crate::keys::{self, Kind};
+use crate::model::{GuestRecord, Order, Role, Status};
+use crate::transaction::{self, Transaction};
+use crate::view::View;
+
+/// The pause between two looks at the node, if no order changes.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long a guest that could not be made waits.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Follows the orders of this host. An error: the host was removed.
+pub async fn run(agent: Agent) -> Result<()> {
+    let mut worker = Worker {
+        ledger: Ledger::read(&agent.paths)?,
+        agent,
+        view: View::default(),
+        said: HashMap::new(),
+        failed: HashMap::new(),
+        moves: HashMap::new(),
+    };
+    loop {
+        match worker.follow().await {
+            Ok(()) => return Ok(()),
+            Err(error) if session::is_removed(&error) => {
+                worker.leave().await;
+                return Err(error);
+            }
+            Err(error) => tracing::debug!("orders: {error}"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+struct Worker {
+    agent: Agent,
+    ledger: Ledger,
+    /// This host's record and its orders.
+    view: View,
+    /// The status of each guest that was told last.
+    said: HashMap<String, Status>,
+    /// Guests that could not be made, and until when they wait.
+    failed: HashMap<String, Instant>,
+    /// Guests that are sent to other hosts.
+    moves: HashMap<String, JoinHandle<()>>,
+}
+
+/// The node's guests, by name.
+type There = BTreeMap<String, GuestStatus>;
+
+impl Worker {
+    /// Follows the orders until the watch of them breaks.
+    async fn follow(&mut self) -> Result<()> {
+        let store = self.agent.store.clone();
+        let host = self.agent.host.name.clone();
+        self.view = View::default();
+        let orders = keys::orders(&host);
+        let seen = store.read(&mut self.view, &orders).await?;
+        let record = Kind::Host.of(&host);
+        store.read_key(&mut self.view, &record).await?;
+        self.check_host()?;
+        let mut orders = store.watch(&orders, seen + 1).await?;
+        let mut host = store.watch(&record, seen + 1).await?;
+        loop {
+            self.reconcile().await?;
+            tokio::select! {
+                changed = changes_of(&mut orders) => self.apply(changed?),
+                changed = changes_of(&mut host) => {
+                    self.apply(changed?);
+                    self.check_host()?;
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            // All that came meanwhile is one pass.
+            while let Ok(changed) = timeout(Duration::ZERO, changes_of(&mut orders)).await {
+                self.apply(changed?);
+            }
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<crate::etcd::Change>) {
+        for change in changes {
+            let value = change.value.as_deref();
+            self.view.apply(&change.key, value, change.revision);
+        }
+    }
+
+    /// Refuses to go on, if the host was removed.
+    fn check_host(&self) -> Result<()> {
+        let host = &self.agent.host;
+        match self.view.host(&host.name) {
+            Some(record) if record.id == host.id => Ok(()),
+            _ => Err(session::removed(&host.name)),
+        }
+    }
+
+    fn orders(&self) -> BTreeMap<String, Order> {
+        let folder = keys::orders(&self.agent.host.name);
+        let keys = self.view.keys(&folder);
+        let orders = keys.filter_map(|key| {
+            let name = key.strip_prefix(&folder)?;
+            Some((name.to_string(), self.view.get(key)?))
+        });
+        orders.collect()
+    }
+
+    fn order_key(&self, name: &str) -> String {
+        keys::order(&self.agent.host.name, name)
+    }
+
+    /// The node's guests.
+    async fn there(&self) -> Result<There> {
+        let guests = self.agent.ask(|node| node.list::<Guest>()).await?;
+        Ok(guests
+            .into_iter()
+            .map(|guest| (guest.name, guest.status))
+            .collect())
+    }
+
+    /// Makes the node's guests what the orders say.
+    async fn reconcile(&mut self) -> Result<()> {
+        let orders = self.orders();
+        let there = self.there().await?;
+        self.remove_others(&orders, &there).await?;
+        self.take_on(&orders, &there).await?;
+        self.remove_ordered(&orders, &there).await?;
+        self.moves.retain(|_, task| !task.is_finished());
+        for (name, order) in &orders {
+            if self.ledger.id(name) != Some(&order.id) {
+                continue;
+            }
+            let status = there.get(name);
+            match &order.role {
+                Role::Run => self.run(name, order, status).await?,
+                Role::Receive(true) => {}
+                Role::Receive(false) => self.prepare(name, order).await?,
+                Role::Send(to) => self.send(name, order, to),
+                Role::Remove => {}
+            }
+        }
+        self.said.retain(|name, _| orders.contains_key(name));
+        self.failed.retain(|name, _| orders.contains_key(name));
+        Ok(())
+    }
+
+    /// Removes the cluster's guests that are not ordered.
+    async fn remove_others(
+        &mut self,
+        orders: &BTreeMap<String, Order>,
+        there: &There,
+    ) -> Result<()> {
+        let is_other = |(name, id): &(&String, &String)| {
+            orders.get(*name).is_none_or(|order| order.id != **id)
+        };
+        let others = self.ledger.guests().filter(is_other);
+        let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
+        let running = others.iter().filter(|name| there.contains_key(*name));
+        self.destroy(running.cloned().collect()).await?;
+        self.ledger.change([], &others)
+    }
+
+    async fn destroy(&self, guests: Vec<String>) -> Result<()> {
+        if guests.is_empty() {
+            return Ok(());
+        }
+        tracing::info!("guests {} are removed", guests.join(", "));
+        self.agent.ask(|node| destroy(node, guests)).await
+    }
+
+    /// Notes ordered guests as the cluster's, before anything of them is made. A guest of the host's own stays.
+    async fn take_on(&mut self, orders: &BTreeMap<String, Order>, there: &There) -> Result<()> {
+        let new = orders
+            .iter()
+            .filter(|(name, _)| self.ledger.id(name).is_none());
+        let (taken, free): (Vec<_>, Vec<_>) = new.partition(|(name, _)| there.contains_key(*name));
+        let added = free
+            .into_iter()
+            .map(|(name, order)| (name.clone(), order.id.clone()));
+        self.ledger.change(added.collect::<Vec<_>>(), &[])?;
+        for (name, order) in taken {
+            if order.role == Role::Remove {
+                continue;
+            }
+            let why = "the host has a guest of this name that is not the cluster's: rename or destroy it there";
+            self.say(name, order, "failed", Some(why.into())).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells how a guest is, if that is news.
+    async fn say(
+        &mut self,
+        name: &str,
+        order: &Order,
+        state: &str,
+        reason: Option<String>,
+    ) -> Result<()> {
+        let status = Status {
+            id: order.id.clone(),
+            host: Some(self.agent.host.name.clone()),
+            state: state.into(),
+            reason,
+        };
+        if self.said.get(name) == Some(&status) {
+            return Ok(());
+        }
+        let news = Transaction::default()
+            .as_seen(&self.view, self.order_key(name))
+            .puts(Kind::Status.of(name), &status);
+        // An order that changed is seen soon.
+        if self.agent.store.commit(&news).await? != Outcome::Changed {
+            self.said.insert(name.into(), status);
+        }
+        Ok(())
+    }
+
+    /// Has the node run a guest.
+    async fn run(&mut self, name: &str, order: &Order, status: Option<&GuestStatus>) -> Result<()> {
+        let now = Instant::now();
+        if self.failed.get(name).is_some_and(|until| *until > now) {
+            return Ok(());
+        }
+        let made = match status {
+            None => self.create(name, order).await,
+            // The guard stopped it.
+            Some(status) if status.state == GuestState::Stopped => self.start(name).await,
+            Some(status) => {
+                let state = serde_json::to_value(status.state).map_err(Error::failed)?;
+                let state = state.as_str().unwrap_or_default();
+                return self.say(name, order, state, status.reason.clone()).await;
+            }
+        };
+        match made {
+            Ok(()) => self.say(name, order, "running", None).await,
+            Err(error) if error.kind == ErrorKind::Unavailable => Err(error),
+            Err(error) => {
+                self.failed.insert(name.into(), now + WAIT);
+                self.say(name, order, "failed", Some(error.error)).await
+            }
+        }
+    }
+
+    async fn create(&self, name: &str, order: &Order) -> Result<()> {
+        let mut view = View::default();
+        let key = Kind::Guest.of(name);
+        self.agent.store.read_key(&mut view, &key).await?;
+        let record: Option<GuestRecord> = view.guest(name);
+        let Some(record) = record.filter(|record| record.id == order.id) else {
+            return Err(Error::failed("its record is gone"));
+        };
+        let guest = Object::new(name, record.guest);
+        tracing::info!("guest {name} is created");
+        self.agent
+            .ask(move |node| node.create(&guest).map(drop))
+            .await
+    }
+
+    async fn start(&self, name: &str) -> Result<()> {
+        tracing::info!("guest {name} is started");
+        let guests = vec![name.to_string()];
+        self.agent
+            .ask(|node| act(node, Action::Start, guests))
+            .await
+    }
+
+    /// Says that the guest may come.
+    async fn prepare(&mut self, name: &str, order: &Order) -> Result<()> {
+        let ready = Order {
+            role: Role::Receive(true),
+            ..order.clone()
+        };
+        let key = self.order_key(name);
+        let said = Transaction::default()
+            .as_seen(&self.view, key.clone())
+            .puts(key, &ready);
+        self.agent
+            .store
+            .commit_to(&mut self.view, &said)
+            .await
+            .map(drop)
+    }
+
+    /// Begins to send a guest to another host, if that is not under way.
+    fn send(&mut self, name: &str, order: &Order, to: &str) {
+        if self.moves.contains_key(name) {
+            return;
+        }
+        let journey = migration::Journey {
+            name: name.into(),
+            id: order.id.clone(),
+            to: to.into(),
+        };
+        let agent = self.agent.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = migration::send(&agent, &journey).await {
+                tracing::warn!("guest {} moves later: {error}", journey.name);
+            }
+        });
+        self.moves.insert(name.into(), task);
+    }
+
+    /// Removes guests that are ordered to be removed, and then all keys of them.
+    async fn remove_ordered(
+        &mut self,
+        orders: &BTreeMap<String, Order>,
+        there: &There,
+    ) -> Result<()> {
+        let removed = orders
+            .iter()
+            .filter(|(_, order)| order.role == Role::Remove);
+        let (here, names): (Vec<_>, Vec<_>) = removed
+            .map(|(name, order)| {
+                let own = self.ledger.id(name) == Some(&order.id);
+                (
+                    (own && there.contains_key(name)).then(|| name.clone()),
+                    name,
+                )
+            })
+            .unzip();
+        self.destroy(here.into_iter().flatten().collect()).await?;
+        for name in names {
+            self.clear(name).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes all keys of a guest that is gone.
+    async fn clear(&mut self, name: &str) -> Result<()> {
+        let mut view = View::default();
+        let key = Kind::Placement.of(name);
+        self.agent.store.read_key(&mut view, &key).await?;
+        let Some(placement) = view.placement(name) else {
+            return Ok(());
+        };
+        let gone = transaction::remove(name, &placement)
+            .as_seen(&view, key)
+            .as_seen(&self.view, self.order_key(name));
+        self.agent
+            .store
+            .commit_to(&mut self.view, &gone)
+            .await
+            .map(drop)
+    }
+
+    /// Removes all guests of the cluster, of which this host is no part any more.
+    async fn leave(&mut self) {
+        let paths = self.agent.paths.clone();
+        let left = async {
+            self.agent.ask(move |node| clear_host(&paths, node)).await?;
+            let sign = Kind::Alive.of(&self.agent.host.name);
+            let gone = Transaction::default().removes(sign);
+            self.agent.store.commit(&gone).await
+        };
+        if let Err(error) = left.await {
+            tracing::warn!("guests of the cluster are left: {error}");
+        }
+    }
+}
+
+/// The next changes of a watch.
+async fn changes_of(watch: &mut Watch) -> Result<Vec<crate::etcd::Change>> {
+    Ok(watch.next().await?.0)
+}

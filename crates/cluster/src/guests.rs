@@ -1,0 +1,389 @@
+//! What commands do with guests of the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use node::error::{Error, Kind as ErrorKind, Result};
+use node::model::{Guest, check_name, is_pattern};
+use serde::Serialize;
+
+use crate::etcd::{Outcome, Store};
+use crate::keys::{self, Kind};
+use crate::leader;
+use crate::model::{Demand, GuestRecord, Order, Role, new_id, now_ms};
+use crate::planner::Planner;
+use crate::transaction::Transaction;
+use crate::view::View;
+
+/// Guests of one transaction: etcd takes 128 operations in one.
+const BATCH: usize = 60;
+/// Bytes of one transaction.
+const BATCH_BYTES: usize = 1 << 20;
+/// Longest that guests may take to come or go without any of them doing so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A guest as it is.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GuestRow {
+    /// Its name.
+    pub guest: String,
+    /// The host that runs it.
+    pub host: Option<String>,
+    /// The host that it moves to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// A state of the node, or `waiting`, `placed`, `moving`, `removing`, `lost`, `failed`.
+    pub state: String,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<GuestRecord>,
+}
+
+/// How a guest is.
+pub fn row(view: &View, name: &str) -> Option<GuestRow> {
+    let record = view.guest(name)?;
+    let placement = view.placement(name);
+    let status = view.status(name).filter(|it| it.id == record.id);
+    let host = placement.as_ref().map(|it| it.host.clone());
+    let target = placement.as_ref().and_then(|it| it.target.clone());
+    let alive = host.as_ref().is_some_and(|host| view.alive(host).is_some());
+    let told = status.as_ref().filter(|it| it.host == host);
+    let (state, reason) = match (&host, told) {
+        _ if record.removing => ("removing", None),
+        (Some(_), _) if !alive => (
+            "lost",
+            Some("its host is down; it starts where it fits".into()),
+        ),
+        (_, Some(told)) if target.is_none() => (told.state.as_str(), told.reason.clone()),
+        (Some(_), _) if target.is_some() => ("moving", None),
+        (Some(_), _) => ("placed", None),
+        (None, _) => ("waiting", None),
+    };
+    Some(GuestRow {
+        guest: name.into(),
+        host,
+        target,
+        state: state.into(),
+        reason,
+        record: Some(record),
+    })
+}
+
+/// The guests that names and patterns select; without any, all. A name that no guest has is refused.
+pub fn select(view: &View, names: &[String]) -> Result<Vec<String>> {
+    let all = view.names(Kind::Guest);
+    if names.is_empty() {
+        return Ok(all.map(String::from).collect());
+    }
+    let all: Vec<&str> = all.collect();
+    let mut selected = BTreeSet::new();
+    for name in names {
+        let pattern = is_pattern(name).then(|| glob::Pattern::new(name));
+        let fits: Box<dyn Fn(&str) -> bool> = match pattern {
+            None => Box::new(|it| it == name),
+            Some(Ok(pattern)) => Box::new(move |it| pattern.matches(it)),
+            Some(Err(error)) => {
+                return Err(Error::invalid(format_args!(
+                    "‘{name}’ is no pattern: {error}"
+                )));
+            }
+        };
+        let before = selected.len();
+        let found: Vec<_> = all.iter().filter(|it| fits(it)).collect();
+        if found.is_empty() && before == selected.len() {
+            return Err(Error::not_found(match is_pattern(name) {
+                true => format!("no guest of the cluster matches ‘{name}’"),
+                false => format!("there is no guest ‘{name}’ in the cluster"),
+            }));
+        }
+        selected.extend(found.into_iter().map(|name| name.to_string()));
+    }
+    Ok(selected.into_iter().collect())
+}
+
+/// Refuses a guest that no node would make.
+fn check(name: &str, guest: &Guest, demand: &Demand, view: &View) -> Result<()> {
+    check_name("guest", name)?;
+    guest.check_config(name)?;
+    guest.check_limits()?;
+    for host in &demand.on {
+        if view.host(host).is_none() {
+            return Err(Error::not_found(format_args!("there is no host {host}")));
+        }
+    }
+    let record = GuestRecord {
+        id: String::new(),
+        created_ms: 0,
+        guest: guest.clone(),
+        demand: demand.clone(),
+        removing: false,
+    };
+    record.facts().check(name).map_err(Error::invalid)
+}
+
+/// Creates guests, all or none.
+pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) -> Result<()> {
+    let view = store.view().await?;
+    view.settings().ok_or_else(leader::no_cluster)?;
+    let taken = |name: &str| {
+        Error::new(
+            ErrorKind::Exists,
+            format_args!("there is a guest ‘{name}’ in the cluster already: choose another name"),
+        )
+    };
+    for (name, guest) in guests {
+        check(name, guest, demand, &view)?;
+        if view.guest(name).is_some() {
+            return Err(taken(name));
+        }
+    }
+    let (mut batch, mut bytes, mut names) = (Transaction::default(), 0, Vec::new());
+    let mut made: Vec<String> = Vec::new();
+    for (index, (name, guest)) in guests.iter().enumerate() {
+        let record = GuestRecord {
+            id: new_id(),
+            created_ms: now_ms(),
+            guest: guest.clone(),
+            demand: demand.clone(),
+            removing: false,
+        };
+        let key = Kind::Guest.of(name);
+        batch = batch.expects(key.clone(), 0).puts(key, &record);
+        let written = batch.writes.last().and_then(|(_, value)| value.as_ref());
+        let size = written.map_or(0, Vec::len);
+        bytes += size;
+        names.push(name.clone());
+        let next = guests.get(index + 1).is_some();
+        if next && names.len() < BATCH && bytes + size < BATCH_BYTES {
+            continue;
+        }
+        let done = store.commit(&std::mem::take(&mut batch)).await;
+        let failed = match done {
+            Ok(Outcome::Done(_)) => {
+                made.append(&mut names);
+                bytes = 0;
+                continue;
+            }
+            Ok(Outcome::Changed) => taken(name),
+            Err(error) => error,
+        };
+        if !made.is_empty() {
+            destroy(store, &made).await?;
+        }
+        return Err(failed);
+    }
+    Ok(())
+}
+
+/// Waits until guests run; `told` gets each as soon as it runs or cannot. Stops when `told` says so.
+pub async fn wait(
+    store: &Store,
+    names: &[String],
+    mut told: impl FnMut(&GuestRow) -> bool,
+) -> Result<()> {
+    let mut left: BTreeSet<_> = names.iter().cloned().collect();
+    let mut start = Instant::now();
+    let mut view = View::default();
+    let seen = store.read(&mut view, "").await?;
+    let mut watch = store.watch("", seen + 1).await?;
+    while !left.is_empty() {
+        let settled: Vec<GuestRow> = left
+            .iter()
+            .filter_map(|name| row(&view, name))
+            .filter(|row| {
+                !matches!(
+                    row.state.as_str(),
+                    "placed" | "starting" | "moving" | "arriving"
+                )
+            })
+            .filter(|row| row.state != "waiting" || why_waits(&view, &row.guest).is_some())
+            .collect();
+        for mut row in settled {
+            if row.state == "waiting" {
+                row.reason = why_waits(&view, &row.guest);
+            }
+            left.remove(&row.guest);
+            start = Instant::now();
+            if !told(&row) {
+                return Ok(());
+            }
+        }
+        left.retain(|name| view.guest(name).is_some());
+        if left.is_empty() {
+            break;
+        }
+        let patience = PATIENCE.saturating_sub(start.elapsed());
+        let changes = tokio::time::timeout(patience, watch.next()).await;
+        let changes = changes.map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format_args!(
+                    "{} guests wait, and none has started for {} s: `weir cluster status` shows whether a host leads",
+                    left.len(),
+                    PATIENCE.as_secs()
+                ),
+            )
+        })?;
+        for change in changes?.0 {
+            view.apply(&change.key, change.value.as_deref(), change.revision);
+        }
+    }
+    Ok(())
+}
+
+/// Why a guest waits, as the leader says.
+pub fn why_waits(view: &View, name: &str) -> Option<String> {
+    let record = view.guest(name)?;
+    let status = view.status(name).filter(|it| it.id == record.id)?;
+    (status.state == "waiting")
+        .then_some(status.reason)
+        .flatten()
+}
+
+/// The transaction that removes a guest, or orders its host to.
+fn removal(view: &View, name: &str) -> Option<Transaction> {
+    let mut record = view.guest(name)?;
+    record.removing = true;
+    let (guest, place) = (Kind::Guest.of(name), Kind::Placement.of(name));
+    let this = Transaction::default()
+        .as_seen(view, guest.clone())
+        .as_seen(view, place.clone());
+    Some(match view.placement(name) {
+        None => this.removes(guest).removes(Kind::Status.of(name)),
+        Some(placement) => this
+            .puts(guest, &record)
+            .puts(
+                keys::order(&placement.host, name),
+                &Order {
+                    id: record.id,
+                    role: Role::Remove,
+                },
+            )
+            // A move that ends at this moment is refused.
+            .puts(place, &placement),
+    })
+}
+
+/// Removes guests, and waits until they are gone.
+pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
+    let mut view = View::default();
+    let seen = store.read(&mut view, "").await?;
+    let mut watch = store.watch("", seen + 1).await?;
+    let mut ordered = BTreeMap::new();
+    let mut start = Instant::now();
+    let mut count = names.len();
+    loop {
+        for name in names {
+            let key = Kind::Placement.of(name);
+            let revision = view.revision_of(&key);
+            let removing = view.guest(name).is_none_or(|it| it.removing);
+            // Again, if the guest was placed or moved meanwhile.
+            if removing || ordered.get(name) == Some(&revision) {
+                continue;
+            }
+            let Some(removal) = removal(&view, name) else {
+                continue;
+            };
+            ordered.insert(name.clone(), revision);
+            store.commit_to(&mut view, &removal).await?;
+        }
+        let left: Vec<_> = names.iter().filter(|it| view.guest(it).is_some()).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if left.len() < count {
+            (count, start) = (left.len(), Instant::now());
+        }
+        let patience = PATIENCE.saturating_sub(start.elapsed());
+        let Ok(changes) = tokio::time::timeout(patience, watch.next()).await else {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format_args!(
+                    "{} guests are still there; they are removed when their hosts answer, or are lost: `weir ls --cluster` shows them",
+                    left.len()
+                ),
+            ));
+        };
+        for change in changes?.0 {
+            view.apply(&change.key, change.value.as_deref(), change.revision);
+        }
+    }
+}
+
+/// Moves a guest to a host, and waits until it is there.
+pub async fn migrate(store: &Store, name: &str, to: &str) -> Result<()> {
+    let mut view = View::default();
+    let seen = store.read(&mut view, "").await?;
+    let at = find(&view, name)?.host;
+    if at == to {
+        return Err(Error::refused(format_args!(
+            "guest ‘{name}’ runs on host {to} already"
+        )));
+    }
+    let scheduler = leader::scheduler(&view, &leader::plugins())?;
+    let planner = Planner::new(view.clone(), scheduler);
+    let begin = planner.move_to(name, to).map_err(Error::refused)?;
+    let begin = begin.ok_or_else(|| {
+        Error::new(
+            ErrorKind::InUse,
+            format_args!("guest ‘{name}’ moves already, is removed, or is pinned to other hosts"),
+        )
+    })?;
+    if store.commit_to(&mut view, &begin).await? == Outcome::Changed {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format_args!("guest ‘{name}’ or host {to} changed meanwhile: try again"),
+        ));
+    }
+    let mut watch = store.watch(&Kind::Placement.of(name), seen + 1).await?;
+    let moved = async {
+        loop {
+            let placement = view.placement(name);
+            if placement.as_ref().is_none_or(|it| it.target.is_none()) {
+                return Ok(placement.is_some_and(|it| it.host == to));
+            }
+            for change in watch.next().await?.0 {
+                view.apply(&change.key, change.value.as_deref(), change.revision);
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, moved).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(false)) => Err(Error::refused(format_args!(
+            "guest ‘{name}’ stays on host {at}: the log of its agent says why"
+        ))),
+        Err(_) => Err(Error::new(
+            ErrorKind::Unavailable,
+            format_args!(
+                "guest ‘{name}’ still moves to host {to}: `weir ls --cluster {name}` shows where it is"
+            ),
+        )),
+    }
+}
+
+/// Where a guest's node is.
+pub struct Whereabouts {
+    /// The host.
+    pub host: String,
+    /// Where its node is reached.
+    pub address: Option<String>,
+}
+
+/// The host that runs a guest.
+pub fn find(view: &View, name: &str) -> Result<Whereabouts> {
+    select(view, &[name.to_string()])?;
+    let Some(placement) = view.placement(name) else {
+        let why = why_waits(view, name).map_or(String::new(), |why| format!(": {why}"));
+        return Err(Error::refused(format_args!("guest ‘{name}’ waits{why}")));
+    };
+    let record = view.host(&placement.host);
+    Ok(Whereabouts {
+        address: record.and_then(|record| record.address),
+        host: placement.host,
+    })
+}

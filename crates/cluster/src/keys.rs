@@ -1,0 +1,117 @@
+//! The keys of a cluster in etcd. Everything is below one prefix, `/weir/` by default.
+//!
+//! | key | value | written by |
+//! | --- | --- | --- |
+//! | `settings` | [`Settings`](crate::model::Settings) | commands |
+//! | `policies/NAME` | [`scheduler::Policy`] | commands |
+//! | `leader` | the host that leads, under its lease | agents |
+//! | `hosts/HOST` | [`HostRecord`](crate::model::HostRecord) | commands |
+//! | `alive/HOST` | [`Alive`](crate::model::Alive), under the host's lease | the host's agent |
+//! | `facts/HOST` | [`scheduler::facts::Host`] | the host's agent |
+//! | `loads/HOST` | [`Loads`](crate::model::Loads) | the host's agent |
+//! | `booked/HOST` | the guest whose placement changed last; its revision is the host's | all that place |
+//! | `groups/GROUP` | the same, of a hard group of guests | all that place |
+//! | `guests/GUEST` | [`GuestRecord`](crate::model::GuestRecord) | commands |
+//! | `placements/GUEST` | [`Placement`](crate::model::Placement) | the leader, agents |
+//! | `orders/HOST/GUEST` | [`Order`](crate::model::Order) | with the placement |
+//! | `status/GUEST` | [`Status`](crate::model::Status) | the host's agent, the leader |
+
+/// The prefix of a cluster's keys, if no other is given.
+pub const PREFIX: &str = "/weir/";
+
+/// The key of the settings.
+pub const SETTINGS: &str = "settings";
+/// The key of the leader.
+pub const LEADER: &str = "leader";
+
+/// A kind of key that has a name behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A policy.
+    Policy,
+    /// What commands say of a host.
+    Host,
+    /// A host's lease.
+    Alive,
+    /// What a host says of itself.
+    Facts,
+    /// Processor time that is used on a host.
+    Loads,
+    /// A host's revision.
+    Booked,
+    /// A group's revision.
+    Group,
+    /// A guest.
+    Guest,
+    /// Where a guest runs.
+    Placement,
+    /// How a guest is.
+    Status,
+}
+
+/// Kinds and the folders of their keys.
+const FOLDERS: &[(Kind, &str)] = &[
+    (Kind::Policy, "policies/"),
+    (Kind::Host, "hosts/"),
+    (Kind::Alive, "alive/"),
+    (Kind::Facts, "facts/"),
+    (Kind::Loads, "loads/"),
+    (Kind::Booked, "booked/"),
+    (Kind::Group, "groups/"),
+    (Kind::Guest, "guests/"),
+    (Kind::Placement, "placements/"),
+    (Kind::Status, "status/"),
+];
+
+impl Kind {
+    /// The folder of its keys.
+    pub fn folder(self) -> &'static str {
+        let row = FOLDERS.iter().find(|(kind, _)| *kind == self);
+        row.map_or("", |(_, folder)| folder)
+    }
+
+    /// The key of one of this name.
+    pub fn of(self, name: &str) -> String {
+        format!("{}{name}", self.folder())
+    }
+}
+
+/// The kind and the name of a key.
+pub fn parse(key: &str) -> Option<(Kind, &str)> {
+    let rows = FOLDERS.iter();
+    let mut found = rows.filter_map(|(kind, folder)| Some((*kind, key.strip_prefix(folder)?)));
+    found.next().filter(|(_, name)| !name.is_empty())
+}
+
+/// The folder of a host's orders.
+pub fn orders(host: &str) -> String {
+    format!("orders/{host}/")
+}
+
+/// The key of an order to a host.
+pub fn order(host: &str, guest: &str) -> String {
+    format!("orders/{host}/{guest}")
+}
+
+/// The host and the guest of an order.
+pub fn parse_order(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix("orders/")?.split_once('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_it_is_written() {
+        for (kind, folder) in FOLDERS {
+            let key = kind.of("one");
+            assert_eq!(key, format!("{folder}one"));
+            assert_eq!(parse(&key), Some((*kind, "one")));
+        }
+        assert_eq!(parse("hosts/"), None);
+        assert_eq!(parse(SETTINGS), None);
+        assert_eq!(parse_order(&order("a", "fw")), Some(("a", "fw")));
+        assert!(order("a", "fw").starts_with(&orders("a")));
+    }
+}

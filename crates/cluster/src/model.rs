@@ -1,0 +1,216 @@
+//! The values of a cluster's keys, as JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use node::model::Guest;
+use scheduler::facts::{self, Membership, Processors};
+use serde::{Deserialize, Serialize};
+
+/// The layout of keys and values that this program speaks.
+pub const VERSION: u32 = 1;
+/// Seconds of a host's lease, if no others are given.
+pub const LEASE_S: u64 = 5;
+/// Shortest lease, in seconds: etcd does not grant shorter ones.
+pub const LEASE_MIN_S: u64 = 2;
+/// Longest lease, in seconds.
+pub const LEASE_MAX_S: u64 = 600;
+
+/// Milliseconds since 1970, by this host's clock. They are shown, and never compared.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A number that tells two objects of the same name apart.
+pub fn new_id() -> String {
+    format!("{:016x}", fastrand::u64(..))
+}
+
+/// What holds for the whole cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Settings {
+    /// The layout of keys and values.
+    pub version: u32,
+    /// Seconds of a host's lease.
+    pub lease_s: u64,
+    /// The policy by which guests are placed.
+    pub policy: String,
+}
+
+/// A host, as commands have it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostRecord {
+    /// Tells it from another host of the same name.
+    pub id: String,
+    /// Where its node is reached by the others, `HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeSet<String>,
+    /// Where it stands.
+    #[serde(default)]
+    pub site: String,
+    /// Whether its guests are to leave it.
+    #[serde(default)]
+    pub maintenance: bool,
+    /// Memory that guests may have; default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<facts::Memory>,
+    /// Most guests; default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_guests: Option<u32>,
+    /// When it joined.
+    pub joined_ms: u64,
+}
+
+/// That a host is there: the key goes with its lease.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Alive {
+    /// The host's.
+    pub id: String,
+    /// When its agent got the lease.
+    pub since_ms: u64,
+}
+
+/// Processor time that is used on a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Loads {
+    /// By the host itself.
+    pub host: Processors,
+    /// By each of its guests.
+    pub guests: BTreeMap<String, Processors>,
+}
+
+/// What a guest demands of its host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Demand {
+    /// Hosts that it may run on; none: all.
+    pub on: BTreeSet<String>,
+    /// Labels that its host must have.
+    pub labels: BTreeSet<String>,
+    /// Labels that its host must not have.
+    pub anti_labels: BTreeSet<String>,
+    /// Groups that it belongs to.
+    pub affinity: Vec<Membership>,
+    /// Processors that are reserved for it.
+    pub reserve: Processors,
+}
+
+/// A guest, as commands have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GuestRecord {
+    /// Tells it from another guest of the same name.
+    pub id: String,
+    /// When it was created.
+    pub created_ms: u64,
+    /// What its node is told.
+    pub guest: Guest,
+    /// What it demands of its host.
+    #[serde(default)]
+    pub demand: Demand,
+    /// Whether it is to be removed.
+    #[serde(default)]
+    pub removing: bool,
+}
+
+impl GuestRecord {
+    /// Bytes of memory that a VMM's process needs beside the guest's own.
+    const BESIDE: u64 = 2 << 20;
+
+    /// What a scheduler knows of it.
+    pub fn facts(&self) -> facts::Guest {
+        let Demand {
+            on,
+            labels,
+            anti_labels,
+            affinity,
+            reserve,
+        } = self.demand.clone();
+        let links = self.guest.interfaces.values();
+        facts::Guest {
+            memory: facts::Memory(self.guest.memory() + Self::BESIDE),
+            vcpus: u16::try_from(self.guest.cpus()).unwrap_or(u16::MAX),
+            processors: reserve,
+            links: links
+                .map(|link| (link.clone(), facts::Rate::default()))
+                .collect(),
+            wall: match self.guest.isolation {
+                node::model::Isolation::Vm => Some(facts::Wall::Vm),
+                node::model::Isolation::Process => Some(facts::Wall::Process),
+                node::model::Isolation::Auto => None,
+            },
+            pinned: on,
+            labels,
+            anti_labels,
+            affinity,
+            highly_available: true,
+            ..facts::Guest::default()
+        }
+    }
+}
+
+/// Where a guest runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Placement {
+    /// The guest's.
+    pub id: String,
+    /// The host that runs it.
+    pub host: String,
+    /// The host that it moves to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The host in maintenance that it left, to which it returns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// When this was decided.
+    pub since_ms: u64,
+}
+
+/// What a host does with a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Order {
+    /// The guest's.
+    pub id: String,
+    /// What it does.
+    pub role: Role,
+}
+
+/// What a host does with a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It runs the guest.
+    Run,
+    /// The guest comes to it; `true` when it is prepared.
+    Receive(bool),
+    /// It sends the guest to this host.
+    Send(String),
+    /// It removes the guest.
+    Remove,
+}
+
+/// How a guest is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Status {
+    /// The guest's.
+    pub id: String,
+    /// The host that says so; none: the leader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// A state of the node, or `waiting`, `failed`.
+    pub state: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,128 @@
+//! What was seen of a cluster's keys, each at its revision.
+
+use std::collections::BTreeMap;
+
+use scheduler::facts;
+use serde::de::DeserializeOwned;
+
+use crate::keys::{self, Kind};
+use crate::model::{Alive, GuestRecord, HostRecord, Loads, Placement, Settings, Status};
+
+/// Keys with the revision of their last change and their value.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    entries: BTreeMap<String, (i64, Vec<u8>)>,
+    /// Keys that were removed, until the watch confirms it.
+    removed: BTreeMap<String, i64>,
+}
+
+impl View {
+    /// Takes a change in; false if the view has this or a later one already.
+    pub fn apply(&mut self, key: &str, value: Option<&[u8]>, revision: i64) -> bool {
+        if self.revision_of(key) >= revision || self.removed.get(key) >= Some(&revision) {
+            return false;
+        }
+        match value {
+            Some(value) => {
+                self.removed.remove(key);
+                self.entries.insert(key.into(), (revision, value.into()));
+            }
+            None => {
+                self.entries.remove(key);
+                self.removed.insert(key.into(), revision);
+            }
+        }
+        true
+    }
+
+    /// Forgets removed keys: the watch has come to this revision.
+    pub fn seen_to(&mut self, revision: i64) {
+        self.removed.retain(|_, removed| *removed > revision);
+    }
+
+    /// The revision of a key's last change; 0: it is absent.
+    pub fn revision_of(&self, key: &str) -> i64 {
+        self.entries.get(key).map_or(0, |(revision, _)| *revision)
+    }
+
+    /// A key's value. One that is not as it should be is as good as none.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_slice(&self.entries.get(key)?.1).ok()
+    }
+
+    /// The names of a kind.
+    pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        let folder = kind.folder();
+        let from = self.entries.range(folder.to_string()..);
+        from.map_while(move |(key, _)| key.strip_prefix(folder))
+    }
+
+    /// The keys of a folder.
+    pub fn keys<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
+        let from = self.entries.range(folder.to_string()..);
+        let keys = from.map(|(key, _)| key.as_str());
+        keys.take_while(move |key| key.starts_with(folder))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Option<Settings> {
+        self.get(keys::SETTINGS)
+    }
+
+    /// A host, as commands have it.
+    pub fn host(&self, name: &str) -> Option<HostRecord> {
+        self.get(&Kind::Host.of(name))
+    }
+
+    /// A host's sign of life.
+    pub fn alive(&self, name: &str) -> Option<Alive> {
+        self.get(&Kind::Alive.of(name))
+    }
+
+    /// What a host says of itself.
+    pub fn facts(&self, name: &str) -> Option<facts::Host> {
+        self.get(&Kind::Facts.of(name))
+    }
+
+    /// Processor time that is used on a host.
+    pub fn loads(&self, name: &str) -> Loads {
+        self.get(&Kind::Loads.of(name)).unwrap_or_default()
+    }
+
+    /// A guest.
+    pub fn guest(&self, name: &str) -> Option<GuestRecord> {
+        self.get(&Kind::Guest.of(name))
+    }
+
+    /// Where a guest runs.
+    pub fn placement(&self, name: &str) -> Option<Placement> {
+        self.get(&Kind::Placement.of(name))
+    }
+
+    /// How a guest is.
+    pub fn status(&self, name: &str) -> Option<Status> {
+        self.get(&Kind::Status.of(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_taken_in_once_and_in_order() {
+        let mut view = View::default();
+        assert!(view.apply("a", Some(b"1"), 5));
+        assert!(!view.apply("a", Some(b"0"), 4));
+        assert!(!view.apply("a", Some(b"1"), 5));
+        assert!(view.apply("a", None, 7));
+        // A change from before the removal comes late.
+        assert!(!view.apply("a", Some(b"2"), 6));
+        assert_eq!(view.revision_of("a"), 0);
+        assert!(view.apply("a", Some(b"3"), 8));
+        assert_eq!(view.get::<u32>("a"), Some(3));
+        view.apply("hosts/x", Some(b"{}"), 9);
+        view.apply("hosts/y", Some(b"{}"), 9);
+        assert_eq!(view.names(Kind::Host).collect::<Vec<_>>(), ["x", "y"]);
+    }
+}

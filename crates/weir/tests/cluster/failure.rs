@@ -1,0 +1,258 @@
+//! What fails: hosts, the leader, etcd, agents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::common::{Dice, kill, until};
+use crate::net::{Net, running};
+
+/// Looks again and again whether a guest runs on two hosts at once.
+struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Watch {
+    fn start(net: &Net) -> Watch {
+        let owners: Vec<_> = net
+            .hosts
+            .iter()
+            .map(|host| host.run().display().to_string())
+            .collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut looks, mut twice) = (0, Vec::new());
+            while !stopped.load(Ordering::Relaxed) {
+                let mut seen = BTreeMap::new();
+                for owner in &owners {
+                    for guest in running(owner) {
+                        if let Some(other) = seen.insert(guest.clone(), owner) {
+                            twice.push(format!("{guest}: {other} and {owner}"));
+                        }
+                    }
+                }
+                looks += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            (looks, twice)
+        });
+        Watch { stop, thread }
+    }
+
+    #[track_caller]
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let (looks, twice) = self.thread.join().unwrap();
+        println!("looked {looks} times");
+        assert!(looks > 10 && twice.is_empty(), "{twice:?}");
+    }
+}
+
+/// The host with the most guests, but for these.
+fn fullest(net: &Net, not: &[usize]) -> usize {
+    let hosts = (0..net.hosts.len()).filter(|it| !not.contains(it));
+    let fullest = hosts.max_by_key(|it| net.running(*it).len()).unwrap();
+    assert!(!net.running(fullest).is_empty());
+    fullest
+}
+
+#[test]
+fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
+    let mut net = Net::new("lost", 3, 1);
+    net.cluster("--policy vm_evenly_distributed");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster --count 9 --name g-{{}} {idle} --isolation process"
+    ));
+    net.settles(0, 9);
+
+    // A host is cut off: its guests stop, and then start elsewhere.
+    let watch = Watch::start(&net);
+    let lost = fullest(&net, &[0, net.leader().unwrap()]);
+    let name = net.name(lost);
+    let start = Instant::now();
+    net.connect(lost, false);
+    until("guests of the lost host do not stop", || {
+        net.running(lost).is_empty()
+    });
+    let stopped = start.elapsed();
+    until("guests do not start elsewhere", || {
+        let guests = net.guests(0);
+        guests
+            .values()
+            .all(|(host, state)| *host != name && state == "running")
+    });
+    let restarted = start.elapsed();
+    println!("cut off: stopped after {stopped:?}, run elsewhere after {restarted:?}");
+    assert!(restarted < Duration::from_secs(10), "{restarted:?}");
+    net.connect(lost, true);
+    until("the host does not return", || net.up().len() == 3);
+    net.settles(0, 9);
+    watch.end();
+
+    // The leader's agent is killed, with its guard: another leads.
+    let leader = net.leader().unwrap();
+    let by = fullest(&net, &[leader]);
+    let start = Instant::now();
+    net.kill_agent(leader);
+    until("no other host leads", || {
+        net.leader_by(by).is_some_and(|it| it != leader)
+    });
+    let led = start.elapsed();
+    println!("killed leader: another leads after {led:?}");
+    assert!(led < Duration::from_secs(5), "{led:?}");
+    net.start_agent(leader);
+    until("the host does not return", || net.up().len() == 3);
+    net.settles(by, 9);
+
+    // The agent alone is killed: its guard starts it again, and no guest is disturbed.
+    let before: Vec<_> = pids(&net, by);
+    let guard = net.agents[by].as_ref().unwrap().id();
+    for _ in 0..3 {
+        kill("-KILL", child_of(guard));
+        until("no agent is started", || has_child(guard));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    net.settles(by, 9);
+    assert_eq!(pids(&net, by), before);
+
+    // An agent that hangs and a guard that was killed.
+    let watch = Watch::start(&net);
+    let hung = fullest(&net, &[0]);
+    let name = net.name(hung);
+    let guard = net.agents[hung].as_ref().unwrap().id();
+    let worker = child_of(guard);
+    kill("-STOP", worker);
+    until("guests of the host that hangs do not stop", || {
+        net.running(hung).is_empty()
+    });
+    until("guests do not start elsewhere", || {
+        let guests = net.guests(0);
+        guests
+            .values()
+            .all(|(host, state)| *host != name && state == "running")
+    });
+    kill("-CONT", worker);
+    until("the host does not return", || net.up().len() == 3);
+    net.settles(0, 9);
+    watch.end();
+    kill("-KILL", guard);
+    until("no guard takes over", || has_child(worker));
+    net.settles(0, 9);
+    // It is no child of the test any more.
+    let _ = net.agents[hung].take().unwrap().wait();
+    kill("-TERM", worker);
+}
+
+fn pids(net: &Net, host: usize) -> Vec<String> {
+    let said = net.hosts[host].ok("ls -p -o guest,pid");
+    said.lines().map(String::from).collect()
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let text = text.unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+fn has_child(pid: u32) -> bool {
+    !children_of(pid).is_empty()
+}
+
+fn child_of(pid: u32) -> u32 {
+    until("there is no child", || has_child(pid));
+    children_of(pid)[0]
+}
+
+#[test]
+fn without_quorum_hosts_go_on_and_kills_leave_nothing_twice() {
+    let mut net = Net::new("quorum", 3, 3);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    let create = |guest: &str| format!("create --cluster {guest} {idle} --isolation process");
+    net.hosts[0].ok(&create("--count 6 --name g-{}"));
+    net.settles(0, 6);
+    let before: Vec<_> = (0..3).map(|host| pids(&net, host)).collect();
+
+    // One member is lost: nothing is.
+    net.etcd[0] = None;
+    net.hosts[1].ok(&create("more"));
+    net.hosts[1].ok("destroy --cluster more");
+    // Two are: all goes on, and says so.
+    net.etcd[1] = None;
+    std::thread::sleep(Duration::from_secs(9));
+    let after: Vec<_> = (0..3).map(|host| pids(&net, host)).collect();
+    assert_eq!(after, before, "{}", net.logs());
+    assert!(
+        net.logs()
+            .contains("etcd has no quorum: guests go on as they are")
+    );
+    let said = net.hosts[0].output("cluster status");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        said.contains("no quorum") || said.contains("does not answer"),
+        "{said}"
+    );
+    net.start_etcd(0);
+    net.start_etcd(1);
+    net.until_etcd();
+    until("hosts do not return", || net.up().len() == 3);
+    net.settles(0, 6);
+    let after: Vec<_> = (0..3).map(|host| pids(&net, host)).collect();
+    assert_eq!(after, before, "{}", net.logs());
+
+    // Agents and leaders are killed at random while guests come, go and move.
+    let mut dice = Dice(18);
+    for round in 0..8 {
+        let name = format!("r{round}");
+        let maintained = ["b", "c"][round % 2];
+        let commands = [
+            create(&name),
+            format!("host maintain {maintained} --no-wait"),
+            format!("host activate {maintained}"),
+        ];
+        let running: Vec<_> = commands
+            .iter()
+            .map(|command| {
+                let words: Vec<_> = command.split(' ').collect();
+                let mut command = net.hosts[0].weir(&words);
+                let child = command.spawn().unwrap();
+                std::thread::sleep(Duration::from_millis(dice.below(300)));
+                child
+            })
+            .collect();
+        let host = dice.below(3) as usize;
+        match dice.below(2) {
+            0 => {
+                let guard = net.agents[host].as_ref().unwrap().id();
+                kill("-KILL", child_of(guard));
+            }
+            _ => {
+                net.kill_agent(host);
+                net.start_agent(host);
+            }
+        }
+        for mut command in running {
+            assert!(
+                command.wait().unwrap().success(),
+                "round {round}: {}",
+                net.logs()
+            );
+        }
+    }
+    for host in ["b", "c"] {
+        net.hosts[0].ok(&format!("host activate {host}"));
+    }
+    net.settles(0, 14);
+    net.hosts[0].ok("destroy --cluster *");
+    for number in 0..3 {
+        until("guests are left", || net.running(number).is_empty());
+    }
+    assert!(net.guests(0).is_empty());
+}

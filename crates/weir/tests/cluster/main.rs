@@ -1,0 +1,8 @@
+//! Many hosts on real nodes and a real etcd: hosts in namespaces, guests that are placed, moved, lost and found.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod failure;
+mod life;
+mod net;

@@ -1,0 +1,336 @@
+//! Hosts in namespaces, each with its node and its agent, and an etcd of one or three members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use node::tls::Files;
+use serde_json::Value;
+use weir::lab::{Namespace, Runner, Service};
+
+use crate::common::{Authority, Host, LIMIT, until};
+
+/// Port of the nodes.
+const PORT: u16 = 6640;
+/// The address of etcd's members.
+const ETCD: &str = "10.98.0.1";
+
+/// Hosts, an etcd and what is between them. Each host is on a bridge by `m0`.
+pub struct Net {
+    pub hosts: Vec<Host>,
+    pub agents: Vec<Option<Child>>,
+    pub etcd: Vec<Option<Service>>,
+    pub authority: Authority,
+    /// The certificate of each host.
+    pub files: Vec<Files>,
+    pub folder: PathBuf,
+    spaces: Vec<Namespace>,
+    core: Namespace,
+    members: usize,
+}
+
+pub fn ip(namespace: &Namespace, arguments: &str) {
+    let command = namespace.command("ip", arguments);
+    Runner::default().run(command, LIMIT).unwrap();
+}
+
+impl Net {
+    /// So many hosts whose nodes run, and so many members of etcd; no cluster yet.
+    pub fn new(tag: &str, hosts: usize, members: usize) -> Net {
+        let make = || Namespace::new(&Runner::default()).unwrap();
+        let core = make();
+        ip(&core, "link add br0 type bridge");
+        ip(&core, "link set br0 up");
+        ip(&core, &format!("addr add {ETCD}/24 dev br0"));
+        let folder =
+            std::env::temp_dir().join(format!("weir-cluster-{}-{tag}", std::process::id()));
+        let authority = Authority::new(&folder);
+        authority.sign("etcd", &[ETCD]);
+        let mut net = Net {
+            hosts: Vec::new(),
+            agents: Vec::new(),
+            etcd: (0..members).map(|_| None).collect(),
+            authority,
+            files: Vec::new(),
+            folder,
+            spaces: Vec::new(),
+            core,
+            members,
+        };
+        for member in 0..members {
+            net.start_etcd(member);
+        }
+        for number in 0..hosts {
+            net.add_host(number);
+        }
+        net
+    }
+
+    fn add_host(&mut self, number: usize) {
+        let space = Namespace::new(&Runner::default()).unwrap();
+        let pid = space.pid();
+        let port = format!("m{number}");
+        ip(
+            &self.core,
+            &format!("link add {port} type veth peer name m0 netns {pid}"),
+        );
+        ip(&self.core, &format!("link set {port} master br0 up"));
+        ip(&space, "link set m0 up");
+        let address = self.address(number);
+        ip(&space, &format!("addr add {address}/24 dev m0"));
+        let name = self.name(number);
+        let files = self.authority.sign(&name, &[&address]);
+        let roles: String = (0..8)
+            .map(|it| format!("{} = 'operator'\n", self.name(it)))
+            .collect();
+        let settings = self.folder.join("node.toml");
+        std::fs::write(&settings, format!("[roles]\n{roles}")).unwrap();
+        let options = format!(
+            "--listen {address}:{PORT} --tls-cert {} --tls-key {} --tls-client-ca {} --config {}",
+            files.cert.display(),
+            files.key.display(),
+            files.ca.display(),
+            settings.display()
+        );
+        let options: Vec<_> = options.split(' ').collect();
+        let host = Host::inside(Some(&space), &options);
+        host.ok("stub create lan");
+        self.hosts.push(host);
+        self.agents.push(None);
+        self.files.push(files);
+        self.spaces.push(space);
+    }
+
+    pub fn name(&self, number: usize) -> String {
+        ["a", "b", "c", "d", "e", "f", "g", "h"][number].into()
+    }
+
+    pub fn address(&self, number: usize) -> String {
+        format!("10.98.0.{}", 11 + number)
+    }
+
+    pub fn endpoint(member: usize) -> String {
+        format!("https://{ETCD}:{}", 2379 + 10 * member)
+    }
+
+    pub fn endpoints(&self) -> String {
+        let all: Vec<_> = (0..self.members).map(Net::endpoint).collect();
+        all.join(",")
+    }
+
+    /// Starts a member of etcd, which goes on where it was, and does not wait for it.
+    pub fn start_etcd(&mut self, member: usize) {
+        let peer = |member: usize| format!("https://{ETCD}:{}", 2380 + 10 * member);
+        let all: Vec<_> = (0..self.members)
+            .map(|it| format!("m{it}={}", peer(it)))
+            .collect();
+        let (own, client) = (peer(member), Net::endpoint(member));
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let data = self.folder.join(format!("m{member}"));
+        let arguments = format!(
+            "--name m{member} --initial-cluster {} --listen-client-urls {client} --advertise-client-urls {client} \
+             --listen-peer-urls {own} --initial-advertise-peer-urls {own} --data-dir {} \
+             --client-cert-auth --trusted-ca-file {ca} --cert-file {cert} --key-file {key} \
+             --peer-client-cert-auth --peer-trusted-ca-file {ca} --peer-cert-file {cert} --peer-key-file {key}",
+            all.join(","),
+            data.display(),
+            ca = file("ca.pem"),
+            cert = file("etcd.pem"),
+            key = file("etcd.key"),
+        );
+        let service = self.core.service("etcd", &arguments).unwrap();
+        self.etcd[member] = Some(service);
+    }
+
+    /// What `init` and `join` are told of a host.
+    pub fn joining(&self, number: usize) -> String {
+        let files = &self.files[number];
+        format!(
+            "--etcd {} --tls-cert {} --tls-key {} --tls-ca {} --name {} --address {}:{PORT} --memory 256M",
+            self.endpoints(),
+            files.cert.display(),
+            files.key.display(),
+            files.ca.display(),
+            self.name(number),
+            self.address(number)
+        )
+    }
+
+    /// Makes a cluster of all hosts, whose agents run.
+    pub fn cluster(&mut self, options: &str) {
+        self.until_etcd();
+        let joining = self.joining(0);
+        self.hosts[0].ok(&format!("cluster init {joining} {options}"));
+        for number in 1..self.hosts.len() {
+            let joining = self.joining(number);
+            self.hosts[number].ok(&format!("cluster join {joining}"));
+        }
+        for number in 0..self.hosts.len() {
+            self.start_agent(number);
+        }
+        let count = self.hosts.len();
+        until("not all hosts are up", || self.up().len() == count);
+        until("no host leads", || self.leader().is_some());
+    }
+
+    /// Waits until etcd has a leader.
+    pub fn until_etcd(&self) {
+        until("etcd does not start", || self.etcdctl("get x"));
+    }
+
+    /// Asks etcd by its own client.
+    pub fn etcdctl(&self, command: &str) -> bool {
+        let files = &self.files[0];
+        let arguments = format!(
+            "--endpoints {} --cacert {} --cert {} --key {} {command}",
+            self.endpoints(),
+            files.ca.display(),
+            files.cert.display(),
+            files.key.display()
+        );
+        let mut command = self.core.command("etcdctl", &arguments);
+        command.env("ETCDCTL_API", "3");
+        command.output().unwrap().status.success()
+    }
+
+    pub fn start_agent(&mut self, number: usize) {
+        let mut command = self.hosts[number].weir(&["cluster", "agent"]);
+        let log = self.folder.join(format!("agent-{number}.log"));
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0);
+        self.agents[number] = Some(command.spawn().unwrap());
+    }
+
+    /// Kills an agent and its guard at once.
+    pub fn kill_agent(&mut self, number: usize) {
+        let Some(mut agent) = self.agents[number].take() else {
+            return;
+        };
+        let group = format!("-{}", agent.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = agent.wait();
+    }
+
+    /// What agents said, to find out why a test fails.
+    pub fn logs(&self) -> String {
+        let logs = (0..self.hosts.len()).map(|number| {
+            let path = self.folder.join(format!("agent-{number}.log"));
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            format!("--- {}\n{text}", self.name(number))
+        });
+        logs.collect()
+    }
+
+    /// Connects a host to the others, or cuts it off.
+    pub fn connect(&self, number: usize, connected: bool) {
+        let state = if connected { "up" } else { "down" };
+        ip(&self.core, &format!("link set m{number} {state}"));
+    }
+
+    /// Fields of `weir host ls`, as seen by the first host that etcd answers.
+    fn host_rows(&self, by: usize, fields: &str) -> Vec<Vec<String>> {
+        rows(&self.hosts[by], &format!("host ls -p -o {fields}"))
+    }
+
+    pub fn up(&self) -> BTreeSet<String> {
+        let rows = self.host_rows(0, "host,state").into_iter();
+        rows.filter(|row| row[1] != "down")
+            .map(|row| row[0].clone())
+            .collect()
+    }
+
+    pub fn leader(&self) -> Option<usize> {
+        self.leader_by(0)
+    }
+
+    pub fn leader_by(&self, by: usize) -> Option<usize> {
+        let rows = self.host_rows(by, "host,leader");
+        rows.iter().position(|row| row[1] == "yes")
+    }
+
+    /// Guests with their hosts and states.
+    pub fn guests(&self, by: usize) -> BTreeMap<String, (String, String)> {
+        let rows = rows(&self.hosts[by], "ls --cluster -p -o guest,host,state");
+        rows.into_iter()
+            .map(|row| (row[0].clone(), (row[1].clone(), row[2].clone())))
+            .collect()
+    }
+
+    /// Guests whose processes run on a host.
+    pub fn running(&self, number: usize) -> BTreeSet<String> {
+        running(&self.hosts[number].run().display().to_string())
+    }
+
+    /// Waits until as many guests run as there are, each on the host where it is placed and nowhere else.
+    #[track_caller]
+    pub fn settles(&self, by: usize, count: usize) -> BTreeMap<String, (String, String)> {
+        let start = Instant::now();
+        loop {
+            let guests = self.guests(by);
+            let right = guests.len() == count
+                && guests.values().all(|(_, state)| state == "running")
+                && (0..self.hosts.len()).all(|number| {
+                    let name = self.name(number);
+                    let placed = guests.iter().filter(|(_, (host, _))| *host == name);
+                    let placed: BTreeSet<_> = placed.map(|(guest, _)| guest.clone()).collect();
+                    placed == self.running(number)
+                });
+            if right {
+                return guests;
+            }
+            if start.elapsed() > LIMIT {
+                let running: Vec<_> = (0..self.hosts.len()).map(|it| self.running(it)).collect();
+                panic!("{guests:#?}\n{running:?}\n{}", self.logs());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn status(&self, by: usize) -> Value {
+        let output = self.hosts[by].output("cluster status --json");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Guests of the node of this folder whose processes run.
+pub fn running(owner: &str) -> BTreeSet<String> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let guests = processes.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let command = std::fs::read(path.join("cmdline")).ok()?;
+        vmm::guest_of(&command, owner)
+    });
+    guests.collect()
+}
+
+fn rows(host: &Host, command: &str) -> Vec<Vec<String>> {
+    let output = host.output(command);
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| line.split(':').map(String::from).collect())
+        .collect()
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        for number in 0..self.agents.len() {
+            self.kill_agent(number);
+        }
+        self.hosts.clear();
+        self.etcd.clear();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
