@@ -34,6 +34,7 @@ mod aggregates;
 pub mod analysis;
 pub mod app;
 pub mod aqm;
+pub mod balance;
 pub mod classification;
 pub mod ethernet;
 pub mod etherswitch;
@@ -79,6 +80,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
+    balance::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -113,6 +115,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         analysis::dumps::PAGES,
         app::PAGES,
         aqm::PAGES,
+        balance::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,
