@@ -46,6 +46,7 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 pub mod local;
+pub mod nat;
 pub mod net;
 mod positions;
 mod prelude;
@@ -69,6 +70,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     standard::CLASSES,
     simple::CLASSES,
     net::CLASSES,
+    nat::CLASSES,
     ethernet::CLASSES,
     etherswitch::CLASSES,
     flow::CLASSES,
@@ -124,6 +126,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         ip6::PAGES,
         ipsec::PAGES,
         local::PAGES,
+        nat::PAGES,
         net::PAGES,
         simple::PAGES,
         standard::PAGES,
