@@ -11,8 +11,8 @@
 //
 // # Fragments
 //
-// Fragments of both versions are reassembled before translation; one that is not complete after 30 s is
-// dropped. A packet that is longer than 1480 bytes and must not be fragmented is answered with
+// Fragments of TCP and UDP are reassembled in the NAT; a packet that is not complete after 30 s is dropped.
+// Fragments of pings from inside are dropped: ICMPv6's checksum covers the length of the whole. A packet that is longer than 1480 bytes and must not be fragmented is answered with
 // "fragmentation needed"; another leaves in fragments.
 //
 // # Limits

@@ -60,9 +60,7 @@ fn an_ipv6_host_reaches_ipv4_servers() {
     socket.send(b"nobody listens").unwrap();
     let refused = socket.recv(&mut [0; 10]).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
-    // Fragments in both directions, of pings and of datagrams.
-    let said = ping(&inside, "-c 2 -i 0.2 -W 2 -s 4000 64:ff9b::198.51.100.1");
-    assert!(said.contains(" 0% packet loss"), "{said}");
+    // Fragments in both directions.
     let server = bound(&outside, "0.0.0.0:53");
     socket.connect("[64:ff9b::198.51.100.1]:53").unwrap();
     let question: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
