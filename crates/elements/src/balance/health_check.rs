@@ -51,7 +51,8 @@ pub struct HealthCheck {
     /// How: `tcp`, `http`, `icmp`, or `none` for no checks.
     #[arg(positional, with = kind_of_check, kind = "tcp, http, icmp or none", default_text = "tcp")]
     kind: Kind,
-    /// The port that is checked; that of the server if it is 0.
+    /// The port that is checked; that of the server if it is 0; a server without a port is
+    /// not checked then.
     #[arg]
     port: u16,
     /// What `http` asks for.
@@ -409,17 +410,20 @@ impl Element for HealthCheck {
         let now = cx.steady().0;
         self.look(cx, now);
         for number in 0..self.checks.len() {
-            let (port, check) = match self.checks.get(number) {
-                Some(check) => (check.names(self.port).1, check),
-                None => break,
+            let Some(check) = self.checks.get_mut(number) else {
+                break;
             };
+            let port = check.names(self.port).1;
             match check.running {
                 Some(running) if running.deadline <= now => {
                     self.end(cx, number, Err(Failure::Silent));
                 }
                 Some(running) if running.resend <= now => self.send(cx, number, now),
                 Some(_) => {}
-                None if check.due <= now && (port != 0 || self.kind == Kind::Icmp) => {
+                None if check.due <= now && port == 0 && self.kind != Kind::Icmp => {
+                    check.due = now + Self::nanoseconds(self.interval);
+                }
+                None if check.due <= now => {
                     self.begin(cx, number, now);
                     self.send(cx, number, now);
                 }
