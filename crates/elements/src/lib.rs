@@ -34,6 +34,7 @@ mod aggregates;
 pub mod analysis;
 pub mod app;
 pub mod aqm;
+pub mod balance;
 pub mod classification;
 pub mod ethernet;
 pub mod etherswitch;
@@ -45,6 +46,7 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 pub mod local;
+pub mod nat;
 pub mod net;
 mod positions;
 mod prelude;
@@ -68,6 +70,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     standard::CLASSES,
     simple::CLASSES,
     net::CLASSES,
+    nat::CLASSES,
     ethernet::CLASSES,
     etherswitch::CLASSES,
     flow::CLASSES,
@@ -79,6 +82,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
+    balance::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -113,6 +117,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         analysis::dumps::PAGES,
         app::PAGES,
         aqm::PAGES,
+        balance::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,
@@ -121,6 +126,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         ip6::PAGES,
         ipsec::PAGES,
         local::PAGES,
+        nat::PAGES,
         net::PAGES,
         simple::PAGES,
         standard::PAGES,

@@ -344,9 +344,12 @@ impl Router {
         ok
     }
 
+    /// Elements take over state in the order in which they were configured.
     fn take_state(&mut self, old: &mut Router) {
         let graph = self.engine.graph.clone();
-        for (id, info) in graph.present() {
+        let mut elements: Vec<_> = graph.present().collect();
+        elements.sort_by_key(|(_, info)| info.class.phase);
+        for (id, info) in elements {
             let old = &mut old.engine;
             let same = old.graph.find(&info.name);
             let same = same.filter(|id| old.graph.info(*id).class.name == info.class.name);

@@ -531,37 +531,6 @@ fn the_ipsec_tunnel_joins_two_sites() {
 }
 
 #[test]
-fn the_load_balancer_takes_servers_in_turn() {
-    for home in HOMES {
-        let mut gateway = Gateway::new();
-        let client = gateway.host("outside", "203.0.113.5/24", None);
-        let servers = gateway.host("servers", "10.0.0.11/24", Some("10.0.0.1"));
-        command(&servers, "ip", "addr add 10.0.0.12/24 dev eth0");
-        command(&servers, "ip", "addr add 10.0.0.13/24 dev eth0");
-        let _running = gateway.start(home, "load-balancer", &[]);
-        assert!(reaches(&client, "203.0.113.10"), "{home:?}");
-        let mut served: Vec<String> = (0..6)
-            .map(|_| {
-                let (peer, server) =
-                    connect(&client, "203.0.113.10:80", &servers, "0.0.0.0:80").unwrap();
-                assert_eq!(peer.to_string(), "203.0.113.5");
-                server.to_string()
-            })
-            .collect();
-        served.sort();
-        let expected = [
-            "10.0.0.11",
-            "10.0.0.11",
-            "10.0.0.12",
-            "10.0.0.12",
-            "10.0.0.13",
-            "10.0.0.13",
-        ];
-        assert_eq!(served, expected, "{home:?}");
-    }
-}
-
-#[test]
 fn the_rate_limiter_holds_each_source_to_its_rate() {
     for home in HOMES {
         let mut gateway = Gateway::new();

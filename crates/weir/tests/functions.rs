@@ -8,9 +8,17 @@ use common::{LIMIT, path, until, within};
 use gateway::{Gateway, bound, command, connect, is_cut_off, ping, reaches, received};
 use weir::lab::{Namespace, Runner};
 
+#[path = "functions/balancer.rs"]
+mod balancer;
+#[path = "functions/cgnat.rs"]
+mod cgnat;
 mod common;
 #[path = "common/gateway.rs"]
 mod gateway;
+#[path = "functions/nat64.rs"]
+mod nat64;
+#[path = "functions/shaper.rs"]
+mod shaper;
 
 fn number(gateway: &Gateway, function: &str, handler: &str) -> u64 {
     let said = gateway.weir(&["read", function, handler]);

@@ -1,11 +1,10 @@
 use super::connections::Connections;
-use super::state::{ACK, RST, SYN, State, Step, Timeouts, are_flags_valid};
+use super::probe::{Part, Probe, Unknown, probe};
+use super::state::{ACK, RST, SYN, State, Step, Timeouts};
 use super::{FlowManager, FlowUser, Tracker};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
-use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::quoted::Quoted;
 
 /// Most connections, for which memory is allocated at once: some 400 MB.
 const CAPACITY_MAX: u32 = 1 << 22;
@@ -33,6 +32,9 @@ const TICK: u64 = 1_000_000_000;
 /// handshake. If there is none, or none before the batch at hand, the packet is dropped. So
 /// a flood of new connections costs other new connections, and no established one.
 ///
+/// In a hotswap, connections go on, and so does what FlowFirewall, FlowIPNAT and other elements behind
+/// know of them; with a smaller CAPACITY, the connections that have no room end.
+///
 /// There must be no queue between this element and those that use its numbers.
 ///
 /// # Example
@@ -51,6 +53,8 @@ const TICK: u64 = 1_000_000_000;
     flow = "#/#",
     segments,
     handlers,
+    take_over,
+    phase = phase::DEFAULT - 1,
     provides(FlowManager, Tracker),
     is_a("VirtualFlowManager")
 )]
@@ -82,30 +86,8 @@ pub struct ConnectionTracker {
     users: Vec<Link<dyn FlowUser>>,
     refused: Vec<u32>,
     ended: Vec<u32>,
-}
-
-/// What a packet is to the tracker.
-#[derive(Clone, Copy)]
-struct Probe {
-    hash: u64,
-    key: FlowKey,
-    protocol: u8,
-    part: Part,
-}
-
-/// What part a packet has in its connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// A TCP segment with these flags.
-    Segment(u8),
-    /// A packet that may begin a connection, and may answer.
-    Packet,
-    /// An ICMP query.
-    Query,
-    /// The answer to one.
-    Answer,
-    /// An ICMP error about a packet that the key answers.
-    Error,
+    /// Whether replies take another path.
+    one_way: bool,
 }
 
 /// Why a packet is dropped.
@@ -148,71 +130,6 @@ impl ConnectionTracker {
         }
         self.tell(cx);
     }
-}
-
-/// What a packet is, and its key; the hash is yet to be computed.
-#[inline]
-fn probe(packet: &Packet) -> Result<Probe, Refusal> {
-    let (ip, transport) = headers::parts(packet).ok_or(Refusal::Invalid)?;
-    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
-    if fragment != 0 {
-        return Err(Refusal::Fragment);
-    }
-    let protocol = headers::protocol(ip);
-    let portless = FlowKey {
-        addresses: headers::addresses(ip),
-        ports: 0,
-    };
-    let (key, part) = match protocol {
-        IpProtocol::TCP => {
-            let key = headers::key(ip, transport);
-            let header = transport.first_chunk::<20>();
-            let flags = header.map_or(0, |header| header[13]);
-            let key = key.filter(|_| are_flags_valid(flags));
-            (key, Part::Segment(flags))
-        }
-        IpProtocol::ICMP => icmp(packet, portless, transport),
-        protocol if protocol.has_ports() => (headers::key(ip, transport), Part::Packet),
-        _ => (Some(portless), Part::Packet),
-    };
-    Ok(Probe {
-        hash: 0,
-        key: key.ok_or(Refusal::Invalid)?,
-        protocol: match part {
-            Part::Error => quoted_protocol(packet),
-            _ => protocol.0,
-        },
-        part,
-    })
-}
-
-/// The key and part of an ICMP packet.
-fn icmp(packet: &Packet, portless: FlowKey, icmp: &[u8]) -> (Option<FlowKey>, Part) {
-    let Some(&[kind, _, _, _, high, low, ..]) = icmp.first_chunk::<8>() else {
-        return (None, Part::Packet);
-    };
-    let identifier = u16::from_be_bytes([high, low]);
-    // The identifier stands for the port of the side that asks.
-    // Echo and timestamp (RFC 792); the other queries are obsolete (RFC 6918).
-    match kind {
-        8 | 13 => (Some(portless.with_source_port(identifier)), Part::Query),
-        0 | 14 => (
-            Some(portless.with_destination_port(identifier)),
-            Part::Answer,
-        ),
-        _ => {
-            let quoted = Quoted::of(packet);
-            let answer = quoted.map(|quoted| match quoted.protocol {
-                IpProtocol::ICMP => quoted.answer.with_source_port(0),
-                _ => quoted.answer,
-            });
-            (answer, Part::Error)
-        }
-    }
-}
-
-fn quoted_protocol(packet: &Packet) -> u8 {
-    Quoted::of(packet).map_or(0, |quoted| quoted.protocol.0)
 }
 
 impl ConnectionTracker {
@@ -258,7 +175,7 @@ impl ConnectionTracker {
             }
             (Part::Query, Some(_)) if reply => return Some(Refusal::Invalid),
             (Part::Answer, Some(_)) if !reply => return Some(Refusal::Invalid),
-            (Part::Segment(flags), Some(state)) => match state.after_segment(direction, flags) {
+            (Part::Segment(flags), Some(state)) => match self.step(state, direction, flags) {
                 Step::State(next) => (state, next),
                 Step::Invalid => return Some(Refusal::Invalid),
                 Step::Restart => {
@@ -278,6 +195,21 @@ impl ConnectionTracker {
         packet.set_flow(Some(number));
         packet.set_flow_relation(reply, false);
         None
+    }
+
+    fn step(&self, state: State, direction: Direction, flags: u8) -> Step {
+        if self.one_way && direction == Direction::Forward {
+            return state.after_one_way_segment(flags);
+        }
+        state.after_segment(direction, flags)
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        self.table.take_over(&mut old.table);
+        let most = self.refused.capacity() - self.refused.len();
+        self.refused.extend(old.refused.drain(..).take(most));
+        (self.opened, self.evicted) = (old.opened, old.evicted);
+        (self.drops, self.invalid, self.fragments) = (old.drops, old.invalid, old.fragments);
     }
 
     /// Begins the connection of its first packet.
@@ -361,7 +293,7 @@ impl Element for ConnectionTracker {
             self.end_refused(cx);
         }
         self.table.begin();
-        let mut probes = [Err(Refusal::Invalid); BATCH];
+        let mut probes = [Err(Unknown::Invalid); BATCH];
         for (packet, slot) in batch.iter().zip(&mut probes) {
             *slot = probe(packet).map(|probe| {
                 let hash = self.table.hash(probe.protocol, probe.key);
@@ -380,8 +312,8 @@ impl Element for ConnectionTracker {
                 packet.set_flow(None);
                 match probes.next() {
                     Some(Ok(probe)) => this.track(cx, probe, packet),
-                    Some(Err(refusal)) => Some(*refusal),
-                    None => Some(Refusal::Invalid),
+                    Some(Err(Unknown::Fragment)) => Some(Refusal::Fragment),
+                    Some(Err(Unknown::Invalid)) | None => Some(Refusal::Invalid),
                 }
             },
             |(this, cx), packet, refusal| this.dispose(cx, packet, refusal),
@@ -425,5 +357,9 @@ impl Tracker for ConnectionTracker {
 
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {
         self.table.set_reply(flow, key)
+    }
+
+    fn expect_no_replies(&mut self) {
+        self.one_way = true;
     }
 }

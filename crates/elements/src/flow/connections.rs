@@ -302,6 +302,34 @@ impl Connections {
         true
     }
 
+    /// Takes over the connections of another table, by their numbers; those whose numbers are beyond this
+    /// one's capacity end. Only while this one is empty.
+    pub fn take_over(&mut self, old: &mut Connections) {
+        if self.capacity() == old.capacity() {
+            return core::mem::swap(self, old);
+        }
+        (self.now, self.batch) = (old.now, old.batch);
+        for (number, connection) in old.iter() {
+            let Some(slot) = self.connections.get_mut(number as usize) else {
+                break;
+            };
+            *slot = *connection;
+            for direction in [Direction::Forward, Direction::Reply] {
+                let hash = self.hash(connection.protocol, connection.key(direction));
+                self.index.insert(hash, Entry::new(number, direction).0);
+            }
+            self.count += 1;
+            self.wait(number);
+        }
+        let mut number = old.unconfirmed.next(old.capacity());
+        while number != old.capacity() {
+            if number < self.capacity() {
+                self.unconfirmed.append(self.capacity(), number);
+            }
+            number = old.unconfirmed.next(number);
+        }
+    }
+
     /// Lets a connection wait until its time is up if no packet comes.
     fn wait(&mut self, number: u32) {
         if let Some(connection) = self.connections.get(number as usize) {

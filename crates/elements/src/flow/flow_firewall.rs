@@ -20,7 +20,8 @@ use crate::prelude::*;
 /// hardly grows with their number.
 ///
 /// New rules, written to `rules`, apply to new connections; connections that were allowed go on.
-/// While the rules are compiled, packets wait in their rings. Rules with a mistake change nothing.
+/// While the rules are compiled, packets wait in their rings. Rules with a mistake change nothing. In a
+/// hotswap, the connections that the ConnectionTracker takes over go on, too.
 ///
 /// # Example
 /// ```click
@@ -39,6 +40,7 @@ use crate::prelude::*;
     processing = "h/h",
     segments,
     handlers,
+    take_over,
     provides(FlowUser)
 )]
 #[inputs("packets from the side of the same number")]
@@ -235,6 +237,23 @@ impl FlowFirewall {
             self.denied += packets;
         }
         action
+    }
+}
+
+impl FlowFirewall {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
+        let Some(tracker) = self.tracker.filter(|_| self.sides == old.sides) else {
+            return;
+        };
+        (self.former, self.unmatched, self.denied) = (old.former, old.unmatched, old.denied);
+        if self.text == old.text {
+            core::mem::swap(&mut self.rules.hits, &mut old.rules.hits);
+            self.rules.generation = old.rules.generation;
+        } else {
+            self.rules.generation = old.rules.generation.wrapping_add(1);
+        }
+        self.flows
+            .take_over(cx, tracker, &mut old.flows, |_| {}, |_| {});
     }
 }
 

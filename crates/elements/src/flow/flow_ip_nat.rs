@@ -39,6 +39,9 @@ const INTERVAL: u64 = 1_000_000_000;
 /// memory is allocated when the router is initialized: about 80 bytes for each of its connections, and 1.2
 /// MB. If no port is free, new connections are refused.
 ///
+/// In a hotswap, the connections that the ConnectionTracker takes over go on if ADDRESS and PORTS stay as
+/// they are; a FORWARD that is gone lasts as long as its connections.
+///
 /// # Example
 /// ```click
 /// t :: ConnectionTracker(4096);
@@ -55,6 +58,7 @@ const INTERVAL: u64 = 1_000_000_000;
     processing = "h/h",
     segments,
     handlers,
+    take_over,
     provides(FlowUser)
 )]
 #[inputs("packets from inside", "packets from outside")]
@@ -408,6 +412,47 @@ impl FlowIPNAT {
             .change(&mut state.extra, direction, announced.next, by);
         *self.flows.of_number(flow)? = state;
         Some(())
+    }
+}
+
+impl FlowIPNAT {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
+        (self.exhausted, self.drops) = (old.exhausted, old.drops);
+        let same = (self.address, self.ports) == (old.address, old.ports);
+        let Some(tracker) = self.tracker.filter(|_| same) else {
+            return;
+        };
+        core::mem::swap(&mut self.sequences, &mut old.sequences);
+        let mappings = &mut self.mappings;
+        // Each connection holds its mappings again, by their new numbers.
+        let keep = |state: &mut State| {
+            for held in &mut state.held {
+                let number = held.checked_sub(1).and_then(|number| {
+                    let (inside, port) = old.mappings.get(number)?;
+                    mappings.hold_as(inside, port)
+                });
+                *held = number.map_or(0, |number| number + 1);
+            }
+        };
+        let sequences = &mut self.sequences;
+        let lose = |state: State| sequences.end(state.extra);
+        self.flows
+            .take_over(cx, tracker, &mut old.flows, keep, lose);
+        for expected in old.expected.drain(..) {
+            let held = old.mappings.get(expected.mapping);
+            let mapping = held.and_then(|(inside, port)| self.mappings.hold_as(inside, port));
+            match mapping {
+                Some(mapping) if self.expected.len() < EXPECTED_MAX => {
+                    self.expected.push(Expected {
+                        mapping,
+                        ..expected
+                    });
+                }
+                Some(mapping) => self.mappings.release(mapping, cx.random()),
+                None => {}
+            }
+        }
+        self.mappings.settle();
     }
 }
 

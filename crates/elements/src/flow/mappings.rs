@@ -52,6 +52,8 @@ pub struct Mappings {
     mappings: Vec<Mapping>,
     free: Vec<u32>,
     protocols: [Ports; 3],
+    /// The first and last port that hosts get.
+    range: (u16, u16),
 }
 
 fn slot(protocol: u8) -> Option<usize> {
@@ -70,7 +72,10 @@ impl Mappings {
         (first, last): (u16, u16),
         random: &mut Random,
     ) -> Result<Mappings, NoMemory> {
-        let mut all = Mappings::default();
+        let mut all = Mappings {
+            range: (first, last),
+            ..Mappings::default()
+        };
         all.index.seed([random.next_u64(), random.next_u64()]);
         all.index.reserve(capacity, |_, _| 0)?;
         let no_memory = |_| NoMemory;
@@ -143,25 +148,43 @@ impl Mappings {
         Some(number)
     }
 
+    /// Holds the mapping of a host's port to this very port, which is made if it is not there. `None` if
+    /// either has another one, or all mappings are in use. [`settle`](Self::settle) follows.
+    pub fn hold_as(&mut self, inside: Endpoint, port: u16) -> Option<u32> {
+        if let Some(number) = self.find(inside) {
+            if self.port(number) != Some(port) {
+                return None;
+            }
+            self.hold_again(number);
+            return Some(number);
+        }
+        let ports = self.protocols.get(slot(inside.protocol)?)?;
+        if ports.mappings.get(usize::from(port)) != Some(&0) {
+            return None;
+        }
+        let number = self.free.pop()?;
+        self.put(number, inside, port);
+        Some(number)
+    }
+
+    /// Notes that the ports of mappings are not free.
+    pub fn settle(&mut self) {
+        for Ports { mappings, free } in &mut self.protocols {
+            free.retain(|port| mappings.get(usize::from(*port)) == Some(&0));
+        }
+    }
+
+    /// A mapping: the host's port inside, and the port outside.
+    pub fn get(&self, number: u32) -> Option<(Endpoint, u16)> {
+        let mapping = self.mappings.get(number as usize)?;
+        (mapping.held > 0).then_some((mapping.inside, mapping.port))
+    }
+
     /// Holds a mapping to this very port for ever; false if that is in use.
     pub fn fix(&mut self, inside: Endpoint, port: u16) -> bool {
-        let Some(ports) = slot(inside.protocol).and_then(|at| self.protocols.get_mut(at)) else {
-            return false;
-        };
-        let used = ports
-            .mappings
-            .get(usize::from(port))
-            .is_none_or(|it| *it != 0);
-        if used || self.find(inside).is_some() {
-            return false;
-        }
-        let ports = &mut self.protocols[slot(inside.protocol).unwrap_or(0)];
-        ports.free.retain(|free| *free != port);
-        let Some(number) = self.free.pop() else {
-            return false;
-        };
-        self.put(number, inside, port);
-        true
+        let is_new = self.find(inside).is_none() && self.hold_as(inside, port).is_some();
+        self.settle();
+        is_new
     }
 
     fn put(&mut self, number: u32, inside: Endpoint, port: u16) {
@@ -202,6 +225,9 @@ impl Mappings {
         self.free.push(number);
         if let Some(ports) = slot(inside.protocol).and_then(|at| self.protocols.get_mut(at)) {
             ports.mappings[usize::from(port)] = 0;
+            if !(self.range.0..=self.range.1).contains(&port) {
+                return;
+            }
             ports.free.push(port);
             let last = ports.free.len() - 1;
             let other = random.below(last as u32 + 1) as usize;

@@ -21,14 +21,15 @@ mod ftp;
 mod mappings;
 #[cfg(test)]
 mod nat_tests;
+pub(crate) mod probe;
 pub mod rules;
-mod state;
+pub(crate) mod state;
 mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tracking_tests;
-mod translation;
+pub(crate) mod translation;
 
 crate::elements! {
     connection_tracker: ConnectionTracker;
@@ -67,6 +68,9 @@ pub trait Tracker {
     /// Has another key tell the packets of a connection that answer; false if that is another
     /// connection's.
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool;
+
+    /// Says that replies take another path: connections are known by one side's packets alone.
+    fn expect_no_replies(&mut self);
 }
 
 impl Interface for dyn Tracker {
@@ -141,6 +145,30 @@ impl<T: Default> FlowStates<T> {
                 format!("‘{name}’ tracks no connections; put a ConnectionTracker in its place");
             cx.error(text)
         })
+    }
+
+    /// Takes over, in a hotswap, the states of the flows that the tracker took over, and has `keep` see
+    /// each; the states of other flows go to `lose`.
+    pub fn take_over(
+        &mut self,
+        cx: &mut Cx<'_>,
+        tracker: Link<dyn Tracker>,
+        old: &mut FlowStates<T>,
+        mut keep: impl FnMut(&mut T),
+        mut lose: impl FnMut(T),
+    ) {
+        for (number, former) in (0..).zip(&mut old.0) {
+            let former = core::mem::take(former);
+            let keys = cx.reach(tracker, |tracker, _| tracker.keys(number));
+            let known = keys.flatten().is_some();
+            match self.0.get_mut(number as usize).filter(|_| known) {
+                Some(state) => {
+                    *state = former;
+                    keep(state);
+                }
+                None => lose(former),
+            }
+        }
     }
 
     /// The state of a packet's flow; `None` if the packet is of no flow.

@@ -15,8 +15,8 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 /// A NAT; packets come from inside by `i` and from outside by `o`, and leave by `out` and `in`, checked.
-fn nat(arguments: &str) -> Rig {
-    Rig::new(&std::format!(
+fn config(arguments: &str) -> String {
+    std::format!(
         "t :: ConnectionTracker(64); n :: FlowIPNAT(198.51.100.2{arguments});
          i :: Inject -> MarkIPHeader -> [0] t [0] -> [0] n [0] -> CheckIPHeader -> check :: IPClassifier(tcp, udp, icmp, -);
          check[0] -> CheckTCPHeader -> out :: Collect; check[1] -> CheckUDPHeader -> out;
@@ -24,7 +24,11 @@ fn nat(arguments: &str) -> Rig {
          o :: Inject -> MarkIPHeader -> [1] t [1] -> [1] n [1] -> CheckIPHeader -> checked :: IPClassifier(tcp, udp, icmp, -);
          checked[0] -> CheckTCPHeader -> in :: Collect; checked[1] -> CheckUDPHeader -> in;
          checked[2] -> CheckICMPHeader -> in; checked[3] -> in;"
-    ))
+    )
+}
+
+fn nat(arguments: &str) -> Rig {
+    Rig::new(&config(arguments))
 }
 
 type Ends = ((Ipv4Addr, u16), (Ipv4Addr, u16));
@@ -419,4 +423,38 @@ proptest! {
         prop_assert_eq!((number(&mut rig, "t.count"), number(&mut rig, "n.count")), (0, 0));
         prop_assert_eq!(rig.outstanding(), 0);
     }
+}
+
+#[test]
+fn connections_outlive_a_hotswap() {
+    let mut rig = nat(", udp 7 192.168.1.11 70");
+    let outside: Vec<_> = (1..20)
+        .map(|port| {
+            rig.push("i", &udp((A, port), (PEER, 53), &[]));
+            ends(&one(&mut rig, "out")).0
+        })
+        .collect();
+    rig.push("o", &udp((OTHER, 5), (NAT, 7), &[]));
+    assert_eq!(ends(&one(&mut rig, "in")).1, (B, 70));
+    // The forward is gone, and another one there; connections go on, also that by the forward.
+    for other in [
+        ", udp 8 192.168.1.11 80",
+        ", FILTERING independent, udp 8 192.168.1.11 80",
+    ] {
+        rig.swap(&config(other));
+        for (port, outside) in (1..20).zip(&outside) {
+            rig.push("o", &udp((PEER, 53), *outside, &[]));
+            assert_eq!(ends(&one(&mut rig, "in")).1, (A, port));
+            // Its port stays for other destinations.
+            rig.push("i", &udp((A, port), (OTHER, 53), &[]));
+            assert_eq!(ends(&one(&mut rig, "out")).0, *outside);
+        }
+        rig.push("o", &udp((OTHER, 5), (NAT, 7), &[]));
+        assert_eq!(ends(&one(&mut rig, "in")).1, (B, 70));
+    }
+    // New ports are taken from the range alone, and all come back.
+    rig.advance(1000 * SECOND);
+    assert_eq!(rig.read("n.count"), "1");
+    rig.swap(&config(", PORTS 5000-6000"));
+    assert_eq!(rig.read("n.count"), "0");
 }

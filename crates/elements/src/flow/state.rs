@@ -104,6 +104,22 @@ impl State {
             _ => state,
         })
     }
+
+    /// The same, if the other side's segments take another path, and only those of the side that opened the
+    /// connection are seen.
+    pub fn after_one_way_segment(self, flags: u8) -> Step {
+        use State::*;
+        let state = match (flags & (RST | SYN | FIN), self) {
+            (SYN, FinForward | Reset) => return Step::Restart,
+            (SYN, _) => self,
+            (0, SynSent) => Established,
+            (0, _) => self,
+            (FIN, SynSent | Established) => FinForward,
+            (FIN, _) => self,
+            _ => Reset,
+        };
+        Step::State(state)
+    }
 }
 
 impl core::fmt::Display for State {

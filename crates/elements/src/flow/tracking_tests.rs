@@ -204,12 +204,41 @@ allow from outside icmp type echo";
 
 /// A firewall between inside (`i`, `c`) and outside (`j`, `d`); `r` gets what is rejected.
 fn firewall(rules: &str) -> Rig {
-    Rig::new(&std::format!(
+    Rig::new(&firewall_config(rules))
+}
+
+fn firewall_config(rules: &str) -> String {
+    std::format!(
         "i :: Inject -> MarkIPHeader -> t :: ConnectionTracker(64)
             -> f :: FlowFirewall(\"{rules}\", SIDES inside outside) -> d :: Collect;
          j :: Inject -> MarkIPHeader -> [1] t [1] -> [1] f [1] -> c :: Collect;
          f[2] -> r :: Collect;"
-    ))
+    )
+}
+
+#[test]
+fn decisions_outlive_a_hotswap() {
+    let mut rig = firewall(RULES);
+    rig.push("i", &datagram(1));
+    assert_eq!(rig.data("d").len(), 1);
+    rig.swap(&firewall_config(RULES));
+    rig.push("j", &answer(1));
+    assert_eq!(rig.data("c").len(), 1);
+    assert_eq!(
+        (rig.read("f.former"), rig.read("t.opened")),
+        ("0".into(), "1".into())
+    );
+    assert!(
+        rig.read("f.hits")
+            .lines()
+            .any(|line| line.starts_with("1 2 "))
+    );
+    // Other rules are for new connections.
+    rig.swap(&firewall_config("deny"));
+    rig.push("j", &answer(1));
+    rig.push("i", &datagram(2));
+    assert_eq!((rig.data("d").len(), rig.data("c").len()), (0, 1));
+    assert_eq!(rig.read("f.former"), "1");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::rewriter::quoted::Quoted;
 
 /// The change of packets in one direction.
 #[derive(Clone, Copy, Default)]
-struct Change {
+pub struct Change {
     addresses: u64,
     ports: u32,
     ip: Delta,
@@ -31,7 +31,8 @@ fn delta(old: u32, new: u32) -> Delta {
 }
 
 impl Change {
-    fn new(protocol: IpProtocol, old: FlowKey, new: FlowKey) -> Change {
+    /// The change that makes packets of a key packets of another.
+    pub fn new(protocol: IpProtocol, old: FlowKey, new: FlowKey) -> Change {
         let upper = |addresses: u64| (addresses >> 32) as u32;
         let ip = delta(upper(old.addresses), upper(new.addresses))
             + delta(old.addresses as u32, new.addresses as u32);
@@ -46,30 +47,19 @@ impl Change {
             },
         }
     }
-}
 
-impl Translation {
-    /// That of a connection whose packets of `key` become packets of `rewritten`.
-    pub fn new(protocol: IpProtocol, key: FlowKey, rewritten: FlowKey) -> Translation {
-        Translation([
-            Change::new(protocol, key, rewritten),
-            Change::new(protocol, rewritten.reverse(), key.reverse()),
-        ])
-    }
-
-    /// What the key of packets in a direction becomes.
-    pub fn rewritten(&self, direction: Direction) -> FlowKey {
-        let change = &self.0[direction as usize];
+    /// What the key of packets becomes.
+    fn key(&self) -> FlowKey {
         FlowKey {
-            addresses: change.addresses,
-            ports: change.ports,
+            addresses: self.addresses,
+            ports: self.ports,
         }
     }
 
     /// Translates a packet, and sets its destination annotation.
     #[inline]
-    pub fn apply(&self, direction: Direction, packet: &mut Packet) -> Option<()> {
-        let change = self.0[direction as usize];
+    pub fn apply(&self, packet: &mut Packet) -> Option<()> {
+        let change = *self;
         let partial = packet.needs_checksum();
         let (ip, transport) = headers::parts_mut(packet)?;
         let protocol = headers::protocol(ip);
@@ -95,16 +85,11 @@ impl Translation {
         Some(())
     }
 
-    /// Translates an ICMP error about a packet of the connection, which goes in a direction itself. Its
-    /// source becomes `source`, if that is given.
-    pub fn apply_to_error(
-        &self,
-        direction: Direction,
-        source: Option<Ipv4Addr>,
-        packet: &mut Packet,
-    ) -> Option<()> {
+    /// Translates an ICMP error that goes the way of the packets, about one that they answer. Its source
+    /// becomes `source`, if that is given.
+    pub fn apply_to_error(&self, source: Option<Ipv4Addr>, packet: &mut Packet) -> Option<()> {
         let quoted = Quoted::of(packet)?;
-        let mut new = self.rewritten(direction).reverse();
+        let mut new = self.key().reverse();
         if quoted.protocol == IpProtocol::ICMP {
             let identifier = new.source_port() | new.destination_port();
             new = new
@@ -122,5 +107,37 @@ impl Translation {
         quoted.rewrite(new, icmp);
         packet.set_dst_ip(to);
         Some(())
+    }
+}
+
+impl Translation {
+    /// That of a connection whose packets of `key` become packets of `rewritten`.
+    pub fn new(protocol: IpProtocol, key: FlowKey, rewritten: FlowKey) -> Translation {
+        Translation([
+            Change::new(protocol, key, rewritten),
+            Change::new(protocol, rewritten.reverse(), key.reverse()),
+        ])
+    }
+
+    /// What the key of packets in a direction becomes.
+    pub fn rewritten(&self, direction: Direction) -> FlowKey {
+        self.0[direction as usize].key()
+    }
+
+    /// Translates a packet, and sets its destination annotation.
+    #[inline]
+    pub fn apply(&self, direction: Direction, packet: &mut Packet) -> Option<()> {
+        self.0[direction as usize].apply(packet)
+    }
+
+    /// Translates an ICMP error about a packet of the connection, which goes in a direction itself. Its
+    /// source becomes `source`, if that is given.
+    pub fn apply_to_error(
+        &self,
+        direction: Direction,
+        source: Option<Ipv4Addr>,
+        packet: &mut Packet,
+    ) -> Option<()> {
+        self.0[direction as usize].apply_to_error(source, packet)
     }
 }

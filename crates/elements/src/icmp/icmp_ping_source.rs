@@ -1,11 +1,10 @@
+use super::echo::{self, HEADERS};
 use crate::prelude::*;
 
 mod replies;
 
 use replies::Replies;
 
-/// Length of an IP and an ICMP header.
-const HEADERS: usize = 28;
 /// Most nanoseconds of arrears that are made up for; longer ones are dropped.
 const ARREARS_MAX: u64 = 1_000_000_000;
 
@@ -117,34 +116,10 @@ impl ICMPPingSource {
     /// Makes `packet`, which has room for the headers, the next request.
     fn fill(&mut self, cx: &Cx<'_>, packet: &mut Packet) {
         let number = (self.count.unsigned_abs() % 0xffff) as u16 + 1;
-        let ip = Ipv4Header {
-            tos: 0,
-            total_len: packet.len() as u16,
-            ident: number,
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 200,
-            protocol: IpProtocol::ICMP,
-            source: self.source,
-            destination: self.destination,
-        };
-        let ([a, b], [c, d]) = (self.ident.to_be_bytes(), number.to_be_bytes());
-        let echo = Icmpv4Header {
-            icmp_type: Icmpv4Type::ECHO,
-            code: 0,
-            rest: [a, b, c, d],
-        };
-        if let Some((header, message)) = packet.data_mut().split_first_chunk_mut::<20>() {
-            *header = ip.to_bytes();
-            let mut icmp = Icmpv4Packet::new_unchecked(message);
-            echo.emit(&mut icmp);
-            icmp.fill_checksum();
-        }
+        let addresses = (self.source, self.destination);
+        echo::write(packet, addresses, self.ident, number);
         let now = cx.wall();
         packet.set_timestamp(now);
-        packet.set_dst_ip(self.destination);
-        packet.set_network_header(0, 20);
         if let Some(replies) = &mut self.replies {
             replies.sent(number, now);
         }

@@ -1,5 +1,6 @@
 //! Click's icmp group: answers, errors and requests of ICMP, and answers of ICMPv6.
 
+pub(crate) mod echo;
 mod encap;
 
 crate::elements! {

@@ -1,5 +1,6 @@
 //! Click's ip6 group: IPv6 headers, addresses, fragments, and translation to and from IPv4.
 
+mod aliases;
 pub mod route_table;
 mod translate;
 
@@ -8,6 +9,7 @@ crate::elements! {
     check_ip6_header: CheckIP6Header;
     dec_ip6_hlim: DecIP6HLIM;
     get_ip6_address: GetIP6Address;
+    host_translator64: HostTranslator64;
     icmp6_error: ICMP6Error;
     ip6_encap: IP6Encap;
     ip6_fragmenter: IP6Fragmenter;

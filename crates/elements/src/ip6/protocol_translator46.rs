@@ -34,7 +34,7 @@ pub struct ProtocolTranslator46 {
 impl Element for ProtocolTranslator46 {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if translate::to_v6(packet).is_some() {
+        if translate::to_v6(packet, &mut translate::Mapped).is_some() {
             return Verdict::Forward;
         }
         self.drops += 1;

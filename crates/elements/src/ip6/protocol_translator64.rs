@@ -34,7 +34,7 @@ pub struct ProtocolTranslator64 {
 impl Element for ProtocolTranslator64 {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if translate::to_v4(packet).is_some() {
+        if translate::to_v4(packet, &mut translate::Mapped).is_some() {
             return Verdict::Forward;
         }
         self.drops += 1;

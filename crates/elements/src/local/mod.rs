@@ -1,7 +1,7 @@
 //! Elements of Click's that belong to no group of its own: making packets legal, answering and
 //! ending TCP, and frames in streams of bytes.
 
-mod segment;
+pub(crate) mod segment;
 
 crate::elements! {
     buffer_converter: BufferConverter;

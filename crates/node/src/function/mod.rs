@@ -36,11 +36,15 @@ macro_rules! functions {
 
 /// All functions, by name.
 pub static FUNCTIONS: &[Function] = functions! {
+    "balancer"
+    "cgnat"
     "firewall"
     "mirror"
     "nat44"
+    "nat64"
     "router"
     "router6"
+    "shaper"
     "wire"
 };
 

@@ -23,8 +23,12 @@ pub struct Configuration {
     /// The configuration, in Click's language. A list of guests leaves it out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// Values of its variables, which are its own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Values of its variables, or of a function's parameters, which are its own.
+    #[serde(
+        default,
+        alias = "parameters",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub variables: BTreeMap<String, String>,
 }
 

@@ -56,7 +56,7 @@ pub enum Restart {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Guest {
     /// The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    /// own folder; in the API it is the configuration's name in messages.
+    /// own folder, unless it is a function's name; in the API it is the configuration's name in messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub file: Option<PathBuf>,
@@ -64,8 +64,12 @@ pub struct Guest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
     /// Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-    /// overrides a `define` of the configuration.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
+    #[serde(
+        default,
+        alias = "parameters",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub variables: BTreeMap<String, String>,
     /// Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

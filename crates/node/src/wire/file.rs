@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::read_from;
+use crate::function::{self, FunctionError};
 use crate::model::Wire;
 
 /// Most bytes of a file, and of each configuration.
@@ -29,6 +30,16 @@ pub enum FileError {
         line: usize,
         /// The error.
         why: String,
+    },
+    /// A function does not take these values.
+    #[error("{path}: guest ‘{guest}’: {why}")]
+    Function {
+        /// The file.
+        path: PathBuf,
+        /// The guest.
+        guest: String,
+        /// Why not.
+        why: FunctionError,
     },
     /// A configuration is given twice, or not at all.
     #[error("{path}: guest ‘{guest}’ needs either ‘file’ or ‘config’, the Click configuration")]
@@ -64,12 +75,25 @@ impl Wire {
             }
         }
         for (name, guest) in &mut wire.guests {
-            let own = (&mut guest.file, &mut guest.config);
+            let own = (&mut guest.file, &mut guest.config, &mut guest.variables);
             let installed = guest.configurations.values_mut();
-            let installed = installed.map(|it| (&mut it.file, &mut it.config));
-            for (file, config) in std::iter::once(own).chain(installed) {
+            let installed = installed.map(|it| (&mut it.file, &mut it.config, &mut it.variables));
+            for (file, config, variables) in std::iter::once(own).chain(installed) {
                 match file.take() {
-                    Some(file) if config.is_empty() => *config = read(&folder.join(file))?,
+                    Some(file) if config.is_empty() => match function::find(&file) {
+                        Some(function) => {
+                            *config = function.text.into();
+                            let given: Vec<_> = std::mem::take(variables).into_iter().collect();
+                            let settings = function.settings(&given);
+                            let settings = settings.map_err(|why| FileError::Function {
+                                path: path.into(),
+                                guest: name.clone(),
+                                why,
+                            })?;
+                            *variables = settings.into_iter().collect();
+                        }
+                        None => *config = read(&folder.join(file))?,
+                    },
                     None if !config.is_empty() => {}
                     _ => {
                         return Err(FileError::Config {

@@ -163,6 +163,24 @@ fn what_cannot_be_read_names_its_line() {
 }
 
 #[test]
+fn a_function_is_named_in_place_of_a_file() {
+    let file = std::env::temp_dir().join(format!("weir-function-{}.toml", std::process::id()));
+    let text = |values: &str| {
+        format!("wire = \"w\"\n[guest.r]\nfile = \"router\"\nparameters = {{ {values} }}\n")
+    };
+    std::fs::write(&file, text("net1_ip = \"10.9.0.1\"")).unwrap();
+    let read = Wire::read(&file).unwrap();
+    let guest = &read.guests["r"];
+    assert!(guest.config.contains("define($net1_ip ") && guest.file.is_none());
+    assert_eq!(guest.variables["net1_ip"], "10.9.0.1");
+    std::fs::write(&file, text("net1_ip = \"10.9\"")).unwrap();
+    let error = Wire::read(&file).unwrap_err().to_string();
+    let expected = "guest ‘r’: net1_ip=10.9: write an IPv4 address, as in 10.0.0.1";
+    assert!(error.ends_with(expected), "{error}");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn configurations_come_from_files_beside_the_wire() {
     let folder = std::env::temp_dir().join(format!("weir-wire-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

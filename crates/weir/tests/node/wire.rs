@@ -760,7 +760,7 @@ fn a_tenants_network_has_nat_a_firewall_a_balancer_and_vlans() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let folder = host.folder.join("wires");
     std::fs::create_dir_all(&folder).unwrap();
-    for config in ["nat-gateway", "transparent-firewall", "load-balancer"] {
+    for config in ["nat-gateway", "transparent-firewall"] {
         let name = format!("{config}.click");
         std::fs::copy(examples.join(&name), host.folder.join(&name)).unwrap();
     }

@@ -1,6 +1,6 @@
 //! IPv4 packets to IPv6.
 
-use super::{FRAGMENT, ICMP, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
+use super::{Addresses, FRAGMENT, ICMP, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
 use crate::prelude::*;
 
 /// Longest error: every link takes it.
@@ -36,7 +36,7 @@ fn has_source_route(ip: &Ipv4Packet<&[u8]>) -> bool {
 }
 
 /// `None` if there is no such IPv6 header.
-fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
+fn header(ip: &Ipv4Packet<&[u8]>, addresses: &mut impl Addresses) -> Option<Translated> {
     if ip.header_len() > Ipv4Packet::<&[u8]>::HEADER_LEN && has_source_route(ip) {
         return None;
     }
@@ -47,7 +47,6 @@ fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
     };
     let fragment = ip.is_fragment();
     let len = if fragment { V6 + FRAGMENT } else { V6 };
-    let mapped = |address: Ipv4Addr| address.to_ipv6_mapped();
     let (source, destination) = (ip.source(), ip.destination());
     let header = Ipv6Header {
         traffic_class: ip.tos(),
@@ -59,8 +58,8 @@ fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
             protocol
         },
         hop_limit: ip.ttl(),
-        source: mapped(source),
-        destination: mapped(destination),
+        source: addresses.to_v6(source)?,
+        destination: addresses.to_v6(destination)?,
     };
     let mut bytes = [0; V6 + FRAGMENT];
     bytes[..V6].copy_from_slice(&header.to_bytes());
@@ -84,17 +83,17 @@ fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
 /// Turns an IPv4 packet, which starts with its header, into an IPv6 packet, and marks its header.
 /// `None` if it cannot be translated; the packet may be in pieces then.
 #[must_use]
-pub fn to_v6(packet: &mut Packet) -> Option<()> {
+pub fn to_v6(packet: &mut Packet, addresses: &mut impl Addresses) -> Option<()> {
     let ip = Ipv4Packet::new_checked(packet.data()).ok()?;
     let (header_len, total) = (ip.header_len(), usize::from(ip.total_len()));
-    let (fragment, translated) = (ip.is_fragment(), header(&ip)?);
+    let (fragment, translated) = (ip.is_fragment(), header(&ip, addresses)?);
     packet.truncate(total);
     if translated.protocol == IpProtocol::ICMPV6 {
         // A fragment's checksum cannot be known: the pseudo header has the length of the whole.
         let icmp = packet.data().get(header_len..).filter(|_| !fragment)?;
         let icmp = Icmpv4Packet::new_checked(icmp).ok()?;
         if icmp.icmp_type().is_error() {
-            return error(packet, header_len, &translated);
+            return error(packet, header_len, &translated, addresses);
         }
     }
     packet.pull(header_len);
@@ -158,14 +157,19 @@ fn question(icmp: &mut [u8], translated: &Translated) -> Option<()> {
 }
 
 /// An error, with the packet that it quotes.
-fn error(packet: &mut Packet, header_len: usize, outer: &Translated) -> Option<()> {
+fn error(
+    packet: &mut Packet,
+    header_len: usize,
+    outer: &Translated,
+    addresses: &mut impl Addresses,
+) -> Option<()> {
     let icmp = Icmpv4Packet::new_checked(packet.data().get(header_len..)?).ok()?;
     if !icmp.verify_checksum() {
         return None;
     }
     let quoted = Ipv4Packet::new_quoted(icmp.payload()).ok()?;
     let message = errors::to_v6(&icmp, quoted.total_len())?;
-    let inner = header(&quoted)?;
+    let inner = header(&quoted, addresses)?;
     packet.pull(header_len + ICMP + quoted.header_len());
     let transport = packet.data_mut();
     match inner.protocol {

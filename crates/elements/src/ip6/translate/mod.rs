@@ -1,8 +1,7 @@
 //! Stateless translation between IPv4 and IPv6 (SIIT: RFC 2765, RFC 7915), of one packet at a time
 //! and in its own buffer.
 //!
-//! An IPv4 address `a.b.c.d` stands for the IPv4-mapped IPv6 address `::ffff:a.b.c.d`, and the other
-//! way round. Checksums of TCP and UDP are updated, not computed again, so that a packet
+//! Which address stands for which in the other version, [`Addresses`] say. Checksums of TCP and UDP are updated, not computed again, so that a packet
 //! that was damaged is so afterwards too. ICMP's errors carry the start of a packet, which is
 //! translated as well.
 
@@ -16,6 +15,29 @@ pub use four_to_six::to_v6;
 pub use six_to_four::to_v4;
 
 use crate::prelude::*;
+
+/// Which addresses stand for each other.
+pub trait Addresses {
+    /// What stands for an IPv6 address.
+    fn to_v4(&mut self, address: Ipv6Addr) -> Option<Ipv4Addr>;
+
+    /// What stands for an IPv4 address.
+    fn to_v6(&mut self, address: Ipv4Addr) -> Option<Ipv6Addr>;
+}
+
+/// `a.b.c.d` and the IPv4-mapped IPv6 address `::ffff:a.b.c.d`.
+pub struct Mapped;
+
+impl Addresses for Mapped {
+    fn to_v4(&mut self, address: Ipv6Addr) -> Option<Ipv4Addr> {
+        let address = address.to_ipv4_mapped()?;
+        (!address.is_unspecified()).then_some(address)
+    }
+
+    fn to_v6(&mut self, address: Ipv4Addr) -> Option<Ipv6Addr> {
+        Some(address.to_ipv6_mapped())
+    }
+}
 
 /// Lengths of headers without options.
 const V4: usize = 20;

@@ -1,6 +1,6 @@
 //! IPv6 packets to IPv4.
 
-use super::{ICMP, V4, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
+use super::{Addresses, ICMP, V4, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
 use crate::prelude::*;
 
 /// Longest error (RFC 1812, section 4.3.2.3).
@@ -20,15 +20,10 @@ struct Translated {
     fragment: bool,
 }
 
-/// The IPv4 address that an IPv6 address stands for.
-fn mapped(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let address = address.to_ipv4_mapped()?;
-    (!address.is_unspecified()).then_some(address)
-}
-
 /// `None` if there is no such IPv4 header.
-fn header(ip: &Ipv6Packet<&[u8]>) -> Option<Translated> {
-    let (source, destination) = (mapped(ip.source())?, mapped(ip.destination())?);
+fn header(ip: &Ipv6Packet<&[u8]>, addresses: &mut impl Addresses) -> Option<Translated> {
+    let source = addresses.to_v4(ip.source())?;
+    let destination = addresses.to_v4(ip.destination())?;
     for extension in ip.extensions() {
         let extension = extension.ok()?;
         match extension.kind {
@@ -74,9 +69,10 @@ fn header(ip: &Ipv6Packet<&[u8]>) -> Option<Translated> {
 /// Turns an IPv6 packet, which starts with its header, into an IPv4 packet, and marks its header.
 /// `None` if it cannot be translated; the packet may be in pieces then.
 #[must_use]
-pub fn to_v4(packet: &mut Packet) -> Option<()> {
+pub fn to_v4(packet: &mut Packet, addresses: &mut impl Addresses) -> Option<()> {
     let ip = Ipv6Packet::new_checked(packet.data()).ok()?;
-    let (end, translated) = (V6 + usize::from(ip.payload_len()), header(&ip)?);
+    let end = V6 + usize::from(ip.payload_len());
+    let translated = header(&ip, addresses)?;
     packet.truncate(end);
     let protocol = translated.header.protocol;
     if protocol == IpProtocol::ICMP {
@@ -87,7 +83,7 @@ pub fn to_v4(packet: &mut Packet) -> Option<()> {
             return None;
         }
         if icmp.icmp_type().is_error() {
-            return error(packet, translated);
+            return error(packet, translated, addresses);
         }
     }
     packet.pull(translated.at);
@@ -137,14 +133,14 @@ fn question(icmp: &mut [u8], translated: &Translated) -> Option<()> {
 }
 
 /// An error, with the packet that it quotes.
-fn error(packet: &mut Packet, outer: Translated) -> Option<()> {
+fn error(packet: &mut Packet, outer: Translated, addresses: &mut impl Addresses) -> Option<()> {
     let icmp = Icmpv6Packet::new_checked(packet.data().get(outer.at..)?).ok()?;
     if !icmp.verify_checksum(outer.pseudo) {
         return None;
     }
     let quoted = Ipv6Packet::new_quoted(icmp.payload()).ok()?;
     let message = errors::to_v4(&icmp)?;
-    let inner = header(&quoted)?;
+    let inner = header(&quoted, addresses)?;
     packet.pull(outer.at + ICMP + inner.at);
     let transport = packet.data_mut();
     match inner.header.protocol {

@@ -1,7 +1,7 @@
 //! Packets are built by hand, translated, and compared with what is built by hand in the other
 //! version, whose checksums are computed the plain way.
 
-use super::{to_v4, to_v6};
+use super::Mapped;
 use crate::testing;
 use crate::testing::ip6::{addr, icmp, packet, tcp, udp, upper_checksum};
 use crate::testing::*;
@@ -11,6 +11,14 @@ const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 
 fn six(address: Ipv4Addr) -> Ipv6Addr {
     address.to_ipv6_mapped()
+}
+
+fn to_v4(packet: &mut Packet) -> Option<()> {
+    super::to_v4(packet, &mut Mapped)
+}
+
+fn to_v6(packet: &mut Packet) -> Option<()> {
+    super::to_v6(packet, &mut Mapped)
 }
 
 /// What `translate` makes of `bytes`.

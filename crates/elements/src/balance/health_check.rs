@@ -1,0 +1,446 @@
+use super::probe::{Failure, Probe, Send};
+use super::{Checked, SERVERS_MAX, Servers};
+use crate::icmp::echo;
+use crate::local::segment::{Segment, Style, make};
+use crate::prelude::*;
+
+/// Milliseconds between two checks of a server, and that one takes: least and most.
+const TIMES: core::ops::RangeInclusive<u32> = 100..=3_600_000;
+/// How often a check sends again what has no answer.
+const TRIES: u64 = 3;
+/// Most bytes of PATH and HOST.
+const TEXT_MAX: usize = 512;
+/// The first port of checks' connections.
+const PORTS: u16 = 32768;
+
+/// Checks the health of a balancer's servers.
+///
+/// Each server is checked every INTERVAL. A check by `tcp` succeeds when the server accepts a
+/// connection, which is reset at once; by `http`, when it answers `GET PATH` with a status from 200 to
+/// 399; by `icmp`, when it answers a ping. A check fails when that does not happen within TIMEOUT, in which
+/// what has no answer is sent three times, or when the server refuses. After FALL failures in a row a
+/// server is down, after RISE successes it is healthy again; each change is reported. A new
+/// server is taken as healthy.
+///
+/// Checks leave with the server's address as destination annotation. The input takes the packets that
+/// servers send to SOURCE, with their IP header marked.
+///
+/// # Example
+/// ```click
+/// t :: ConnectionTracker(4096);
+/// b :: FlowIPLoadBalancer(10.0.0.11, 10.0.0.12);
+/// FromDump(in.pcap) -> MarkIPHeader(14) -> [0] t [0] -> [0] b [0] -> q :: Queue -> Discard;
+/// Idle -> [1] t [1] -> [1] b [1] -> Discard;
+/// b[2] -> Discard;
+/// Idle -> HealthCheck(b, 10.0.0.1, http, PORT 80, PATH /health) -> q;
+/// ```
+///
+/// # See also
+/// FlowIPLoadBalancer
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h/h", handlers)]
+#[inputs("answers")]
+#[outputs("checks")]
+pub struct HealthCheck {
+    /// The balancer.
+    #[arg(mandatory)]
+    balancer: Option<Link<dyn Servers>>,
+    /// The address that checks come from.
+    #[arg(mandatory, read)]
+    source: Ipv4Addr,
+    /// How: `tcp`, `http`, `icmp`, or `none` for no checks.
+    #[arg(positional, with = kind_of_check, kind = "tcp, http, icmp or none", default_text = "tcp")]
+    kind: Kind,
+    /// The port that is checked; that of the server if it is 0; a server without a port is
+    /// not checked then.
+    #[arg]
+    port: u16,
+    /// What `http` asks for.
+    #[arg(default = String::from("/"), default_text = "/")]
+    path: String,
+    /// The host name that `http` gives; the server's address if it is empty.
+    #[arg]
+    host: String,
+    /// Time between two checks of a server.
+    #[arg(default = Milliseconds(2000), default_text = "2s")]
+    interval: Milliseconds,
+    /// Time that a check takes at most.
+    #[arg(default = Milliseconds(1000), default_text = "1s")]
+    timeout: Milliseconds,
+    /// Successes after which a server is healthy.
+    #[arg(default = 2)]
+    rise: u8,
+    /// Failures after which a server is down.
+    #[arg(default = 3)]
+    fall: u8,
+    /// Checks that succeeded.
+    #[handler(read)]
+    successes: u64,
+    /// Checks that failed.
+    #[handler(read)]
+    failures: u64,
+    checks: Vec<Check>,
+    timer: Option<TimerId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Tcp,
+    Http,
+    Icmp,
+    None,
+}
+
+fn kind_of_check(text: &str, _context: &Context<'_>) -> Result<Kind, Invalid> {
+    match text {
+        "tcp" => Ok(Kind::Tcp),
+        "http" => Ok(Kind::Http),
+        "icmp" => Ok(Kind::Icmp),
+        "none" => Ok(Kind::None),
+        _ => Err(Invalid::because("write tcp, http, icmp or none")),
+    }
+}
+
+/// The checks of a server.
+#[derive(Clone, Debug)]
+struct Check {
+    server: Checked,
+    /// When the next begins.
+    due: u64,
+    running: Option<Running>,
+    /// Checks in a row that disagree with the server's health.
+    against: u8,
+    last: Option<Result<(), Failure>>,
+}
+
+/// A check that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    probe: Probe,
+    /// The local port, or the ping's identifier.
+    local: u16,
+    resend: u64,
+    deadline: u64,
+}
+
+impl Check {
+    /// When something is to be done.
+    fn next(&self) -> u64 {
+        self.running
+            .map_or(self.due, |running| running.resend.min(running.deadline))
+    }
+
+    fn names(&self, port: u16) -> (Ipv4Addr, u16) {
+        let own = if port == 0 { self.server.port } else { port };
+        (self.server.address, own)
+    }
+}
+
+#[handlers]
+impl HealthCheck {
+    /// A line for each server: address, `healthy` or `down`, and how the last check ended.
+    #[read]
+    fn table(&self) -> String {
+        let lines = self.checks.iter().map(|check| {
+            let (address, port) = check.names(self.port);
+            let health = if check.server.healthy {
+                "healthy"
+            } else {
+                "down"
+            };
+            let last = match check.last {
+                None => "not checked yet".to_string(),
+                Some(Ok(())) => "answered".to_string(),
+                Some(Err(failure)) => failure.to_string(),
+            };
+            format!("{address}:{port} {health} {last}\n")
+        });
+        lines.collect()
+    }
+}
+
+impl HealthCheck {
+    fn nanoseconds(time: Milliseconds) -> u64 {
+        u64::from(time.0) * 1_000_000
+    }
+
+    /// Takes the balancer's servers as they are now.
+    fn look(&mut self, cx: &mut Cx<'_>, now: u64) {
+        let Some(balancer) = self.balancer else {
+            return;
+        };
+        for number in 0..SERVERS_MAX {
+            let server = cx.reach(balancer, |balancer, _| balancer.server(number));
+            let server = server.flatten();
+            let known = self.checks.get_mut(number);
+            match (known, server) {
+                (Some(check), Some(server)) => {
+                    let same =
+                        (check.server.address, check.server.port) == (server.address, server.port);
+                    if !same {
+                        *check = Check::new(server, now);
+                    }
+                    check.server.healthy = server.healthy;
+                    check.due = check.due.min(now + Self::nanoseconds(self.interval));
+                }
+                // One that was removed.
+                (Some(check), None) => {
+                    check.running = None;
+                    check.due = u64::MAX;
+                }
+                (None, Some(server)) => self.checks.push(Check::new(server, now)),
+                (None, None) => break,
+            }
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, number: usize, now: u64) {
+        let sequence = cx.random().next_u32();
+        let local = PORTS + (cx.random().below(PORTS.into()) as u16);
+        let asks = self.kind == Kind::Http;
+        if let Some(check) = self.checks.get_mut(number) {
+            check.due = now + Self::nanoseconds(self.interval);
+            check.running = Some(Running {
+                probe: Probe::new(asks, sequence),
+                local,
+                resend: now,
+                deadline: now + Self::nanoseconds(self.timeout),
+            });
+        }
+    }
+
+    /// Sends what has no answer yet.
+    fn send(&mut self, cx: &mut Cx<'_>, number: usize, now: u64) {
+        let pause = Self::nanoseconds(self.timeout) / TRIES;
+        let Some(check) = self.checks.get_mut(number) else {
+            return;
+        };
+        let to = check.names(self.port);
+        let Some(running) = &mut check.running else {
+            return;
+        };
+        running.resend = now + pause;
+        let (send, local) = (running.probe.next(), running.local);
+        match self.kind {
+            Kind::Icmp => {
+                if let Some(packet) = echo::packet(cx, (self.source, to.0), local, 1) {
+                    cx.emit(0, packet);
+                }
+            }
+            _ => self.send_segment(cx, &send, local, to),
+        }
+    }
+
+    fn send_segment(&self, cx: &mut Cx<'_>, send: &Send, local: u16, to: (Ipv4Addr, u16)) {
+        let segment = Segment {
+            source: (self.source, local),
+            destination: to,
+            flags: send.flags,
+            sequence: send.sequence,
+            acknowledgment: send.acknowledgment,
+            payload: 0,
+        };
+        let style = Style {
+            tos: 0,
+            ttl: 64,
+            ..Style::CONTROL
+        };
+        let request = match send.request {
+            true => self.request(to.0),
+            false => String::new(),
+        };
+        if let Some(packet) = make(cx, &segment, &style, request.as_bytes()) {
+            cx.emit(0, packet);
+        }
+    }
+
+    /// What `http` sends to a server.
+    fn request(&self, server: Ipv4Addr) -> String {
+        let path = &self.path;
+        let host = match self.host.is_empty() {
+            true => server.to_string(),
+            false => self.host.clone(),
+        };
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        )
+    }
+
+    /// Notes how a check ended.
+    fn end(&mut self, cx: &mut Cx<'_>, number: usize, result: Result<(), Failure>) {
+        match result {
+            Ok(()) => self.successes += 1,
+            Err(_) => self.failures += 1,
+        }
+        let limit = match result {
+            Ok(()) => self.rise,
+            Err(_) => self.fall,
+        };
+        let Some(check) = self.checks.get_mut(number) else {
+            return;
+        };
+        check.running = None;
+        check.last = Some(result);
+        if check.server.healthy == result.is_ok() {
+            check.against = 0;
+            return;
+        }
+        check.against = check.against.saturating_add(1);
+        if check.against < limit {
+            return;
+        }
+        check.against = 0;
+        check.server.healthy = result.is_ok();
+        let (address, port) = check.names(self.port);
+        let name: String = cx.name().into();
+        match result {
+            Ok(()) => cx.chatter(format_args!("{name}: {address}:{port} is healthy")),
+            Err(why) => cx.chatter(format_args!("{name}: {address}:{port} is down: {why}")),
+        }
+        if let Some(balancer) = self.balancer {
+            cx.reach(balancer, |balancer, _| {
+                balancer.set_health(number, result.is_ok());
+            });
+        }
+    }
+
+    /// Takes a packet of a server.
+    fn receive(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Option<()> {
+        let header = packet.network_header()?;
+        let ip = Ipv4Packet::new_checked(header).ok()?;
+        if ip.destination() != self.source {
+            return None;
+        }
+        let from = ip.source();
+        let is_from = |check: &Check| check.server.address == from && check.running.is_some();
+        if ip.protocol() == IpProtocol::ICMP {
+            let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
+            if self.kind != Kind::Icmp || icmp.icmp_type() != Icmpv4Type::ECHO_REPLY {
+                return None;
+            }
+            let answers = |check: &Check| {
+                let local = check.running.map(|running| running.local);
+                is_from(check) && local == Some(icmp.ident())
+            };
+            let number = self.checks.iter().position(answers)?;
+            self.end(cx, number, Ok(()));
+            return Some(());
+        }
+        if !matches!(self.kind, Kind::Tcp | Kind::Http) {
+            return None;
+        }
+        let segment = Segment::of(packet)?;
+        let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
+        let answers = |check: &Check| {
+            let local = check.running.map(|running| running.local);
+            is_from(check)
+                && check.names(self.port) == segment.source
+                && local == Some(segment.destination.1)
+        };
+        let number = self.checks.iter().position(answers)?;
+        let length = self.request(from).len();
+        let running = self.checks.get_mut(number)?.running.as_mut()?;
+        let step = running
+            .probe
+            .receive(&segment, tcp.payload(), length as u32);
+        let local = running.local;
+        if let Some(send) = step.send {
+            self.send_segment(cx, &send, local, segment.source);
+        }
+        if let Some(result) = step.result {
+            self.end(cx, number, result);
+        }
+        Some(())
+    }
+}
+
+impl Check {
+    fn new(server: Checked, now: u64) -> Check {
+        Check {
+            server,
+            due: now,
+            running: None,
+            against: 0,
+            last: None,
+        }
+    }
+}
+
+impl Element for HealthCheck {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        for (name, time) in [("INTERVAL", self.interval), ("TIMEOUT", self.timeout)] {
+            if !TIMES.contains(&time.0) {
+                return Err(args.fail(format_args!("{name} must be from 100ms to 1h")));
+            }
+        }
+        if self.timeout.0 > self.interval.0 {
+            return Err(args.fail("TIMEOUT must not be longer than INTERVAL"));
+        }
+        if self.rise == 0 || self.fall == 0 {
+            return Err(args.fail("RISE and FALL must be from 1 to 255"));
+        }
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !self.path.starts_with('/') || !is_plain(&self.path) || self.path.len() > TEXT_MAX {
+            return Err(args.fail(format_args!(
+                "PATH must begin with / and have at most {TEXT_MAX} printable characters without spaces"
+            )));
+        }
+        if !is_plain(&self.host) || self.host.len() > TEXT_MAX {
+            return Err(args.fail(format_args!(
+                "HOST must have at most {TEXT_MAX} printable characters without spaces"
+            )));
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if self.checks.try_reserve_exact(SERVERS_MAX).is_err() {
+            return Err(cx.error("out of memory for the checks of servers"));
+        }
+        if self.kind != Kind::None {
+            let timer = cx.timer();
+            cx.schedule_after(timer, 0);
+            self.timer = Some(timer);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let now = cx.steady().0;
+        self.look(cx, now);
+        for number in 0..self.checks.len() {
+            let Some(check) = self.checks.get_mut(number) else {
+                break;
+            };
+            let port = check.names(self.port).1;
+            match check.running {
+                Some(running) if running.deadline <= now => {
+                    self.end(cx, number, Err(Failure::Silent));
+                }
+                Some(running) if running.resend <= now => self.send(cx, number, now),
+                Some(_) => {}
+                None if check.due <= now && port == 0 && self.kind != Kind::Icmp => {
+                    check.due = now + Self::nanoseconds(self.interval);
+                }
+                None if check.due <= now => {
+                    self.begin(cx, number, now);
+                    self.send(cx, number, now);
+                }
+                None => {}
+            }
+        }
+        let most = now + Self::nanoseconds(self.interval);
+        let next = self.checks.iter().map(Check::next).min();
+        let next = next.unwrap_or(most).clamp(now + 1_000_000, most);
+        cx.schedule_at(timer, Steady(next));
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        for packet in batch.drain() {
+            self.receive(cx, &packet);
+            cx.kill(packet);
+        }
+        0
+    }
+}

@@ -1,0 +1,62 @@
+//! The shaper between iperf3's client and server: bytes of each class, counted.
+
+use std::process::{Child, Stdio};
+
+use weir::lab::Namespace;
+
+use crate::common::until;
+use crate::gateway::{Gateway, command, connect, reaches};
+
+/// iperf3 to a port, until it is killed.
+fn iperf(client: &Namespace, port: u16) -> Child {
+    let words = format!("-c 10.0.0.2 -p {port} -t 60 -P 8");
+    let mut iperf = client.command("iperf3", &words);
+    iperf.stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// How many times the bytes of `rest` the class `first` sent, while both had as much as they could send.
+fn ratio(arguments: &[&str]) -> f64 {
+    let mut gateway = Gateway::new();
+    let client = gateway.host("inside", "10.0.0.1/24", None);
+    let server = gateway.host("outside", "10.0.0.2/24", None);
+    let first = ["-p", "first=tcp port 5201", "-p", "rate=24Mbps"];
+    let _running = gateway.function("shaper", &[&first[..], arguments].concat());
+    assert!(reaches(&client, "10.0.0.2"));
+    let serve = |port| server.service("iperf3", &format!("-s -p {port}")).unwrap();
+    let _servers = [5201, 5202].map(serve);
+    until("iperf3 does not listen", || {
+        let sockets = command(&server, "ss", "-ltnH");
+        [":5201 ", ":5202 "]
+            .iter()
+            .all(|port| sockets.contains(port))
+    });
+    let bytes = |class: &str| {
+        let said = gateway.weir(&["read", "shaper", &format!("{class}.byte_count")]);
+        said.trim().parse::<f64>().unwrap()
+    };
+    let clients = [5201, 5202].map(|port| iperf(&client, port));
+    // Bytes are counted from when both are at work until one has sent so many.
+    let both = || [bytes("first"), bytes("rest")];
+    until("both are at work", || {
+        both().iter().all(|bytes| *bytes > 1e6)
+    });
+    let before = both();
+    until("first has sent", || bytes("first") > before[0] + 8e6);
+    let after = both();
+    for mut client in clients {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    assert!(bytes("urgent") > 0.0 && bytes("second") == 0.0);
+    // What comes back is not held up.
+    assert!(connect(&server, "10.0.0.1:80", &client, "0.0.0.0:80").is_some());
+    (after[0] - before[0]) / (after[1] - before[1])
+}
+
+#[test]
+fn classes_share_the_link() {
+    let by_shares = ratio(&["-p", "first_share=3", "-p", "rest_share=1"]);
+    assert!((1.8..5.0).contains(&by_shares), "{by_shares}");
+    let by_ceiling = ratio(&["-p", "first_share=1", "-p", "rest_ceiling=1Mbps"]);
+    assert!(by_ceiling > 5.0, "{by_ceiling}");
+}

@@ -1,0 +1,150 @@
+// A load balancer: connections to one address are distributed over servers.
+//
+// All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
+// table of connections). The balancer checks the servers' health; one that is down gets no
+// connections, and clients of those that it had are reset, so that they connect again at once. Fragments
+// are reassembled first. The balancer answers pings to its addresses.
+//
+//   weir run balancer -p servers=10.0.0.11,10.0.0.12 --link outside=dev:eth1 --link servers=dev:eth2
+//   weir run balancer -p mode=direct -p check=http -p path=/health --link outside=dev:eth1 --link servers=dev:eth2
+//
+// In the mode `nat`, servers see clients' addresses, and the balancer is their default gateway: replies pass
+// it, and come from the service's address. In the mode `direct`, requests alone pass it, and servers
+// reply by their own way. Each has the service's address on its loopback interface, of which its ARP is
+// silent:
+//
+//   ip address add 203.0.113.10/32 dev lo
+//   sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+//
+// # Servers at work
+//
+// Servers are added, drained and removed while the balancer runs. A server that is drained gets no new
+// connections; those that it has go on. Adding it again ends that, and gives it another weight.
+//
+//   weir write balancer balancer.add '10.0.0.14 2'
+//   weir write balancer balancer.drain 10.0.0.11
+//   weir write balancer balancer.remove 10.0.0.11
+//
+// # Limits
+//
+// There may be 512 servers. When all connections are in use, a new one takes the place of the oldest that
+// has no reply, or no complete TCP handshake, yet; if there is none, its packets are dropped. A
+// connection takes some 180 bytes: 100 000 need `--memory 40M`.
+//
+// # Handlers
+//
+// - `balancer.servers` (read): for each server its address, `up`, `down`, `draining` or `removed`, its
+//   weight, connections that it has, connections that it had, and packets to it.
+// - `balancer.add`, `balancer.drain`, `balancer.remove` (write): see above.
+// - `balancer.refused`, `balancer.lost`, `balancer.drops` (read): connections that found no server;
+//   packets of connections whose server is gone; packets dropped.
+// - `health.table` (read): for each server, how its last check ended. `health.successes`,
+//   `health.failures` (read): checks.
+// - `connections.table` (read): the connections. `connections.count`, `opened`, `evicted`, `drops`,
+//   `invalid` (read): how many there are, began, made room for others; packets dropped because the table
+//   was full, and because they belong to no connection. `connections.clear` (write): ends all.
+
+// IPv4 address: the service's address, which clients connect to.
+define($address 203.0.113.10);
+
+// IPv4 prefix: the network of the service's address.
+define($outside_net 203.0.113.0/24);
+
+// IPv4 address: the router to clients beyond that network.
+define($gateway 203.0.113.1);
+
+// IPv4 address: the balancer's address on `servers`.
+define($servers_ip 10.0.0.1);
+
+// text: the connections that are distributed, as a pattern of IPFilter.
+define($service tcp dst port 80 or 443);
+
+// list of text: servers, each an address, with a port behind `:` if it is not the client's, and a
+// weight up to 256 if it is not 1.
+define($servers 10.0.0.11);
+
+// one of nat, direct: how packets reach servers.
+define($mode nat);
+
+// one of connection, source: connections go to servers one by one, or all of a client to the
+// same one.
+define($sticky connection);
+
+// one of tcp, http, icmp, none: how the health of servers is checked.
+define($check tcp);
+
+// number from 0 to 65535: the port that is checked; that of the server if it is 0, and a server
+// without one is not checked then.
+define($check_port 80);
+
+// text: what a check by `http` asks for; a status from 200 to 399 is healthy.
+define($path /);
+
+// text: the host name that a check by `http` gives; the server's address if it is empty.
+define($host "");
+
+// number from 1 to 3600: seconds between two checks of a server. A check may take half a second.
+define($check_interval 2);
+
+// number from 1 to 255: failed checks in a row after which a server is down.
+define($fall 3);
+
+// number from 1 to 255: successful checks in a row after which it is up again.
+define($rise 2);
+
+// one of reset, keep: what becomes of the connections of a server that is down.
+define($down reset);
+
+// number from 1 to 4194304: most connections.
+define($connections 10000);
+
+// number from 1 to 604800: seconds that an established TCP connection lives without packets.
+define($tcp_timeout 7440);
+
+// A side: ARP, and packets in and out, with their next hop as destination annotation.
+elementclass Side { $interface, $address |
+	FromNetfront($interface) -> HostEtherFilter($interface)
+		-> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+	send :: ToNetfront($interface);
+
+	kind[0] -> ARPResponder($address $interface) -> send;
+	input -> fragment :: IPFragmenter(1500) -> [0] arp :: ARPQuerier($address, $interface) -> send;
+	kind[1] -> [1] arp;
+	kind[2] -> Strip(14) -> CheckIPHeader -> IPReassembler -> output;
+	kind[3] -> Discard;
+	fragment[1] -> ICMPError($address, unreachable, needfrag, PMTU 1500) -> output;
+}
+
+outside :: Side(outside, $address);
+servers :: Side(servers, $servers_ip);
+
+connections :: ConnectionTracker($connections, TCP $tcp_timeout);
+balancer :: FlowIPLoadBalancer($servers, MODE $mode, STICKY $sticky, DOWN $down);
+health :: HealthCheck(balancer, $servers_ip, $check, PORT $check_port, PATH $path, HOST $host,
+	INTERVAL $check_interval, TIMEOUT 500ms, FALL $fall, RISE $rise);
+next :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> outside;
+
+// From clients: the service, errors about its packets, and pings.
+outside -> request :: IPClassifier(
+	dst host $address and ($service),
+	dst host $address and icmp type echo,
+	dst host $address and icmp,
+	-);
+request[0], request[2] -> in_ttl :: DecIPTTL -> [0] connections [0] -> [0] balancer [0] -> servers;
+request[1] -> ICMPPingResponder -> GetIPAddress(16) -> next;
+request[3] -> Discard;
+in_ttl[1] -> ICMPError($address, timeexceeded) -> next;
+
+// From servers: answers to checks, pings, and replies.
+servers -> reply :: IPClassifier(
+	dst host $servers_ip and icmp type echo,
+	dst host $servers_ip,
+	-);
+reply[0] -> ICMPPingResponder -> GetIPAddress(16) -> servers;
+reply[1] -> health -> servers;
+reply[2] -> out_ttl :: DecIPTTL -> [1] connections [1] -> [1] balancer [1] -> next;
+out_ttl[1] -> ICMPError($servers_ip, timeexceeded) -> GetIPAddress(16) -> servers;
+
+// Clients without a server.
+balancer[2] -> reset :: TCPReset -> next;
+reset[1] -> ICMPError($address, unreachable, port) -> next;
