@@ -45,6 +45,7 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 pub mod local;
+pub mod measure;
 pub mod net;
 mod positions;
 mod prelude;
@@ -76,6 +77,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ip6::CLASSES,
     tcpudp::CLASSES,
     local::CLASSES,
+    measure::CLASSES,
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
@@ -121,6 +123,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         ip6::PAGES,
         ipsec::PAGES,
         local::PAGES,
+        measure::PAGES,
         net::PAGES,
         simple::PAGES,
         standard::PAGES,
