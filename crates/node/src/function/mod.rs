@@ -37,10 +37,13 @@ macro_rules! functions {
 /// All functions, by name.
 pub static FUNCTIONS: &[Function] = functions! {
     "firewall"
+    "generator"
     "mirror"
+    "monitor"
     "nat44"
     "router"
     "router6"
+    "sink"
     "wire"
 };
 
