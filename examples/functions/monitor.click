@@ -65,7 +65,7 @@ define($idle 15);
 define($active 60);
 
 // number from 1 to 4194304: most flows.
-define($connections 10000);
+define($connections 4000);
 
 // number from 1 to 65536: senders that are counted.
 define($top 1000);

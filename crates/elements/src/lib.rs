@@ -41,6 +41,7 @@ mod filters;
 pub mod flow;
 mod headers;
 pub mod icmp;
+pub mod ids;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
@@ -73,6 +74,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     etherswitch::CLASSES,
     flow::CLASSES,
     icmp::CLASSES,
+    ids::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
     tcpudp::CLASSES,
@@ -119,6 +121,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         etherswitch::PAGES,
         flow::PAGES,
         icmp::PAGES,
+        ids::PAGES,
         ip::PAGES,
         ip6::PAGES,
         ipsec::PAGES,

@@ -100,7 +100,12 @@ impl Element for FlowExporter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(monitor) = self.monitor {
             cx.share_thread(monitor.id());
-            cx.reach(monitor, |monitor, _| monitor.keep());
+            if cx.reach(monitor, |monitor, _| monitor.keep()) == Some(false) {
+                return Err(cx.error(
+                    "out of memory for the records; give the FlowMonitor smaller RECORDS, or a guest more \
+                     memory, as in --memory 32M",
+                ));
+            }
         }
         self.started = Some(cx.steady());
         let timer = cx.timer();

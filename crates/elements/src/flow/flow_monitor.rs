@@ -54,8 +54,8 @@ pub enum End {
 
 /// An element that makes records of flows.
 pub trait Records {
-    /// Has records kept until they are taken.
-    fn keep(&mut self);
+    /// Has records kept until they are taken; false if there is no memory.
+    fn keep(&mut self) -> bool;
 
     /// The oldest record.
     fn take(&mut self) -> Option<Record>;
@@ -116,7 +116,7 @@ pub struct FlowMonitor {
     #[arg(default = 1000)]
     top: u32,
     /// Most records that wait to be exported.
-    #[arg(default = 8192)]
+    #[arg(default = 1024)]
     records: u32,
     /// Packets.
     #[handler(read)]
@@ -455,11 +455,10 @@ impl FlowUser for FlowMonitor {
 }
 
 impl Records for FlowMonitor {
-    fn keep(&mut self) {
-        self.exports = self
-            .waiting
-            .try_reserve_exact(self.records as usize)
-            .is_ok();
+    fn keep(&mut self) -> bool {
+        let records = self.records as usize;
+        self.exports = self.waiting.try_reserve_exact(records).is_ok();
+        self.exports
     }
 
     fn take(&mut self) -> Option<Record> {

@@ -38,6 +38,7 @@ macro_rules! functions {
 pub static FUNCTIONS: &[Function] = functions! {
     "firewall"
     "generator"
+    "ids"
     "mirror"
     "monitor"
     "nat44"
