@@ -187,7 +187,7 @@ impl Message {
     /// The message's bytes, with its number and the number of its exporter.
     pub fn finish(mut self, sequence: u32, domain: u32) -> Vec<u8> {
         if let Some(data) = self.data {
-            while self.bytes.len() % 4 != 0 {
+            while !self.bytes.len().is_multiple_of(4) {
                 self.bytes.push(0);
             }
             let length = (self.bytes.len() - data) as u16;
