@@ -320,10 +320,8 @@ fn the_ids_alerts_on_what_real_programs_send() {
         .find(|it| it["alert"]["signature_id"] == 100)
         .unwrap();
     assert_eq!(request["src_ip"], "10.0.0.1");
-    assert_eq!(
-        (&request["dest_port"], &request["proto"]),
-        (&80.into(), &"TCP".into())
-    );
+    assert_eq!(request["dest_port"], 80);
+    assert_eq!(request["proto"], "TCP");
     assert_eq!(request["alert"]["category"], "policy");
     assert_eq!(number(&gateway, "ids", "ids.gaps"), 0);
 }
