@@ -42,10 +42,12 @@ mod filters;
 pub mod flow;
 mod headers;
 pub mod icmp;
+pub mod ids;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 pub mod local;
+pub mod measure;
 pub mod nat;
 pub mod net;
 mod positions;
@@ -75,10 +77,12 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     etherswitch::CLASSES,
     flow::CLASSES,
     icmp::CLASSES,
+    ids::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
     tcpudp::CLASSES,
     local::CLASSES,
+    measure::CLASSES,
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
@@ -122,10 +126,12 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         etherswitch::PAGES,
         flow::PAGES,
         icmp::PAGES,
+        ids::PAGES,
         ip::PAGES,
         ip6::PAGES,
         ipsec::PAGES,
         local::PAGES,
+        measure::PAGES,
         nat::PAGES,
         net::PAGES,
         simple::PAGES,

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{check, demo, doctor, element, function, manual, nouns, run, sock, store};
+use crate::{check, demo, doctor, element, function, manual, nouns, plot, run, sock, store};
 use node::log;
 use vmm::printable;
 
@@ -43,6 +43,7 @@ enum Verb {
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     Function(function::FunctionArgs),
+    Plot(plot::PlotArgs),
     Store(store::StoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Sock(sock::SockCommand),
@@ -150,6 +151,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Function(args) => function::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Plot(args) => plot::run(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
         Verb::Store(args) => store::run(args)

@@ -13,6 +13,7 @@ pub mod host;
 pub mod lab;
 mod manual;
 pub mod nouns;
+mod plot;
 pub mod run;
 mod sock;
 pub mod store;

@@ -36,9 +36,11 @@ crate::elements! {
     ctx_dispatcher: CtxDispatcher, FlowContextDispatcher;
     ctx_manager: CtxManager;
     flow_counter: FlowCounter;
+    flow_exporter: FlowExporter;
     flow_firewall: FlowFirewall;
     flow_ip_manager: FlowIPManager;
     flow_ip_nat: FlowIPNAT;
+    flow_monitor: FlowMonitor;
 }
 
 /// The kind of the classes that are flow managers, for searches in the graph.
@@ -181,6 +183,11 @@ impl<T: Default> FlowStates<T> {
     #[inline]
     pub fn of_number(&mut self, flow: u32) -> Option<&mut T> {
         self.0.get_mut(flow as usize)
+    }
+
+    /// The states of all flows, by their numbers.
+    pub fn iter(&self) -> core::slice::Iter<'_, T> {
+        self.0.iter()
     }
 
     /// How many flows there is room for.

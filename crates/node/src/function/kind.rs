@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use elements::flow::rules;
+use elements::ids::rules as signatures;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::files;
@@ -26,6 +27,8 @@ pub enum Kind {
     Choice(Vec<String>),
     /// A file of a firewall's rules; its content is the value.
     Rules,
+    /// A file of an IDS's rules; its content is the value.
+    Signatures,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -58,6 +61,7 @@ impl fmt::Display for Kind {
             Kind::Number(least, most) => write!(f, "number from {least} to {most}"),
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Rules => f.write_str("file of rules"),
+            Kind::Signatures => f.write_str("file of signatures"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -92,6 +96,7 @@ impl Kind {
             "IPv4 prefix" => Kind::Prefix(Family::V4),
             "IPv6 prefix" => Kind::Prefix(Family::V6),
             "file of rules" => Kind::Rules,
+            "file of signatures" => Kind::Signatures,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -110,7 +115,8 @@ impl Kind {
                 number.is_some_and(|number: u64| (least..=most).contains(&&number))
             }
             Kind::Choice(words) => words.iter().any(|word| word == value),
-            Kind::Rules => return read_rules(value),
+            Kind::Rules => return read_rules(value, rules::check),
+            Kind::Signatures => return read_rules(value, signatures::check),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {
@@ -142,13 +148,16 @@ fn is<T: FromStr>(text: &str) -> bool {
     text.parse::<T>().is_ok()
 }
 
+/// What is wrong with a text of rules: the line, and the reason.
+type Check = fn(&str) -> Option<(usize, String)>;
+
 /// The rules in a file, as a string of Click's language.
-fn read_rules(path: &str) -> Result<String, Wrong> {
+fn read_rules(path: &str, check: Check) -> Result<String, Wrong> {
     let content = files::read(Path::new(path), FILE_MAX)
         .map_err(|error| Wrong::Content(format!("{path}: {error}")))?;
     let text = String::from_utf8(content)
         .map_err(|_| Wrong::Content(format!("{path}: rules are UTF-8 text")))?;
-    if let Some((line, why)) = rules::check(&text) {
+    if let Some((line, why)) = check(&text) {
         return Err(Wrong::Content(format!("{path}:{line}: {why}")));
     }
     Ok(click::config::quote_lines(text.as_bytes()))

@@ -39,12 +39,16 @@ pub static FUNCTIONS: &[Function] = functions! {
     "balancer"
     "cgnat"
     "firewall"
+    "generator"
+    "ids"
     "mirror"
+    "monitor"
     "nat44"
     "nat64"
     "router"
     "router6"
     "shaper"
+    "sink"
     "wire"
 };
 

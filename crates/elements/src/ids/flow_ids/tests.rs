@@ -1,0 +1,192 @@
+//! The IDS behind a tracker.
+
+use std::vec::Vec;
+
+use crate::testing::*;
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+fn rig(rules: &str, arguments: &str) -> Rig {
+    let rules = rules
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('$', "\\$");
+    Rig::new(&std::format!(
+        "i :: Inject -> MarkIPHeader -> t :: ConnectionTracker(64)
+             -> d :: FlowIDS(\"{rules}\"{arguments}) -> c :: Collect;
+         j :: Inject -> MarkIPHeader -> [1] t [1] -> [1] d [1] -> Discard;"
+    ))
+}
+
+/// A segment from the client whose data stand at a position of the stream.
+fn segment(port: u16, position: u32, data: &[u8]) -> Vec<u8> {
+    let mut packet = tcp((A, port), (B, 80), ACK, data);
+    packet[24..28].copy_from_slice(&(101 + position).to_be_bytes());
+    complete_tcp(&mut packet);
+    packet
+}
+
+fn open(rig: &mut Rig, port: u16) {
+    let mut syn = tcp((A, port), (B, 80), SYN, &[]);
+    syn[24..28].copy_from_slice(&100u32.to_be_bytes());
+    complete_tcp(&mut syn);
+    rig.push("i", &syn);
+    rig.push("j", &tcp((B, 80), (A, port), SYN | ACK, &[]));
+    rig.push("i", &segment(port, 0, &[]));
+}
+
+const PASSWD: &str = "alert tcp any any -> any 80 (msg:\"passwd\"; flow:established,to_server; content:\"/etc/passwd\"; sid:1;)";
+
+#[test]
+fn contents_are_found_across_segments_in_any_order() {
+    let mut rig = rig(PASSWD, "");
+    open(&mut rig, 1);
+    rig.push("i", &segment(1, 7, b"c/pa"));
+    rig.push("i", &segment(1, 11, b"sswd HTTP"));
+    assert_eq!(rig.read("d.count"), "0");
+    rig.push("i", &segment(1, 0, b"GET /et"));
+    rig.assert_handlers(&[
+        ("d.count", "1"),
+        ("d.hits", "1 1 passwd\n"),
+        ("d.gaps", "0"),
+    ]);
+    // Once for the flow; again for another.
+    rig.push("i", &segment(1, 30, b"/etc/passwd"));
+    rig.push("i", &segment(1, 20, b"1234567890"));
+    assert_eq!(rig.read("d.count"), "1");
+    open(&mut rig, 2);
+    rig.push("i", &segment(2, 0, b"/etc/passwd"));
+    assert_eq!(rig.read("d.count"), "2");
+    let alerts = rig.read("d.alerts");
+    assert_contains(
+        &alerts,
+        "\"src_ip\":\"1.0.0.1\",\"src_port\":1,\"dest_ip\":\"2.0.0.2\",\"dest_port\":80,\"proto\":\"TCP\"",
+    );
+    assert_eq!(alerts.lines().count(), 2);
+    assert_contains(&rig.printed().concat(), "\"signature\":\"passwd\"");
+    assert_eq!(rig.outstanding(), rig.data("c").len());
+    rig.write("t.clear", "");
+    rig.write("d.reset", "");
+    rig.assert_handlers(&[("d.count", "0"), ("d.alerts", "")]);
+}
+
+#[test]
+fn neither_copy_of_overlapping_bytes_is_hidden() {
+    for (first, second) in [
+        (b"/etc/passwd", b"/etc/harmle"),
+        (b"/etc/harmle", b"/etc/passwd"),
+    ] {
+        let mut rig = rig(PASSWD, "");
+        open(&mut rig, 1);
+        rig.push("i", &segment(1, 4, first));
+        rig.push("i", &segment(1, 4, second));
+        rig.push("i", &segment(1, 0, b"GET "));
+        assert_eq!(rig.read("d.count"), "1", "{first:?}");
+    }
+}
+
+#[test]
+fn streams_have_a_limit_beyond_which_segments_are_searched_one_by_one() {
+    let mut rig = rig(PASSWD, ", STREAMS 1");
+    open(&mut rig, 1);
+    open(&mut rig, 2);
+    rig.push("i", &segment(1, 0, b"GET "));
+    rig.push("i", &segment(2, 0, b"GET /etc/pa"));
+    rig.push("i", &segment(2, 11, b"sswd"));
+    rig.assert_handlers(&[("d.count", "0"), ("d.unassembled", "2")]);
+    rig.push("i", &segment(2, 15, b" /etc/passwd"));
+    rig.assert_handlers(&[("d.count", "1"), ("d.unassembled", "3")]);
+    // The end of a flow makes room.
+    rig.write("t.clear", "");
+    open(&mut rig, 3);
+    rig.push("i", &segment(3, 0, b"GET /etc/pa"));
+    rig.push("i", &segment(3, 11, b"sswd"));
+    assert_eq!(rig.read("d.count"), "2");
+}
+
+#[test]
+fn headers_flows_and_thresholds_decide() {
+    let rules = "alert udp 1.0.0.0/8 any -> any [53,5353] (msg:\"dns\"; content:\"evil\"; nocase; \
+            threshold:type limit, track by_src, count 2, seconds 60; sid:1;)
+        alert udp $HOME_NET any -> any any (msg:\"home\"; content:\"evil\"; sid:2;)
+        alert icmp any any -> any any (msg:\"ping\"; content:\"tunnel\"; sid:3;)
+        alert udp any any -> any any (msg:\"back\"; flow:to_client; content:\"evil\"; sid:4;)";
+    let mut rig = rig(rules, ", HOME_NET 2.0.0.0/8, PRINT false, ALERTS 3");
+    for _ in 0..3 {
+        rig.push("i", &udp((A, 7), (B, 53), b"an EVIL name"));
+    }
+    rig.push("i", &udp((A, 8), (B, 54), b"evil"));
+    rig.push("j", &udp((B, 53), (A, 7), b"evil"));
+    rig.push("i", &ping(A, B, b"a tunnel"));
+    assert_eq!(
+        rig.read("d.hits"),
+        "3 1 dns\n1 2 home\n1 3 ping\n1 4 back\n"
+    );
+    rig.assert_handlers(&[
+        ("d.count", "5"),
+        ("d.suppressed", "1"),
+        ("d.rule_count", "4"),
+    ]);
+    assert_eq!(rig.read("d.alerts").lines().count(), 3);
+    assert_eq!(rig.printed(), Vec::<std::string::String>::new());
+    let wrong = rig.try_write("d.rules", "alert ip any any -> any any (sid:1;)\nalert x");
+    assert_contains(&std::format!("{:?}", wrong.unwrap_err()), "line 2");
+    assert_eq!(rig.read("d.rule_count"), "4");
+    rig.write(
+        "d.rules",
+        "alert udp any any -> any any (msg:\"all\"; sid:9;)",
+    );
+    rig.push("i", &udp((A, 8), (B, 54), b"x"));
+    assert_eq!(rig.read("d.hits"), "1 9 all\n");
+}
+
+#[test]
+fn ten_thousand_rules_are_searched_for_at_once() {
+    let rules: std::string::String = (1..=10_000)
+        .map(|sid| std::format!("alert tcp any any -> any any (msg:\"r{sid}\"; content:\"word{sid}!\"; sid:{sid};)\n"))
+        .collect();
+    let mut rig = rig(&rules, ", PRINT false");
+    assert_eq!(rig.read("d.rule_count"), "10000");
+    open(&mut rig, 1);
+    rig.push("i", &segment(1, 0, b"some word77"));
+    rig.push("i", &segment(1, 11, b"77! and word1! and word10001!"));
+    assert_eq!(rig.read("d.hits"), "1 1 r1\n1 7777 r7777\n");
+}
+
+proptest! {
+    /// Of a text in segments of any order, a pattern in it is found.
+    #[test]
+    fn a_pattern_is_found_however_it_is_cut(
+        at in 0usize..150,
+        cuts in prop::collection::vec(1usize..30, 1..12),
+        swaps in prop::collection::vec((0usize..12, 0usize..12), 0..6),
+    ) {
+        let mut text = std::vec![b'x'; 180];
+        text[at..at + 11].copy_from_slice(b"/etc/passwd");
+        let mut segments = Vec::new();
+        let mut from = 0;
+        for cut in cuts.iter().cycle() {
+            let to = (from + cut).min(text.len());
+            segments.push((from as u32, &text[from..to]));
+            from = to;
+            if from == text.len() || segments.len() > 100 {
+                break;
+            }
+        }
+        segments.push((from as u32, &text[from..]));
+        // Few come too early: more pieces than eight are a gap.
+        for (a, b) in swaps {
+            let (a, b) = (a.min(segments.len() - 1), b.min(segments.len() - 1));
+            if a.abs_diff(b) < 4 {
+                segments.swap(a, b);
+            }
+        }
+        let mut rig = rig(PASSWD, ", PRINT false");
+        open(&mut rig, 1);
+        for (position, data) in segments {
+            rig.push("i", &segment(1, position, data));
+        }
+        prop_assert_eq!(rig.read("d.count"), "1");
+    }
+}

@@ -1,0 +1,9 @@
+//! Intrusion detection: signatures that are searched for in the payloads of flows.
+
+pub mod rules;
+mod search;
+mod stream;
+
+crate::elements! {
+    flow_ids: FlowIDS;
+}
