@@ -13,6 +13,7 @@ use nix::sys::time::TimeVal;
 use serde::Serialize;
 
 pub mod api;
+pub mod compare;
 pub mod firewall;
 pub mod memory;
 pub mod node;
@@ -109,6 +110,22 @@ pub fn report(name: &str, rounds: usize, figures: &[impl Serialize]) -> Result<(
     };
     println!("{}", save(name, &report)?.display());
     Ok(())
+}
+
+/// Writes a table into `docs/performance.md`, between the marks `<!-- bench/run NAME -->` and
+/// `<!-- end -->`, if the page has them.
+pub fn document(name: &str, table: &str) -> std::io::Result<()> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.md");
+    let mut text = std::fs::read_to_string(&page)?;
+    let start = format!("<!-- bench/run {name} -->\n");
+    let Some(from) = text.find(&start).map(|at| at + start.len()) else {
+        return Ok(());
+    };
+    let Some(to) = text[from..].find("<!-- end -->").map(|at| at + from) else {
+        return Ok(());
+    };
+    text.replace_range(from..to, table);
+    std::fs::write(&page, text)
 }
 
 /// Writes `NAME.json` among the results.

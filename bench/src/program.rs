@@ -34,11 +34,16 @@ impl Program {
         programs
     }
 
-    /// Seconds of CPU time of a run of a configuration.
-    pub fn seconds(&self, config: &Path) -> Result<f64, String> {
+    /// The command that runs a configuration.
+    pub fn command(&self, config: &Path) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.before).arg(config);
-        Ok(cpu_time(&mut command)?.as_secs_f64())
+        command
+    }
+
+    /// Seconds of CPU time of a run of a configuration.
+    pub fn seconds(&self, config: &Path) -> Result<f64, String> {
+        Ok(cpu_time(&mut self.command(config))?.as_secs_f64())
     }
 }
 

@@ -8,15 +8,16 @@
 //! no result is saved.
 //!
 //! Packets are copies of one frame. In rows with flows they go round: they are read from a capture
-//! into a queue once, and return to it behind the elements. That needs only elements that all
+//! into a queue first, and return to it behind the elements. That needs only elements that all
 //! programs have, and costs less than a source of many packets.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bench::compare::{Figure, Length, better_peer, measure};
 use bench::program::{Program, rounds};
 use bench::traffic::{Flow, Random, capture};
-use bench::{bars, firewall, machine, median, results, routes, save};
+use bench::{bars, firewall, machine, results, routes, save};
 use serde::Serialize;
 
 /// Ethernet addresses, IPv4 from 10.0.0.2 to 192.168.1.2, UDP from port 4096 to 53: 60 bytes.
@@ -100,8 +101,8 @@ impl Row {
                 "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
             ),
             Packets::Round(capture, times) => format!(
-                "FromDump({}) -> q :: Queue(131072) -> Unqueue(BURST 64)
-                -> Counter(COUNT_CALL {} stop) {path}",
+                "FromDump({}, END_CALL u.active true) -> q :: Queue(131072)
+                -> u :: Unqueue(BURST 64, ACTIVE false) -> Counter(COUNT_CALL {} stop) {path}",
                 capture.display(),
                 packets.div_ceil(*times)
             ),
@@ -237,30 +238,6 @@ fn seconds(program: &Program, row: &Row, packets: u64) -> Result<f64, String> {
     program.seconds(&file)
 }
 
-/// Packets for about a second of CPU time beyond the `ready` seconds for the first ones.
-fn calibrate(program: &Program, row: &Row, ready: f64) -> Result<u64, String> {
-    let mut packets = 1 << 20;
-    loop {
-        let seconds = seconds(program, row, FIRST + packets)? - ready;
-        if seconds > 0.5 || packets >= 1 << 32 {
-            return Ok((packets as f64 / seconds.max(0.01)) as u64);
-        }
-        packets *= 4;
-    }
-}
-
-#[derive(Serialize)]
-struct Figure {
-    configuration: String,
-    program: String,
-    /// Million packets a second, median.
-    mpps: f64,
-    least: f64,
-    most: f64,
-    /// Weir's rate over this program's, median of the rounds.
-    weir_over_it: f64,
-}
-
 #[derive(Serialize)]
 struct Ratio {
     configuration: String,
@@ -279,47 +256,16 @@ struct Report {
     ratios: Vec<Ratio>,
 }
 
-/// Packets after which a program is warm: it has read its configuration and capture, and touched
-/// their memory. The time until then is not counted.
-const FIRST: u64 = 1 << 18;
-
-fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {
-    let mut counts = Vec::new();
-    for program in programs {
-        let ready = seconds(program, row, FIRST)?;
-        counts.push(calibrate(program, row, ready)?);
-    }
-    let mut readies = vec![Vec::new(); programs.len()];
-    let mut times = vec![Vec::new(); programs.len()];
-    for _ in 0..rounds {
-        for (p, program) in programs.iter().enumerate() {
-            readies[p].push(seconds(program, row, FIRST)?);
-            times[p].push(seconds(program, row, FIRST + counts[p])?);
-        }
-    }
-    let rates = |p: usize| -> Vec<f64> {
-        let ready = median(&readies[p]);
-        let rate = |seconds: &f64| counts[p] as f64 / (seconds - ready) / 1e6;
-        times[p].iter().map(rate).collect()
-    };
-    let rates: Vec<_> = (0..programs.len()).map(rates).collect();
-    let figure = |(program, its): (&Program, &Vec<f64>)| {
-        let ratios: Vec<_> = rates[0].iter().zip(its).map(|(a, b)| a / b).collect();
-        Figure {
-            configuration: row.name.clone(),
-            program: program.name.clone(),
-            mpps: median(its),
-            least: its.iter().copied().fold(f64::INFINITY, f64::min),
-            most: its.iter().copied().fold(0.0, f64::max),
-            weir_over_it: median(&ratios),
-        }
-    };
-    Ok(programs.iter().zip(&rates).map(figure).collect())
-}
-
 fn run() -> Result<(), String> {
     let rounds = rounds(7);
     let programs = Program::all();
+    let all: Vec<&Program> = programs.iter().collect();
+    let length = Length {
+        first: 1 << 18,
+        seconds: 1.0,
+        most: 1 << 32,
+        rounds,
+    };
     let mut report = Report {
         benchmark: "engine",
         machine: machine(),
@@ -334,15 +280,17 @@ fn run() -> Result<(), String> {
         if !wanted.is_empty() && !wanted.iter().any(|word| row.name.contains(word)) {
             continue;
         }
-        let figures = match measure(row, &programs, rounds) {
+        let measured = measure(&row.name, &all, &length, |program, packets| {
+            seconds(program, row, packets)
+        });
+        let figures = match measured {
             Ok(figures) => figures,
             Err(error) => {
                 eprintln!("{}: {error}", row.name);
                 continue;
             }
         };
-        let peers = figures.iter().skip(1);
-        if let Some(best) = peers.max_by(|a, b| a.mpps.total_cmp(&b.mpps)) {
+        if let Some(best) = better_peer(&figures) {
             report.ratios.push(Ratio {
                 configuration: row.name.clone(),
                 over_better_peer: best.weir_over_it,

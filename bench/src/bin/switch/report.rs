@@ -1,10 +1,10 @@
 //! Output of the figures: `switch.json`, plots, and the tables of `docs/performance.md`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bench::{bars, machine, results, save};
+use bench::{bars, document, machine, results, save};
 use serde_json::{Map, Value, json};
 
 use crate::{Failure, tables};
@@ -117,21 +117,9 @@ impl Report {
 
     /// Writes each part's table into the page, between its marks.
     fn document(&self) -> Result<(), Failure> {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.md");
-        let mut text = std::fs::read_to_string(&page)?;
         for (part, figures) in &self.figures {
-            let (start, end) = (
-                format!("<!-- bench/run switch {part} -->\n"),
-                "<!-- end -->".to_string(),
-            );
-            let Some(from) = text.find(&start).map(|at| at + start.len()) else {
-                continue;
-            };
-            let Some(to) = text[from..].find(&end).map(|at| at + from) else {
-                continue;
-            };
-            text.replace_range(from..to, &tables::table(part, figures));
+            document(&format!("switch {part}"), &tables::table(part, figures))?;
         }
-        Ok(std::fs::write(&page, text)?)
+        Ok(())
     }
 }

@@ -1,0 +1,100 @@
+//! A configuration's speed in several programs: CPU time of the work alone, turn about.
+
+use serde::Serialize;
+
+use crate::median;
+use crate::program::Program;
+
+/// How long each program runs.
+pub struct Length {
+    /// Packets after which a program is warm: it has read its configuration and captures, and
+    /// touched their memory. The time until then is not counted.
+    pub first: u64,
+    /// Seconds of CPU time of a run beyond that.
+    pub seconds: f64,
+    /// Packets of a run, at most.
+    pub most: u64,
+    /// Runs of each program.
+    pub rounds: usize,
+}
+
+/// A program's speed with a configuration.
+#[derive(Clone, Serialize)]
+pub struct Figure {
+    pub configuration: String,
+    pub program: String,
+    /// Million packets a second, median.
+    pub mpps: f64,
+    pub least: f64,
+    pub most: f64,
+    /// The first program's rate over this program's, median of the rounds.
+    pub weir_over_it: f64,
+}
+
+/// Packets for `length.seconds` of CPU time beyond the `ready` seconds for the first ones.
+fn calibrate(
+    length: &Length,
+    ready: f64,
+    seconds: impl Fn(u64) -> Result<f64, String>,
+) -> Result<u64, String> {
+    let mut packets = length.first.min(length.most);
+    loop {
+        let seconds = seconds(length.first + packets)? - ready;
+        if seconds > length.seconds / 2.0 || packets >= length.most {
+            let enough = packets as f64 * length.seconds / seconds.max(0.01);
+            return Ok((enough as u64).clamp(1, length.most));
+        }
+        packets = (packets * 4).min(length.most);
+    }
+}
+
+/// Measures the programs, the first of which is Weir. `seconds` is the CPU time of a program's run
+/// with so many packets.
+///
+/// # Errors
+/// Those of `seconds`.
+pub fn measure(
+    configuration: &str,
+    programs: &[&Program],
+    length: &Length,
+    seconds: impl Fn(&Program, u64) -> Result<f64, String>,
+) -> Result<Vec<Figure>, String> {
+    let mut counts = Vec::new();
+    for program in programs {
+        let ready = seconds(program, length.first)?;
+        let count = calibrate(length, ready, |packets| seconds(program, packets))?;
+        counts.push(count);
+    }
+    let mut readies = vec![Vec::new(); programs.len()];
+    let mut times = vec![Vec::new(); programs.len()];
+    for _ in 0..length.rounds {
+        for (p, program) in programs.iter().enumerate() {
+            readies[p].push(seconds(program, length.first)?);
+            times[p].push(seconds(program, length.first + counts[p])?);
+        }
+    }
+    let rates = |p: usize| -> Vec<f64> {
+        let ready = median(&readies[p]);
+        let rate = |seconds: &f64| counts[p] as f64 / (seconds - ready) / 1e6;
+        times[p].iter().map(rate).collect()
+    };
+    let rates: Vec<_> = (0..programs.len()).map(rates).collect();
+    let figure = |(program, its): (&&Program, &Vec<f64>)| {
+        let ratios: Vec<_> = rates[0].iter().zip(its).map(|(a, b)| a / b).collect();
+        Figure {
+            configuration: configuration.into(),
+            program: program.name.clone(),
+            mpps: median(its),
+            least: its.iter().copied().fold(f64::INFINITY, f64::min),
+            most: its.iter().copied().fold(0.0, f64::max),
+            weir_over_it: median(&ratios),
+        }
+    };
+    Ok(programs.iter().zip(&rates).map(figure).collect())
+}
+
+/// The fastest of Weir's peers: the figures after the first.
+pub fn better_peer(figures: &[Figure]) -> Option<&Figure> {
+    let peers = figures.iter().skip(1);
+    peers.max_by(|a, b| a.mpps.total_cmp(&b.mpps))
+}
