@@ -5,7 +5,9 @@ use crate::pulls::gathered::Gathered;
 ///
 /// Deficit round robin (Shreedhar and Varghese, 1995): at its turn, an input's deficit grows by
 /// QUANTUM bytes, and the input sends packets while the deficit suffices. The rest remains for its
-/// next turn, unless the input is empty. Inputs whose notifier says empty are skipped.
+/// next turn, unless the input is empty. Inputs whose notifier says empty are skipped. The packet
+/// that an input may not send yet waits in the element. More may wait if packets get longer: a
+/// turn's packets are pulled together, as many as would fit if all were as long as the last one.
 ///
 /// A pull while no input has packets puts the puller's task to sleep.
 ///
@@ -39,11 +41,37 @@ pub struct DRRSched {
 
 #[derive(Default)]
 struct Input {
-    /// The packet that waits until its input may send it.
-    head: Option<Packet>,
+    /// Packets that wait until their input may send them.
+    waiting: Batch,
     /// Bytes that the input may send.
     deficit: u64,
+    /// The length of the last packet that came.
+    length: u64,
     signal: Signal,
+}
+
+impl Input {
+    /// Packets to ask for, at most `left`: those that the deficit suffices for if they are as long
+    /// as the last one, and the one that then waits.
+    #[inline]
+    fn share(&self, left: usize) -> usize {
+        let fit = self.deficit.checked_div(self.length).unwrap_or(0);
+        left.min(usize::try_from(fit).map_or(left, |fit| fit.saturating_add(1)))
+    }
+
+    /// Subtracts the packets that the deficit suffices for, at most `left`; returns how many.
+    #[inline]
+    fn charge(&mut self, left: usize) -> usize {
+        let mut count = 0;
+        for packet in self.waiting.iter().take(left) {
+            let Some(rest) = self.deficit.checked_sub(packet.len() as u64) else {
+                break;
+            };
+            self.deficit = rest;
+            count += 1;
+        }
+        count
+    }
 }
 
 impl DRRSched {
@@ -56,20 +84,20 @@ impl DRRSched {
     /// wanted.
     fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, mut asked: bool) {
         while self.gathered.left() > 0 && self.turns < self.inputs.len() {
+            let left = self.gathered.left();
             let input = &mut self.inputs[self.next];
-            let ask = !asked && input.head.is_none() && cx.is_active(&input.signal);
-            self.any |= asked || ask || input.head.is_some();
+            let ask = !asked && input.waiting.is_empty() && cx.is_active(&input.signal);
+            self.any |= asked || ask || !input.waiting.is_empty();
             if ask {
-                return cx.pull_through(self.next, 1);
+                return cx.pull_through(self.next, input.share(left));
             }
             asked = false;
-            if input.head.is_none() {
+            if input.waiting.is_empty() {
                 input.deficit = 0;
             }
-            let enough = |head: &mut Packet| head.len() as u64 <= input.deficit;
-            if let Some(head) = input.head.take_if(enough) {
-                input.deficit -= head.len() as u64;
-                self.gathered.push(cx, head);
+            let count = input.charge(left);
+            if count > 0 {
+                self.gathered.take(&mut input.waiting, count);
                 self.begin_round();
                 continue;
             }
@@ -115,14 +143,18 @@ impl Element for DRRSched {
 
     fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         if let Some(input) = self.inputs.get_mut(self.next) {
-            input.head = batch.pop();
+            if let Some(last) = batch.as_slice().last() {
+                input.length = last.len() as u64;
+            }
+            input.waiting.append(batch, packet::BATCH);
         }
         self.go_on(cx, batch, true);
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        let heads = self.inputs.iter_mut().filter_map(|input| input.head.take());
-        heads.for_each(|packet| cx.kill(packet));
+        for input in &mut self.inputs {
+            input.waiting.drain().for_each(|packet| cx.kill(packet));
+        }
     }
 }
 

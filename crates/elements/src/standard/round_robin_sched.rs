@@ -34,7 +34,7 @@ struct Round {
     /// Packets that are still wanted in this round, and from each input.
     left: usize,
     share: usize,
-    /// For each input what was pulled from it.
+    /// For each input what was pulled from it, the next packet last.
     pulled: Vec<Batch>,
 }
 
@@ -66,13 +66,14 @@ impl RoundRobinSched {
 
     /// Takes what the inputs gave in turn; returns whether that is anything.
     #[inline]
-    fn take_turns(&mut self) -> bool {
+    fn take_turns(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut untaken = self.gathered.left() - self.round.left;
         let any = untaken > 0;
         let mut asked = 0;
         while untaken > 0 && asked < self.signals.len() {
             let input = self.input(asked);
-            if self.gathered.take(&mut self.round.pulled[input], 1) > 0 {
+            if let Some(packet) = self.round.pulled[input].pop() {
+                self.gathered.push(cx, packet);
                 untaken -= 1;
                 self.next = self.input(asked + 1);
                 asked = 0;
@@ -95,7 +96,7 @@ impl RoundRobinSched {
                 }
                 self.round.asked += 1;
             }
-            if !self.take_turns() || self.gathered.left() == 0 {
+            if !self.take_turns(cx) || self.gathered.left() == 0 {
                 return self.gathered.give(batch);
             }
             self.begin_round();
@@ -119,6 +120,7 @@ impl Element for RoundRobinSched {
     #[inline]
     fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         let input = self.input(self.round.asked);
+        batch.as_mut_slice().reverse();
         self.round.left -= self.round.pulled[input].append(batch, self.round.left);
         self.round.asked += 1;
         self.go_on(cx, batch);

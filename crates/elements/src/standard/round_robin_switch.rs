@@ -1,3 +1,4 @@
+use crate::filters::dispatch::dispatch;
 use crate::prelude::*;
 
 /// Sends packets to its outputs in turn.
@@ -24,11 +25,13 @@ pub struct RoundRobinSwitch {
 
 impl Element for RoundRobinSwitch {
     #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        let port = self.next;
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let outputs = usize::try_from(self.max).unwrap_or(cx.outputs());
-        self.next = if port + 1 < outputs { port + 1 } else { 0 };
-        Verdict::To(port)
+        dispatch(cx, batch, |_| {
+            let port = self.next;
+            self.next = if port + 1 < outputs { port + 1 } else { 0 };
+            port as u32
+        })
     }
 }
 

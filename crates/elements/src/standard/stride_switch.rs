@@ -1,4 +1,5 @@
 use super::stride::Stride;
+use crate::filters::dispatch::{DROP, dispatch};
 use crate::prelude::*;
 
 /// Sends packets to its outputs in proportion to their tickets.
@@ -31,14 +32,12 @@ impl Element for StrideSwitch {
     }
 
     #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        match self.stride.order.first() {
-            Some(&port) => {
-                self.stride.charge(1);
-                Verdict::To(port)
-            }
-            None => Verdict::Drop,
-        }
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        dispatch(cx, batch, |_| {
+            let port = self.stride.order.first().map_or(DROP, |port| *port as u32);
+            self.stride.charge(1);
+            port
+        })
     }
 }
 
