@@ -3,6 +3,7 @@
 
 mod capability;
 mod declared;
+mod filter;
 mod manual;
 
 use core::any::Any;
@@ -23,6 +24,7 @@ pub use declared::{
     Component, DynElement, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
     outcome, parse_value, parse_words, reading, shown, write_argument,
 };
+pub use filter::filter;
 pub use manual::{ArgumentDoc, HandlerDoc, Page};
 
 /// What becomes of one packet; see [`Element::action`].
@@ -138,35 +140,6 @@ pub trait Element: Any + Send {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let _ = (cx, timer);
     }
-}
-
-/// Applies [`action`](Element::action) to each packet of a batch: what `batch` does unless an
-/// element says otherwise. For elements that have something to do once a batch besides.
-#[inline(always)]
-pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
-    let effects = element.effects();
-    if batch.facts().include(effects.no_op) {
-        return;
-    }
-    // All are asked, as that is quicker than to ask whether to go on.
-    let concerned = batch
-        .iter()
-        .fold(false, |any, packet| any | element.affects(packet));
-    if !concerned {
-        return;
-    }
-    batch.filter_keeping(
-        effects.preserves,
-        &mut (element, cx),
-        |(element, cx), packet| match element.action(cx, packet) {
-            Verdict::Forward => None,
-            verdict => Some(verdict),
-        },
-        |(_, cx), packet, verdict| match verdict {
-            Verdict::To(port) => cx.emit(port, packet),
-            _ => cx.kill(packet),
-        },
-    );
 }
 
 /// What the library knows of an element class, with Click's codes.
