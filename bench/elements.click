@@ -46,9 +46,7 @@ elementclass Long { $DATA |
 elementclass IP { $DATA | Source($DATA) -> MarkIPHeader(14) -> output }
 elementclass IP6 { $DATA | Source($DATA) -> MarkIP6Header(14) -> output }
 // Frames to be pulled, without end.
-elementclass Supply { $DATA |
-	InfiniteSource(DATA $DATA, BURST 64, TIMESTAMP false) -> Queue(1024) -> output
-}
+elementclass Supply { $DATA | InfiniteSource(DATA $DATA, TIMESTAMP false) -> output }
 // Stops after $N frames.
 elementclass End { input -> c :: Counter(COUNT_CALL $N stop) -> Discard }
 // Pulls, and stops after $N frames.
@@ -121,19 +119,18 @@ Source($UDP) -> Counter(COUNT_CALL 4000000000 stop) -> out
 == DRRSched
 s :: DRRSched; Supply($UDP) -> s; Supply($UDP) -> [1]s; s -> drain
 == DRRSched, different lengths
-s :: DRRSched(1500); Supply($UDP) -> s;
-InfiniteSource(DATA $UDP, LENGTH 1514, BURST 64, TIMESTAMP false) -> Queue(1024) -> [1]s; s -> drain
+s :: DRRSched(1500); Supply($UDP) -> s; Supply($UDP) -> Pad(1514) -> [1]s; s -> drain
 == DRRSched, eight inputs
 s :: DRRSched; Supply($UDP) -> s; Supply($UDP) -> [1]s; Supply($UDP) -> [2]s; Supply($UDP) -> [3]s;
 Supply($UDP) -> [4]s; Supply($UDP) -> [5]s; Supply($UDP) -> [6]s; Supply($UDP) -> [7]s; s -> drain
 == DelayShaper
-Supply($UDP) -> SetTimestamp -> DelayShaper(0.000001) -> drain
+Supply($UDP) -> SetTimestamp -> DelayShaper(1ms) -> drain
 == DelayUnqueue
-Supply($UDP) -> SetTimestamp -> DelayUnqueue(0.000001) -> end
+Supply($UDP) -> SetTimestamp -> DelayUnqueue(1ms) -> end
 == Discard
 Source($UDP) -> out
 == Discard, pull
-InfiniteSource(DATA $UDP, LIMIT $N, BURST 64, STOP true, TIMESTAMP false) -> Queue(1024) -> out
+Supply($UDP) -> Counter(COUNT_CALL $N stop) -> Discard
 == DropBroadcasts
 Source($UDP) -> DropBroadcasts -> out
 == DropBroadcasts, a broadcast
@@ -160,11 +157,11 @@ InfiniteSource(DATA $UDP, LIMIT $N, BURST 64, STOP true) -> out
 == InfiniteSource, 1514 bytes
 Long($UDP1500) -> out
 == InfiniteSource, pulled
-InfiniteSource(DATA $UDP, TIMESTAMP false) -> drain
+Supply($UDP) -> drain
 == InputSwitch
 s :: InputSwitch(0) -> out; Source($UDP) -> s; Idle -> [1]s
 == LinkUnqueue
-Supply($UDP) -> LinkUnqueue(1us, 30Gbps) -> end
+Supply($UDP) -> LinkUnqueue(1ms, 10Gbps) -> end
 == MSQueue
 InfiniteSource(DATA $UDP, BURST 64, TIMESTAMP false) -> MSQueue(1024) -> drain
 == MarkMACHeader
@@ -214,7 +211,7 @@ Supply($UDP) -> t :: PullTee -> drain; t[1] -> out
 == PushNull
 Source($UDP) -> PushNull -> PushNull -> PushNull -> PushNull -> out
 == Queue
-Supply($UDP) -> drain
+InfiniteSource(DATA $UDP, BURST 64, TIMESTAMP false) -> Queue(1024) -> drain
 == Queue, going round
 r :: Ring($UDPFLOWS) -> r
 == Queue, full
@@ -428,9 +425,8 @@ IP($ICMP) -> ICMPPingResponder -> out
 == ICMPPingResponder, another packet
 p :: ICMPPingResponder; IP($UDP) -> p -> out; p[1] -> out
 == ICMPPingRewriter
-n :: ICMPPingRewriter(pattern 203.0.113.1 - 0-65535 0 1, drop);
-r :: Ring($PINGFLOWS) -> Strip(14) -> MarkIPHeader -> n -> Unstrip(14) -> t :: Null;
-Idle -> [1]n; n[1] -> Unstrip(14) -> t; t -> r
+n :: ICMPPingRewriter(pattern 203.0.113.1 - 0-65535 0 0);
+r :: Ring($PINGFLOWS) -> t :: Tee; t[0] -> r; t[1] -> Strip(14) -> MarkIPHeader -> n -> out
 == ICMPRewriter
 n :: UDPRewriter(pattern 10.0.0.2 4096 - - 0 0);
 RatedSource(DATA $UDP, LIMIT 1) -> Strip(14) -> MarkIPHeader -> n -> out;
@@ -777,7 +773,7 @@ Source($UDP) -> r :: RED(5, 50, 0.02) -> Queue(1024) -> Unqueue(BURST 64) -> out
 == RED, GENTLE
 Source($UDP) -> r :: RED(5, 50, 0.02, GENTLE true) -> Queue(1024) -> Unqueue(BURST 64) -> out
 == RED, pull
-Supply($UDP) -> r :: RED(5, 50, 0.02) -> drain
+InfiniteSource(DATA $UDP, BURST 64, TIMESTAMP false) -> Queue(1024) -> RED(5, 50, 0.02) -> drain
 == AdaptiveRED
 Source($UDP) -> AdaptiveRED(20, 0.02) -> Queue(1024) -> Unqueue(BURST 64) -> out
 == PI
