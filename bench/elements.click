@@ -124,9 +124,9 @@ s :: DRRSched(1500); Supply($UDP) -> s; Supply($UDP) -> Pad(1514) -> [1]s; s -> 
 s :: DRRSched; Supply($UDP) -> s; Supply($UDP) -> [1]s; Supply($UDP) -> [2]s; Supply($UDP) -> [3]s;
 Supply($UDP) -> [4]s; Supply($UDP) -> [5]s; Supply($UDP) -> [6]s; Supply($UDP) -> [7]s; s -> drain
 == DelayShaper
-Supply($UDP) -> SetTimestamp -> DelayShaper(1ms) -> drain
+InfiniteSource(DATA $UDP, BURST 64) -> Queue(1024) -> DelayShaper(1ms) -> drain
 == DelayUnqueue
-Supply($UDP) -> SetTimestamp -> DelayUnqueue(1ms) -> end
+InfiniteSource(DATA $UDP, BURST 64) -> Queue(1024) -> DelayUnqueue(1ms) -> end
 == Discard
 Source($UDP) -> out
 == Discard, pull
@@ -161,7 +161,7 @@ Supply($UDP) -> drain
 == InputSwitch
 s :: InputSwitch(0) -> out; Source($UDP) -> s; Idle -> [1]s
 == LinkUnqueue
-Supply($UDP) -> LinkUnqueue(1ms, 10Gbps) -> end
+InfiniteSource(DATA $UDP, BURST 64) -> Queue(1024) -> LinkUnqueue(10us, 10Gbps) -> end
 == MSQueue
 InfiniteSource(DATA $UDP, BURST 64, TIMESTAMP false) -> MSQueue(1024) -> drain
 == MarkMACHeader
