@@ -589,6 +589,10 @@ Source($UDP6) -> SetIP6Address(2001:db8:1::2) -> rt; rt[0] -> out; rt[1] -> out
 Source($UDP6) -> MarkIP6Header(14) -> out
 == ProtocolTranslator46
 Source($UDP) -> Strip(14) -> CheckIPHeader -> ProtocolTranslator46 -> out
+== HostTranslator64
+h :: HostTranslator64(64:ff9b::/96, 100.64.0.0/22);
+Source(\<000000000002000000000001 86dd 60000000000a114020010db80000000000000000000000020064ff9b0000000000000000c0a8010210000035000a00400000>)
+	-> Strip(14) -> MarkIP6Header -> h -> out; Idle -> [1]h; h[1] -> out
 == ProtocolTranslator64
 Source(\<60000000 000a1140 00000000000000000000ffff0a000001 00000000000000000000ffffc0000201 10000035000a0000 0000>)
 	-> MarkIP6Header -> ProtocolTranslator64 -> out
@@ -631,6 +635,8 @@ FastUDPFlows(0, -1, 60, 0:0:0:0:0:1, 10.0.0.1, 1:1:1:1:1:1, 2.0.0.2, 100000, 2)
 IP($UDP) -> ResetIPChecksum -> out
 == ResetIPChecksum, L4
 IP($UDP) -> ResetIPChecksum(L4 true) -> out
+== TCPReset
+IP($TCP) -> TCPReset -> out
 == SetTCPChecksum
 IP($TCP) -> SetTCPChecksum -> out
 == SetTCPChecksum, packet of 1500 bytes
@@ -676,6 +682,19 @@ t :: ConnectionTracker(CAPACITY 262144);
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> t -> r
 == FlowIPManager
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> r
+== FlowIPLoadBalancer
+t :: ConnectionTracker(CAPACITY 262144); b :: FlowIPLoadBalancer(10.0.0.11, 10.0.0.12 2, 10.0.0.13);
+r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;
+u[1] -> Strip(14) -> MarkIPHeader -> t -> b -> out; Idle -> [1]t; t[1] -> [1]b; b[1] -> out; b[2] -> out
+== CarrierGradeNAT
+n :: CarrierGradeNAT(198.51.100.16/28, SUBSCRIBERS 1000);
+r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;
+u[1] -> Strip(14) -> MarkIPHeader -> n -> out; Idle -> [1]n; n[1] -> out; n[2] -> out
+== FlowMonitor
+r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144) -> FlowMonitor -> r
+== FlowIDS
+r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
+	-> FlowIDS('alert udp any any -> any any (msg:"a word"; content:"/etc/passwd"; sid:1;)') -> r
 == FlowCounter
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> FlowCounter -> r
 == FlowFirewall
@@ -686,6 +705,13 @@ r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> t -> f -> r; Idle -> [1]t; t[1] -> [
 t :: ConnectionTracker(CAPACITY 262144); n :: FlowIPNAT(198.51.100.2);
 r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;
 u[1] -> Strip(14) -> MarkIPHeader -> t -> n -> out; Idle -> [1]t; t[1] -> [1]n; n[1] -> out
+
+//// measure
+
+== TrafficSource
+TrafficSource(FLOWS 100, COUNT $N) -> drain
+== TrafficSink
+TrafficSource(FLOWS 100, COUNT $N) -> Pump -> TrafficSink -> out
 
 //// analysis
 
@@ -847,6 +873,8 @@ Source($UDP) -> ToDump(/dev/null)
 //// not measured
 
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
+== FlowExporter: a few packets a second, about flows that ended
+== HealthCheck: a few packets a second
 == ARPTable SATable: a table that other elements use
 == ChatterSocket ControlSocket DriverManager HandlerAggregate JiffieClock Message ProgressBar QuitWatcher Script StoreRead StoreWatch StoreWrite TSCClock: handlers
 == BalancedThreadSched StaticThreadSched: threads of other elements
