@@ -41,7 +41,7 @@ struct Input {
     turns: usize,
     /// Those that came, the next last.
     packets: Batch,
-    /// Whether fewer came: the input is empty.
+    /// Whether none came.
     is_empty: bool,
 }
 
@@ -126,7 +126,8 @@ impl Element for StrideSched {
 
     fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
         if let Some(input) = self.inputs.get_mut(self.ahead) {
-            input.is_empty = batch.len() < input.turns;
+            // One that gave fewer may have more: an AQM before it drops some of those it takes.
+            input.is_empty = batch.is_empty();
             batch.as_mut_slice().reverse();
             input.packets.append(batch, packet::BATCH);
             self.ahead += 1;
