@@ -13,9 +13,9 @@ import time
 HOST = "127.0.0.1"
 
 
-def kill():
-    """Has CoreEngine be killed; returns when another is there."""
-    print("kill", flush=True)
+def kill(what="kill"):
+    """Has CoreEngine be killed, or the NSM be removed; returns when another is there."""
+    print(what, flush=True)
     assert sys.stdin.readline() == "back\n"
 
 
@@ -404,6 +404,55 @@ def signals():
     connection.sendall(connection.recv(10))
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert calls
+
+
+def moves():
+    """Threads that wait in accept, recvfrom, poll and epoll go on at another NSM."""
+    listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((HOST, 0))
+    client, server = pair(listener)
+    poll, epoll = select.poll(), select.epoll()
+    poll.register(polled, select.POLLIN)
+    epoll.register(watched, select.EPOLLIN)
+    served = []
+
+    def accept():
+        while len(served) < 2:
+            with listener.accept()[0] as connection:
+                connection.sendall(connection.recv(100))
+            served.append(True)
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    datagrams = []
+    receiver = threading.Thread(target=lambda: datagrams.extend(udp.recv(9) for _ in range(2)))
+    receiver.start()
+    for n, how in enumerate(["move", "move late"]):
+        events = []
+        waiters = [
+            threading.Thread(target=lambda: events.append(poll.poll(20000))),
+            threading.Thread(target=lambda: events.append(epoll.poll(20))),
+        ]
+        for waiter in waiters:
+            waiter.start()
+        time.sleep(0.2)
+        kill(how)
+        if n == 0:
+            assert is_reset(lambda: client.recv(1))
+            assert is_reset(lambda: server.recv(1))
+        assert works(listener.getsockname()) == b"hello"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"datagram", udp.getsockname())
+        assert not events, events
+        for one, waiter in zip((polled, watched), waiters):
+            with socket.create_connection(one.getsockname(), 5):
+                waiter.join(5)
+                one.accept()[0].close()
+        assert len(events) == 2 and all(event[0][1] == select.POLLIN for event in events), events
+    for waiter in (thread, receiver):
+        waiter.join(5)
+    assert datagrams == [b"datagram"] * 2
 
 
 faulthandler.dump_traceback_later(25, exit=True)

@@ -1,5 +1,5 @@
 //! Programs that outlive CoreEngine: it is killed, and the NSM ends with it; others take their places, and
-//! get the tenant's files. The programs are Python's; what they do is in `restart.py`.
+//! get the tenant's files. Or they outlive their NSM, which is removed after they were moved to another. The programs are Python's; what they do is in `restart.py`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -106,8 +106,51 @@ impl Stack {
     }
 }
 
-/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, and is told
-/// `back`.
+impl Stack {
+    /// Has the tenant be at another NSM, and removes its own. `late`: the other starts afterwards.
+    fn leave(self, folder: &Path, late: bool) -> Stack {
+        let Stack {
+            operator,
+            nsm: before,
+            core,
+        } = self;
+        let names: Vec<_> = operator.status().unwrap().nsms;
+        let name = format!("{}'", names[0].name);
+        let token = Token::random().unwrap();
+        let start = || {
+            let nsm = Part::start("nsm", folder, Some(token));
+            until("the NSM does not start", || {
+                let mut nsms = operator.status().unwrap().nsms.into_iter();
+                nsms.any(|nsm| nsm.name == name && nsm.present)
+                    .then_some(())
+            });
+            nsm
+        };
+        let add = Request::AddNsm {
+            name: name.clone(),
+            token,
+        };
+        operator.ask(&add).unwrap();
+        let early = (!late).then(start);
+        let moved = Request::Move {
+            tenant: "program".to_owned(),
+            nsm: name.clone(),
+        };
+        operator.ask(&moved).unwrap();
+        drop(before);
+        let name = names[0].name.clone();
+        operator.ask(&Request::RemoveNsm { name }).unwrap();
+        let nsm = early.unwrap_or_else(start);
+        Stack {
+            operator,
+            nsm,
+            core,
+        }
+    }
+}
+
+/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, `move` or `move late`
+/// when it wants to be moved to another NSM, and is told `back`.
 fn run(function: &str) {
     let name = format!("weir-restart-{}-{function}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -132,22 +175,27 @@ fn run(function: &str) {
         .spawn()
         .expect("python3 is there");
     let mut input = child.stdin.take().unwrap();
-    let mut kills = 0;
+    let mut ends = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        assert_eq!(line.unwrap(), "kill");
-        kills += 1;
-        let Stack { nsm, core, .. } = stack;
-        drop(core);
-        // The NSM ends by itself; what it served is free then.
-        let mut nsm = nsm;
-        until("the NSM does not end", || nsm.0.try_wait().unwrap());
-        stack = Stack::start(&folder, tokens, &mut files);
+        ends += 1;
+        let line = line.unwrap();
+        stack = if line == "kill" {
+            let Stack { nsm, core, .. } = stack;
+            drop(core);
+            // The NSM ends by itself; what it served is free then.
+            let mut nsm = nsm;
+            until("the NSM does not end", || nsm.0.try_wait().unwrap());
+            Stack::start(&folder, tokens, &mut files)
+        } else {
+            assert!(line == "move" || line == "move late", "{line}");
+            stack.leave(&folder, line == "move late")
+        };
         // A program may have ended without waiting.
         let _ = input.write_all(b"back\n");
     }
     let status = child.wait().unwrap();
     assert!(status.success(), "{function}: {status}");
-    assert!(kills > 0, "CoreEngine was never killed");
+    assert!(ends > 0, "nothing was ended");
     // None of the sockets that it had is left.
     until("processes or sockets are left", || {
         let tenant = stack.operator.status().unwrap().tenants.remove(0);
@@ -176,4 +224,5 @@ functions! {
     a_program_that_never_sleeps_notices: "polls";
     calls_wait_for_the_next_core_engine: "calls";
     a_signal_handler_does_not_end_a_wait: "signals";
+    sockets_follow_to_another_nsm_when_theirs_is_removed: "moves";
 }

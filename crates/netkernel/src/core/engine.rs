@@ -743,6 +743,7 @@ impl CoreEngine {
                     ));
                 }
                 self.nsm_ended(at);
+                self.bequeath(at);
                 self.nsms[at as usize] = None;
             }
             Request::Move { tenant, nsm } => {

@@ -542,51 +542,6 @@ impl CoreEngine {
         }
         batch > 0
     }
-
-    /// Has listening sockets listen again at an NSM that is back, and datagram sockets be what they were.
-    pub(super) fn restore(&mut self, number: u8) {
-        for at in 0..self.tenants.len() as u8 {
-            let Some(tenant) = self.tenants[at as usize].as_ref() else {
-                continue;
-            };
-            let of = tenant
-                .sockets_that(|socket| socket.nsm == number && socket.failed && !socket.closing);
-            let restored: Vec<_> = of
-                .into_iter()
-                .filter_map(|socket| Some((socket, tenant.making(socket)?)))
-                .collect();
-            if restored.is_empty() {
-                continue;
-            }
-            self.introduce(at, number);
-            for (socket, making) in restored {
-                let (Some(tenant), Some(nsm)) = (
-                    self.tenants[at as usize].as_mut(),
-                    self.nsms[number as usize].as_mut(),
-                ) else {
-                    continue;
-                };
-                let Some(fresh) = nsm.choose(at, socket) else {
-                    continue;
-                };
-                if let Some(row) = tenant.socket(socket) {
-                    row.failed = false;
-                    row.number = fresh;
-                }
-                let Some(running) = nsm.running.as_mut() else {
-                    continue;
-                };
-                for nqe in making {
-                    running.push(Nqe {
-                        tenant: at,
-                        socket: fresh,
-                        flags: nqe.flags | RESTORED,
-                        ..nqe
-                    });
-                }
-            }
-        }
-    }
 }
 
 /// Delivers elements about payload, from the `from`-th of an NSM's to before the `end`-th or one of
