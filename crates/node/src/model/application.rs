@@ -312,8 +312,10 @@ mod tests {
     #[test]
     fn a_program_that_cannot_be_started_is_refused() {
         let with = |change: fn(&mut Application)| {
-            let mut it = Application::default();
-            it.run = CommandLine(vec!["true".into()]);
+            let mut it = Application {
+                run: CommandLine(vec!["true".into()]),
+                ..Application::default()
+            };
             change(&mut it);
             it.check_run().map_err(|error| error.error)
         };

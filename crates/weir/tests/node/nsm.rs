@@ -110,6 +110,15 @@ fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
     assert!(status(&host, "web")["requests"].as_u64() > Some(4));
     assert!(host.ok("nsm stat web").contains("REQUESTS"));
 
+    // Another NSM in a namespace keeps it.
+    let other = format!("{}other", host.prefix);
+    host.ok(&format!("nsm create {other} --netns weir-nsm-{own}"));
+    let said = format!("namespace ‘weir-nsm-{own}’ of NSM ‘{own}’ is in use");
+    let refusal = host.refusal(&format!("nsm delete {own}"));
+    assert_contains(&refusal, &said);
+    assert_contains(&refusal, &format!("({other})"));
+    host.ok(&format!("nsm delete {other}"));
+
     // It goes with its last process and socket.
     host.refuses("nsm delete web", "NSM ‘web’ is in use");
     drop(server);
@@ -401,11 +410,14 @@ fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
     assert!(at.starts_with("web\nweb\n"), "{at}");
     assert_eq!(at.matches("web\nother").count(), 1, "{at}");
     host.shows("sock ls -p -o application,nsm", "server:other\n");
-    // Those that there are stay, and are reset with their NSM.
+    // Those that there are stay, and go there, too, when their NSM is removed.
     host.ok("nsm delete web");
-    until("they do not fail", || {
-        host.ok("sock ls server -p -o state").contains("failed")
+    until("they do not listen there", || {
+        let listening = inside(&other, "ss -ltnH").unwrap_or_default();
+        listening.contains("127.0.0.1:80 ") && listening.contains("127.0.0.1:81 ")
     });
+    assert!(!nsms().contains("web"));
+    assert!(!host.ok("sock ls server -p -o state").contains("failed"));
 }
 
 #[test]
