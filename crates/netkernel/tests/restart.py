@@ -406,6 +406,64 @@ def signals():
     assert calls
 
 
+def lose(how):
+    """No CoreEngine has the sockets any more: all that wait for one are told."""
+    listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))
+    client, server = pair(polled)
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((HOST, 0))
+    poll, epoll = select.poll(), select.epoll()
+    poll.register(polled, select.POLLIN)
+    epoll.register(watched, select.EPOLLIN)
+    results = {}
+
+    def fails(call):
+        try:
+            return call()
+        except OSError as error:
+            return error.errno
+
+    calls = {
+        "accept": listener.accept,
+        "poll": lambda: poll.poll(20000)[0][1],
+        "epoll": lambda: epoll.poll(20)[0][1],
+        "udp": lambda: udp.recv(1),
+        "recv": lambda: client.recv(1),
+    }
+
+    def run(name, call):
+        results[name] = fails(call)
+        results[name + " at"] = time.monotonic()
+
+    threads = [threading.Thread(target=run, args=it) for it in calls.items()]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    kill(how)
+    back = time.monotonic()
+    for thread in threads:
+        thread.join(5)
+    hangs = select.POLLERR | select.POLLHUP
+    for name in ("poll", "epoll"):
+        assert results[name] & hangs == hangs, results
+    assert results["accept"] == results["udp"] == errno.ENETDOWN, results
+    assert results["recv"] == errno.ECONNRESET, results
+    # It stays so, and there are no new ones.
+    assert fails(listener.accept) == fails(lambda: udp.recv(1)) == errno.ENETDOWN
+    assert fails(lambda: udp.sendto(b"x", (HOST, 9))) == errno.ENETDOWN
+    assert poll.poll(0)[0][1] & hangs == epoll.poll(0)[0][1] & hangs == hangs
+    assert fails(socket.socket) == errno.ENETDOWN
+    return all(results[name + " at"] < back for name in calls)
+
+
+def loses():
+    lose("lose")
+
+
+def purged():
+    assert lose("purge"), "they did not end before there was another CoreEngine"
+
+
 def moves():
     """Threads that wait in accept, recvfrom, poll and epoll go on at another NSM."""
     listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))

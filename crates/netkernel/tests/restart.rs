@@ -11,6 +11,8 @@ use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Limits, Operator, Request, TenantFiles, Token};
 
 const TIME: Duration = Duration::from_secs(30);
+/// Longer than programs wait for a CoreEngine that is not there.
+const PURGED: Duration = Duration::from_secs(7);
 
 /// A process of this test program, as `role`; see [`be`].
 struct Part(Child);
@@ -150,7 +152,7 @@ impl Stack {
 }
 
 /// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, `move` or `move late`
-/// when it wants to be moved to another NSM, and is told `back`.
+/// when it wants to be moved to another NSM, `lose` or `purge` when the tenant's files are to be lost, and is told `back`.
 fn run(function: &str) {
     let name = format!("weir-restart-{}-{function}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -179,12 +181,19 @@ fn run(function: &str) {
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         ends += 1;
         let line = line.unwrap();
-        stack = if line == "kill" {
+        stack = if ["kill", "lose", "purge"].contains(&line.as_str()) {
             let Stack { nsm, core, .. } = stack;
             drop(core);
             // The NSM ends by itself; what it served is free then.
             let mut nsm = nsm;
             until("the NSM does not end", || nsm.0.try_wait().unwrap());
+            if line == "purge" {
+                std::fs::remove_file(folder.join("door")).unwrap();
+                std::thread::sleep(PURGED);
+            }
+            if line != "kill" {
+                files = None;
+            }
             Stack::start(&folder, tokens, &mut files)
         } else {
             assert!(line == "move" || line == "move late", "{line}");
@@ -224,5 +233,7 @@ functions! {
     a_program_that_never_sleeps_notices: "polls";
     calls_wait_for_the_next_core_engine: "calls";
     a_signal_handler_does_not_end_a_wait: "signals";
+    sockets_that_are_lost_fail: "loses";
+    sockets_without_a_core_engine_fail: "purged";
     sockets_follow_to_another_nsm_when_theirs_is_removed: "moves";
 }

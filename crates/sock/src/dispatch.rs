@@ -124,6 +124,14 @@ pub fn outlive(shared: &Shared, socket: u32, cell: &Cell) {
     }
 }
 
+/// No CoreEngine has the socket: calls that wait for it end. Connections have failed before. Under the cell's lock.
+pub fn abandon(cell: &Cell, error: i32) {
+    unmade(cell, error as u32);
+    if cell.is(state::CONNECTING) {
+        fail(cell, error);
+    }
+}
+
 /// The error in the place of an answer that does not come since CoreEngine has ended: the request is made
 /// again.
 pub const RESTART: i32 = libc::ERESTART;

@@ -241,8 +241,7 @@ pub fn rejoin(set: usize) -> Result<()> {
         // The sockets of this process are in files that no CoreEngine has.
         sys::close(ours);
         sys::close(core);
-        LOST.store(true, Ordering::Release);
-        complain("the node has lost this program's sockets: start it again");
+        lose();
         return Err(Errno(libc::ENETDOWN));
     }
     // The numbers stay: another thread may be about to use them.
@@ -256,6 +255,13 @@ pub fn rejoin(set: usize) -> Result<()> {
     TENANT.store(welcome.tenant, Ordering::Release);
     ENGINE.store(welcome.engine, Ordering::Release);
     Ok(())
+}
+
+/// Gives up to return to a CoreEngine: none has the sockets of this process.
+pub fn lose() {
+    if !LOST.swap(true, Ordering::AcqRel) {
+        complain("the node has lost this program's sockets: start it again");
+    }
 }
 
 /// Says hello to CoreEngine: its welcome, the process's connection, the queue file, the payload file and the

@@ -14,6 +14,9 @@
 //!
 //! Meanwhile nothing is submitted. Calls that need CoreEngine wait for it, for [`PATIENCE_NS`] at most;
 //! threads that wait for a socket look again every [`RETRY_NS`].
+//!
+//! The sockets are lost for good if the next CoreEngine has other files, or if after [`PATIENCE_NS`] the path
+//! leads to none or to one that does not know the token. All calls that wait for them end with ENETDOWN then.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -146,7 +149,14 @@ fn try_return(shared: &Shared, set: usize) {
         }
         // CoreEngine empties the rings, and other threads look at them.
         let deliver = shared.private.sets[set].deliver.lock();
-        if process::rejoin(set).is_err() {
+        if let Err(Errno(error)) = process::rejoin(set) {
+            drop(deliver);
+            if matches!(error, libc::ENOENT | libc::EACCES) && !is_patient() {
+                process::lose();
+            }
+            if process::is_lost() {
+                abandon(shared, set);
+            }
             return;
         }
         let announced = announce(shared, set);
@@ -222,6 +232,23 @@ fn outlive(shared: &Shared, set: usize, ended: impl Fn(u32) -> bool) {
                 shared.private.retire_if(number, closing);
             }
             Having::Nothing => continue,
+        }
+        dispatch::announce(number, u32::MAX);
+    }
+}
+
+/// Has the sockets of this process fail, which no CoreEngine has.
+fn abandon(shared: &Shared, set: usize) {
+    for (number, cell) in shared.private.used_cells() {
+        if having(set, number, cell) != Having::Descriptors {
+            continue;
+        }
+        {
+            let _guard = cell.lock.lock();
+            if cell.is(state::FREE) || cell.is(state::CLOSING) {
+                continue;
+            }
+            dispatch::abandon(cell, libc::ENETDOWN);
         }
         dispatch::announce(number, u32::MAX);
     }
