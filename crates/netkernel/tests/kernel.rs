@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, PacketInfo, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, MORE, Nqe, PacketInfo, STREAM, operation};
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
@@ -267,6 +267,18 @@ fn datagrams_go_and_come() {
     let head = DatagramHead::from_bytes(head.try_into().unwrap());
     let expected = DatagramHead::new(peer.local_addr().ok());
     assert_eq!((head, body), (expected, &b"answer"[..]));
+    // Their payload counts, not their heads: one chunk of two has none.
+    let [first, second] = [CHUNK_BYTES as u32, 100];
+    let chunk = Nqe::new(operation::SEND_TO, 5);
+    tenant.submit(chunk.with_chunk(0, first).with_flags(MORE));
+    tenant.submit(chunk.with_chunk(CHUNK_BYTES as u64, second));
+    let long = first as usize + second as usize - DatagramHead::LEN;
+    let mut room = vec![0; 2 * CHUNK_BYTES];
+    assert_eq!(peer.recv_from(&mut room).unwrap().0, long);
+    let status = stack.operator.status().unwrap();
+    let (tenant, nsm) = (&status.tenants[0], &status.nsms[0]);
+    assert_eq!((tenant.sent, tenant.received), (8 + long as u64, 6));
+    assert_eq!((nsm.sent, nsm.received), (tenant.sent, tenant.received));
 }
 
 #[test]

@@ -36,8 +36,7 @@ impl CoreEngine {
                     continue;
                 };
                 if let Some(row) = tenant.socket(socket) {
-                    row.failed = false;
-                    row.number = fresh;
+                    row.restore(fresh);
                 }
                 let Some(running) = nsm.running.as_mut() else {
                     continue;
