@@ -406,6 +406,45 @@ def signals():
     assert calls
 
 
+def taken():
+    """A port is another's when the socket is to be restored: all who wait for it are told."""
+    listener, other = (socket.create_server((HOST, 0)) for _ in range(2))
+    address = listener.getsockname()
+    children = []
+    for way in ("accept", "poll", "epoll"):
+        child = os.fork()
+        if child == 0:
+            poll, epoll = select.poll(), select.epoll()
+            poll.register(listener, select.POLLIN)
+            epoll.register(listener, select.EPOLLIN)
+            hangs = select.POLLERR | select.POLLHUP
+            if way == "poll":
+                assert poll.poll(20000)[0][1] & hangs == hangs
+            elif way == "epoll":
+                assert epoll.poll(20)[0][1] & hangs == hangs
+            for _ in range(2):
+                try:
+                    listener.accept()
+                    os._exit(1)
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        print(error, file=sys.stderr)
+                        os._exit(2)
+            os._exit(0)
+        children.append(child)
+    time.sleep(0.5)
+    kill(f"move late {address[1]}")
+    for child in children:
+        end = time.monotonic() + 5
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            assert time.monotonic() < end, "it waits on"
+            time.sleep(0.01)
+        assert ended[1] == 0, ended
+    client, server = pair(other)
+    client.sendall(b"x")
+    assert server.recv(1) == b"x"
+
+
 def lose(how):
     """No CoreEngine has the sockets any more: all that wait for one are told."""
     listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))

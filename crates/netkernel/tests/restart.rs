@@ -2,6 +2,7 @@
 //! get the tenant's files. Or they outlive their NSM, which is removed after they were moved to another. The programs are Python's; what they do is in `restart.py`.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -109,8 +110,9 @@ impl Stack {
 }
 
 impl Stack {
-    /// Has the tenant be at another NSM, and removes its own. `late`: the other starts afterwards.
-    fn leave(self, folder: &Path, late: bool) -> Stack {
+    /// Has the tenant be at another NSM, and removes its own. `late`: the other starts afterwards, when a port may be
+    /// somebody else's.
+    fn leave(self, folder: &Path, late: bool, taken: Option<u16>) -> Stack {
         let Stack {
             operator,
             nsm: before,
@@ -142,6 +144,7 @@ impl Stack {
         drop(before);
         let name = names[0].name.clone();
         operator.ask(&Request::RemoveNsm { name }).unwrap();
+        let _taken = taken.map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
         let nsm = early.unwrap_or_else(start);
         Stack {
             operator,
@@ -151,7 +154,7 @@ impl Stack {
     }
 }
 
-/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, `move` or `move late`
+/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, `move`, `move late` or `move late PORT`
 /// when it wants to be moved to another NSM, `lose` or `purge` when the tenant's files are to be lost, and is told `back`.
 fn run(function: &str) {
     let name = format!("weir-restart-{}-{function}", std::process::id());
@@ -196,8 +199,9 @@ fn run(function: &str) {
             }
             Stack::start(&folder, tokens, &mut files)
         } else {
-            assert!(line == "move" || line == "move late", "{line}");
-            stack.leave(&folder, line == "move late")
+            let how = line.strip_prefix("move").unwrap();
+            let port = how.strip_prefix(" late ").map(|port| port.parse().unwrap());
+            stack.leave(&folder, how.starts_with(" late"), port)
         };
         // A program may have ended without waiting.
         let _ = input.write_all(b"back\n");
@@ -233,6 +237,7 @@ functions! {
     a_program_that_never_sleeps_notices: "polls";
     calls_wait_for_the_next_core_engine: "calls";
     a_signal_handler_does_not_end_a_wait: "signals";
+    a_socket_that_cannot_be_restored_fails_in_all_processes: "taken";
     sockets_that_are_lost_fail: "loses";
     sockets_without_a_core_engine_fail: "purged";
     sockets_follow_to_another_nsm_when_theirs_is_removed: "moves";

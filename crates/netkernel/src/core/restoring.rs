@@ -32,18 +32,21 @@ impl CoreEngine {
                 let Some(fresh) = nsm.choose(at, socket) else {
                     nsm.refused += 1;
                     let failed = Nqe::new(operation::RESULT, socket).with_flags(operation::SOCKET);
-                    tenant.deliver(failed.with_error(libc::ENOBUFS));
+                    tenant.deliver_unmade(failed.with_error(libc::ENOBUFS));
                     continue;
                 };
-                if let Some(row) = tenant.socket(socket) {
-                    row.restore(fresh);
-                }
+                let Some(row) = tenant.socket(socket) else {
+                    continue;
+                };
+                row.restore(fresh);
+                let queue_set = row.set;
                 let Some(running) = nsm.running.as_mut() else {
                     continue;
                 };
                 for nqe in making {
                     running.push(Nqe {
                         tenant: at,
+                        queue_set,
                         socket: fresh,
                         flags: nqe.flags | RESTORED,
                         ..nqe

@@ -490,6 +490,11 @@ impl CoreEngine {
                             if matches!(nqe.flags, operation::BIND | operation::LISTEN) =>
                         {
                             tenant.note_address(nqe);
+                            // Only a socket that is restored listens before it is bound.
+                            if nqe.error() != 0 && tenant.listeners.contains_key(&socket) {
+                                tenant.deliver_unmade(nqe);
+                                continue;
+                            }
                         }
                         operation::INCOMING => {
                             // One too many is closed.

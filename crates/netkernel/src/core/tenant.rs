@@ -383,6 +383,19 @@ impl Tenant {
         }
     }
 
+    /// Delivers that a socket could not be made, bound or listened with, to all processes that wait for it.
+    pub fn deliver_unmade(&mut self, nqe: Nqe) {
+        let owner = self.socket(nqe.socket).map_or(NO_SET, |socket| socket.set);
+        let listener = self.listeners.get(&nqe.socket);
+        let mut sets = listener.map_or(Vec::new(), |listener| listener.acceptors.clone());
+        if !sets.contains(&owner) {
+            sets.push(owner);
+        }
+        for queue_set in sets {
+            self.deliver_to(queue_set, Nqe { queue_set, ..nqe });
+        }
+    }
+
     fn set_for(&mut self, nqe: &Nqe) -> u8 {
         let lives =
             |sets: &[Option<Peer>], set: u8| sets.get(set as usize).is_some_and(Option::is_some);
