@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{DATAGRAM_TYPE, DatagramHead, Nqe, PacketInfo, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, MORE, Nqe, PacketInfo, STREAM, operation};
 use abi::tenant::CHUNK_BYTES;
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
@@ -187,7 +187,7 @@ fn errors_are_the_socket_apis() {
     for (level, name) in [
         (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
         (libc::SOL_SOCKET, libc::SO_MARK),
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+        (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
         (libc::IPPROTO_TCP, libc::TCP_REPAIR),
     ] {
         let data = (level as u64) << 32 | name as u64;
@@ -197,6 +197,26 @@ fn errors_are_the_socket_apis() {
             libc::ENOPROTOOPT
         );
     }
+    // An address that the host does not have, and an interface.
+    tenant.open(2, STREAM);
+    let mut set = |level: i32, name: i32, value: &[u8]| {
+        let len = value.len() as u32;
+        tenant.process.payload(0, len).unwrap().write(value);
+        let set = Nqe::new(operation::SET_OPTION, 2).with_data((level as u64) << 32 | name as u64);
+        tenant.result(set.with_chunk(0, len)).error()
+    };
+    let bound = set(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, b"lo\0");
+    assert_eq!(bound, 0);
+    let none = set(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, b"none-such\0");
+    assert!(none == libc::ENODEV || none == libc::EPERM, "{none}");
+    assert_eq!(
+        set(libc::IPPROTO_IP, libc::IP_FREEBIND, &1i32.to_ne_bytes()),
+        0
+    );
+    let strange = Nqe::new(operation::BIND, 2).with_address("192.0.2.1:0".parse().unwrap());
+    assert_eq!(tenant.result(strange).error(), 0);
+    tenant.submit(Nqe::new(operation::CLOSE, 2));
+    tenant.next(2, operation::CLOSED);
     let data = (libc::SOL_SOCKET as u64) << 32 | libc::SO_KEEPALIVE as u64;
     tenant
         .process
@@ -267,6 +287,18 @@ fn datagrams_go_and_come() {
     let head = DatagramHead::from_bytes(head.try_into().unwrap());
     let expected = DatagramHead::new(peer.local_addr().ok());
     assert_eq!((head, body), (expected, &b"answer"[..]));
+    // Their payload counts, not their heads: one chunk of two has none.
+    let [first, second] = [CHUNK_BYTES as u32, 100];
+    let chunk = Nqe::new(operation::SEND_TO, 5);
+    tenant.submit(chunk.with_chunk(0, first).with_flags(MORE));
+    tenant.submit(chunk.with_chunk(CHUNK_BYTES as u64, second));
+    let long = first as usize + second as usize - DatagramHead::LEN;
+    let mut room = vec![0; 2 * CHUNK_BYTES];
+    assert_eq!(peer.recv_from(&mut room).unwrap().0, long);
+    let status = stack.operator.status().unwrap();
+    let (tenant, nsm) = (&status.tenants[0], &status.nsms[0]);
+    assert_eq!((tenant.sent, tenant.received), (8 + long as u64, 6));
+    assert_eq!((nsm.sent, nsm.received), (tenant.sent, tenant.received));
 }
 
 #[test]

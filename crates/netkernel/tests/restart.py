@@ -13,9 +13,9 @@ import time
 HOST = "127.0.0.1"
 
 
-def kill():
-    """Has CoreEngine be killed; returns when another is there."""
-    print("kill", flush=True)
+def kill(what="kill"):
+    """Has CoreEngine be killed, or the NSM be removed; returns when another is there."""
+    print(what, flush=True)
     assert sys.stdin.readline() == "back\n"
 
 
@@ -404,6 +404,152 @@ def signals():
     connection.sendall(connection.recv(10))
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert calls
+
+
+def taken():
+    """A port is another's when the socket is to be restored: all who wait for it are told."""
+    listener, other = (socket.create_server((HOST, 0)) for _ in range(2))
+    address = listener.getsockname()
+    children = []
+    for way in ("accept", "poll", "epoll"):
+        child = os.fork()
+        if child == 0:
+            poll, epoll = select.poll(), select.epoll()
+            poll.register(listener, select.POLLIN)
+            epoll.register(listener, select.EPOLLIN)
+            hangs = select.POLLERR | select.POLLHUP
+            if way == "poll":
+                assert poll.poll(20000)[0][1] & hangs == hangs
+            elif way == "epoll":
+                assert epoll.poll(20)[0][1] & hangs == hangs
+            for _ in range(2):
+                try:
+                    listener.accept()
+                    os._exit(1)
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        print(error, file=sys.stderr)
+                        os._exit(2)
+            os._exit(0)
+        children.append(child)
+    time.sleep(0.5)
+    kill(f"move late {address[1]}")
+    for child in children:
+        end = time.monotonic() + 5
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            assert time.monotonic() < end, "it waits on"
+            time.sleep(0.01)
+        assert ended[1] == 0, ended
+    client, server = pair(other)
+    client.sendall(b"x")
+    assert server.recv(1) == b"x"
+
+
+def lose(how):
+    """No CoreEngine has the sockets any more: all that wait for one are told."""
+    listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))
+    client, server = pair(polled)
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((HOST, 0))
+    poll, epoll = select.poll(), select.epoll()
+    poll.register(polled, select.POLLIN)
+    epoll.register(watched, select.EPOLLIN)
+    results = {}
+
+    def fails(call):
+        try:
+            return call()
+        except OSError as error:
+            return error.errno
+
+    calls = {
+        "accept": listener.accept,
+        "poll": lambda: poll.poll(20000)[0][1],
+        "epoll": lambda: epoll.poll(20)[0][1],
+        "udp": lambda: udp.recv(1),
+        "recv": lambda: client.recv(1),
+    }
+
+    def run(name, call):
+        results[name] = fails(call)
+        results[name + " at"] = time.monotonic()
+
+    threads = [threading.Thread(target=run, args=it) for it in calls.items()]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    kill(how)
+    back = time.monotonic()
+    for thread in threads:
+        thread.join(5)
+    hangs = select.POLLERR | select.POLLHUP
+    for name in ("poll", "epoll"):
+        assert results[name] & hangs == hangs, results
+    assert results["accept"] == results["udp"] == errno.ENETDOWN, results
+    assert results["recv"] == errno.ECONNRESET, results
+    # It stays so, and there are no new ones.
+    assert fails(listener.accept) == fails(lambda: udp.recv(1)) == errno.ENETDOWN
+    assert fails(lambda: udp.sendto(b"x", (HOST, 9))) == errno.ENETDOWN
+    assert poll.poll(0)[0][1] & hangs == epoll.poll(0)[0][1] & hangs == hangs
+    assert fails(socket.socket) == errno.ENETDOWN
+    return all(results[name + " at"] < back for name in calls)
+
+
+def loses():
+    lose("lose")
+
+
+def purged():
+    assert lose("purge"), "they did not end before there was another CoreEngine"
+
+
+def moves():
+    """Threads that wait in accept, recvfrom, poll and epoll go on at another NSM."""
+    listener, polled, watched = (socket.create_server((HOST, 0)) for _ in range(3))
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((HOST, 0))
+    client, server = pair(listener)
+    poll, epoll = select.poll(), select.epoll()
+    poll.register(polled, select.POLLIN)
+    epoll.register(watched, select.EPOLLIN)
+    served = []
+
+    def accept():
+        while len(served) < 2:
+            with listener.accept()[0] as connection:
+                connection.sendall(connection.recv(100))
+            served.append(True)
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    datagrams = []
+    receiver = threading.Thread(target=lambda: datagrams.extend(udp.recv(9) for _ in range(2)))
+    receiver.start()
+    for n, how in enumerate(["move", "move late"]):
+        events = []
+        waiters = [
+            threading.Thread(target=lambda: events.append(poll.poll(20000))),
+            threading.Thread(target=lambda: events.append(epoll.poll(20))),
+        ]
+        for waiter in waiters:
+            waiter.start()
+        time.sleep(0.2)
+        kill(how)
+        if n == 0:
+            assert is_reset(lambda: client.recv(1))
+            assert is_reset(lambda: server.recv(1))
+        assert works(listener.getsockname()) == b"hello"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"datagram", udp.getsockname())
+        assert not events, events
+        for one, waiter in zip((polled, watched), waiters):
+            with socket.create_connection(one.getsockname(), 5):
+                waiter.join(5)
+                one.accept()[0].close()
+        assert len(events) == 2 and all(event[0][1] == select.POLLIN for event in events), events
+    for waiter in (thread, receiver):
+        waiter.join(5)
+    assert datagrams == [b"datagram"] * 2
 
 
 faulthandler.dump_traceback_later(25, exit=True)

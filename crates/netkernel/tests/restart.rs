@@ -1,7 +1,8 @@
 //! Programs that outlive CoreEngine: it is killed, and the NSM ends with it; others take their places, and
-//! get the tenant's files. The programs are Python's; what they do is in `restart.py`.
+//! get the tenant's files. Or they outlive their NSM, which is removed after they were moved to another. The programs are Python's; what they do is in `restart.py`.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Limits, Operator, Request, TenantFiles, Token};
 
 const TIME: Duration = Duration::from_secs(30);
+/// Longer than programs wait for a CoreEngine that is not there.
+const PURGED: Duration = Duration::from_secs(7);
 
 /// A process of this test program, as `role`; see [`be`].
 struct Part(Child);
@@ -106,8 +109,53 @@ impl Stack {
     }
 }
 
-/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, and is told
-/// `back`.
+impl Stack {
+    /// Has the tenant be at another NSM, and removes its own. `late`: the other starts afterwards, when a port may be
+    /// somebody else's.
+    fn leave(self, folder: &Path, late: bool, taken: Option<u16>) -> Stack {
+        let Stack {
+            operator,
+            nsm: before,
+            core,
+        } = self;
+        let names: Vec<_> = operator.status().unwrap().nsms;
+        let name = format!("{}'", names[0].name);
+        let token = Token::random().unwrap();
+        let start = || {
+            let nsm = Part::start("nsm", folder, Some(token));
+            until("the NSM does not start", || {
+                let mut nsms = operator.status().unwrap().nsms.into_iter();
+                nsms.any(|nsm| nsm.name == name && nsm.present)
+                    .then_some(())
+            });
+            nsm
+        };
+        let add = Request::AddNsm {
+            name: name.clone(),
+            token,
+        };
+        operator.ask(&add).unwrap();
+        let early = (!late).then(start);
+        let moved = Request::Move {
+            tenant: "program".to_owned(),
+            nsm: name.clone(),
+        };
+        operator.ask(&moved).unwrap();
+        drop(before);
+        let name = names[0].name.clone();
+        operator.ask(&Request::RemoveNsm { name }).unwrap();
+        let _taken = taken.map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+        let nsm = early.unwrap_or_else(start);
+        Stack {
+            operator,
+            nsm,
+            core,
+        }
+    }
+}
+
+/// Runs a function of `restart.py`, which says `kill` when it wants CoreEngine to be killed, `move`, `move late` or `move late PORT`
+/// when it wants to be moved to another NSM, `lose` or `purge` when the tenant's files are to be lost, and is told `back`.
 fn run(function: &str) {
     let name = format!("weir-restart-{}-{function}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -132,22 +180,35 @@ fn run(function: &str) {
         .spawn()
         .expect("python3 is there");
     let mut input = child.stdin.take().unwrap();
-    let mut kills = 0;
+    let mut ends = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        assert_eq!(line.unwrap(), "kill");
-        kills += 1;
-        let Stack { nsm, core, .. } = stack;
-        drop(core);
-        // The NSM ends by itself; what it served is free then.
-        let mut nsm = nsm;
-        until("the NSM does not end", || nsm.0.try_wait().unwrap());
-        stack = Stack::start(&folder, tokens, &mut files);
+        ends += 1;
+        let line = line.unwrap();
+        stack = if ["kill", "lose", "purge"].contains(&line.as_str()) {
+            let Stack { nsm, core, .. } = stack;
+            drop(core);
+            // The NSM ends by itself; what it served is free then.
+            let mut nsm = nsm;
+            until("the NSM does not end", || nsm.0.try_wait().unwrap());
+            if line == "purge" {
+                std::fs::remove_file(folder.join("door")).unwrap();
+                std::thread::sleep(PURGED);
+            }
+            if line != "kill" {
+                files = None;
+            }
+            Stack::start(&folder, tokens, &mut files)
+        } else {
+            let how = line.strip_prefix("move").unwrap();
+            let port = how.strip_prefix(" late ").map(|port| port.parse().unwrap());
+            stack.leave(&folder, how.starts_with(" late"), port)
+        };
         // A program may have ended without waiting.
         let _ = input.write_all(b"back\n");
     }
     let status = child.wait().unwrap();
     assert!(status.success(), "{function}: {status}");
-    assert!(kills > 0, "CoreEngine was never killed");
+    assert!(ends > 0, "nothing was ended");
     // None of the sockets that it had is left.
     until("processes or sockets are left", || {
         let tenant = stack.operator.status().unwrap().tenants.remove(0);
@@ -176,4 +237,8 @@ functions! {
     a_program_that_never_sleeps_notices: "polls";
     calls_wait_for_the_next_core_engine: "calls";
     a_signal_handler_does_not_end_a_wait: "signals";
+    a_socket_that_cannot_be_restored_fails_in_all_processes: "taken";
+    sockets_that_are_lost_fail: "loses";
+    sockets_without_a_core_engine_fail: "purged";
+    sockets_follow_to_another_nsm_when_theirs_is_removed: "moves";
 }

@@ -420,6 +420,10 @@ fn datagrams_go_and_come() {
         assert_eq!(payload, b"question");
         assert_eq!(send_to(&mut server, n, Some(from), b"answer"), 0);
         assert_eq!(receive_from(&mut client, n), (at(to), b"answer".to_vec()));
+        for payload in [&b""[..], b"", b"after an empty one"] {
+            assert_eq!(send_to(&mut client, n, Some(at(to)), payload), 0);
+            assert_eq!(receive_from(&mut server, n).1, payload);
+        }
     }
     // An IPv6 socket hears IPv4, and is told so.
     assert_eq!(send_to(&mut client, 0, Some(at("10.0.0.2:54")), b"four"), 0);
@@ -481,6 +485,10 @@ fn sockets_of_one_nsm_reach_each_other() {
     open(&mut tenant, 4, DATAGRAM_TYPE, at("127.0.0.1:9"));
     assert_eq!(send_to(&mut tenant, 4, Some(at("127.0.0.1:9")), b"own"), 0);
     assert_eq!(receive_from(&mut tenant, 3).1, b"own");
+    for payload in [&b""[..], b"", b"after an empty one"] {
+        assert_eq!(send_to(&mut tenant, 4, Some(at("127.0.0.1:9")), payload), 0);
+        assert_eq!(receive_from(&mut tenant, 3).1, payload);
+    }
     // Many at once.
     let room = tenant.process.payload(0, CHUNK_BYTES as u32).unwrap();
     room.write(&DatagramHead::new(Some(at("127.0.0.1:9"))).to_bytes());

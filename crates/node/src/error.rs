@@ -337,6 +337,9 @@ faults! {
     /// An NSM that applications use.
     NsmInUse { name: String, applications: String } InUse =>
         "NSM ‘{name}’ is in use: end its applications, or `weir nsm move` them to another NSM first ({applications})";
+    /// An NSM in whose namespace others are.
+    NsmHasNsms { name: String, namespace: String, nsms: String } InUse =>
+        "the network namespace ‘{namespace}’ of NSM ‘{name}’ is in use: `weir nsm delete` the NSMs in it first ({nsms})";
     /// A link with VNICs on it.
     HasVnics { name: String, vnics: String } InUse =>
         "‘{name}’ is in use: delete its VNICs first ({vnics})";

@@ -1,7 +1,8 @@
 /*
  * An NSM of one machine, which sends back whatever a program sends to it.
  *
- *   cc -o echo echo.c -I../include -L../../../target/release -lweir_nsm
+ *   cc -o echo echo.c -I../include -L../../../target/release -lweir_nsm \
+ *       -Wl,-rpath,"$PWD/../../../target/release"
  *   WEIR_NSM_TOKEN=... ./echo /run/weir/sock/door
  */
 #include <errno.h>

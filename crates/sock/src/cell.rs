@@ -110,7 +110,7 @@ pub struct Cell {
     pub flags: AtomicU32,
     /// The error of SO_ERROR; 0: none.
     pub error: AtomicU32,
-    /// Why the NSM has not made the socket; 0: it has.
+    /// Why no NSM has the socket, or has it as it was; 0: one has.
     pub unmade: AtomicU32,
     /// Times that the number has been freed.
     pub generation: AtomicU32,
@@ -265,6 +265,22 @@ impl Cell {
         self.error.swap(0, Ordering::AcqRel)
     }
 
+    /// Why a listening or a datagram socket has nothing to wait for any more: the NSM's error; 0: it has.
+    pub fn lost(&self) -> u32 {
+        match self.is_stream() && !self.is(state::LISTENING) {
+            true => 0,
+            false => self.unmade.load(Ordering::Acquire),
+        }
+    }
+
+    /// The error that a call ends with: one that waits, or the one that stays.
+    pub fn failure(&self) -> u32 {
+        match self.take_error() {
+            0 => self.lost(),
+            error => error,
+        }
+    }
+
     /// Adds a received chunk. False: more than the window.
     pub fn receive(&self, chunk: Chunk) -> bool {
         let tail = self.tail.load(Ordering::Relaxed);
@@ -347,6 +363,9 @@ impl Cell {
     /// The events that the socket is ready for. `accepts`: a connection waits in the accept queue;
     /// `sends`: a chunk to send from is free.
     pub fn readiness(&self, accepts: bool, sends: bool) -> u32 {
+        if self.lost() != 0 {
+            return event::READ | event::WRITE | event::ALWAYS;
+        }
         let flags = self.flags.load(Ordering::Acquire);
         let stream = self.is_stream();
         let mut ready = 0;
@@ -465,6 +484,10 @@ mod tests {
         cell.flags.store(0, Ordering::Relaxed);
         assert_eq!(cell.readiness(false, true), 0);
         assert_eq!(cell.readiness(true, true), event::READ);
+        cell.unmade.store(libc::ENETDOWN as u32, Ordering::Relaxed);
+        let all = event::READ | event::WRITE | event::ALWAYS;
+        assert_eq!(cell.readiness(false, true), all);
+        assert_eq!([cell.failure(); 2], [libc::ENETDOWN as u32; 2]);
     }
 
     #[test]

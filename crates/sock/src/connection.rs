@@ -139,7 +139,7 @@ impl Socket {
             if queue.is_some_and(|queue| !queue.is_empty()) {
                 return Ok(());
             }
-            match self.cell.take_error() {
+            match self.cell.failure() {
                 0 => {}
                 error => return Err(Errno(error as c_int)),
             }

@@ -54,7 +54,7 @@ impl Socket {
     fn take_message(&self, parts: &mut Parts<'_>, flags: c_int) -> Result<Option<Received>> {
         let cell = self.cell;
         let _guard = cell.lock.lock();
-        match cell.take_error() {
+        match cell.failure() {
             0 => {}
             error => return Err(Errno(error as c_int)),
         }
@@ -162,7 +162,7 @@ impl Socket {
     fn put_message(&self, parts: &mut Parts<'_>, head: DatagramHead) -> Result<bool> {
         let cell = self.cell;
         let _guard = cell.lock.lock();
-        match cell.take_error() {
+        match cell.failure() {
             0 => {}
             error => return Err(Errno(error as c_int)),
         }

@@ -112,6 +112,8 @@ fn lose(shared: &Shared, socket: u32, cell: &Cell, error: i32) {
 /// way. One that is about to connect does so again. Under the cell's lock.
 pub fn outlive(shared: &Shared, socket: u32, cell: &Cell) {
     lose(shared, socket, cell, RESTART);
+    // The next NSM is asked for it again.
+    cell.unmade.store(0, Ordering::Release);
     // A connection that both sides have ended does not fail any more.
     let over = cell.has(flag::END) && cell.has(flag::SHUT_WRITE);
     if cell.is_stream() && cell.is(state::CONNECTED) && !cell.has(flag::FAILED) {
@@ -119,6 +121,14 @@ pub fn outlive(shared: &Shared, socket: u32, cell: &Cell) {
         if over {
             cell.take_error();
         }
+    }
+}
+
+/// No CoreEngine has the socket: calls that wait for it end. Connections have failed before. Under the cell's lock.
+pub fn abandon(cell: &Cell, error: i32) {
+    unmade(cell, error as u32);
+    if cell.is(state::CONNECTING) {
+        fail(cell, error);
     }
 }
 
@@ -185,10 +195,7 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
             shared.private.free_chunk(nqe.socket, nqe.offset);
             0
         }
-        operation::SOCKET => {
-            cell.unmade.store(error, Ordering::Relaxed);
-            0
-        }
+        operation::SOCKET => unmade(cell, error),
         operation::ACCEPT => fail(cell, nqe.error()),
         _ => {
             let asked = cell.asked.load(Ordering::Relaxed) == u32::from(nqe.flags);
@@ -198,12 +205,20 @@ fn result(shared: &Shared, cell: &Cell, nqe: Nqe) -> u32 {
                 cell.answer_address.set(nqe.address());
                 cell.answer.store(answer::HERE, Ordering::Release);
             } else if error != 0 && matches!(nqe.flags, operation::BIND | operation::LISTEN) {
-                // It was restored, and its address is another's now.
-                cell.error.store(error, Ordering::Release);
-                return event::ALWAYS;
+                // It was restored, and the NSM does not have its address, or another socket has it.
+                return unmade(cell, error);
             }
             0
         }
+    }
+}
+
+/// No NSM has a socket as it was made: calls that wait for it end. Returns the events that are news.
+fn unmade(cell: &Cell, error: u32) -> u32 {
+    cell.unmade.store(error, Ordering::Release);
+    match cell.lost() {
+        0 => 0,
+        error => fail(cell, error as i32),
     }
 }
 

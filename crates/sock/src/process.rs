@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use abi::tenant::{
-    Hello, PAYLOAD_FILE_BYTES, PayloadFile, QUEUE_FILE_BYTES, QueueFile, Role, Welcome,
+    Hello, PAYLOAD_FILE_BYTES, PayloadFile, QUEUE_FILE_BYTES, QueueFile, Role, SETS, Welcome,
 };
 
 use crate::lock::Lock;
@@ -156,8 +156,16 @@ pub fn joined() -> Result<(Shared, usize)> {
     }
     join().inspect_err(|error| {
         if COMPLAINED.swap(1, Ordering::Relaxed) == 0 {
-            let error = std::io::Error::from_raw_os_error(error.0);
-            complain(&format!("CoreEngine does not take this process: {error}"));
+            complain(&match error.0 {
+                libc::EACCES => "the application of this process has ended: run it again".into(),
+                libc::EUSERS => {
+                    format!("the application has {SETS} processes with sockets, as many as it may")
+                }
+                error => {
+                    let error = std::io::Error::from_raw_os_error(error);
+                    format!("CoreEngine does not take this process: {error}")
+                }
+            });
         }
     })
 }
@@ -241,8 +249,7 @@ pub fn rejoin(set: usize) -> Result<()> {
         // The sockets of this process are in files that no CoreEngine has.
         sys::close(ours);
         sys::close(core);
-        LOST.store(true, Ordering::Release);
-        complain("the node has lost this program's sockets: start it again");
+        lose();
         return Err(Errno(libc::ENETDOWN));
     }
     // The numbers stay: another thread may be about to use them.
@@ -256,6 +263,13 @@ pub fn rejoin(set: usize) -> Result<()> {
     TENANT.store(welcome.tenant, Ordering::Release);
     ENGINE.store(welcome.engine, Ordering::Release);
     Ok(())
+}
+
+/// Gives up to return to a CoreEngine: none has the sockets of this process.
+pub fn lose() {
+    if !LOST.swap(true, Ordering::AcqRel) {
+        complain("the node has lost this program's sockets: start it again");
+    }
 }
 
 /// Says hello to CoreEngine: its welcome, the process's connection, the queue file, the payload file and the

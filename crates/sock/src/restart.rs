@@ -14,6 +14,9 @@
 //!
 //! Meanwhile nothing is submitted. Calls that need CoreEngine wait for it, for [`PATIENCE_NS`] at most;
 //! threads that wait for a socket look again every [`RETRY_NS`].
+//!
+//! The sockets are lost for good if the next CoreEngine has other files, or if for [`PATIENCE_NS`] the path
+//! leads to none or to one that does not know the token. All calls that wait for them end with ENETDOWN then.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +39,9 @@ const SELDOM_NS: u64 = 500_000_000;
 static ENDED: AtomicU64 = AtomicU64::new(0);
 /// When was looked last whether another has come.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
+
+/// Since when the path leads to no CoreEngine that knows the token; 0: it does, or to one that has ended.
+static AWAY: AtomicU64 = AtomicU64::new(0);
 
 /// Whether CoreEngine has ended, and no other has taken its place yet.
 #[inline]
@@ -135,6 +141,20 @@ fn wait_for_it() -> Result<()> {
     }
 }
 
+/// Whether the error of an attempt to return is one that stays: one that begins is not there, or does not know the
+/// token, for a moment.
+fn is_gone(error: i32) -> bool {
+    if !matches!(error, libc::ENOENT | libc::EACCES) {
+        AWAY.store(0, Ordering::Relaxed);
+        return false;
+    }
+    let now = sys::now();
+    match AWAY.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => false,
+        Err(since) => now.saturating_sub(since) >= PATIENCE_NS,
+    }
+}
+
 /// Returns to the queue set, if a CoreEngine is there.
 fn try_return(shared: &Shared, set: usize) {
     let engine = {
@@ -146,13 +166,21 @@ fn try_return(shared: &Shared, set: usize) {
         }
         // CoreEngine empties the rings, and other threads look at them.
         let deliver = shared.private.sets[set].deliver.lock();
-        if process::rejoin(set).is_err() {
+        if let Err(Errno(error)) = process::rejoin(set) {
+            drop(deliver);
+            if is_gone(error) {
+                process::lose();
+            }
+            if process::is_lost() {
+                abandon(shared, set);
+            }
             return;
         }
         let announced = announce(shared, set);
         queues::reopen(shared, set, &announced);
         drop(deliver);
         ENDED.store(0, Ordering::Release);
+        AWAY.store(0, Ordering::Relaxed);
         process::engine()
     };
     // What threads have closed or accepted meanwhile.
@@ -179,6 +207,7 @@ pub fn inherit(shared: &Shared, set: usize, before: u32) -> Vec<Nqe> {
 /// Forgets that CoreEngine has ended: in the child of a fork, which joins by itself.
 pub fn in_child() {
     ENDED.store(0, Ordering::Relaxed);
+    AWAY.store(0, Ordering::Relaxed);
 }
 
 /// What this process has of a socket.
@@ -222,6 +251,23 @@ fn outlive(shared: &Shared, set: usize, ended: impl Fn(u32) -> bool) {
                 shared.private.retire_if(number, closing);
             }
             Having::Nothing => continue,
+        }
+        dispatch::announce(number, u32::MAX);
+    }
+}
+
+/// Has the sockets of this process fail, which no CoreEngine has.
+fn abandon(shared: &Shared, set: usize) {
+    for (number, cell) in shared.private.used_cells() {
+        if having(set, number, cell) != Having::Descriptors {
+            continue;
+        }
+        {
+            let _guard = cell.lock.lock();
+            if cell.is(state::FREE) || cell.is(state::CLOSING) {
+                continue;
+            }
+            dispatch::abandon(cell, libc::ENETDOWN);
         }
         dispatch::announce(number, u32::MAX);
     }

@@ -184,7 +184,8 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         // A guest may have had a say in it.
         let lines: Vec<_> = error.to_string().lines().map(printable).collect();
         log::say(lines.join("\n"));
-        ExitCode::FAILURE
+        let program = error.downcast_ref::<sock::SockError>();
+        program.map_or(ExitCode::FAILURE, sock::SockError::code)
     })
 }
 

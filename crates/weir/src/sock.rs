@@ -32,7 +32,7 @@ use switch::properties::ApplicationProperties;
 
 use crate::nouns::nsm::{KindArg, OthersArg};
 use crate::nouns::output::{Column, Output, made, maybe, name};
-use crate::nouns::{client, set};
+use crate::nouns::{client, reset, set};
 use launch::LaunchArgs;
 use run::RunArgs;
 
@@ -66,6 +66,25 @@ Examples:
     Set {
         /// PROPERTY=VALUE, separated by commas
         #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        properties: Vec<String>,
+        /// The application
+        application: String,
+        /// Print the application as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Takes limits away: properties have their defaults again, at once
+    #[command(after_help = "Examples:
+  weir sock reset -p maxbw curl-4711")]
+    Reset {
+        /// Property names, separated by commas
+        #[arg(
+            short,
+            long = "prop",
+            required = true,
+            value_delimiter = ',',
+            value_name = "PROPERTIES"
+        )]
         properties: Vec<String>,
         /// The application
         application: String,
@@ -181,6 +200,19 @@ pub enum SockError {
     System(#[from] io::Error),
 }
 
+impl SockError {
+    /// The exit code of the command: of a program that cannot be started, a shell's.
+    pub fn code(&self) -> ExitCode {
+        match self {
+            SockError::Program(_, error) if error.kind() == io::ErrorKind::NotFound => {
+                ExitCode::from(127)
+            }
+            SockError::Program(..) => ExitCode::from(126),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
 /// Runs a command of `weir sock`.
 pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
     match command {
@@ -202,6 +234,14 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             json,
         } => {
             let patch = json!({ "properties": set::<ApplicationProperties>(properties)? });
+            made(*json, &client().patch::<Application>(application, &patch)?)?;
+        }
+        SockCommand::Reset {
+            properties,
+            application,
+            json,
+        } => {
+            let patch = json!({ "properties": reset(properties, ApplicationProperties::reset)? });
             made(*json, &client().patch::<Application>(application, &patch)?)?;
         }
         SockCommand::Trace {

@@ -699,16 +699,16 @@ impl CoreEngine {
             } => {
                 let nsm = self.nsm_named(&nsm)?;
                 if self.tenant_named(&name).is_ok() {
-                    return Err(format!("there is a tenant ‘{name}’ already"));
+                    return Err(format!("there is an application ‘{name}’ already"));
                 }
                 let files = match <[OwnedFd; 2]>::try_from(files) {
                     Ok([queues, payload]) => Files::inherit(queues, payload),
                     Err(_) => Files::make(),
                 };
-                let files = files.map_err(|error| format!("the tenant ‘{name}’: {error}"))?;
+                let files = files.map_err(|error| format!("the application ‘{name}’: {error}"))?;
                 let tenant = Tenant::new(name, token, nsm, limits, files);
-                let at =
-                    insert(&mut self.tenants, tenant).ok_or("there are 255 tenants already")?;
+                let at = insert(&mut self.tenants, tenant)
+                    .ok_or("there are 255 applications, as many as there can be: end one first")?;
                 return Ok((Reply::Done, Some(at)));
             }
             Request::Files { name } => {
@@ -718,7 +718,7 @@ impl CoreEngine {
                 let at = self.tenant_named(&name)?;
                 let tenant = self.tenants[at as usize].as_ref();
                 if idle && tenant.is_some_and(Tenant::is_used) {
-                    return Err(format!("the tenant ‘{name}’ is in use"));
+                    return Err(format!("the application ‘{name}’ is in use"));
                 }
                 self.remove_tenant(at);
             }
@@ -727,7 +727,7 @@ impl CoreEngine {
                     return Err(format!("there is an NSM ‘{name}’ already"));
                 }
                 insert(&mut self.nsms, Nsm::new(name, token))
-                    .ok_or("there are 255 NSMs already")?;
+                    .ok_or("there are 255 NSMs, as many as there can be: delete one first")?;
             }
             Request::RemoveNsm { name } => {
                 let at = self.nsm_named(&name)?;
@@ -738,11 +738,12 @@ impl CoreEngine {
                     .find(|tenant| tenant.nsm == at);
                 if let Some(user) = user {
                     return Err(format!(
-                        "the tenant ‘{}’ uses the NSM ‘{name}’: move it to another first",
+                        "the application ‘{}’ uses the NSM ‘{name}’: move it to another first",
                         user.name
                     ));
                 }
                 self.nsm_ended(at);
+                self.bequeath(at);
                 self.nsms[at as usize] = None;
             }
             Request::Move { tenant, nsm } => {
@@ -785,7 +786,7 @@ impl CoreEngine {
         let mut all = self.tenants.iter();
         all.position(|tenant| tenant.as_ref().is_some_and(|tenant| tenant.name == name))
             .map(|at| at as u8)
-            .ok_or_else(|| format!("there is no tenant ‘{name}’"))
+            .ok_or_else(|| format!("there is no application ‘{name}’"))
     }
 
     fn nsm_named(&self, name: &str) -> Result<u8, String> {

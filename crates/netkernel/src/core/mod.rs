@@ -9,6 +9,7 @@ mod limiter;
 mod measuring;
 mod nsm;
 mod peer;
+mod restoring;
 mod switching;
 mod tenant;
 mod trace;

@@ -158,8 +158,7 @@ impl CoreEngine {
                 break;
             }
             if nqe.operation != operation::CONSUMED {
-                sent += u64::from(nqe.len);
-                row.sent += u64::from(nqe.len);
+                sent += row.count_sent(&nqe);
             }
             running.put(Nqe {
                 tenant: number,
@@ -252,13 +251,14 @@ impl CoreEngine {
         let Some(tenant) = self.tenants[nqe.tenant as usize].as_mut() else {
             return;
         };
+        let mut sent = 0;
         match nqe.operation {
             operation::SEND | operation::SEND_TO => {
-                tenant.sent += u64::from(nqe.len);
-                tenant.charge(nqe.len.into());
-                if let Some(socket) = tenant.socket(nqe.socket) {
-                    socket.sent += u64::from(nqe.len);
-                }
+                sent = tenant
+                    .socket(nqe.socket)
+                    .map_or(0, |socket| socket.count_sent(&nqe));
+                tenant.sent += sent;
+                tenant.charge(sent);
             }
             operation::CLOSE => {
                 if let Some(socket) = tenant.socket(nqe.socket) {
@@ -301,9 +301,7 @@ impl CoreEngine {
         let running = match nsm {
             Some(nsm) if !failed => {
                 nsm.requests += 1;
-                if matches!(nqe.operation, operation::SEND | operation::SEND_TO) {
-                    nsm.count_sent(nqe.len.into());
-                }
+                nsm.count_sent(sent);
                 nsm.running.as_mut()
             }
             _ => None,
@@ -475,12 +473,12 @@ impl CoreEngine {
                             continue;
                         }
                         operation::DATA | operation::DATAGRAM => {
-                            nsm.count_received(nqe.len.into());
-                            tenant.received += u64::from(nqe.len);
-                            tenant.charge(nqe.len.into());
-                            if let Some(socket) = tenant.socket(socket) {
-                                socket.received += u64::from(nqe.len);
-                            }
+                            let received = tenant
+                                .socket(socket)
+                                .map_or(0, |socket| socket.count_received(&nqe));
+                            nsm.count_received(received);
+                            tenant.received += received;
+                            tenant.charge(received);
                         }
                         operation::CLOSED => {
                             nsm.release(at_nsm);
@@ -492,6 +490,11 @@ impl CoreEngine {
                             if matches!(nqe.flags, operation::BIND | operation::LISTEN) =>
                         {
                             tenant.note_address(nqe);
+                            // Only a socket that is restored listens before it is bound.
+                            if nqe.error() != 0 && tenant.listeners.contains_key(&socket) {
+                                tenant.deliver_unmade(nqe);
+                                continue;
+                            }
                         }
                         operation::INCOMING => {
                             // One too many is closed.
@@ -542,51 +545,6 @@ impl CoreEngine {
         }
         batch > 0
     }
-
-    /// Has listening sockets listen again at an NSM that is back, and datagram sockets be what they were.
-    pub(super) fn restore(&mut self, number: u8) {
-        for at in 0..self.tenants.len() as u8 {
-            let Some(tenant) = self.tenants[at as usize].as_ref() else {
-                continue;
-            };
-            let of = tenant
-                .sockets_that(|socket| socket.nsm == number && socket.failed && !socket.closing);
-            let restored: Vec<_> = of
-                .into_iter()
-                .filter_map(|socket| Some((socket, tenant.making(socket)?)))
-                .collect();
-            if restored.is_empty() {
-                continue;
-            }
-            self.introduce(at, number);
-            for (socket, making) in restored {
-                let (Some(tenant), Some(nsm)) = (
-                    self.tenants[at as usize].as_mut(),
-                    self.nsms[number as usize].as_mut(),
-                ) else {
-                    continue;
-                };
-                let Some(fresh) = nsm.choose(at, socket) else {
-                    continue;
-                };
-                if let Some(row) = tenant.socket(socket) {
-                    row.failed = false;
-                    row.number = fresh;
-                }
-                let Some(running) = nsm.running.as_mut() else {
-                    continue;
-                };
-                for nqe in making {
-                    running.push(Nqe {
-                        tenant: at,
-                        socket: fresh,
-                        flags: nqe.flags | RESTORED,
-                        ..nqe
-                    });
-                }
-            }
-        }
-    }
 }
 
 /// Delivers elements about payload, from the `from`-th of an NSM's to before the `end`-th or one of
@@ -634,8 +592,7 @@ fn give_payload(tenants: &mut [Option<Tenant>], nsm: &mut Nsm, from: u32, end: u
             break;
         }
         if nqe.operation != operation::SENT {
-            received += u64::from(nqe.len);
-            row.received += u64::from(nqe.len);
+            received += row.count_received(&nqe);
         }
         queue.put(Nqe { socket, ..nqe });
         given += 1;

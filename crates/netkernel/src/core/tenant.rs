@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{DATAGRAM_TYPE, Nqe, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, MORE, Nqe, STREAM, operation};
 use abi::tenant::{PAYLOAD_FILE_BYTES, QUEUE_FILE_BYTES, SETS, SOCKETS};
 use rustix::io::Errno;
 
@@ -44,6 +44,47 @@ pub(crate) struct Socket {
     /// Bytes sent and received.
     pub sent: u64,
     pub received: u64,
+    /// The next element about payload sent, or received, goes on with a datagram.
+    sends_on: bool,
+    receives_on: bool,
+}
+
+impl Socket {
+    /// The bytes of payload of an element that sends: a datagram's first has its head, too.
+    #[inline]
+    pub fn count_sent(&mut self, nqe: &Nqe) -> u64 {
+        let bytes = match nqe.operation {
+            operation::SEND_TO => without_head(&mut self.sends_on, nqe),
+            _ => nqe.len,
+        };
+        self.sent += u64::from(bytes);
+        bytes.into()
+    }
+
+    /// As [`count_sent`](Self::count_sent), of one that was received.
+    #[inline]
+    pub fn count_received(&mut self, nqe: &Nqe) -> u64 {
+        let bytes = match nqe.operation {
+            operation::DATAGRAM => without_head(&mut self.receives_on, nqe),
+            _ => nqe.len,
+        };
+        self.received += u64::from(bytes);
+        bytes.into()
+    }
+
+    /// It has this number at an NSM that makes it again.
+    pub fn restore(&mut self, number: u32) {
+        self.failed = false;
+        self.number = number;
+        (self.sends_on, self.receives_on) = (false, false);
+    }
+}
+
+fn without_head(goes_on: &mut bool, nqe: &Nqe) -> u32 {
+    match std::mem::replace(goes_on, nqe.flags & MORE != 0) {
+        true => nqe.len,
+        false => nqe.len.saturating_sub(DatagramHead::LEN as u32),
+    }
 }
 
 /// Where a socket is, as far as CoreEngine has seen it.
@@ -62,6 +103,8 @@ const FREE: Socket = Socket {
     number: 0,
     sent: 0,
     received: 0,
+    sends_on: false,
+    receives_on: false,
 };
 
 /// The files of a tenant. CoreEngine makes them, and the operator keeps them for the next CoreEngine: a
@@ -337,6 +380,19 @@ impl Tenant {
         match self.sets.get_mut(set as usize).and_then(Option::as_mut) {
             Some(set) => set.push(nqe),
             None => self.deliver(nqe),
+        }
+    }
+
+    /// Delivers that a socket could not be made, bound or listened with, to all processes that wait for it.
+    pub fn deliver_unmade(&mut self, nqe: Nqe) {
+        let owner = self.socket(nqe.socket).map_or(NO_SET, |socket| socket.set);
+        let listener = self.listeners.get(&nqe.socket);
+        let mut sets = listener.map_or(Vec::new(), |listener| listener.acceptors.clone());
+        if !sets.contains(&owner) {
+            sets.push(owner);
+        }
+        for queue_set in sets {
+            self.deliver_to(queue_set, Nqe { queue_set, ..nqe });
         }
     }
 

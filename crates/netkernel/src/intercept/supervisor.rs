@@ -1,19 +1,26 @@
 //! The supervisor's loop.
 
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
 
+use super::caller;
 use super::calls::{End, Program};
 use super::guest::{Epoll, Event};
 use super::listener::{Call, Listener};
-use super::relay::BATCH;
+use super::relay::{self, BATCH};
 use super::socket::{Next, keys};
 
 /// The key of the listener's events: no inode has it.
 const LISTENER: u64 = u64::MAX;
+/// The key of what GuestLib has to say.
+const SAID: u64 = u64::MAX - 1;
+/// The number of the standard error.
+const STDERR: i32 = 2;
 /// Times that events are looked at before a call that depends on them is done: a bound for a busy program.
 const PASSES: u32 = 64;
 /// Calls that are done before sockets have their turn.
@@ -29,6 +36,8 @@ pub(super) struct Supervisor {
     /// Calls whose threads a signal has called away before they had the answer: they make the call
     /// again, and it has been done.
     unheard: HashMap<i32, Unheard>,
+    /// What GuestLib prints in this process.
+    said: OwnedFd,
 }
 
 struct Unheard {
@@ -44,6 +53,10 @@ impl Supervisor {
     pub fn new(listener: Listener) -> Result<Supervisor, Errno> {
         let epoll = Epoll::new()?;
         epoll.add(listener.as_fd(), libc::EPOLLIN, LISTENER)?;
+        // The program's own standard error would be kept open by this process.
+        let (said, says) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        rustix::stdio::dup2_stderr(says)?;
+        epoll.add(said.as_fd(), libc::EPOLLIN, SAID)?;
         let program = Program {
             listener,
             epoll,
@@ -55,6 +68,7 @@ impl Supervisor {
             again: Vec::new(),
             timed: BTreeSet::new(),
             unheard: HashMap::new(),
+            said,
         })
     }
 
@@ -65,7 +79,9 @@ impl Supervisor {
         while !deserted || !self.program.sockets.is_empty() {
             self.program.epoll.wait(self.patience(), &mut events)?;
             for &event in &events {
-                if event.key != LISTENER {
+                if event.key == SAID {
+                    self.pass_on();
+                } else if event.key != LISTENER {
                     self.go_on(event);
                 } else if self.hear()? && !deserted {
                     deserted = true;
@@ -189,17 +205,28 @@ impl Supervisor {
         }
     }
 
+    /// Has what GuestLib prints be on the program's standard error, if that has room.
+    fn pass_on(&self) {
+        let mut line = [0; 1024];
+        let Ok(n) = rustix::io::read(&self.said, &mut line) else {
+            return;
+        };
+        let mut homes = self.program.sockets.values().map(|socket| socket.home.0);
+        let error = homes.find_map(|thread| caller::descriptor_of(thread, STDERR).ok());
+        if let Some(error) = error.filter(|error| relay::has(error, PollFlags::OUT)) {
+            let _ = rustix::io::write(error, &line[..n]);
+        }
+    }
+
     /// Does what has happened at sockets until now: a program that has closed one, and makes a call, finds
     /// it closed.
     fn settle(&mut self) {
         let mut events = Vec::new();
         for _ in 0..PASSES {
-            if self.program.epoll.wait(0, &mut events).is_err()
-                || events.iter().all(|event| event.key == LISTENER)
-            {
+            if self.program.epoll.wait(0, &mut events).is_err() || events.iter().all(of_no_socket) {
                 return;
             }
-            for &event in events.iter().filter(|event| event.key != LISTENER) {
+            for &event in events.iter().filter(|event| !of_no_socket(event)) {
                 self.go_on(event);
             }
         }
@@ -228,4 +255,9 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// Whether an event is of a descriptor of the supervisor's own.
+fn of_no_socket(event: &Event) -> bool {
+    [LISTENER, SAID].contains(&event.key)
 }

@@ -30,6 +30,7 @@ fn may_set(level: i32, name: i32) -> bool {
                 | libc::SO_BUSY_POLL
                 | libc::SO_INCOMING_CPU
                 | libc::SO_MAX_PACING_RATE
+                | libc::SO_BINDTODEVICE
         ),
         libc::IPPROTO_TCP => matches!(
             name,
@@ -60,6 +61,7 @@ fn may_set(level: i32, name: i32) -> bool {
                 | libc::IP_RECVTOS
                 | libc::IP_PKTINFO
                 | libc::IP_BIND_ADDRESS_NO_PORT
+                | libc::IP_FREEBIND
                 | libc::IP_MULTICAST_TTL
                 | libc::IP_MULTICAST_LOOP
                 | libc::IP_MULTICAST_IF
@@ -81,6 +83,7 @@ fn may_set(level: i32, name: i32) -> bool {
                 | libc::IPV6_MULTICAST_IF
                 | libc::IPV6_ADD_MEMBERSHIP
                 | libc::IPV6_DROP_MEMBERSHIP
+                | libc::IPV6_FREEBIND
         ),
         _ => false,
     }

@@ -158,10 +158,11 @@ impl UserNsm {
             return None;
         };
         let ((set, handle), way) = (datagram.out.as_mut()?, datagram.way?);
-        if set.get::<udp::Socket<'_>>(*handle).send_queue() > 0 {
+        // It has room for one: an empty one takes no bytes.
+        if !set.get::<udp::Socket<'_>>(*handle).can_send() {
             self.interfaces.send(way, set);
         }
-        if set.get::<udp::Socket<'_>>(*handle).send_queue() == 0 {
+        if set.get::<udp::Socket<'_>>(*handle).can_send() {
             datagram.way = None;
         }
         datagram.way

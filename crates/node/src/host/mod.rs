@@ -20,6 +20,7 @@ mod flows;
 mod guests;
 mod interfaces;
 mod launch;
+mod members;
 mod namespace;
 pub mod network;
 mod nsm_rings;

@@ -112,13 +112,29 @@ impl Nsm {
         self.properties.check()?;
         use NsmKind::{Kernel, Program, Shm, User};
         let fields: [(&str, bool, &[NsmKind]); 7] = [
-            ("`namespace`", self.namespace.is_some(), &[Kernel, Program]),
-            ("`local`", self.local, &[Kernel]),
-            ("`link`", self.link.is_some(), &[User]),
-            ("`addresses`", !self.addresses.is_empty(), &[User, Shm]),
-            ("`gateways`", !self.gateways.is_empty(), &[User]),
-            ("`others`", self.others != Others::default(), &[Shm]),
-            ("`run`", !self.run.0.is_empty(), &[Program]),
+            (
+                "`namespace` (`--netns`)",
+                self.namespace.is_some(),
+                &[Kernel, Program],
+            ),
+            ("`local` (`--local`)", self.local, &[Kernel]),
+            ("`link` (`-l`)", self.link.is_some(), &[User]),
+            (
+                "`addresses` (`-a`)",
+                !self.addresses.is_empty(),
+                &[User, Shm],
+            ),
+            (
+                "`gateways` (`--gateway`)",
+                !self.gateways.is_empty(),
+                &[User],
+            ),
+            (
+                "`others` (`--others`)",
+                self.others != Others::default(),
+                &[Shm],
+            ),
+            ("`run` (`-- PROGRAM`)", !self.run.0.is_empty(), &[Program]),
         ];
         let wrong =
             |(_, given, kinds): &&(_, bool, &[NsmKind])| *given && !kinds.contains(&self.kind);

@@ -122,10 +122,14 @@ impl Node {
     /// Refuses a name that an application has. One that has ended gives it up.
     pub(super) fn check_no_application(&mut self, name: &str) -> Result<()> {
         match self.store.get::<ApplicationRecord>(name)? {
-            Some(it) if it.is_run() || it.runs() || self.drop_application(name, true).is_err() => {
-                Err(Fault::ApplicationExists { name: name.into() }.into())
+            Some(it) => {
+                let ended = !self.ended(vec![it]).is_empty();
+                match ended && self.drop_application(name, true).is_ok() {
+                    true => Ok(()),
+                    false => Err(Fault::ApplicationExists { name: name.into() }.into()),
+                }
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -188,12 +192,24 @@ impl Node {
         Ok(())
     }
 
-    /// Removes the applications that have ended: none of their processes uses sockets, and no socket is left.
+    /// Those of applications that the node does not run and of which no process is left, but such as CoreEngine knows.
+    fn ended(&self, mut all: Vec<ApplicationRecord>) -> Vec<ApplicationRecord> {
+        all.retain(|it| !it.is_run() && !it.runs());
+        if all.is_empty() {
+            return all;
+        }
+        let status = self.host.core_status().unwrap_or_default();
+        all.retain(|it| {
+            let mut known = status.tenants.iter();
+            !known.any(|of| of.name == it.name && of.processes + of.sockets > 0)
+        });
+        self.host.without_processes(all)
+    }
+
+    /// Removes the applications that have ended: no process and no socket of theirs is left.
     pub(super) fn drop_ended_applications(&mut self) -> Result<()> {
-        for it in self.store.all::<ApplicationRecord>()? {
-            if it.is_run() || it.runs() {
-                continue;
-            }
+        let all = self.store.all::<ApplicationRecord>()?;
+        for it in self.ended(all) {
             match self.drop_application(&it.name, true) {
                 Ok(()) => self.tell(Event::of(Topic::Application, &it.name, Happened::Ended)),
                 Err(error) if error.kind == Kind::Refused => {}

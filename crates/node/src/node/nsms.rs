@@ -331,6 +331,7 @@ impl Node {
             let name = name.into();
             return Err(Fault::NsmInUse { name, applications }.into());
         }
+        self.check_no_others(&nsm)?;
         let vnic = match nsm.spec.kind {
             NsmKind::User => self.store.get::<VnicRecord>(name)?,
             _ => None,
@@ -353,6 +354,27 @@ impl Node {
         }
         self.end_nsm(&nsm);
         self.release_core()
+    }
+
+    /// Refuses to take the namespace away that other NSMs are in.
+    fn check_no_others(&self, nsm: &NsmRecord) -> Result<()> {
+        let place = nsm.spec.place(&nsm.name);
+        let Some(namespace) = place.filter(|_| nsm.spec.owns_namespace()) else {
+            return Ok(());
+        };
+        let all = self.store.all::<NsmRecord>()?;
+        let others = all
+            .iter()
+            .filter(|it| it.spec.namespace.as_ref() == Some(&namespace));
+        match list(others.map(|it| it.name.as_str())) {
+            Some(nsms) => Err(Fault::NsmHasNsms {
+                name: nsm.name.clone(),
+                namespace,
+                nsms,
+            }
+            .into()),
+            None => Ok(()),
+        }
     }
 
     /// Ends the programs that the node runs, all NSMs, and CoreEngine.

@@ -284,7 +284,7 @@ pub fn run(command: &LinkCommand) -> Result {
             link,
             json,
         } => {
-            let patch = json!({ "port": reset(properties)? });
+            let patch = json!({ "port": reset(properties, PortProperties::reset)? });
             made(*json, &client.patch::<Link>(link, &patch)?)
         }
         LinkCommand::Detach { link } => client.delete::<Link>(link),

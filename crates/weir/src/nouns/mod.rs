@@ -32,7 +32,7 @@ use ::node::client::Client;
 use ::node::error::Error;
 use ::node::model::Action;
 use ::node::tls::Files;
-use ::switch::properties::{PortProperties, PropertyError};
+use ::switch::properties::PropertyError;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
@@ -234,10 +234,13 @@ where
 }
 
 /// The changes of `reset-prop` as a JSON merge patch.
-fn reset(names: &[String]) -> Result<Value> {
-    let mut properties = PortProperties::default();
+pub(crate) fn reset<T: Default>(
+    names: &[String],
+    reset: fn(&mut T, &str) -> std::result::Result<(), PropertyError>,
+) -> Result<Value> {
+    let mut properties = T::default();
     let null = |name: &String| {
-        properties.reset(name)?;
+        reset(&mut properties, name)?;
         Ok((name.clone(), Value::Null))
     };
     names.iter().map(null).collect()

@@ -11,7 +11,7 @@ use switch::properties::NsmProperties;
 
 use super::output::{Column, Output, made, maybe, name};
 use super::vnic::{address, joined};
-use super::{Result, client, properties, set};
+use super::{Result, client, properties, reset, set};
 
 /// Makes and shows network stack modules (NSMs), which serve the sockets of applications (`weir sock`)
 #[derive(Debug, Subcommand)]
@@ -60,6 +60,25 @@ Examples:
     Set {
         /// PROPERTY=VALUE, separated by commas
         #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        properties: Vec<String>,
+        /// The NSM
+        nsm: String,
+        /// Print the NSM as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Takes limits away: properties have their defaults again, at once
+    #[command(after_help = "Examples:
+  weir nsm reset -p maxbw web")]
+    Reset {
+        /// Property names, separated by commas
+        #[arg(
+            short,
+            long = "prop",
+            required = true,
+            value_delimiter = ',',
+            value_name = "PROPERTIES"
+        )]
         properties: Vec<String>,
         /// The NSM
         nsm: String,
@@ -258,6 +277,14 @@ pub fn run(command: &NsmCommand) -> Result {
             json,
         } => {
             let patch = json!({ "properties": set::<NsmProperties>(properties)? });
+            made(*json, &client.patch::<Nsm>(nsm, &patch)?)
+        }
+        NsmCommand::Reset {
+            properties,
+            nsm,
+            json,
+        } => {
+            let patch = json!({ "properties": reset(properties, NsmProperties::reset)? });
             made(*json, &client.patch::<Nsm>(nsm, &patch)?)
         }
         NsmCommand::Move {

@@ -238,7 +238,7 @@ pub fn run(command: &VnicCommand) -> Result {
             vnic,
             json,
         } => {
-            let patch = json!({ "properties": reset(properties)? });
+            let patch = json!({ "properties": reset(properties, PortProperties::reset)? });
             made(*json, &client.patch::<Vnic>(vnic, &patch)?)
         }
     }

@@ -123,12 +123,16 @@ fn preloaded(program: &[OsString], library: &Path) -> io::Result<Command> {
 
 /// Whether a program's system calls are intercepted, not the functions of its C library.
 fn by_system_call(program: &Path, intercept: Intercept) -> Result<bool, SockError> {
-    let kind = program::Kind::of(program)?;
-    Ok(match intercept {
-        Intercept::Auto => kind == program::Kind::WithoutLibrary,
-        Intercept::Preload => false,
-        Intercept::Syscall => true,
-    })
+    let without = program::Kind::of(program)? == program::Kind::WithoutLibrary;
+    match intercept {
+        Intercept::Auto => Ok(without),
+        Intercept::Preload if without => {
+            let program = program.display().to_string();
+            Err(program::Unserved::WithoutLibrary(program).into())
+        }
+        Intercept::Preload => Ok(false),
+        Intercept::Syscall => Ok(true),
+    }
 }
 
 fn split(program: &[OsString]) -> io::Result<(&OsString, &[OsString])> {

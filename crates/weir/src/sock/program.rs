@@ -35,6 +35,11 @@ pub enum Unserved {
         "{0}: has the set-user-id or set-group-id bit, and a program whose sockets an NSM serves gains no rights: run it without weir sock run, or as the user that owns it"
     )]
     GainsRights(String),
+    /// It does not load what GuestLib would be loaded before.
+    #[error(
+        "{0}: is not loaded by glibc, before which --intercept preload would load GuestLib: use --intercept syscall, or auto"
+    )]
+    WithoutLibrary(String),
     /// Its calls have other numbers.
     #[error("{0}: is a program of 32 bits, and an NSM serves programs of 64 bits")]
     Bits32(String),

@@ -14,8 +14,9 @@ use clap::builder::NonEmptyStringValueParser;
 use netkernel::protocol::{Operator, Request, TOKEN_VARIABLE, Token};
 use node::model::{Admission, Application};
 use node::paths::run_folder;
-use rustix::process::{Pid, Signal, WaitOptions};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, test_kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use switch::properties::ApplicationProperties;
 
@@ -51,7 +52,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t)]
     intercept: Intercept,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
@@ -71,17 +72,34 @@ impl Drop for Helper {
     }
 }
 
+/// What the name of a run's folder begins with; the number of its process follows.
+const FOLDER: &str = "sock-";
+
 /// The folder of a run, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> Result<Folder, SockError> {
-        let path = run_folder().join(format!("sock-{}", std::process::id()));
+        let path = run_folder().join(format!("{FOLDER}{}", std::process::id()));
+        Folder::remove_left();
         let made = fs::create_dir_all(&path)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o711)));
         match made {
             Ok(()) => Ok(Folder(path)),
             Err(error) => Err(SockError::File(path, error)),
+        }
+    }
+
+    /// Removes the folders of processes that were killed.
+    fn remove_left() {
+        // There may be none, and another run may remove them, too.
+        for entry in fs::read_dir(run_folder()).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+            let pid = pid.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+            if pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH)) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
         }
     }
 }
@@ -256,7 +274,7 @@ pub fn program(args: &RunArgs) -> Result<ExitCode, SockError> {
     })?;
     let mut door = stack.door.clone().into_os_string();
     door.push(format!(":{token}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])?;
     let mut child = args.command(&library)?;
     child.env("WEIR_SOCK", door);
     let mut child = child.spawn().map_err(|error| args.failed(error))?;

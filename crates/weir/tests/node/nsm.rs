@@ -110,6 +110,15 @@ fn an_nsm_serves_programs_in_its_namespace_and_leaves_nothing() {
     assert!(status(&host, "web")["requests"].as_u64() > Some(4));
     assert!(host.ok("nsm stat web").contains("REQUESTS"));
 
+    // Another NSM in a namespace keeps it.
+    let other = format!("{}other", host.prefix);
+    host.ok(&format!("nsm create {other} --netns weir-nsm-{own}"));
+    let said = format!("namespace ‘weir-nsm-{own}’ of NSM ‘{own}’ is in use");
+    let refusal = host.refusal(&format!("nsm delete {own}"));
+    assert_contains(&refusal, &said);
+    assert_contains(&refusal, &format!("({other})"));
+    host.ok(&format!("nsm delete {other}"));
+
     // It goes with its last process and socket.
     host.refuses("nsm delete web", "NSM ‘web’ is in use");
     drop(server);
@@ -378,6 +387,43 @@ fn nsms_and_applications_outlive_the_node() {
 }
 
 #[test]
+fn an_application_lasts_as_long_as_a_process_of_it() {
+    let host = host();
+    let _server = serve(&host, "web", "server", 80);
+    // The program ends at once; its child, which has closed all descriptors, has no socket for some time.
+    let code = "import os, time, urllib.request
+if os.fork():
+    os._exit(0)
+os.setsid()
+os.closerange(0, 9999)
+time.sleep(3)
+said = urllib.request.urlopen('http://127.0.0.1:80/said').read()
+os.write(os.open('fetched', os.O_CREAT | os.O_WRONLY), said)
+time.sleep(1)";
+    let file = host.config("daemon.py", code);
+    let run = format!("sock run --nsm web --name daemon -- python3 {file}");
+    let words: Vec<_> = run.split_whitespace().collect();
+    let mut program = host.weir(&words);
+    assert!(
+        program
+            .current_dir(&host.folder)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Its name is not given to another.
+    let again = "sock run --nsm web --name daemon -- true";
+    host.refuses(again, "already an application named ‘daemon’");
+    let fetched = host.folder.join("fetched");
+    until("it fetches nothing", || {
+        std::fs::read(&fetched).is_ok_and(|said| said == b"hello")
+    });
+    until("it does not end", || {
+        !host.ok("sock ls -p").contains("daemon")
+    });
+}
+
+#[test]
 fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
     let host = host();
     let other = format!("{}-other", host.prefix);
@@ -401,11 +447,14 @@ fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
     assert!(at.starts_with("web\nweb\n"), "{at}");
     assert_eq!(at.matches("web\nother").count(), 1, "{at}");
     host.shows("sock ls -p -o application,nsm", "server:other\n");
-    // Those that there are stay, and are reset with their NSM.
+    // Those that there are stay, and go there, too, when their NSM is removed.
     host.ok("nsm delete web");
-    until("they do not fail", || {
-        host.ok("sock ls server -p -o state").contains("failed")
+    until("they do not listen there", || {
+        let listening = inside(&other, "ss -ltnH").unwrap_or_default();
+        listening.contains("127.0.0.1:80 ") && listening.contains("127.0.0.1:81 ")
     });
+    assert!(!nsms().contains("web"));
+    assert!(!host.ok("sock ls server -p -o state").contains("failed"));
 }
 
 #[test]
@@ -427,6 +476,11 @@ fn what_an_application_may_have_holds_at_once() {
         limited > free + Duration::from_millis(700),
         "{free:?}, {limited:?}"
     );
+    host.ok("sock reset -p maxbw server");
+    let properties = host.ok("sock ls -p -o application,properties");
+    assert_contains(&properties, "server:\n");
+    assert!(time() < limited - Duration::from_millis(350));
+    host.refuses("sock reset -p speed server", "no property ‘speed’");
     drop(server);
     let code = "import socket\na = socket.socket(); a.bind(('', 90))\n\
                 try:\n b = socket.socket(); b.bind(('', 91))\n\
@@ -458,6 +512,8 @@ fn what_an_nsm_may_have_holds_for_all_its_applications() {
     host.ok("sock run --nsm web -- curl -s -m 20 -o /dev/null http://127.0.0.1/long");
     let took = start.elapsed();
     assert!(took > Duration::from_millis(1500), "{took:?}");
+    host.ok("nsm reset -p maxbw,conns web");
+    host.shows("nsm ls web -p -o properties", "\n");
     host.refuses("nsm set -p maxbw=0 web", "maxbw=0 is invalid");
     host.refuses("nsm set -p weight=2 web", "no property ‘weight’");
 }
@@ -590,14 +646,14 @@ fn a_user_nsm_that_cannot_be_is_told_in_a_sentence() {
         ),
         (
             "-l lan -a 10.0.0.2/24 --netns there",
-            "`namespace` is not for this kind of NSM",
+            "`namespace` (`--netns`) is not for this kind of NSM",
         ),
     ] {
         host.refuses(&format!("nsm create fast --kind user {arguments}"), told);
     }
     host.refuses(
         "nsm create fast -l lan",
-        "`link` is not for this kind of NSM",
+        "`link` (`-l`) is not for this kind of NSM",
     );
     assert_eq!(host.ok("nsm ls -p") + &host.ok("vnic show -p"), "");
     assert_eq!(host.view().core_pid, None);

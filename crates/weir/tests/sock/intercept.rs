@@ -84,6 +84,17 @@ impl Bench {
 }
 
 #[test]
+fn a_static_program_cannot_be_preloaded() {
+    let bench = Bench::new();
+    bench.build_c();
+    let output = bench.output("$SOCK --intercept preload -- ./static");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("use --intercept syscall"), "{said}");
+    bench.assert_nothing_left();
+}
+
+#[test]
 fn a_go_server_serves_clients_of_the_kernel_and_of_go() {
     let bench = Bench::new();
     if !bench.build_go() {
@@ -188,7 +199,7 @@ fn a_run_ends_as_its_intercepted_program_does() {
     );
     let missing = bench.output("$SOCK --intercept syscall -- ./no-such-program");
     let said = String::from_utf8_lossy(&missing.stderr);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(said.contains("./no-such-program: No such file"), "{said}");
     // The supervisor is no child of the program's, and holds no output open.
     bench.ok("$SOCK --intercept syscall -- python3 -c 'import os

@@ -386,7 +386,7 @@ fn a_run_ends_as_its_program_does() {
     assert_eq!(killed.status.code(), Some(128 + 9));
     let missing = bench.output("$SOCK -- ./no-such-program");
     let said = String::from_utf8_lossy(&missing.stderr);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(said.contains("./no-such-program: No such file"), "{said}");
     // A child that goes on keeps its sockets; the run ends with it.
     bench.ok(BODY);
@@ -396,4 +396,40 @@ fn a_run_ends_as_its_program_does() {
         std::fs::read_dir(bench.folder.join("run")).unwrap().count(),
         0
     );
+}
+
+#[test]
+fn what_is_no_program_is_told_as_by_a_shell() {
+    let bench = Bench::new();
+    bench.file("data", "no program");
+    for how in ["preload", "syscall"] {
+        let output = bench.output(&format!("$SOCK --intercept {how} -- ./data"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(126), "{said}");
+        assert!(said.contains("./data: Permission denied"), "{said}");
+    }
+    // An option that there is not is no program.
+    let output = bench.output("$SOCK --intercpt syscall -- true");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--intercpt"), "{said}");
+    bench.ok("$SOCK sh -c 'test $1 = --x' sh --x");
+}
+
+#[test]
+fn a_run_passes_signals_on_and_removes_what_a_killed_one_has_left() {
+    let bench = Bench::new();
+    bench.ok("mkdir -p run/sock-999999999/a; true");
+    let traps = "for it in USR1 USR2; do trap \"echo $it >>said\" $it; done; touch begun; while :; do sleep 0.1; done";
+    bench.file("traps", traps);
+    let mut run = Server(bench.shell("exec $SOCK -- sh traps").spawn().unwrap());
+    until("it begins", || bench.folder.join("begun").exists());
+    assert!(!bench.folder.join("run/sock-999999999").exists());
+    for signal in ["USR1", "USR2"] {
+        common::kill(&format!("-{signal}"), run.0.id());
+        until("the program has no signal", || {
+            std::fs::read_to_string(bench.folder.join("said")).is_ok_and(|it| it.contains(signal))
+        });
+    }
+    run.end();
 }
