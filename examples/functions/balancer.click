@@ -28,8 +28,8 @@
 // # Limits
 //
 // There may be 512 servers. When all connections are in use, a new one takes the place of the oldest that
-// has no reply, or no complete TCP handshake, yet; if there is none, its packets are dropped. A
-// connection takes some 180 bytes: 100 000 need `--memory 40M`.
+// is closed, or else of the oldest that has no reply, or no complete TCP handshake, yet; if there is
+// none, its packets are dropped. A connection takes some 180 bytes: 100 000 need `--memory 40M`.
 //
 // # Handlers
 //
@@ -44,16 +44,16 @@
 //   `invalid` (read): how many there are, began, made room for others; packets dropped because the table
 //   was full, and because they belong to no connection. `connections.clear` (write): ends all.
 
-// IPv4 address: the service's address, which clients connect to.
+// unicast IPv4 address: the service's address, which clients connect to.
 define($address 203.0.113.10);
 
 // IPv4 prefix: the network of the service's address.
 define($outside_net 203.0.113.0/24);
 
-// IPv4 address: the router to clients beyond that network.
+// unicast IPv4 address: the router to clients beyond that network.
 define($gateway 203.0.113.1);
 
-// IPv4 address: the balancer's address on `servers`.
+// unicast IPv4 address: the balancer's address on `servers`.
 define($servers_ip 10.0.0.1);
 
 // text: the connections that are distributed, as a pattern of IPFilter.
@@ -98,6 +98,10 @@ define($down reset);
 // number from 1 to 4194304: most connections.
 define($connections 10000);
 
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
+
 // number from 1 to 604800: seconds that an established TCP connection lives without packets.
 define($tcp_timeout 7440);
 
@@ -118,7 +122,7 @@ elementclass Side { $interface, $address |
 outside :: Side(outside, $address);
 servers :: Side(servers, $servers_ip);
 
-connections :: ConnectionTracker($connections, TCP $tcp_timeout);
+connections :: ConnectionTracker($connections, TCP $tcp_timeout, TCP_CLOSED $closed_timeout);
 balancer :: FlowIPLoadBalancer($servers, MODE $mode, STICKY $sticky, DOWN $down);
 health :: HealthCheck(balancer, $servers_ip, $check, PORT $check_port, PATH $path, HOST $host,
 	INTERVAL $check_interval, TIMEOUT 500ms, FALL $fall, RISE $rise);

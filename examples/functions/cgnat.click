@@ -37,7 +37,7 @@
 //   `nat.over_limit`, `nat.over_rate`, `nat.exhausted` (read): those dropped because all mappings were in
 //   use, all subscribers there, their subscriber at its limit or rate, or no block free.
 
-// IPv4 address: the NAT's address inside.
+// unicast IPv4 address: the NAT's address inside.
 define($inside_ip 100.64.0.1);
 
 // IPv4 prefix: the addresses of subscribers.
@@ -46,13 +46,13 @@ define($inside_net 100.64.0.0/10);
 // IPv4 address: the router to subscribers; 0.0.0.0 if they are neighbors.
 define($inside_gateway 0.0.0.0);
 
-// IPv4 address: the NAT's own address outside, from which it logs.
+// unicast IPv4 address: the NAT's own address outside, from which it logs.
 define($outside_ip 203.0.113.2);
 
 // IPv4 prefix: the network outside.
 define($outside_net 203.0.113.0/24);
 
-// IPv4 address: the provider's router.
+// unicast IPv4 address: the provider's router.
 define($gateway 203.0.113.1);
 
 // IPv4 prefix: the addresses that subscribers share.

@@ -25,11 +25,22 @@
 //
 //   weir write firewall rules.rules - <office.rules
 //
+// Rules that are written so last as long as the guest: after a restart it has those of its parameter
+// `rules`. To keep them, set the parameter too; a guest reads its file then:
+//
+//   weir set firewall --variable rules=office.rules
+//
+// # Spoofed sources
+//
+// A packet from the inside whose source is not an address of `inside_net` is dropped, and so is a packet
+// from the outside whose source is one (RFC 2827). With further networks inside, set `spoofing=allow`.
+// A packet whose source is an address of the firewall is always dropped.
+//
 // # Limits
 //
-// When all connections are in use, a new one takes the place of the oldest that has no reply, or no
-// complete TCP handshake, yet; if there is none, its packets are dropped. A connection takes some 130
-// bytes: 100 000 need `--memory 32M`.
+// When all connections are in use, a new one takes the place of the oldest that is closed, or
+// else of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its
+// packets are dropped. A connection takes some 130 bytes: 100 000 need `--memory 32M`.
 //
 // # Handlers
 //
@@ -40,14 +51,16 @@
 // - `connections.table` (read): the connections. `connections.count`, `opened`, `evicted`, `drops`,
 //   `invalid` (read): how many there are, began, made room for others; packets dropped because the table
 //   was full, and because they belong to no connection. `connections.clear` (write): ends all.
+// - `inside_spoofed.count`, `outside_spoofed.count`, `own.count` (read): packets whose source belongs to
+//   another side; whose source is an address of the firewall.
 
-// IPv4 address: the firewall's address on `inside`.
+// unicast IPv4 address: the firewall's address on `inside`.
 define($inside_ip 10.1.0.1);
 
 // IPv4 prefix: the addresses on `inside`.
 define($inside_net 10.1.0.0/24);
 
-// IPv4 address: the firewall's address on `outside`.
+// unicast IPv4 address: the firewall's address on `outside`.
 define($outside_ip 10.2.0.1);
 
 // IPv4 prefix: the addresses on `outside`.
@@ -63,8 +76,15 @@ define($routes );
 // file of rules: what may pass.
 define($rules "allow from inside");
 
+// one of drop, allow: what becomes of packets whose source belongs to another side.
+define($spoofing drop);
+
 // number from 1 to 4194304: most connections.
 define($connections 10000);
+
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
 
 // number from 1 to 604800: seconds that an established TCP connection lives without packets.
 define($tcp_timeout 7440);
@@ -82,6 +102,8 @@ elementclass Side { $interface, $address |
 	input -> ttl :: DecIPTTL -> fragment :: IPFragmenter(1500)
 		-> [0] arp :: ARPQuerier($address, $interface) -> send;
 	kind[1] -> [1] arp;
+	arp[1] -> send;
+	arp[2] -> ICMPError($address, unreachable, host) -> [1] output;
 	kind[2] -> Strip(14) -> CheckIPHeader -> whole :: IPReassembler -> GetIPAddress(16) -> [0] output;
 	kind[3] -> Discard;
 
@@ -104,12 +126,24 @@ routes[1] -> inside;
 routes[2] -> outside;
 routes[3] -> ICMPError($inside_ip, unreachable, net) -> errors;
 
-connections :: ConnectionTracker($connections, TCP $tcp_timeout, UDP $udp_timeout);
+connections :: ConnectionTracker($connections, TCP $tcp_timeout, UDP $udp_timeout, TCP_CLOSED $closed_timeout);
 rules :: FlowFirewall($rules, SIDES inside outside);
 
+// Sources: the firewall's own, those of the side, others.
+own :: Discard;
+from_inside :: IPClassifier(src host $inside_ip or $outside_ip, src net $inside_net, -);
+from_outside :: IPClassifier(src host $inside_ip or $outside_ip, src net $inside_net, -);
+inside -> from_inside;
+outside -> from_outside;
+from_inside[0], from_outside[0] -> own;
+
 // The firewall itself.
-inside -> local :: IPClassifier(dst host $inside_ip or $outside_ip, -);
-outside -> stray :: IPClassifier(dst host $inside_ip or $outside_ip, -);
+local :: IPClassifier(dst host $inside_ip or $outside_ip, -);
+stray :: IPClassifier(dst host $inside_ip or $outside_ip, -);
+from_inside[1] -> local;
+from_inside[2] -> inside_spoofed :: Counter -> IPFilter($spoofing all) -> local;
+from_outside[1] -> outside_spoofed :: Counter -> IPFilter($spoofing all) -> stray;
+from_outside[2] -> stray;
 local[0] -> self :: IPClassifier(icmp type echo, -);
 self[0] -> ICMPPingResponder -> routes;
 self[1] -> Discard;

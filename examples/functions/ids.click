@@ -29,9 +29,9 @@
 // A direction of a TCP flow alerts once for each rule, as long as at most eight rules match in it.
 // Contents are found across segments if they are among the last `window` bytes; a wider gap is left out
 // (`ids.gaps`). When all streams are in use, segments of further connections are searched one by one
-// (`ids.unassembled`). When all connections are in use, a new one takes the place of the oldest that has no
-// reply, or no complete TCP handshake, yet; if there is none, its packets pass unsearched
-// (`connections.drops`). TCP connections that began before the IDS are not searched (`connections.invalid`).
+// (`ids.unassembled`). When all connections are in use, a new one takes the place of the oldest that is
+// closed, or else of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its
+// packets pass unsearched (`connections.drops`). TCP connections that began before the IDS are not searched (`connections.invalid`).
 // A stream takes two windows: 10 000 rules and 4096 streams need `--memory 128M`.
 //
 // # Handlers
@@ -57,6 +57,10 @@ define($home_net any);
 // number from 1 to 4194304: most connections.
 define($connections 10000);
 
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
+
 // number from 0 to 1048576: directions of TCP connections that are put together at a time.
 define($streams 512);
 
@@ -76,7 +80,7 @@ elementclass Packets {
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> copy_back :: Tee -> ToNetfront(a);
 
-connections :: ConnectionTracker($connections);
+connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
 ids :: FlowIDS($rules, HOME_NET $home_net, STREAMS $streams, WINDOW $window, PRINT $print);
 copy_there[1] -> Packets -> [0] connections [0] -> [0] ids [0] -> Discard;
 copy_back[1] -> Packets -> [1] connections [1] -> [1] ids [1] -> Discard;

@@ -20,8 +20,8 @@
 //
 // A TCP connection is measured from its SYN on; segments of connections that began before are counted in
 // `connections.invalid`. Fragments are not measured. When all flows are in use, a new one takes the place
-// of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its packets pass
-// unmeasured (`connections.drops`). When too many records wait, further ones are lost
+// of the oldest that is closed, or else of the oldest that has no reply, or no complete TCP handshake, yet;
+// if there is none, its packets pass unmeasured (`connections.drops`). When too many records wait, further ones are lost
 // (`flows.unexported`). Senders are counted in constant memory: the count of one may be too high, by the
 // error that stands beside it at most. A flow takes some 450 bytes: 100 000 need `--memory 80M`.
 //
@@ -40,13 +40,13 @@
 //   made room for others; packets unmeasured because the table was full, and because they belong to no
 //   connection.
 
-// IPv4 address: the monitor's address on `export`.
+// unicast IPv4 address: the monitor's address on `export`.
 define($export_ip 10.3.0.1);
 
-// IPv4 address: the collector, or the router on the way to it.
+// unicast IPv4 address: the collector, or the router on the way to it.
 define($next_hop 10.3.0.2);
 
-// IPv4 address: the collector's address.
+// unicast IPv4 address: the collector's address.
 define($collector 10.3.0.2);
 
 // number from 1 to 65535: the collector's port.
@@ -67,6 +67,10 @@ define($active 60);
 // number from 1 to 4194304: most flows.
 define($connections 4000);
 
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
+
 // number from 1 to 65536: senders that are counted.
 define($top 1000);
 
@@ -80,7 +84,7 @@ elementclass Packets {
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> copy_back :: Tee -> ToNetfront(a);
 
-connections :: ConnectionTracker($connections);
+connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
 flows :: FlowMonitor(IDLE $idle, ACTIVE $active, TOP $top);
 copy_there[1] -> Packets -> [0] connections [0] -> [0] flows [0] -> Discard;
 copy_back[1] -> Packets -> [1] connections [1] -> [1] flows [1] -> Discard;

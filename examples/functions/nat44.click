@@ -11,9 +11,11 @@
 //
 // # Limits
 //
-// When all connections are in use, a new one takes the place of the oldest that has no reply, or no
-// complete TCP handshake, yet; if there is none, its packets are dropped. When no port is free, new
-// connections are refused. A connection takes some 230 bytes: 100 000 need `--memory 48M`.
+// When all connections are in use, a new one takes the place of the oldest that is closed, or
+// else of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its
+// packets are dropped. When no port is free, new connections are refused. A connection takes some 230
+// bytes: 100 000 need `--memory 48M`. Broadcasts and multicasts are not translated, nor are packets for
+// `inside_net` that come to the NAT.
 //
 // # Handlers
 //
@@ -23,20 +25,23 @@
 // - `connections.table` (read): the connections. `connections.count`, `opened`, `evicted`, `drops`,
 //   `invalid` (read): how many there are, began, made room for others; packets dropped because the table
 //   was full, and because they belong to no connection. `connections.clear` (write): ends all.
+// - `inside_dropped.count`, `outside_dropped.count`, `broadcasts.drops` (read): packets from inside that are
+//   not for the outside, or not from `inside_net`; packets from outside that are not for `outside_ip`;
+//   Ethernet broadcasts from inside.
 
-// IPv4 address: the NAT's address inside.
+// unicast IPv4 address: the NAT's address inside.
 define($inside_ip 192.168.1.1);
 
 // IPv4 prefix: the addresses inside.
 define($inside_net 192.168.1.0/24);
 
-// IPv4 address: the address that hosts share.
+// unicast IPv4 address: the address that hosts share.
 define($outside_ip 198.51.100.2);
 
 // IPv4 prefix: the addresses of the network outside.
 define($outside_net 198.51.100.0/24);
 
-// IPv4 address: the provider's router.
+// unicast IPv4 address: the provider's router.
 define($gateway 198.51.100.1);
 
 // list of text: connections from outside that are let in, each a protocol (`tcp` or `udp`), a port of
@@ -52,6 +57,10 @@ define($filtering dependent);
 
 // number from 1 to 4194304: most connections.
 define($connections 8000);
+
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
 
 // A side: ARP, and packets in and out, with their next hop as destination annotation.
 elementclass Side { $interface, $address |
@@ -70,13 +79,14 @@ elementclass Side { $interface, $address |
 inside :: Side(inside, $inside_ip);
 outside :: Side(outside, $outside_ip);
 
-connections :: ConnectionTracker($connections);
+connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering, $forwards);
 
 // Pings to the NAT itself, and what is for nobody here.
-inside -> local :: IPClassifier(
+inside -> broadcasts :: DropBroadcasts -> local :: IPClassifier(
 	icmp type echo and (dst host $inside_ip or $outside_ip),
-	src net $inside_net and not dst host $inside_ip,
+	src net $inside_net and not src host $inside_ip
+		and not (dst net $inside_net or 224.0.0.0/3 or 127.0.0.0/8 or 0.0.0.0/8),
 	-);
 outside -> arrived :: IPClassifier(
 	icmp type echo and dst host $outside_ip,
@@ -84,7 +94,8 @@ outside -> arrived :: IPClassifier(
 	-);
 local[0] -> ICMPPingResponder -> inside;
 arrived[0] -> ICMPPingResponder -> next :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> outside;
-local[2], arrived[2] -> Discard;
+local[2] -> inside_dropped :: Discard;
+arrived[2] -> outside_dropped :: Discard;
 
 // The time to live is decremented before translation, so that an error is about the host's own packet.
 local[1] -> out_ttl :: DecIPTTL -> [0] connections [0] -> [0] nat;

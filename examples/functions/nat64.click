@@ -35,7 +35,7 @@
 //   `invalid` (read): how many there are, began, made room for others; packets dropped because the table
 //   was full, and because they belong to no connection. `connections.clear` (write): ends all.
 
-// IPv6 address: the NAT's address inside.
+// unicast IPv6 address: the NAT's address inside.
 define($inside_ip 2001:db8:1::1);
 
 // IPv6 prefix: the network inside.
@@ -47,13 +47,13 @@ define($inside_gateway ::);
 // IPv6 prefix: the prefix of 96 bits that stands for IPv4.
 define($prefix 64:ff9b::/96);
 
-// IPv4 address: the address that hosts share.
+// unicast IPv4 address: the address that hosts share.
 define($outside_ip 198.51.100.2);
 
 // IPv4 prefix: the addresses of the network outside.
 define($outside_net 198.51.100.0/24);
 
-// IPv4 address: the provider's router.
+// unicast IPv4 address: the provider's router.
 define($gateway 198.51.100.1);
 
 // text: the ports that connections get.
@@ -65,6 +65,10 @@ define($filtering dependent);
 
 // number from 1 to 4194304: most connections.
 define($connections 8000);
+
+// number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
+// closed it.
+define($closed_timeout 240);
 
 // IPv4 prefix: the aliases of hosts; addresses that hosts do not need to reach.
 define($aliases 100.64.0.0/22);
@@ -101,7 +105,7 @@ inside :: Inside(inside, $inside_ip);
 outside :: Outside(outside, $outside_ip);
 
 hosts :: HostTranslator64($prefix, $aliases);
-connections :: ConnectionTracker($connections);
+connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering);
 
 // From inside: pings to the NAT itself, and packets to IPv4.

@@ -2,7 +2,7 @@
 //
 // As RFC 1812 requires, it checks headers, looks up routes by the longest prefix, decrements the time
 // to live, processes IP options, fragments packets that are too long for a link, drops directed
-// broadcasts, and reports errors to senders by ICMP: unreachable networks and protocols, expired
+// broadcasts, and reports errors to senders by ICMP: unreachable networks, hosts and protocols, expired
 // times, parameter problems, packets that must not be fragmented, and redirects. It answers ARP
 // requests for its own addresses and pings to them.
 //
@@ -26,13 +26,13 @@
 // - `net1/arp.table`, `net2/arp.table` (read): the neighbors.
 // - `errors.count` (read): ICMP errors that were sent.
 
-// IPv4 address: the router's address on `net1`.
+// unicast IPv4 address: the router's address on `net1`.
 define($net1_ip 10.1.0.1);
 
 // IPv4 prefix: the addresses on `net1`.
 define($net1_net 10.1.0.0/24);
 
-// IPv4 address: the router's address on `net2`.
+// unicast IPv4 address: the router's address on `net2`.
 define($net2_ip 10.2.0.1);
 
 // IPv4 prefix: the addresses on `net2`.
@@ -54,14 +54,16 @@ elementclass Network { $interface, $address, $number |
 	FromNetfront($interface) -> HostEtherFilter($interface)
 		-> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 	send :: ToNetfront($interface);
+	errors :: Null -> [1] output;
 
 	kind[0] -> ARPResponder($address $interface) -> send;
 	kind[1] -> [1] arp :: ARPQuerier($address, $interface) -> send;
+	arp[1] -> send;
+	arp[2] -> ICMPError($address, unreachable, host) -> errors;
 	kind[2] -> Paint($number) -> Strip(14) -> CheckIPHeader -> in :: Counter
 		-> GetIPAddress(16) -> [0] output;
 	kind[3] -> Discard;
 
-	errors :: Null -> [1] output;
 	input -> DropBroadcasts
 		-> redirect :: PaintTee($number)
 		-> options :: IPGWOptions($address)

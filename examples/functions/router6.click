@@ -2,7 +2,7 @@
 //
 // As RFC 8200, RFC 4861 and RFC 4443 require, it checks headers, discovers neighbors, looks up routes
 // by the longest prefix, decrements the hop limit, and reports errors to senders by ICMPv6:
-// unreachable networks, exceeded hop limits, and packets that are too long. It does not fragment: the
+// unreachable networks and neighbors, exceeded hop limits, and packets that are too long. It does not fragment: the
 // sender of a packet that is too long for a link learns the link's MTU. It answers neighbor
 // solicitations for its own addresses and pings to them. It sends no router advertisements: hosts
 // have its address as their gateway.
@@ -23,14 +23,17 @@
 //   network, and to it.
 // - `net1/neighbors.table`, `net2/neighbors.table` (read): the neighbors.
 // - `errors.count` (read): ICMPv6 errors that were sent.
+// - `net1/martians.count`, `net2/martians.count` (read): packets that were dropped because their source
+//   is link-local, a group or the loopback address, or their destination is the loopback address
+//   (RFC 4291).
 
-// IPv6 address: the router's address on `net1`.
+// unicast IPv6 address: the router's address on `net1`.
 define($net1_ip 2001:db8:1::1);
 
 // IPv6 prefix: the addresses on `net1`.
 define($net1_net 2001:db8:1::/64);
 
-// IPv6 address: the router's address on `net2`.
+// unicast IPv6 address: the router's address on `net2`.
 define($net2_ip 2001:db8:2::1);
 
 // IPv6 prefix: the addresses on `net2`.
@@ -52,13 +55,20 @@ elementclass Network { $interface, $ip |
 	FromNetfront($interface) -> HostEtherFilter($interface)
 		-> kind :: Classifier(12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
 	send :: ToNetfront($interface);
+	errors :: Null -> [1] output;
 
 	kind[0] -> IP6NDAdvertiser($ip $interface) -> send;
 	kind[1] -> [1] neighbors :: IP6NDSolicitor($ip, $interface) -> send;
-	kind[2] -> Strip(14) -> CheckIP6Header(::) -> in :: Counter -> GetIP6Address(24) -> [0] output;
+	neighbors[1] -> send;
+	neighbors[2] -> ICMP6Error($ip, 1, 3) -> errors;
+	// Sources and destinations that no router forwards.
+	kind[2] -> Strip(14) -> CheckIP6Header(::) -> valid :: Classifier(
+		8/fe80%ffc0, 8/ff,
+		8/00000000000000000000000000000001, 24/00000000000000000000000000000001, -);
+	valid[0], valid[1], valid[2], valid[3] -> martians :: Discard;
+	valid[4] -> in :: Counter -> GetIP6Address(24) -> [0] output;
 	kind[3] -> Discard;
 
-	errors :: Null -> [1] output;
 	input -> hops :: DecIP6HLIM
 		-> fit :: IP6Fragmenter($mtu, HONOR_DF true)
 		-> out :: Counter

@@ -39,6 +39,9 @@ pub const REGION_BYTES: usize = STORE_OFFSET + 2 * store::RING_BYTES;
 /// [`Region::element`] of a CPU that is in no element.
 pub const NO_ELEMENT: u32 = 0;
 
+/// The bit of a heartbeat that says that the CPU is at work that may take seconds: the highest.
+pub const LONG_WORK: u64 = 1 << 63;
+
 /// Offset of the first CPU's heartbeat in the region, which the wall's watchdog reads.
 pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, cpus) + offset_of!(Cpu, heartbeat);
 /// Bytes from one CPU's heartbeat to the next one's.
@@ -222,7 +225,14 @@ impl<'a> Region<'a> {
         // The CPU is the only writer, so no locked instruction is needed.
         let heartbeat = &self.cpu(cpu).heartbeat;
         let beats = heartbeat.load(Ordering::Relaxed);
-        heartbeat.store(beats.wrapping_add(1), Ordering::Relaxed);
+        heartbeat.store(beats.wrapping_add(1) & !LONG_WORK, Ordering::Relaxed);
+    }
+
+    /// Reports that CPU `cpu` begins work that may take seconds, until its next round: for that CPU.
+    pub fn begin_long_work(&self, cpu: usize) {
+        self.cpu(cpu)
+            .heartbeat
+            .fetch_or(LONG_WORK, Ordering::Relaxed);
     }
 
     /// Index of the element that CPU `cpu` reports to run, plus one; [`NO_ELEMENT`] for none.

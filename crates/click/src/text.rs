@@ -72,6 +72,41 @@ pub fn encode(text: &str) -> Cow<'_, [u8]> {
     bytes.into()
 }
 
+/// The same, in the text's own memory.
+pub fn into_bytes(text: String) -> Vec<u8> {
+    if !has_escapes(&text) {
+        return text.into_bytes();
+    }
+    let mut bytes = text.into_bytes();
+    let (mut from, mut to) = (0, 0);
+    while let Some(&first) = bytes.get(from) {
+        let length = match first {
+            ..0xc0 => 1,
+            ..0xe0 => 2,
+            ..0xf0 => 3,
+            _ => 4,
+        };
+        let character = bytes.get(from..from + length);
+        let character = character.and_then(|bytes| core::str::from_utf8(bytes).ok());
+        let escaped = character
+            .and_then(|text| text.chars().next())
+            .and_then(byte_of);
+        match escaped {
+            Some(byte) => {
+                bytes[to] = byte;
+                to += 1;
+            }
+            None => {
+                bytes.copy_within(from..from + length, to);
+                to += length;
+            }
+        }
+        from += length;
+    }
+    bytes.truncate(to);
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +140,7 @@ mod tests {
         fn encode_undoes_decode(bytes in bytes()) {
             let text = decode(&bytes);
             prop_assert_eq!(&*encode(&text), &*bytes);
+            prop_assert_eq!(&into_bytes(text.into_owned()), &bytes);
         }
 
         #[test]

@@ -145,7 +145,8 @@ impl Agent {
         let answer = if core::mem::take(&mut self.too_long) {
             Answer::refused(
                 status::TOO_LONG,
-                "the request is longer than the guest's memory or the protocol allows",
+                "the request is longer than the protocol or the guest's memory allows; give the guest more \
+                 memory, as in --memory 32M",
             )
         } else {
             self.answer(application, header, contents)

@@ -48,6 +48,11 @@ impl Cpu {
         self.platform.control().element_word(self.number)
     }
 
+    /// Reports that work begins which may take seconds: the watchdog waits that long for the next round.
+    pub fn begin_long_work(&self) {
+        self.platform.control().begin_long_work(self.number);
+    }
+
     /// Reports progress. The main loop calls it every round. Work that takes longer than a few hundred
     /// milliseconds calls it too, or the watchdog takes it for an endless loop.
     #[inline]

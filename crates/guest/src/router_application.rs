@@ -10,10 +10,11 @@ use core::sync::atomic::AtomicU32;
 use abi::control::CONFIGURATIONS_MAX;
 use abi::message::{kind, status};
 use abi::region::Region;
-use click::text::{decode, encode};
+use click::text::{decode, encode, into_bytes};
 use click::{Diagnostics, FlatGraph};
 use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
+use router::memory::{MORE_MEMORY, RESERVE, spare};
 use router::{
     Device, ElementId, Embedding, HandlerError, HandlerList, Kept, Library, Router, Runtime,
     Settings, Side, Status, Steady, StoreBox,
@@ -141,6 +142,7 @@ impl RouterApplication {
     /// The router of the boot configuration. An invalid configuration ends the guest; the diagnostics
     /// are on the console.
     pub fn start(platform: &'static Platform) -> RouterApplication {
+        platform.cpu(0).begin_long_work();
         let region = platform.data().map(|(base, length)| {
             // SAFETY: the boot page says that the region stays mapped there.
             unsafe { Region::open(base, length) }
@@ -273,7 +275,7 @@ impl RouterApplication {
     fn read(&mut self, contents: &str) -> Result<Answer, Answer> {
         let (element, name, parameter) = self.target(contents)?;
         match self.router.read(element, name, parameter) {
-            Ok(value) => Ok(Answer::ok(encode(&value))),
+            Ok(value) => Ok(Answer::ok(into_bytes(value))),
             Err(error) => Err(self.refusal(element, name, error, "read")),
         }
     }
@@ -429,6 +431,14 @@ impl Application for RouterApplication {
     }
 
     fn request(&mut self, request: Request) -> Answer {
+        // Rules are compiled, or thousands of routes added.
+        self.platform.cpu(0).begin_long_work();
+        // Handlers copy what they are written.
+        if !spare(2 * request.contents.len() + RESERVE) {
+            let bytes = request.contents.len();
+            let why = format!("no memory for a request of {bytes} bytes; {MORE_MEMORY}");
+            return Answer::refused(status::TOO_LONG, why);
+        }
         let contents = decode(&request.contents);
         let answer = match request.kind {
             kind::READ => self.read(&contents),
@@ -441,6 +451,7 @@ impl Application for RouterApplication {
                 format!("unknown kind of request: {other}"),
             )),
         };
+        self.platform.cpu(0).beat();
         answer.unwrap_or_else(|refusal| refusal)
     }
 }

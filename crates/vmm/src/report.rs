@@ -249,7 +249,8 @@ pub enum Exit {
     Halted,
     /// It had a fault.
     Crashed(Box<Crash>),
-    /// The watchdog stopped it: it used its CPU for almost half a second without a round of its main loop.
+    /// The watchdog stopped it: it used its CPU for almost half a second, or for ten seconds in a start or
+    /// a request, without a round of its main loop.
     Stopped(Box<Crash>),
     /// Its process was killed by a signal; 0 if unknown, since another process was its parent.
     Killed(i32),
@@ -318,8 +319,8 @@ pub(crate) fn read(
         kind::SIGNAL => diagnosis::signal(&raw, layout),
         kind::DOORBELL => diagnosis::wild_doorbell(raw.address, layout),
         kind::WATCHDOG => {
-            let reason =
-                "it used its CPU for almost half a second without a round of its main loop";
+            let reason = "it used its CPU for almost half a second, or ten seconds in a start or a request, \
+                 without a round of its main loop";
             (Fault::Other, reason.to_owned(), None)
         }
         kind::UNEXPECTED => (Fault::Other, diagnosis::unexpected_exit(raw.detail), None),

@@ -15,6 +15,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(100);
 /// Checks in a row without a heartbeat, at the last of which the guest is stopped.
 pub(crate) const TICKS: u64 = 4;
+/// The same of a guest that says that its work may take seconds: it starts, or answers a request.
+pub(crate) const LONG_WORK_TICKS: u64 = 100;
 /// The timer's signal.
 pub(crate) const SIGNAL: Signal = Signal::SIGALRM;
 

@@ -81,7 +81,7 @@ pub fn page(function: &Function) -> String {
             text,
             "{} ({}) [{}]\n    {}",
             parameter.name,
-            parameter.kind,
+            parameter.kind.help(),
             plain(parameter.default),
             plain(&parameter.text)
         );
@@ -126,7 +126,7 @@ fn markdown_page(function: &Function) -> String {
             "" => String::new(),
             default => format!("`{}`", cell(default)),
         };
-        let (kind, meaning) = (parameter.kind.to_string(), cell(&parameter.text));
+        let (kind, meaning) = (parameter.kind.help(), cell(&parameter.text));
         let _ = writeln!(
             text,
             "| `{}` | {} | {default} | {meaning} |",

@@ -15,6 +15,10 @@ mod cgnat;
 mod common;
 #[path = "common/gateway.rs"]
 mod gateway;
+#[path = "functions/limits.rs"]
+mod limits;
+#[path = "functions/memory.rs"]
+mod memory;
 #[path = "functions/nat64.rs"]
 mod nat64;
 #[path = "functions/shaper.rs"]
@@ -448,7 +452,8 @@ fn wrong_parameters_are_told_in_a_sentence() {
     for (words, expected) in [
         (
             "run ruoter",
-            "ruoter: No such file or directory (os error 2); did you mean ‘router’?",
+            "there is neither a file nor a function ‘ruoter’; did you mean ‘router’?: `weir function` lists the \
+             functions",
         ),
         (
             "run router -p net1_ip=10.1",

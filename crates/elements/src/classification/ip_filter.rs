@@ -7,9 +7,13 @@ use super::ip_parser::Parser;
 use super::ip_primitive::Reporter;
 use super::ip_words::{int32, split};
 use super::names::{KnownWords, Names};
-use super::program::Program;
+use super::program::{Program, WORK};
 use super::rules::Rules;
 use crate::prelude::*;
+
+/// The error if there is no memory for the patterns.
+pub const NO_MEMORY: &str =
+    "no memory for so many patterns; give the guest more memory, as in --memory 32M";
 
 /// Compiles an IPFilter with `outputs` outputs: each rule is an action
 /// (`allow`, `deny`, `drop` or an output number) and a pattern, unquoted.
@@ -127,6 +131,9 @@ impl<'r> Compiler<'r> {
             }
         }
         if !self.diagnostics.has_errors() {
+            if !spare(self.rules.memory() + WORK) {
+                return self.diagnostics.error(Some(number), NO_MEMORY);
+            }
             self.rules.push(expression, output);
             self.expressions.push(expression.clone());
         }

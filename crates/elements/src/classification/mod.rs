@@ -66,7 +66,7 @@ pub use classifier::{classifier, classifier_to};
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
 pub use headers::{Headers, View};
 pub use hit::NO_OUTPUT;
-pub use ip_filter::{ip_classifier, ip_filter};
+pub use ip_filter::{NO_MEMORY, ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
 pub use program::{Form, Patterns, Program};
 pub use views::{DataView, IpView, headers};

@@ -7,8 +7,12 @@ use super::fields::Fields;
 use super::hit::Hit;
 use super::insertion_sort::insertion_sort;
 use super::intervals::ByteSet;
+use super::program::WORK;
 use super::terms::Term;
 use crate::prelude::*;
+
+/// Bytes that a product takes while the list grows and is ordered, beside its sets.
+const PRODUCT: usize = 512;
 
 /// Terms as products of byte sets, with the outcome of each.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +53,8 @@ impl Products {
                     })
                     .collect();
             }
-            if list.len() + products.len() > limit {
+            let has_room = spare(PRODUCT * list.len() + WORK);
+            if list.len() + products.len() > limit || !has_room {
                 return None;
             }
             list.extend(products.into_iter().map(|sets| Product { sets, hit: *hit }));

@@ -16,11 +16,18 @@ use super::terms::{Term, Union};
 use super::vectors::Vectors;
 use super::wide_tables::{MAX_PRODUCTS, WideTables};
 use crate::prelude::*;
+use router::memory::spare_of;
 use simd::Level;
 use work::{SinglePackets, Work};
 
 /// The most memory that a compiled form may take, in bytes.
 const MEMORY_LIMIT: usize = 4 << 20;
+
+/// Bytes that must be free for a step of the compiler, which are those of a rule.
+pub(super) const WORK: usize = 32 << 10;
+
+/// How many times a form's memory it takes to make it.
+const MAKING: usize = 6;
 
 /// The most memory of class rows, in bytes: half of a core's second-level cache.
 const ROWS_LIMIT: usize = 1 << 20;
@@ -263,6 +270,12 @@ impl Program {
         }
     }
 
+    /// Whether there was less memory to compile the rules than they may take, and so the packets are
+    /// matched rule by rule.
+    pub fn is_cramped(&self) -> bool {
+        self.form() == Form::Linear && !spare(MAKING * MEMORY_LIMIT)
+    }
+
     /// Roughly how many bytes the program holds.
     pub fn memory(&self) -> usize {
         let matcher = match &self.matcher {
@@ -322,10 +335,11 @@ impl Patterns {
                 verify: if union.exact { EXACT } else { rule as u32 },
             };
             let last = union.is_everything();
-            list.extend(union.terms.into_iter().map(|term| (term, hit)));
-            if list.len() > limit {
+            let has_room = spare(2 * size_of_val(&list[..]) + WORK);
+            if list.len() + union.terms.len() > limit || !has_room {
                 return None;
             }
+            list.extend(union.terms.into_iter().map(|term| (term, hit)));
             if last {
                 break;
             }
@@ -349,6 +363,9 @@ impl<'f> Terms<'f> {
     }
 
     fn matcher(&self, form: Form, ranges: usize) -> Option<Matcher> {
+        // In little memory, forms are small.
+        let free = spare_of(MAKING * MEMORY_LIMIT) / MAKING;
+        let rows_limit = ROWS_LIMIT.min(free);
         match form {
             Form::Constant => {
                 let Some((term, hit)) = self.list.first() else {
@@ -362,9 +379,9 @@ impl<'f> Terms<'f> {
             Form::ClassRows => {
                 let (terms, fields) = (&self.list, self.fields);
                 match terms.len() {
-                    0..256 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows4),
-                    256..1024 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows16),
-                    _ => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows32),
+                    0..256 => ClassRows::new(terms, fields, rows_limit).map(Matcher::Rows4),
+                    256..1024 => ClassRows::new(terms, fields, rows_limit).map(Matcher::Rows16),
+                    _ => ClassRows::new(terms, fields, rows_limit).map(Matcher::Rows32),
                 }
             }
             Form::WideTables => {
@@ -372,7 +389,8 @@ impl<'f> Terms<'f> {
                 if products.len() == 0 {
                     return None;
                 }
-                WideTables::new(&products, self.fields, MEMORY_LIMIT).map(Matcher::Wide)
+                let free = spare_of(MAKING * MEMORY_LIMIT) / MAKING;
+                WideTables::new(&products, self.fields, free).map(Matcher::Wide)
             }
             Form::Linear => Some(Matcher::Linear),
         }

@@ -3,6 +3,11 @@ use super::arp_table::table::{Limits, Millis, Table, Waits};
 use super::arp_table::{self, SharedTable, schedule};
 use crate::prelude::*;
 
+/// The output of queries, unless it is not connected.
+const QUERIES: usize = 1;
+/// The output of packets whose neighbor does not answer.
+const UNANSWERED: usize = 2;
+
 /// Whose table it is.
 enum Home {
     /// The element's own; away while it works.
@@ -16,7 +21,8 @@ enum Home {
 /// Packets on input 0 need their destination address annotation set to the neighbor that they go
 /// to. If its Ethernet address is known, they leave with a header; if not, they wait while queries
 /// are sent, ten a second at most for one address, and after ten without an answer one every two
-/// seconds. Packets on input 1 must start with an Ethernet header: the addresses in ARP replies are
+/// seconds. If three queries in 3 s had no answer, further packets to the address leave by output 2 with
+/// those that waited, if it is connected. Packets on input 1 must start with an Ethernet header: the addresses in ARP replies are
 /// learned, and packets that waited for them leave. An address is queried again before it expires.
 ///
 /// Packets to a broadcast address go to FF-FF-FF-FF-FF-FF, packets to a multicast address to
@@ -40,7 +46,7 @@ enum Home {
 /// ARPTable, ARPResponder, EtherEncap, AddressInfo
 #[derive(Element)]
 #[element(
-    ports = "2/1-2",
+    ports = "2/1-3",
     processing = "h/h",
     flow = "xy/x",
     segments,
@@ -50,7 +56,11 @@ enum Home {
     take_over
 )]
 #[inputs("IP packets", "ARP replies")]
-#[outputs("frames", "queries, which leave by output 0 if it is not connected")]
+#[outputs(
+    "frames",
+    "queries, which leave by output 0 if it is not connected",
+    "IP packets whose neighbor does not answer"
+)]
 pub struct ARPQuerier {
     /// An ARPTable to use instead of an own table. The arguments from CAPACITY to TIMEOUT have no
     /// effect then.
@@ -157,6 +167,19 @@ impl Work<'_, '_> {
             return self.cx.kill(packet);
         };
         let query = Query::about(&packet);
+        if self.cx.outputs() > UNANSWERED
+            && let Some(asks) = self.table.asked_in_vain(ip, self.now)
+        {
+            if asks {
+                self.querier.ask(self.cx, EtherAddress::BROADCAST, &query);
+            }
+            let waited = core::iter::from_fn(|| self.table.next_waiting(ip));
+            for mut packet in waited.chain([packet]) {
+                packet.pull(EthernetFrame::<&[u8]>::HEADER_LEN);
+                self.cx.emit(UNANSWERED, packet);
+            }
+            return;
+        }
         let waits = self.table.wait(self.cx.pool(), ip, packet, self.now);
         if waits == Waits::AndQuery {
             self.querier.ask(self.cx, EtherAddress::BROADCAST, &query);
@@ -239,7 +262,7 @@ impl ARPQuerier {
         packet.set_anno(VLAN_TCI, query.tag);
         self.queries += 1;
         let last = cx.outputs().saturating_sub(1);
-        cx.emit(last, packet);
+        cx.emit(last.min(QUERIES), packet);
     }
 
     /// Works with the table, wherever it is. `None` if the ARPTable it was in is gone.
@@ -294,10 +317,7 @@ impl ARPQuerier {
     /// address, seconds since it was learned.
     #[read]
     fn table(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
-        self.work_for_handler(
-            cx,
-            |_, table, cx| Ok(table.unparse(Millis::at(cx.steady()))),
-        )
+        self.work_for_handler(cx, |_, table, cx| table.unparse(Millis::at(cx.steady())))
     }
 
     /// Packets dropped and queries sent, in words.

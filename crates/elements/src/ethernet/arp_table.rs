@@ -101,7 +101,7 @@ impl ARPTable {
     /// A line for each address: the address, 1 if its Ethernet address is known, the Ethernet
     /// address, seconds since it was learned.
     #[read]
-    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+    fn table(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
         self.own().unparse(Millis::at(cx.steady()))
     }
 

@@ -1,5 +1,3 @@
-use core::fmt::Write;
-
 use super::arp_table::table::{Millis, Table, Waits};
 use super::neighbor::{self, Ends};
 use crate::prelude::*;
@@ -17,7 +15,8 @@ const CLEARING: u64 = 15_000_000_000;
 /// Packets on input 0 need their destination address annotation set to the neighbor that they go
 /// to. If its Ethernet address is known, they leave with a header; if not, they wait while
 /// solicitations are sent, ten a second at most for one address, and after ten without an answer
-/// one every two seconds. Packets to a multicast address go to its Ethernet group; packets to `::`
+/// one every two seconds. If three in 3 s had no answer, further packets to the address leave by output 2
+/// with those that waited, if it is connected. Packets to a multicast address go to its Ethernet group; packets to `::`
 /// are dropped.
 ///
 /// Packets on input 1 must start with an Ethernet header. The addresses in advertisements are
@@ -41,7 +40,7 @@ const CLEARING: u64 = 15_000_000_000;
 /// IP6NDAdvertiser, LookupIP6Route, ARPQuerier
 #[derive(Element)]
 #[element(
-    ports = "2/1-2",
+    ports = "2/1-3",
     processing = "h/h",
     flow = "xy/x",
     segments,
@@ -51,7 +50,8 @@ const CLEARING: u64 = 15_000_000_000;
 #[inputs("IPv6 packets", "neighbor advertisements")]
 #[outputs(
     "frames",
-    "solicitations, which leave by output 0 if it is not connected"
+    "solicitations, which leave by output 0 if it is not connected",
+    "IPv6 packets whose neighbor does not answer"
 )]
 pub struct IP6NDSolicitor {
     /// The source address of solicitations.
@@ -67,6 +67,11 @@ pub struct IP6NDSolicitor {
     queries: u64,
     drops: u64,
 }
+
+/// The output of solicitations, unless it is not connected.
+const QUERIES: usize = 1;
+/// The output of packets whose neighbor does not answer.
+const UNANSWERED: usize = 2;
 
 fn empty_table() -> Box<Table<Ipv6Addr>> {
     let mut table = Table::default();
@@ -119,6 +124,18 @@ impl Work<'_, '_> {
         let Kept::Waits(to) = why else {
             return self.cx.kill(packet);
         };
+        if self.cx.outputs() > UNANSWERED
+            && let Some(asks) = self.table.asked_in_vain(to, self.now)
+        {
+            if asks {
+                self.solicitor.ask(self.cx, to);
+            }
+            let waited = core::iter::from_fn(|| self.table.next_waiting(to));
+            for packet in waited.chain([packet]) {
+                self.cx.emit(UNANSWERED, packet);
+            }
+            return;
+        }
         let waits = self.table.wait(self.cx.pool(), to, packet, self.now);
         if waits == Waits::AndQuery {
             self.solicitor.ask(self.cx, to);
@@ -183,7 +200,7 @@ impl IP6NDSolicitor {
         };
         self.queries += 1;
         let last = cx.outputs().saturating_sub(1);
-        cx.emit(last, packet);
+        cx.emit(last.min(QUERIES), packet);
     }
 
     #[cold]
@@ -226,14 +243,14 @@ impl IP6NDSolicitor {
     /// A line for each address: the address, 1 if its Ethernet address is known, the Ethernet
     /// address.
     #[read]
-    fn table(&self, cx: &mut Cx<'_>) -> Result<String, &'static str> {
+    fn table(&self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
         let table = self.table.as_ref().ok_or("busy")?;
-        let mut text = String::new();
-        for (ip, known, ether, _) in table.iter(Millis::at(cx.steady())) {
-            let known = u8::from(known);
-            let _ = writeln!(text, "{} {known} {ether}", unparse::ip6(ip));
-        }
-        Ok(text)
+        let now = Millis::at(cx.steady());
+        listing(|out| {
+            table.iter(now).try_for_each(|(ip, known, ether, _)| {
+                writeln!(out, "{} {} {ether}", unparse::ip6(ip), u8::from(known))
+            })
+        })
     }
 
     /// Packets dropped and solicitations sent, in words.
@@ -362,6 +379,23 @@ mod tests {
         assert_eq!(rig.data("c").len(), 2);
         rig.advance(130 * SECOND);
         assert_eq!(rig.read("nds.table"), "");
+    }
+
+    #[test]
+    fn packets_whose_neighbor_is_silent_leave_by_another_output() {
+        let mut rig = Rig::new(&format!("{CONFIG} nds[2] -> lost :: Collect;"));
+        for _ in 0..3 {
+            rig.push("i", &to("fe80::9"));
+            rig.advance(SECOND);
+        }
+        assert!(rig.data("lost").is_empty());
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("lost"), vec![to("fe80::9"); 4]);
+        assert_eq!(rig.data("q").len(), 4);
+        rig.push("answers", &answer("fe80::9", 2));
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("c").len(), 1);
+        assert_eq!(rig.outstanding(), 0);
     }
 
     #[test]

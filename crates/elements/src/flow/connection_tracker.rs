@@ -28,8 +28,9 @@ const TICK: u64 = 1_000_000_000;
 /// A connection ends when it had no packet for the timeout of its state, or when an element behind
 /// refuses it. All memory is allocated when the router is initialized: about 120 bytes for each of
 /// CAPACITY connections, and more in the elements behind. When all are in use, a new connection
-/// takes the place of the oldest that is not confirmed: one that had no reply, or no complete TCP
-/// handshake. If there is none, or none before the batch at hand, the packet is dropped. So
+/// takes the place of the oldest TCP connection that is closed, or if there is none of the oldest that is
+/// not confirmed: one that had no reply, or no complete TCP handshake. If there is none, or none before
+/// the batch at hand, the packet is dropped. So
 /// a flood of new connections costs other new connections, and no established one.
 ///
 /// In a hotswap, connections go on, and so does what FlowFirewall, FlowIPNAT and other elements behind
@@ -109,15 +110,16 @@ impl ConnectionTracker {
     /// A line for each connection: protocol, state, source and destination with their ports, the same
     /// of the packets that answer, and the seconds that it lives without packets.
     #[read(expensive)]
-    fn table(&self) -> String {
-        let lines = self.table.iter().map(|(_, connection)| {
-            let (protocol, state) = (connection.protocol, connection.state);
-            let forward = connection.key(Direction::Forward);
-            let reply = connection.key(Direction::Reply);
-            let left = self.table.left(connection);
-            format!("{protocol} {state} {forward} {reply} {left}\n")
-        });
-        lines.collect()
+    fn table(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            self.table.iter().try_for_each(|(_, connection)| {
+                let (protocol, state) = (connection.protocol, connection.state);
+                let forward = connection.key(Direction::Forward);
+                let reply = connection.key(Direction::Reply);
+                let left = self.table.left(connection);
+                writeln!(out, "{protocol} {state} {forward} {reply} {left}")
+            })
+        })
     }
 
     /// Ends all connections.

@@ -3,15 +3,15 @@
 //! All memory is allocated at once. A connection is in one list at a time: that of the free ones, or a
 //! slot of a wheel where it waits for its time to be up. Then its last packet is looked at, and if that
 //! is too recent the connection waits again; so a packet writes a tick, and no list. Connections that
-//! nothing has confirmed yet are in a second list, oldest first: when the table is full, the oldest
-//! makes room.
+//! are over, and those that nothing has confirmed yet, are in a second list, oldest first: when the
+//! table is full, the oldest that is over makes room, or if there is none the oldest unconfirmed one.
 
 use crate::prelude::*;
 use crate::rewriter::flow::{Direction, Entry};
 use crate::rewriter::index::{Index, NoMemory};
 use crate::rewriter::key::FlowKey;
 
-use super::state::State;
+use super::state::{Claim, State};
 
 /// Slots of the wheel: a connection whose time is further off is looked at once a turn.
 const SLOTS: u32 = 256;
@@ -116,8 +116,8 @@ pub struct Connections {
     connections: Vec<Connection>,
     /// Slots of the wheel, and free connections behind them.
     lists: Lists,
-    /// Connections that are not confirmed.
-    unconfirmed: Lists,
+    /// Connections that make room for others: those that are over, and those that are not confirmed.
+    yielding: Lists,
     count: usize,
     now: u32,
     batch: u32,
@@ -135,7 +135,7 @@ impl Connections {
             .map_err(|_| NoMemory)?;
         connections.resize(capacity, FREE);
         table.lists = Lists::new(capacity + SLOTS as usize + 1)?;
-        table.unconfirmed = Lists::new(capacity + 1)?;
+        table.yielding = Lists::new(capacity + 2)?;
         let free = table.free_list();
         for number in 0..capacity as u32 {
             table.lists.append(free, number);
@@ -149,6 +149,26 @@ impl Connections {
 
     fn free_list(&self) -> u32 {
         self.capacity() + SLOTS
+    }
+
+    /// The list of the connections with a claim that make room for others; `None` if they do not.
+    fn yielding_list(&self, claim: Claim) -> Option<u32> {
+        match claim {
+            Claim::Over => Some(self.capacity()),
+            Claim::Unconfirmed => Some(self.capacity() + 1),
+            Claim::Confirmed => None,
+        }
+    }
+
+    /// The connection that makes room for another. One that had a packet of this batch does not.
+    fn first_to_yield(&self) -> Option<u32> {
+        let claims = [Claim::Over, Claim::Unconfirmed];
+        let lists = claims.iter().filter_map(|claim| self.yielding_list(*claim));
+        let mut oldest = lists.map(|list| self.yielding.next(list));
+        oldest.find(|number| {
+            let connection = self.connections.get(*number as usize);
+            connection.is_some_and(|oldest| oldest.batch != self.batch)
+        })
     }
 
     /// Connections.
@@ -223,7 +243,8 @@ impl Connections {
     }
 
     /// Adds a connection, whose first packet has `key`. If there is no room, the oldest connection that
-    /// is not confirmed ends, unless it had a packet of this batch; its number goes to `evicted`.
+    /// is over ends, or else the oldest that is not confirmed, unless they had a packet of this batch; its
+    /// number goes to `evicted`.
     /// `None` if there is still no room, or another connection has the key of the replies.
     pub fn add(
         &mut self,
@@ -237,11 +258,7 @@ impl Connections {
         let reply_hash = self.hash(protocol, reply);
         let mut number = self.lists.next(self.free_list());
         if number == self.free_list() {
-            number = self.unconfirmed.next(self.capacity());
-            let oldest = self.connections.get(number as usize)?;
-            if oldest.batch == self.batch {
-                return None;
-            }
+            number = self.first_to_yield()?;
             self.end(number);
             evicted(number);
         }
@@ -261,7 +278,7 @@ impl Connections {
         self.index
             .insert(reply_hash, Entry::new(number, Direction::Reply).0);
         self.count += 1;
-        self.unconfirmed.append(self.capacity(), number);
+        self.yield_as(number, State::New.claim());
         self.wait(number);
         Some(number)
     }
@@ -271,13 +288,21 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(number as usize) else {
             return;
         };
-        connection.state = state;
-        if state.is_confirmed() {
-            self.unconfirmed.unlink(number);
+        let before = core::mem::replace(&mut connection.state, state).claim();
+        let is_other = core::mem::replace(&mut connection.timeout, timeout) != timeout;
+        if before != state.claim() {
+            self.yield_as(number, state.claim());
         }
-        if connection.timeout != timeout {
-            connection.timeout = timeout;
+        if is_other {
             self.wait(number);
+        }
+    }
+
+    /// Has a connection make room for others as its claim says: after those of the same claim.
+    fn yield_as(&mut self, number: u32, claim: Claim) {
+        self.yielding.unlink(number);
+        if let Some(list) = self.yielding_list(claim) {
+            self.yielding.append(list, number);
         }
     }
 
@@ -321,12 +346,17 @@ impl Connections {
             self.count += 1;
             self.wait(number);
         }
-        let mut number = old.unconfirmed.next(old.capacity());
-        while number != old.capacity() {
-            if number < self.capacity() {
-                self.unconfirmed.append(self.capacity(), number);
+        for claim in [Claim::Over, Claim::Unconfirmed] {
+            let Some(list) = old.yielding_list(claim) else {
+                continue;
+            };
+            let mut number = old.yielding.next(list);
+            while number != list {
+                if number < self.capacity() {
+                    self.yield_as(number, claim);
+                }
+                number = old.yielding.next(number);
             }
-            number = old.unconfirmed.next(number);
         }
     }
 
@@ -376,7 +406,7 @@ impl Connections {
             let hash = self.hash(connection.protocol, connection.key(direction));
             self.index.remove(hash, Entry::new(number, direction).0);
         }
-        self.unconfirmed.unlink(number);
+        self.yielding.unlink(number);
         self.lists.unlink(number);
         self.lists.append(self.free_list(), number);
         self.count -= 1;
@@ -403,13 +433,13 @@ mod tests {
         number: u32,
         last: u32,
         timeout: u32,
-        confirmed: bool,
+        claim: Claim,
         age: u32,
     }
 
     proptest! {
         /// Whatever packets come, a connection is found in both directions as long as its time is not
-        /// up, and only unconfirmed ones make room, oldest first.
+        /// up; only those make room that are over or else unconfirmed, oldest first.
         #[test]
         fn connections_live_as_long_as_they_get_packets(
             steps in prop::collection::vec((0u16..12, 0u32..4, 0u8..8), 0..300),
@@ -448,17 +478,22 @@ mod tests {
                         model.remove(&port);
                     }
                     Some(it) if step < 4 => {
-                        (it.timeout, it.last, it.confirmed) = (300, now, true);
+                        let state = if step < 3 { State::Replied } else { State::Closed };
+                        if it.claim != state.claim() {
+                            it.age = age;
+                        }
+                        (it.timeout, it.last, it.claim) = (300, now, state.claim());
                         table.touch(it.number);
-                        table.set_state(it.number, State::Replied, 300);
+                        table.set_state(it.number, state, 300);
                     }
                     Some(it) => {
                         it.last = now;
                         table.touch(it.number);
                     }
                     None => {
-                        let oldest = model.iter().filter(|(_, it)| !it.confirmed);
-                        let oldest = oldest.min_by_key(|(_, it)| it.age).map(|(port, _)| *port);
+                        let oldest = model.iter().filter(|(_, it)| it.claim != Claim::Confirmed);
+                        let oldest = oldest.min_by_key(|(_, it)| (it.claim, it.age));
+                        let oldest = oldest.map(|(port, _)| *port);
                         let full = model.len() == CAPACITY;
                         let mut evicted = None;
                         let hash = table.hash(17, key);
@@ -467,7 +502,7 @@ mod tests {
                         let gone = oldest.filter(|_| full).and_then(|port| model.remove(&port));
                         prop_assert_eq!(evicted, gone.map(|it| it.number));
                         model.extend(added.map(|number| {
-                            (port, Known { number, last: now, timeout: 20, confirmed: false, age })
+                            (port, Known { number, last: now, timeout: 20, claim: Claim::Unconfirmed, age })
                         }));
                     }
                 }

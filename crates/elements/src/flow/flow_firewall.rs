@@ -1,6 +1,10 @@
+use core::fmt;
+
+use router::memory::RESERVE;
+
 use super::rules::{self, Action, Wrong};
 use super::{FlowStates, FlowUser, Tracker};
-use crate::classification::{Program, headers, ip_filter};
+use crate::classification::{NO_MEMORY, Program, headers, ip_filter};
 use crate::filters::compile::RouterNames;
 use crate::filters::dispatch::{DROP, send};
 use crate::prelude::*;
@@ -83,9 +87,47 @@ struct Verdict {
 
 const _: () = assert!(size_of::<Verdict>() == 4);
 
+/// Bytes of memory that a rule takes while rules are compiled, and the first ones: measured, with rules of
+/// two addresses, a port and some alternatives.
+const RULE: usize = 4 << 10;
+/// Bytes of memory of a guest without rules.
+const GUEST: usize = 4 << 20;
+
+/// Why rules are refused.
+enum Refusal {
+    /// A line is wrong.
+    Line(Wrong),
+    /// There is not enough memory for so many rules.
+    NoMemory(usize),
+}
+
+impl From<Wrong> for Refusal {
+    fn from(wrong: Wrong) -> Refusal {
+        Refusal::Line(wrong)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Line((line, why)) => write!(f, "line {line}: {why}"),
+            Refusal::NoMemory(rules) => {
+                let needed = (GUEST + RULE * rules).div_ceil(1 << 20);
+                write!(
+                    f,
+                    "there is not enough memory to compile {rules} rules; give the guest \
+                     some {needed} MB, as in --memory {needed}M"
+                )
+            }
+        }
+    }
+}
+
 /// Rules, compiled.
 #[derive(Default)]
 struct Rules {
+    /// As they were written.
+    text: String,
     generation: u8,
     actions: Vec<Action>,
     lines: Vec<String>,
@@ -108,15 +150,28 @@ impl Rules {
         sides: &[String],
         names: &RouterNames<'_>,
         generation: u8,
-    ) -> Result<Rules, Wrong> {
+    ) -> Result<Rules, Refusal> {
+        // The text, its rules' lines and patterns, and what is kept of each rule.
+        let lines = text.lines().count();
+        if !spare(3 * text.len() + 384 * lines + RESERVE) {
+            return Err(Refusal::NoMemory(lines.min(rules::RULES_MAX)));
+        }
         let rules = rules::parse(text)?;
         for rule in &rules {
             if let Some(side) = rule.side.filter(|it| !sides.iter().any(|side| side == it)) {
                 let sides = sides.join(" or ");
-                return Err((rule.line, format!("‘{side}’ is no side: write {sides}")));
+                let why = format!("‘{side}’ is no side: write {sides}");
+                return Err((rule.line, why).into());
             }
         }
-        let mut programs = Vec::with_capacity(sides.len());
+        let mut compiled = Rules {
+            text: text.into(),
+            generation,
+            actions: rules.iter().map(|rule| rule.action).collect(),
+            lines: rules.iter().map(|rule| rule.text.to_string()).collect(),
+            hits: alloc::vec![Hits::default(); rules.len()],
+            programs: Vec::with_capacity(sides.len()),
+        };
         for side in sides {
             let concerns = |rule: &rules::Rule<'_>| rule.side.is_none_or(|it| it == side);
             let own = (0..).zip(&rules).filter(|(_, rule)| concerns(rule));
@@ -124,21 +179,21 @@ impl Rules {
                 .clone()
                 .map(|(number, rule): (u32, _)| format!("{number} {}", rule.pattern))
                 .collect();
-            let compiled = ip_filter(&texts, rules.len(), names).map_err(|said| {
+            let done = ip_filter(&texts, rules.len(), names).map_err(|said| {
                 let first = said.0.into_iter().next();
                 let (rule, text) = first.map_or((None, String::new()), |it| (it.pattern, it.text));
+                if text == NO_MEMORY {
+                    return Refusal::NoMemory(rules.len());
+                }
                 let line = rule.and_then(|rule| own.clone().nth(rule));
-                (line.map_or(1, |(_, rule)| rule.line), text)
+                Refusal::Line((line.map_or(1, |(_, rule)| rule.line), text))
             })?;
-            programs.push(compiled.program);
+            if done.program.is_cramped() {
+                return Err(Refusal::NoMemory(rules.len()));
+            }
+            compiled.programs.push(done.program);
         }
-        Ok(Rules {
-            generation,
-            actions: rules.iter().map(|rule| rule.action).collect(),
-            lines: rules.iter().map(|rule| rule.text.to_string()).collect(),
-            hits: alloc::vec![Hits::default(); rules.len()],
-            programs,
-        })
+        Ok(compiled)
     }
 
     /// What the rules say of a packet from a side, and which does.
@@ -152,8 +207,8 @@ impl Rules {
 impl FlowFirewall {
     /// The rules, as they were written.
     #[read]
-    fn read_rules(&self) -> &str {
-        &self.text
+    fn read_rules(&self) -> Result<String, HandlerError> {
+        listing(|out| out.write_str(&self.rules.text))
     }
 
     /// Replaces the rules.
@@ -162,22 +217,26 @@ impl FlowFirewall {
         let generation = self.rules.generation.wrapping_add(1);
         let names = RouterNames(cx.names());
         let rules = Rules::compile(text, &self.sides, &names, generation);
-        self.rules = rules.map_err(|(line, why)| {
-            HandlerError::failed(FailureKind::Invalid, format!("line {line}: {why}"))
+        self.rules = rules.map_err(|refusal| {
+            let kind = match refusal {
+                Refusal::Line(_) => FailureKind::Invalid,
+                Refusal::NoMemory(_) => FailureKind::NoMemory,
+            };
+            HandlerError::failed(kind, refusal.to_string())
         })?;
-        self.text = text.into();
         Ok(())
     }
 
     /// A line for each rule: its connections and packets, and the rule.
     #[read]
-    fn hits(&self) -> String {
-        let rules = self.rules.hits.iter().zip(&self.rules.lines);
-        let lines = rules.map(|(hits, text)| {
-            let (connections, packets) = (hits.connections, hits.packets);
-            format!("{connections} {packets} {text}\n")
-        });
-        lines.collect()
+    fn hits(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let mut rules = self.rules.hits.iter().zip(&self.rules.lines);
+            rules.try_for_each(|(hits, text)| {
+                let (connections, packets) = (hits.connections, hits.packets);
+                writeln!(out, "{connections} {packets} {text}")
+            })
+        })
     }
 
     /// Sets all counters to 0.
@@ -246,7 +305,7 @@ impl FlowFirewall {
             return;
         };
         (self.former, self.unmatched, self.denied) = (old.former, old.unmatched, old.denied);
-        if self.text == old.text {
+        if self.rules.text == old.rules.text {
             core::mem::swap(&mut self.rules.hits, &mut old.rules.hits);
             self.rules.generation = old.rules.generation;
         } else {
@@ -274,8 +333,9 @@ impl Element for FlowFirewall {
             )));
         }
         let names = RouterNames(args.context());
-        self.rules = Rules::compile(&self.text, &self.sides, &names, 0)
-            .map_err(|(line, why)| args.fail(format_args!("RULES, line {line}: {why}")))?;
+        let text = core::mem::take(&mut self.text);
+        self.rules = Rules::compile(&text, &self.sides, &names, 0)
+            .map_err(|refusal| args.fail(format_args!("RULES: {refusal}")))?;
         Ok(())
     }
 

@@ -36,8 +36,8 @@ const INTERVAL: u64 = 1_000_000_000;
 /// to port 21 is rewritten, and the data connection from the other side is expected for 60 s.
 ///
 /// A ConnectionTracker upstream finds connections, and holds as many as it has room for. All
-/// memory is allocated when the router is initialized: about 80 bytes for each of its connections, and 1.2
-/// MB. If no port is free, new connections are refused.
+/// memory is allocated when the router is initialized: about 100 bytes for each of its connections. If no
+/// port is free, new connections are refused.
 ///
 /// In a hotswap, the connections that the ConnectionTracker takes over go on if ADDRESS and PORTS stay as
 /// they are; a FORWARD that is gone lasts as long as its connections.
@@ -165,12 +165,13 @@ impl FlowIPNAT {
     /// A line for each mapping: protocol, host inside and its port, port outside, and how many
     /// connections and announcements hold it.
     #[read(expensive, name = "mappings")]
-    fn show_mappings(&self) -> String {
-        let lines = self.mappings.iter().map(|(inside, port, held)| {
-            let (protocol, address) = (inside.protocol, Ipv4Addr::from_bits(inside.address));
-            format!("{protocol} {address} {} {port} {held}\n", inside.port)
-        });
-        lines.collect()
+    fn show_mappings(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            self.mappings.iter().try_for_each(|(inside, port, held)| {
+                let (protocol, address) = (inside.protocol, Ipv4Addr::from_bits(inside.address));
+                writeln!(out, "{protocol} {address} {} {port} {held}", inside.port)
+            })
+        })
     }
 }
 
@@ -203,7 +204,12 @@ struct Opened {
 
 impl FlowIPNAT {
     /// How a connection from inside is translated.
-    fn open_from_inside(&mut self, protocol: IpProtocol, key: FlowKey) -> Option<Opened> {
+    fn open_from_inside(
+        &mut self,
+        protocol: IpProtocol,
+        key: FlowKey,
+        random: &mut Random,
+    ) -> Option<Opened> {
         let mut rewritten = key;
         let mut held = [None; 2];
         let mut outputs = [0, 1];
@@ -222,11 +228,14 @@ impl FlowIPNAT {
         rewritten = rewritten.with_source(self.address);
         match protocol {
             IpProtocol::TCP | IpProtocol::UDP | IpProtocol::ICMP => {
-                held[0] = self.mappings.hold(Endpoint {
-                    protocol: protocol.0,
-                    address: key.source().to_bits(),
-                    port: key.source_port(),
-                });
+                held[0] = self.mappings.hold(
+                    Endpoint {
+                        protocol: protocol.0,
+                        address: key.source().to_bits(),
+                        port: key.source_port(),
+                    },
+                    random,
+                );
                 let port = held[0].and_then(|number| self.mappings.port(number));
                 self.exhausted += u64::from(port.is_none());
                 rewritten = rewritten.with_source_port(port.unwrap_or_default());
@@ -279,7 +288,7 @@ impl FlowIPNAT {
             return;
         };
         let opened = match port {
-            0 => self.open_from_inside(protocol, key),
+            0 => self.open_from_inside(protocol, key, cx.random()),
             _ => self.open_from_outside(protocol, key),
         };
         let mut state = State {
@@ -302,7 +311,7 @@ impl FlowIPNAT {
                 state.translation = Translation::new(protocol, key, rewritten);
                 state.ftp = protocol == IpProtocol::TCP && rewritten.destination_port() == FTP;
             } else {
-                self.release(cx, &state);
+                self.release(&state);
                 state.held = [0; 2];
             }
         }
@@ -314,9 +323,9 @@ impl FlowIPNAT {
         }
     }
 
-    fn release(&mut self, cx: &mut Cx<'_>, state: &State) {
+    fn release(&mut self, state: &State) {
         for number in state.held.iter().filter_map(|held| held.checked_sub(1)) {
-            self.mappings.release(number, cx.random());
+            self.mappings.release(number);
         }
     }
 
@@ -385,17 +394,20 @@ impl FlowIPNAT {
             return None;
         }
         let other = state.translation.rewritten(direction).destination();
-        let mapping = self.mappings.hold(Endpoint {
-            protocol: IpProtocol::TCP.0,
-            address: sender.to_bits(),
-            port: announced.port,
-        })?;
+        let mapping = self.mappings.hold(
+            Endpoint {
+                protocol: IpProtocol::TCP.0,
+                address: sender.to_bits(),
+                port: announced.port,
+            },
+            cx.random(),
+        )?;
         let port = self.mappings.port(mapping)?;
         let until = cx.steady().0 + EXPECTED;
         let is_it = |it: &&mut Expected| it.mapping == mapping && it.from == other;
         if let Some(known) = self.expected.iter_mut().find(is_it) {
             known.until = until;
-            self.mappings.release(mapping, cx.random());
+            self.mappings.release(mapping);
         } else if self.expected.len() < EXPECTED_MAX {
             self.expected.push(Expected {
                 mapping,
@@ -403,7 +415,7 @@ impl FlowIPNAT {
                 until,
             });
         } else {
-            self.mappings.release(mapping, cx.random());
+            self.mappings.release(mapping);
             return None;
         }
         let text = announced.text(self.address, port);
@@ -448,11 +460,10 @@ impl FlowIPNAT {
                         ..expected
                     });
                 }
-                Some(mapping) => self.mappings.release(mapping, cx.random()),
+                Some(mapping) => self.mappings.release(mapping),
                 None => {}
             }
         }
-        self.mappings.settle();
     }
 }
 
@@ -508,16 +519,16 @@ impl Element for FlowIPNAT {
         let now = cx.steady().0;
         while let Some(at) = self.expected.iter().position(|it| it.until <= now) {
             let ended = self.expected.swap_remove(at);
-            self.mappings.release(ended.mapping, cx.random());
+            self.mappings.release(ended.mapping);
         }
         cx.schedule_after(timer, INTERVAL);
     }
 }
 
 impl FlowUser for FlowIPNAT {
-    fn flow_ended(&mut self, cx: &mut Cx<'_>, flow: u32) {
+    fn flow_ended(&mut self, _cx: &mut Cx<'_>, flow: u32) {
         let state = self.flows.take(flow);
-        self.release(cx, &state);
+        self.release(&state);
         self.sequences.end(state.extra);
     }
 }

@@ -224,32 +224,33 @@ impl FlowMonitor {
     /// A line for each flow: protocol, source and destination with their ports, packets and bytes of it
     /// and of its answers, and its age in seconds.
     #[read(expensive)]
-    fn flows(&self, cx: &mut Cx<'_>) -> String {
+    fn flows(&self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
         let now = cx.wall();
-        self.states()
-            .map(|(protocol, key, state)| {
+        listing(|out| {
+            self.states().try_for_each(|(protocol, key, state)| {
                 let [there, back] = &state.sides;
                 let age = (now - state.began).max(0) / SECOND;
-                format!(
-                    "{protocol} {key} {} {} {} {} {age}\n",
+                writeln!(
+                    out,
+                    "{protocol} {key} {} {} {} {} {age}",
                     there.packets, there.bytes, back.packets, back.bytes,
                 )
             })
-            .collect()
+        })
     }
 
     /// A line for each TCP flow: source and destination with their ports; then of the destination
     /// and of the source: the round-trip time of the handshake, the smoothed and the least by timestamps, in
     /// microseconds (`-` if there is none), how many were measured, and the segments that it sent again.
     #[read(expensive)]
-    fn quality(&self) -> String {
-        let flows = self
-            .states()
-            .filter(|(protocol, ..)| *protocol == IpProtocol::TCP);
-        flows
-            .map(|(_, key, state)| {
+    fn quality(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let mut flows = self
+                .states()
+                .filter(|(protocol, ..)| *protocol == IpProtocol::TCP);
+            flows.try_for_each(|(_, key, state)| {
                 let quality = &state.quality;
-                let mut line = key.to_string();
+                write!(out, "{key}")?;
                 for (half, handshake) in [(1, 0), (0, 1)] {
                     let half = &quality.halves[half];
                     let trips = &half.round_trips;
@@ -260,13 +261,16 @@ impl FlowMonitor {
                         known(trips.least),
                     ];
                     for time in times {
-                        line += &time.map_or(" -".into(), |time| format!(" {time}"));
+                        match time {
+                            Some(time) => write!(out, " {time}")?,
+                            None => write!(out, " -")?,
+                        }
                     }
-                    line += &format!(" {} {}", trips.count, half.retransmitted);
+                    write!(out, " {} {}", trips.count, half.retransmitted)?;
                 }
-                line + "\n"
+                writeln!(out)
             })
-            .collect()
+        })
     }
 
     /// The senders with the most bytes, ten unless the parameter says how many: address, bytes, and how many

@@ -97,6 +97,11 @@ impl<T: Default> FlowStates<T> {
     /// Finds the manager upstream of the element at work, registers with it, and allocates memory
     /// for its flows; returns the manager. For [`Element::initialize`].
     pub fn reserve(&mut self, cx: &mut Cx<'_>) -> Result<ElementId, Failed> {
+        self.reserve_behind(cx, "FlowIPManager")
+    }
+
+    /// The same; an element of class `wanted` is what an error says to put before this one.
+    fn reserve_behind(&mut self, cx: &mut Cx<'_>, wanted: &str) -> Result<ElementId, Failed> {
         let mut found: Vec<ElementId> = Vec::new();
         for port in 0..cx.inputs() {
             for manager in cx.graph().nearest_upstream(cx.id(), port, MANAGER) {
@@ -108,7 +113,9 @@ impl<T: Default> FlowStates<T> {
         let manager = match found[..] {
             [manager] => manager,
             [] => {
-                return Err(cx.error("no flow manager upstream; put a FlowIPManager before it"));
+                return Err(cx.error(format_args!(
+                    "no flow manager upstream; put a {wanted} before it"
+                )));
             }
             [..] => {
                 let names = found.iter().map(|id| cx.graph().info(*id).name.as_str());
@@ -140,7 +147,7 @@ impl<T: Default> FlowStates<T> {
 
     /// The same, of a manager that tracks connections.
     pub fn reserve_tracked(&mut self, cx: &mut Cx<'_>) -> Result<Link<dyn Tracker>, Failed> {
-        let manager = self.reserve(cx)?;
+        let manager = self.reserve_behind(cx, "ConnectionTracker")?;
         cx.link::<dyn Tracker>(manager).ok_or_else(|| {
             let name = &cx.graph().info(manager).name;
             let text =

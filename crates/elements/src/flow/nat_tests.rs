@@ -385,7 +385,7 @@ proptest! {
         ),
     ) {
         let mut rig = Rig::new(
-            "t :: ConnectionTracker(16, TCP 5, TCP_OPENING 5, TCP_CLOSING 5, UDP 5, UDP_OPENING 5, ICMP 5, OTHER 5); n :: FlowIPNAT(198.51.100.2, PORTS 2000-2007, FILTERING independent);
+            "t :: ConnectionTracker(16, TCP 5, TCP_OPENING 5, TCP_CLOSING 5, TCP_CLOSED 5, UDP 5, UDP_OPENING 5, ICMP 5, OTHER 5); n :: FlowIPNAT(198.51.100.2, PORTS 2000-2007, FILTERING independent);
              i :: Inject -> MarkIPHeader -> [0] t [0] -> [0] n [0] -> out :: Collect;
              o :: Inject -> MarkIPHeader -> [1] t [1] -> [1] n [1] -> in :: Collect;",
         );

@@ -27,6 +27,17 @@ pub enum State {
     Reset,
 }
 
+/// Which connections make room for others when all are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// They are over: these first.
+    Over,
+    /// The other side is not known to be there: these next.
+    Unconfirmed,
+    /// They have their place until their time is up.
+    Confirmed,
+}
+
 /// TCP's flags.
 pub const FIN: u8 = 1;
 /// See [`FIN`].
@@ -58,9 +69,15 @@ pub fn are_flags_valid(flags: u8) -> bool {
 }
 
 impl State {
-    /// Whether both sides are known to be there, so that the connection makes no room for others.
-    pub fn is_confirmed(self) -> bool {
-        !matches!(self, State::New | State::SynSent | State::SynReceived)
+    /// Whether the connection makes room for others.
+    pub fn claim(self) -> Claim {
+        match self {
+            State::Closed | State::Reset => Claim::Over,
+            State::New | State::SynSent | State::SynReceived => Claim::Unconfirmed,
+            State::Replied | State::Established | State::FinForward | State::FinReply => {
+                Claim::Confirmed
+            }
+        }
     }
 
     /// The state after a packet of another protocol than TCP.
@@ -146,9 +163,12 @@ pub struct Timeouts {
     /// Seconds that an established TCP connection lives without packets.
     #[arg(default = 7440)]
     tcp: u32,
-    /// Seconds that a TCP connection lives without packets after a FIN.
+    /// Seconds that a TCP connection lives without packets after a FIN of one side.
     #[arg(default = 240)]
     tcp_closing: u32,
+    /// Seconds that a TCP connection lives without packets after a FIN of both sides.
+    #[arg(default = 240)]
+    tcp_closed: u32,
     /// Seconds that a TCP connection lives without packets after a RST.
     #[arg(default = 10)]
     tcp_reset: u32,
@@ -171,9 +191,8 @@ impl Timeouts {
     pub fn of(&self, protocol: IpProtocol, state: State) -> u32 {
         match (protocol, state) {
             (IpProtocol::TCP, State::Established) => self.tcp,
-            (IpProtocol::TCP, State::FinForward | State::FinReply | State::Closed) => {
-                self.tcp_closing
-            }
+            (IpProtocol::TCP, State::FinForward | State::FinReply) => self.tcp_closing,
+            (IpProtocol::TCP, State::Closed) => self.tcp_closed,
             (IpProtocol::TCP, State::Reset) => self.tcp_reset,
             (IpProtocol::TCP, _) => self.tcp_opening,
             (IpProtocol::UDP, State::Replied) => self.udp,

@@ -127,7 +127,7 @@ fn what_belongs_to_no_connection_is_dropped() {
 
 #[test]
 fn connections_end_when_their_time_is_up() {
-    let mut rig = tracker("CAPACITY 8, TCP 20, TCP_CLOSING 5, UDP_OPENING 3, UDP 9");
+    let mut rig = tracker("CAPACITY 8, TCP 20, TCP_CLOSING 5, TCP_CLOSED 5, UDP_OPENING 3, UDP 9");
     handshake(&mut rig);
     rig.push("i", &datagram(1));
     rig.push("i", &datagram(2));
@@ -335,12 +335,12 @@ fn a_thousand_rules_decide_by_the_first_that_matches() {
 #[test]
 fn mistakes_are_named() {
     for (config, said) in [
-        ("\"allow\nfoo\"", "RULES, line 2: 'foo' is no action"),
+        ("\"allow\nfoo\"", "RULES: line 2: 'foo' is no action"),
         (
             "\"allow\nallow tcp dst port\"",
-            "RULES, line 2: 'dst port': value missing",
+            "RULES: line 2: 'dst port': value missing",
         ),
-        ("\"allow from x\"", "RULES, line 1: 'x' is no side: write 0"),
+        ("\"allow from x\"", "RULES: line 1: 'x' is no side: write 0"),
         (
             "\"allow\", SIDES a b",
             "SIDES must name 1 sides, one for each input",

@@ -190,21 +190,22 @@ impl FlowIDS {
 
     /// The last alerts, a line of JSON each, as Suricata's EVE output.
     #[read(expensive)]
-    fn alerts(&self) -> String {
-        self.alerts
-            .iter()
-            .map(|alert| alert.line() + "\n")
-            .collect()
+    fn alerts(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let mut alerts = self.alerts.iter();
+            alerts.try_for_each(|alert| writeln!(out, "{}", alert.line()))
+        })
     }
 
     /// A line for each rule that matched: how often, and its sid and message.
     #[read(expensive)]
-    fn hits(&self) -> String {
-        let rules = self.hits.iter().zip(self.signatures.rules.iter());
-        rules
-            .filter(|(hits, _)| **hits > 0)
-            .map(|(hits, rule)| format!("{hits} {} {}\n", rule.sid, rule.message))
-            .collect()
+    fn hits(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let rules = self.hits.iter().zip(self.signatures.rules.iter());
+            rules
+                .filter(|(hits, _)| **hits > 0)
+                .try_for_each(|(hits, rule)| writeln!(out, "{hits} {} {}", rule.sid, rule.message))
+        })
     }
 
     /// Rules.

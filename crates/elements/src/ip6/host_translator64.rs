@@ -75,11 +75,11 @@ impl HostTranslator64 {
 
     /// A line for each host: its address, its alias, and the seconds since its last packet.
     #[read(expensive, name = "hosts")]
-    fn show_hosts(&self) -> String {
-        let lines = self.hosts.iter();
-        lines
-            .map(|(host, alias, idle)| format!("{host} {alias} {idle}\n"))
-            .collect()
+    fn show_hosts(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let mut hosts = self.hosts.iter();
+            hosts.try_for_each(|(host, alias, idle)| writeln!(out, "{host} {alias} {idle}"))
+        })
     }
 }
 

@@ -1,5 +1,3 @@
-use core::fmt::Write;
-
 use click::config;
 
 use super::route_table::{Full, Hop, RouteTable};
@@ -45,7 +43,7 @@ pub struct LookupIP6Route {
 }
 
 /// What handlers say when there is no room.
-const NO_ROOM: &str = "no room for another route";
+const NO_ROOM: &str = "no room for another route; give the guest more memory, as in --memory 32M";
 
 /// Reads `ADDR/MASK [GATEWAY] OUTPUT`.
 fn route(text: &str, context: &Context<'_>) -> Option<(Ipv6Prefix, Hop)> {
@@ -120,7 +118,7 @@ impl LookupIP6Route {
         })
         .map_err(invalid)?;
         if let Some(prefix) = prefix {
-            self.table.remove(prefix);
+            self.table.remove(prefix).map_err(|Full| NO_ROOM)?;
         }
         Ok(())
     }
@@ -137,15 +135,17 @@ impl LookupIP6Route {
 
     /// A line for each route: prefix, gateway, output.
     #[read]
-    fn table(&self) -> String {
-        let mut text = String::new();
-        if self.was_filled {
-            text.push_str("# Active routes\n");
-        }
-        for (prefix, Hop { gateway, port }) in self.table.iter() {
-            let _ = writeln!(text, "{prefix}\t{}\t{port}", unparse::ip6(gateway));
-        }
-        text
+    fn table(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            if self.was_filled {
+                out.write_str("# Active routes\n")?;
+            }
+            self.table
+                .iter()
+                .try_for_each(|(prefix, Hop { gateway, port })| {
+                    writeln!(out, "{prefix}\t{}\t{port}", unparse::ip6(gateway))
+                })
+        })
     }
 }
 

@@ -7,6 +7,8 @@
 
 use alloc::collections::BTreeMap;
 
+use router::memory::RESERVE;
+
 use crate::ip::route_table::{Order, Slots};
 use crate::prelude::*;
 
@@ -30,7 +32,7 @@ impl Hop {
     };
 }
 
-/// The table has no room for another route.
+/// The table has no room for another route, or there is no memory to recompute its ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -79,9 +81,22 @@ impl RouteTable {
 
     /// Adds a route, in the place of that which its prefix has.
     pub fn add(&mut self, prefix: Ipv6Prefix, hop: Hop) -> Result<(), Full> {
+        self.reserve(key(prefix))?;
         self.insert(key(prefix), hop)?;
         self.update(key(prefix));
         Ok(())
+    }
+
+    /// Makes sure that there is memory to recompute the ranges of a prefix.
+    fn reserve(&mut self, key: Key) -> Result<(), Full> {
+        let inside = self.routes.range(key..=(last(key), 128)).count();
+        // Two ends each, those of the prefixes around, and of the prefix itself.
+        let most = 2 * inside + 2 * 129;
+        let run = 2 * most * size_of::<(u128, Hop)>();
+        let has_room = self.starts.try_reserve(most).is_ok()
+            && self.hops.try_reserve(most).is_ok()
+            && spare(run + RESERVE);
+        has_room.then_some(()).ok_or(Full)
     }
 
     /// Adds many routes at the cost of a few.
@@ -92,26 +107,29 @@ impl RouteTable {
         for (prefix, hop) in routes {
             self.insert(key(prefix), hop)?;
         }
+        self.reserve((0, 0))?;
         self.update((0, 0));
         Ok(())
     }
 
     /// Removes the route of a prefix; returns whether there was one.
-    pub fn remove(&mut self, prefix: Ipv6Prefix) -> bool {
+    pub fn remove(&mut self, prefix: Ipv6Prefix) -> Result<bool, Full> {
+        self.reserve(key(prefix))?;
         let Some((_, slot)) = self.routes.remove(&key(prefix)) else {
-            return false;
+            return Ok(false);
         };
         self.slots.remove(slot);
         self.update(key(prefix));
-        true
+        Ok(true)
     }
 
     fn insert(&mut self, key: Key, hop: Hop) -> Result<(), Full> {
+        let is_full = self.routes.len() >= ROUTES_MAX && !self.routes.contains_key(&key);
+        if is_full || !self.slots.reserve() || !spare(RESERVE) {
+            return Err(Full);
+        }
         if let Some((_, slot)) = self.routes.remove(&key) {
             self.slots.remove(slot);
-        }
-        if self.routes.len() >= ROUTES_MAX {
-            return Err(Full);
         }
         let slot = self.slots.insert(key);
         self.routes.insert(key, (hop, slot));
@@ -300,7 +318,7 @@ mod tests {
                         table.add(prefix, hop(port)).unwrap();
                         routes.push((prefix, hop(port)));
                     }
-                    Change::Remove(prefix) => prop_assert_eq!(table.remove(prefix), there),
+                    Change::Remove(prefix) => prop_assert_eq!(table.remove(prefix), Ok(there)),
                 }
                 check(&table, &routes);
             }
@@ -321,7 +339,7 @@ mod tests {
         for n in 0..4 {
             table.add(prefix(n), hop(0)).unwrap();
         }
-        table.remove(prefix(1));
+        table.remove(prefix(1)).unwrap();
         table.add(prefix(3), hop(1)).unwrap();
         table.add(prefix(9), hop(1)).unwrap();
         let shown: Vec<_> = table

@@ -156,29 +156,31 @@ impl CarrierGradeNAT {
 
     /// A line for each mapping: protocol, subscriber and its port, address and port outside.
     #[read(expensive)]
-    fn mappings(&self) -> String {
-        let lines = self.table.iter().map(|mapping| {
-            let (protocol, inside) = (mapping.protocol, Ipv4Addr::from_bits(mapping.inside));
-            let outside = Ipv4Addr::from_bits(self.pool.shape.address(mapping.block));
-            let (port, outside_port) = (mapping.inside_port, mapping.outside_port);
-            format!("{protocol} {inside} {port} {outside} {outside_port}\n")
-        });
-        lines.collect()
+    fn mappings(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            self.table.iter().try_for_each(|mapping| {
+                let (protocol, inside) = (mapping.protocol, Ipv4Addr::from_bits(mapping.inside));
+                let outside = Ipv4Addr::from_bits(self.pool.shape.address(mapping.block));
+                let (port, outside_port) = (mapping.inside_port, mapping.outside_port);
+                writeln!(out, "{protocol} {inside} {port} {outside} {outside_port}")
+            })
+        })
     }
 
     /// A line for each subscriber: its address, that outside, its blocks, its mappings, and the new ones
     /// that it did not get.
     #[read(expensive, name = "subscribers")]
-    fn show_subscribers(&self) -> String {
-        let lines = self.pool.subscribers().map(|(known, outside)| {
-            let (inside, outside) = (
-                Ipv4Addr::from_bits(known.address),
-                Ipv4Addr::from_bits(outside),
-            );
-            let (blocks, mappings, refused) = (known.blocks, known.mappings, known.refused);
-            format!("{inside} {outside} {blocks} {mappings} {refused}\n")
-        });
-        lines.collect()
+    fn show_subscribers(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            self.pool.subscribers().try_for_each(|(known, outside)| {
+                let (inside, outside) = (
+                    Ipv4Addr::from_bits(known.address),
+                    Ipv4Addr::from_bits(outside),
+                );
+                let (blocks, mappings, refused) = (known.blocks, known.mappings, known.refused);
+                writeln!(out, "{inside} {outside} {blocks} {mappings} {refused}")
+            })
+        })
     }
 
     /// The last 256 log messages.

@@ -19,6 +19,8 @@ const FILE_MAX: usize = 4 << 20;
 pub enum Kind {
     /// An address.
     Address(Family),
+    /// An address that one host can have.
+    Unicast(Family),
     /// An address range by its prefix, as in 10.0.0.0/8.
     Prefix(Family),
     /// A whole number from one to another.
@@ -57,6 +59,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kind::Address(family) => write!(f, "{family} address"),
+            Kind::Unicast(family) => write!(f, "unicast {family} address"),
             Kind::Prefix(family) => write!(f, "{family} prefix"),
             Kind::Number(least, most) => write!(f, "number from {least} to {most}"),
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
@@ -93,6 +96,8 @@ impl Kind {
         Some(match name {
             "IPv4 address" => Kind::Address(Family::V4),
             "IPv6 address" => Kind::Address(Family::V6),
+            "unicast IPv4 address" => Kind::Unicast(Family::V4),
+            "unicast IPv6 address" => Kind::Unicast(Family::V6),
             "IPv4 prefix" => Kind::Prefix(Family::V4),
             "IPv6 prefix" => Kind::Prefix(Family::V6),
             "file of rules" => Kind::Rules,
@@ -102,13 +107,35 @@ impl Kind {
         })
     }
 
+    /// The kind as help has it.
+    pub fn help(&self) -> String {
+        match self {
+            Kind::List(_) => format!("{self}, separated by commas"),
+            kind => kind.to_string(),
+        }
+    }
+
     /// What a user's value is in Click's language.
     pub fn take(&self, value: &str) -> Result<String, Wrong> {
         let right = match self {
             Kind::Address(Family::V4) => is::<Ipv4Addr>(value),
             Kind::Address(Family::V6) => is::<Ipv6Addr>(value),
-            Kind::Prefix(Family::V4) => is::<Ipv4Net>(value),
-            Kind::Prefix(Family::V6) => is::<Ipv6Net>(value),
+            Kind::Unicast(Family::V4) => match value.parse() {
+                Ok(address) => return unicast(value, is_unicast_v4(address)),
+                Err(_) => false,
+            },
+            Kind::Unicast(Family::V6) => match value.parse() {
+                Ok(address) => return unicast(value, is_unicast_v6(address)),
+                Err(_) => false,
+            },
+            Kind::Prefix(Family::V4) => match value.parse::<Ipv4Net>() {
+                Ok(net) => return without_host_bits(value, net, net.trunc()),
+                Err(_) => false,
+            },
+            Kind::Prefix(Family::V6) => match value.parse::<Ipv6Net>() {
+                Ok(net) => return without_host_bits(value, net, net.trunc()),
+                Err(_) => false,
+            },
             Kind::Number(least, most) => {
                 let is_plain = value.bytes().all(|byte| byte.is_ascii_digit());
                 let number = value.parse().ok().filter(|_| is_plain);
@@ -135,12 +162,47 @@ impl Kind {
     /// What to write.
     fn wish(&self) -> String {
         match self {
-            Kind::Address(Family::V4) => "write an IPv4 address, as in 10.0.0.1".into(),
-            Kind::Address(Family::V6) => "write an IPv6 address, as in 2001:db8::1".into(),
+            Kind::Address(Family::V4) | Kind::Unicast(Family::V4) => {
+                "write an IPv4 address, as in 10.0.0.1".into()
+            }
+            Kind::Address(Family::V6) | Kind::Unicast(Family::V6) => {
+                "write an IPv6 address, as in 2001:db8::1".into()
+            }
             Kind::Prefix(Family::V4) => "write an IPv4 prefix, as in 10.0.0.0/8".into(),
             Kind::Prefix(Family::V6) => "write an IPv6 prefix, as in 2001:db8::/32".into(),
+            Kind::List(kind) => kind.wish() + "; commas separate several",
             kind => format!("write a {kind}").replace("a one of", "one of"),
         }
+    }
+}
+
+fn is_unicast_v4(address: Ipv4Addr) -> bool {
+    !(address.octets()[0] == 0 || address.is_broadcast() || address.is_multicast())
+}
+
+fn is_unicast_v6(address: Ipv6Addr) -> bool {
+    !(address.is_unspecified() || address.is_multicast())
+}
+
+fn unicast(value: &str, is_unicast: bool) -> Result<String, Wrong> {
+    match is_unicast {
+        true => Ok(value.into()),
+        false => Err(Wrong::Value(
+            "no host has this address; write a unicast address".into(),
+        )),
+    }
+}
+
+fn without_host_bits<N: PartialEq + fmt::Display>(
+    value: &str,
+    net: N,
+    truncated: N,
+) -> Result<String, Wrong> {
+    match net == truncated {
+        true => Ok(value.into()),
+        false => Err(Wrong::Value(format!(
+            "it has bits set beyond its length; write {truncated}"
+        ))),
     }
 }
 

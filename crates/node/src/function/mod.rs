@@ -3,8 +3,11 @@
 //! A function is a Click configuration in `examples/functions`, and a file there is all that there
 //! is of it: its comments declare its parameters ([`declaration`]), and are its manual page.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use router::nearest;
 
 use crate::files;
@@ -55,15 +58,23 @@ pub static FUNCTIONS: &[Function] = functions! {
 /// Why a configuration was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
+    /// There is nothing of this name.
+    #[error(
+        "there is neither a file nor a function ‘{path}’{hint}: `weir function` lists the functions"
+    )]
+    Neither {
+        /// What was asked for.
+        path: PathBuf,
+        /// The function that may have been meant.
+        hint: String,
+    },
     /// A file that cannot be read.
-    #[error("{path}: {error}{hint}")]
+    #[error("{path}: {error}")]
     File {
         /// The file.
         path: PathBuf,
         /// Why not.
         error: std::io::Error,
-        /// The function that may have been meant.
-        hint: String,
     },
     /// There is no such parameter.
     #[error(
@@ -116,9 +127,14 @@ pub fn find(name: &Path) -> Option<&'static Function> {
         .find(|function| name == Path::new(function.name))
 }
 
+/// Whether a text may be the name of a function rather than a file's.
+fn is_name(text: &str) -> bool {
+    !text.contains(['/', '.'])
+}
+
 /// What may be meant by a name that is neither a function's nor a file's.
 pub fn suggest(name: &Path) -> String {
-    let name = name.to_str().filter(|name| !name.contains(['/', '.']));
+    let name = name.to_str().filter(|name| is_name(name));
     let names = FUNCTIONS.iter().map(|function| function.name);
     name.map_or_else(String::new, |name| hint(name, names))
 }
@@ -135,10 +151,16 @@ pub fn read(
             settings: function.settings(settings)?,
         });
     }
-    let text = files::read(name, most).map_err(|error| FunctionError::File {
-        path: name.into(),
-        error,
-        hint: suggest(name),
+    let text = files::read(name, most).map_err(|error| {
+        let path = name.into();
+        let is_name = name.to_str().is_some_and(is_name);
+        match error.kind() {
+            std::io::ErrorKind::NotFound if is_name => FunctionError::Neither {
+                path,
+                hint: suggest(name),
+            },
+            _ => FunctionError::File { path, error },
+        }
     })?;
     Ok(Configuration {
         text,
@@ -155,6 +177,15 @@ impl Function {
     /// The variables of its configuration for some values of its parameters.
     pub fn settings(
         &self,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, FunctionError> {
+        self.change(&BTreeMap::new(), given)
+    }
+
+    /// The variables that change if parameters get some values, while others `have` values of old.
+    pub fn change(
+        &self,
+        have: &BTreeMap<String, String>,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, FunctionError> {
         let parameters = self.declaration().parameters;
@@ -181,8 +212,52 @@ impl Function {
             })?;
             settings.push((name.clone(), value));
         }
+        check_networks(&parameters, have, &settings)?;
         Ok(settings)
     }
+}
+
+/// Refuses networks that cannot be told apart, and own addresses that no host of their network has.
+fn check_networks(
+    parameters: &[Parameter<'_>],
+    have: &BTreeMap<String, String>,
+    given: &[(String, String)],
+) -> Result<(), FunctionError> {
+    let value = |parameter: &Parameter<'_>| {
+        let given = given.iter().find(|(name, _)| name == parameter.name);
+        let value = given.map(|(_, value)| value.as_str());
+        let value = value.or_else(|| have.get(parameter.name).map(String::as_str));
+        value.unwrap_or(parameter.default).to_string()
+    };
+    let networks = parameters.iter().filter_map(|parameter| {
+        let network = parameter.name.strip_suffix("_net")?;
+        Some((network, parameter, value(parameter).parse::<IpNet>().ok()?))
+    });
+    let networks: Vec<_> = networks.collect();
+    for (i, (name, parameter, net)) in networks.iter().enumerate() {
+        let wrong = |why| FunctionError::Value {
+            name: parameter.name.into(),
+            value: net.to_string(),
+            why,
+        };
+        if let Some((_, other, _)) = networks[..i].iter().find(|(.., other)| other == net) {
+            let other = other.name;
+            return Err(wrong(format!("{other} is the same network; write another")));
+        }
+        let own = format!("{name}_ip");
+        let own = parameters.iter().find(|parameter| parameter.name == own);
+        let address = own.and_then(|own| value(own).parse::<IpAddr>().ok());
+        let (IpNet::V4(net), Some(IpAddr::V4(address))) = (net, address) else {
+            continue;
+        };
+        if net.prefix_len() < 31 && (address == net.network() || address == net.broadcast()) {
+            return Err(wrong(format!(
+                "its own address {address} is that of the network or its broadcast address; write \
+                 the address of a host"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

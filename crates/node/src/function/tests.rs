@@ -30,7 +30,12 @@ fn every_file_is_a_function() {
 fn a_name_that_is_nearly_a_function_s_is_hinted_at() {
     let read = |name: &str| read(Path::new(name), &[], 100).unwrap_err().to_string();
     let error = read("ruoter");
-    assert!(error.ends_with("; did you mean ‘router’?"), "{error}");
+    assert_eq!(
+        error,
+        "there is neither a file nor a function ‘ruoter’; did you mean ‘router’?: `weir function` lists \
+         the functions"
+    );
+    assert!(read("./ruoter").starts_with("./ruoter: No such file"));
     assert!(!read("./ruoter").contains("did you mean"));
     assert!(!read("something-else").contains("did you mean"));
 }
@@ -54,6 +59,27 @@ fn parameters_are_checked() {
         (
             &[("net1_net", "10.9.0.0/33")],
             "net1_net=10.9.0.0/33: write an IPv4 prefix, as in 10.0.0.0/8",
+        ),
+        (
+            &[("net1_ip", "255.255.255.255")],
+            "net1_ip=255.255.255.255: no host has this address; write a unicast address",
+        ),
+        (
+            &[("net1_ip", "0.0.0.0")],
+            "net1_ip=0.0.0.0: no host has this address; write a unicast address",
+        ),
+        (
+            &[("net1_net", "10.9.0.7/16")],
+            "net1_net=10.9.0.7/16: it has bits set beyond its length; write 10.9.0.0/16",
+        ),
+        (
+            &[("net2_net", "10.1.0.0/24")],
+            "net2_net=10.1.0.0/24: net1_net is the same network; write another",
+        ),
+        (
+            &[("net1_ip", "10.1.0.255")],
+            "net1_net=10.1.0.0/24: its own address 10.1.0.255 is that of the network or its broadcast \
+             address; write the address of a host",
         ),
         (&[("mtu", "-5")], "mtu=-5: write a number from 68 to 65535"),
         (

@@ -5,6 +5,7 @@ use core::fmt::Write;
 use super::Engine;
 use crate::args::{Context, Saturating};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+use crate::memory::listing;
 use crate::prelude::*;
 use crate::scheduler::task::{NO_THREAD, TICKETS_MAX};
 
@@ -116,7 +117,7 @@ impl Engine {
         match name {
             "name" => Ok(self.name(id).to_string()),
             "class" => Ok(self.graph.info(id).class.name.to_string()),
-            "config" => Ok(self.config(id).to_string()),
+            "config" => listing(|out| out.write_str(self.config(id))),
             "ports" => Ok(self.ports_text(id)),
             "passing_threads" => Ok(self.passing_threads(id).to_string()),
             // Click lists an element's handlers from the last to the first.
@@ -207,7 +208,7 @@ impl Engine {
         match name {
             "version" => text.push_str(VERSION),
             "driver" => text.push_str(self.runtime.embedding.driver()),
-            "config" => text.push_str(&self.graph.source),
+            "config" => text = listing(|out| out.write_str(&self.graph.source))?,
             "flatconfig" => text = self.flat_config(),
             "requirements" => {
                 let requirements = &self.graph.requirements;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::boot::Span;
-use abi::control::{Region, Sleep};
+use abi::control::{LONG_WORK, Region, Sleep};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
@@ -261,6 +261,10 @@ impl HeartbeatMonitor {
             0
         };
         self.beat = beat;
-        self.missed >= watchdog::TICKS
+        let most = match beat & LONG_WORK {
+            0 => watchdog::TICKS,
+            _ => watchdog::LONG_WORK_TICKS,
+        };
+        self.missed >= most
     }
 }

@@ -163,7 +163,12 @@ global_asm!(
     "jne 42f",
     "inc qword ptr [r10 + 224]",
     "mov eax, {kind_watchdog}",
-    "cmp qword ptr [r10 + 224], {ticks}",
+    "mov ecx, {ticks}",
+    "mov r11d, {long_work_ticks}",
+    // The bit for long work is the highest.
+    "test r9, r9",
+    "cmovs ecx, r11d",
+    "cmp [r10 + 224], rcx",
     "jae 40b",
     "ret",
     "42:",
@@ -189,6 +194,7 @@ global_asm!(
     sent = const SENT,
     kind_watchdog = const kind::WATCHDOG,
     ticks = const watchdog::TICKS,
+    long_work_ticks = const watchdog::LONG_WORK_TICKS,
     signal_stack_shift = const SIGNAL_STACK_SHIFT,
     pauses = const PAUSES,
 );

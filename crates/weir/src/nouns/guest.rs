@@ -353,15 +353,9 @@ pub fn set(args: &SetArgs) -> Result {
             put("file", Some(path.display().to_string().into()));
             variables
         }
-        None => args.variables.iter().cloned().collect(),
+        None => BTreeMap::new(),
     };
-    let variables = variables.into_iter();
-    let variables = variables.map(|(name, value)| (name, Value::from(value)));
-    let variables: Map<_, _> = variables.collect();
-    put(
-        "variables",
-        (!variables.is_empty()).then(|| variables.into()),
-    );
+    put("variables", values(variables));
     let links = interfaces(&args.links)?.into_iter();
     let links = links.map(|(interface, on)| (interface, Value::from(on)));
     let gone = args.unlink.iter().map(|name| (name.clone(), Value::Null));
@@ -388,15 +382,20 @@ pub fn set(args: &SetArgs) -> Result {
         (!args.health.is_empty()).then(|| json!(args.health)),
     );
     put("health", args.no_health.then_some(Value::Null));
-    if patch.is_empty() {
+    if patch.is_empty() && args.variables.is_empty() {
         return Err(Error::invalid(
             "nothing to set: `weir set --help` lists the settings",
         ));
     }
-    let (client, patch) = (client(), Value::from(patch));
+    let client = client();
     let mut changed = Vec::new();
     for guest in client.select::<Guest>(&args.guests)? {
-        let guest = client.patch::<Guest>(&guest.name, &patch)?;
+        let mut patch = patch.clone();
+        if args.config.is_none() && !args.variables.is_empty() {
+            let set = parameters(&client.show::<Guest>(&guest.name)?.spec, &args.variables)?;
+            patch.extend(values(set).map(|set| ("variables".into(), set)));
+        }
+        let guest = client.patch::<Guest>(&guest.name, &Value::from(patch))?;
         tell_messages(&guest);
         let pending = &guest.status.pending;
         if !pending.is_empty() && !args.json {
@@ -408,6 +407,27 @@ pub fn set(args: &SetArgs) -> Result {
         changed.push(guest);
     }
     made(args.json, &changed)
+}
+
+/// Variables as the API has them; `None` if there are none.
+fn values(variables: BTreeMap<String, String>) -> Option<Value> {
+    let values = variables.into_iter();
+    let values: Map<_, _> = values
+        .map(|(name, value)| (name, Value::from(value)))
+        .collect();
+    (!values.is_empty()).then(|| values.into())
+}
+
+/// Further values for the variables of a guest's configuration: those of a function's parameters as it
+/// takes them, together with those that the guest has.
+fn parameters(guest: &Guest, given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
+    let function = guest.file.as_deref().and_then(function::find);
+    let function = function.filter(|function| function.text == guest.config);
+    let set = match function {
+        Some(function) => function.change(&guest.variables, given),
+        None => Ok(given.to_vec()),
+    };
+    Ok(set.map_err(Error::invalid)?.into_iter().collect())
 }
 
 /// What each interface is, as `--link` has it.

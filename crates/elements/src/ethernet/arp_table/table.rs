@@ -5,8 +5,6 @@
 //! end. Packets that wait hang on their entry, first in, first out. Entries and packets live in
 //! two arenas that grow up to their limits and are used again and again.
 
-use core::fmt::Write;
-
 use hashbrown::HashMap;
 
 pub use super::limits::{Limits, Millis};
@@ -26,6 +24,11 @@ const QUERY_INTERVAL: Millis = Millis(100);
 /// The same for rare queries.
 const RARE_QUERY_INTERVAL: Millis = Millis(2000);
 
+/// Queries without an answer after which a neighbor is taken to be unreachable (RFC 4861, section 10).
+const QUERIES_IN_VAIN: u8 = 3;
+/// How long it had to answer.
+const IN_VAIN: Millis = Millis(3000);
+
 /// No index in an arena.
 const NONE: u32 = u32::MAX;
 
@@ -37,6 +40,8 @@ struct Entry<A> {
     polls: u8,
     live_at: Millis,
     polled_at: Millis,
+    /// When the first of these queries was sent.
+    asked_at: Millis,
     /// The packets that wait.
     first: u32,
     last: u32,
@@ -66,6 +71,9 @@ impl<A> Entry<A> {
         };
         let may = now >= self.polled_at + pause;
         if may {
+            if self.polls == 0 {
+                self.asked_at = now;
+            }
             self.polled_at = now;
             self.polls = self.polls.saturating_add(1);
         }
@@ -185,6 +193,14 @@ impl<A: Address> Table<A> {
         entry.polls = 0;
     }
 
+    /// Whether `ip`, which is not known, did not answer for long, and if so whether it is time to ask again.
+    pub fn asked_in_vain(&mut self, ip: A, now: Millis) -> Option<bool> {
+        let at = self.find(ip)?;
+        let entry = &mut self.entries[at as usize];
+        let is_silent = entry.polls >= QUERIES_IN_VAIN && now >= entry.asked_at + IN_VAIN;
+        is_silent.then(|| entry.poll(now))
+    }
+
     /// Takes the first packet that waits for `ip`.
     pub fn next_waiting(&mut self, ip: A) -> Option<Packet> {
         let at = self.find(ip)?;
@@ -294,13 +310,13 @@ impl<A: Address> Table<A> {
 
     /// A line for each entry, the oldest first: IP address, 1 if it is known, Ethernet address,
     /// seconds since it was learned.
-    pub fn unparse(&self, now: Millis) -> String {
-        let mut text = String::new();
-        for (ip, known, ether, age) in self.iter(now) {
-            let age = Timestamp(age.0.saturating_mul(1_000_000));
-            let _ = writeln!(text, "{} {} {ether} {age}", ip.text(), u8::from(known));
-        }
-        text
+    pub fn unparse(&self, now: Millis) -> Result<String, HandlerError> {
+        listing(|out| {
+            self.iter(now).try_for_each(|(ip, known, ether, age)| {
+                let age = Timestamp(age.0.saturating_mul(1_000_000));
+                writeln!(out, "{} {} {ether} {age}", ip.text(), u8::from(known))
+            })
+        })
     }
 
     /// The entries, the oldest first: address, whether it is known, Ethernet address, and how long
@@ -353,6 +369,7 @@ impl<A: Address> Table<A> {
             polls: 0,
             live_at: now,
             polled_at: now - Millis::SECOND,
+            asked_at: now,
             first: NONE,
             last: NONE,
             packets: 0,

@@ -93,6 +93,14 @@ impl Hops {
         }
     }
 
+    /// Makes sure that there is memory for another hop, and to release all again.
+    pub fn reserve(&mut self) -> bool {
+        let most = self.hops.len() + 1;
+        self.hops.try_reserve(1).is_ok()
+            && self.uses.try_reserve(1).is_ok()
+            && self.free.try_reserve(most - self.free.len()).is_ok()
+    }
+
     /// The number of `hop`, which has one use more from now on.
     pub fn acquire(&mut self, hop: Hop) -> HopId {
         if let Some(&id) = self.ids.get(&hop) {

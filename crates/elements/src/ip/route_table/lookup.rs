@@ -1,5 +1,7 @@
 //! The part around a routing table that elements have in common: arguments, handlers, data path.
 
+use router::memory::MORE_MEMORY;
+
 use super::Found;
 use super::hops::Hop;
 use super::route::Unread;
@@ -63,7 +65,7 @@ impl FixedRoutes {
 impl FixedRoutes {
     /// The routes, one a line.
     #[read]
-    fn table(&self) -> String {
+    fn table(&self) -> Result<String, HandlerError> {
         self.lookup.text()
     }
 
@@ -109,7 +111,7 @@ impl Routes {
 
     /// The routes, one a line.
     #[read(expensive)]
-    fn table(&self) -> String {
+    fn table(&self) -> Result<String, HandlerError> {
         self.lookup.text()
     }
 
@@ -187,9 +189,11 @@ impl RouteLookup {
         }
     }
 
-    fn text(&self) -> String {
-        let lines = self.table.iter();
-        lines.map(|route| route.line().to_string()).collect()
+    fn text(&self) -> Result<String, HandlerError> {
+        listing(|out| {
+            let mut routes = self.table.iter();
+            routes.try_for_each(|route| write!(out, "{}", route.line()))
+        })
     }
 
     /// Runs one command.
@@ -227,6 +231,11 @@ impl RouteLookup {
         let mut undo = Vec::new();
         let text = click::config::uncomment(text);
         for line in text.split('\n') {
+            if undo.try_reserve(1).is_err() {
+                self.roll_back(undo);
+                let text = format!("no memory for so many commands; {MORE_MEMORY}");
+                return Err(HandlerError::failed(FailureKind::NoMemory, text));
+            }
             let (word, rest) = click::config::shift_space(line.trim());
             let done = match word {
                 "" => continue,
@@ -343,6 +352,6 @@ fn reason(refused: Refused, route: &Route) -> String {
     match refused {
         Refused::Exists(old) => format!("conflict with existing route '{old}'"),
         Refused::Missing => format!("route '{route}' not found"),
-        Refused::NoMemory => format!("no memory to store route '{route}'"),
+        Refused::NoMemory => format!("no memory to store route '{route}'; {MORE_MEMORY}"),
     }
 }

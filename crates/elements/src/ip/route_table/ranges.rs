@@ -110,12 +110,17 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn add(&mut self, first: u32, hop: HopId) {
-        match self.ranges.last() {
-            // One range if both lead to the same hop.
-            Some([before, _]) if *before == hop => {}
-            _ => self.ranges.push([hop, first]),
+    /// False if memory is short.
+    fn add(&mut self, first: u32, hop: HopId) -> bool {
+        // One range if both lead to the same hop.
+        if self.ranges.last().is_some_and(|[before, _]| *before == hop) {
+            return true;
         }
+        let has_room = self.ranges.try_reserve(1).is_ok();
+        if has_room {
+            self.ranges.push([hop, first]);
+        }
+        has_room
     }
 }
 
@@ -313,7 +318,10 @@ impl Ranges {
         if self.free.len() <= class {
             self.free.resize(class + 1, Vec::new());
         }
-        self.free[class].push(bucket.at());
+        // A run that there is no memory to note is free again when all are recomputed.
+        if self.free[class].try_reserve(1).is_ok() {
+            self.free[class].push(bucket.at());
+        }
     }
 
     fn take(&mut self, class: usize) -> Option<u32> {
@@ -355,7 +363,7 @@ impl Cutter<'_> {
             let mut run = Run {
                 ranges: &mut self.scratch,
             };
-            run.add(self.next, hop);
+            self.ok &= run.add(self.next, hop);
             let number = self.next >> shift;
             let bucket_end = (number << shift) | ((1u64 << shift) - 1) as u32;
             let reached = end.min(bucket_end);

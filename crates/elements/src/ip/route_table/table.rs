@@ -3,11 +3,16 @@
 use hashbrown::HashMap;
 use simd::{BLOCK, Kernel, Level, Simd};
 
+use router::memory::RESERVE;
+
 use super::Route;
 use super::hops::{Hop, HopId, Hops};
 use super::ranges::{Prefix, Prefixes, Ranges};
 use super::slots::{Order, Slots};
 use crate::prelude::*;
+
+/// Most bytes that the map of prefixes takes for each of them.
+const NODE: usize = 48;
 
 /// Why a table did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,17 +144,28 @@ impl RouteTable {
             if let (Some(old), false) = (old, set) {
                 return Err(Refused::Exists(old));
             }
+            if !self.reserve() {
+                return Err(Refused::NoMemory);
+            }
             self.point(&route)?;
             let slot = self.slots.replace(slot, route);
             self.index.insert(key(&route), slot);
             return Ok(old);
         }
-        if !self.slots.reserve() || self.index.try_reserve(1).is_err() {
+        if !self.reserve() {
             return Err(Refused::NoMemory);
         }
         self.point(&route)?;
         self.keep(route);
         Ok(None)
+    }
+
+    /// Makes sure that there is memory for another route; the maps' nodes come from the reserve.
+    fn reserve(&mut self) -> bool {
+        self.slots.reserve()
+            && self.hops.reserve()
+            && self.index.try_reserve(1).is_ok()
+            && spare(RESERVE)
     }
 
     /// Takes in a route for a prefix that has none.
@@ -170,8 +186,7 @@ impl RouteTable {
                 }
                 continue;
             }
-            let has_room = self.slots.reserve() && self.index.try_reserve(1).is_ok();
-            if !has_room || prefixes.try_reserve(1).is_err() {
+            if !self.reserve() || prefixes.try_reserve(1).is_err() {
                 refused(Refused::NoMemory, route);
                 continue;
             }
@@ -185,8 +200,12 @@ impl RouteTable {
             }
             self.keep(*route);
         }
-        self.prefixes = prefixes.into_iter().collect();
-        if !self.ranges.rebuild(&self.prefixes) {
+        let nodes = NODE * prefixes.len();
+        let has_room = spare(nodes + RESERVE);
+        if has_room {
+            self.prefixes = prefixes.into_iter().collect();
+        }
+        if !has_room || !self.ranges.rebuild(&self.prefixes) {
             self.clear();
             if let Some(last) = routes.last() {
                 refused(Refused::NoMemory, last);

@@ -109,6 +109,19 @@ pub struct Session {
     read_only: bool,
 }
 
+/// A message on a line: control characters and bytes that are no text stand as in Click's messages.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let bytes = encode(c.encode_utf8(&mut [0; 4])).into_owned();
+        match c.is_control() || bytes.len() == 1 {
+            true => shown += &click::config::printable(&bytes),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
 impl Session {
     /// A session that has said its greeting. With `read_only`, no handler is written.
     pub fn new(read_only: bool) -> Session {
@@ -218,7 +231,7 @@ impl Session {
 
     fn message(&mut self, code: u16, text: &str, more: bool) {
         let mark = if more { '-' } else { ' ' };
-        let text = click::config::printable(&encode(text));
+        let text = printable(text);
         self.output
             .extend_from_slice(format!("{code}{mark}{text}\r\n").as_bytes());
     }
