@@ -82,8 +82,8 @@ pub fn into_bytes(text: String) -> Vec<u8> {
     while let Some(&first) = bytes.get(from) {
         let length = match first {
             ..0xc0 => 1,
-            ..0xe0 => 2,
-            ..0xf0 => 3,
+            0xc0..0xe0 => 2,
+            0xe0..0xf0 => 3,
             _ => 4,
         };
         let character = bytes.get(from..from + length);
