@@ -143,6 +143,13 @@ impl RouterApplication {
     /// are on the console.
     pub fn start(platform: &'static Platform) -> RouterApplication {
         platform.cpu(0).begin_long_work();
+        // It is copied when it is split, and into the arguments of elements.
+        let length = platform.config().len();
+        if length > RESERVE && !spare(3 * length) {
+            platform.fail(format_args!(
+                "the guest's memory is too small for a configuration of {length} bytes; {MORE_MEMORY}"
+            ));
+        }
         let region = platform.data().map(|(base, length)| {
             // SAFETY: the boot page says that the region stays mapped there.
             unsafe { Region::open(base, length) }
@@ -434,8 +441,8 @@ impl Application for RouterApplication {
         // Rules are compiled, or thousands of routes added.
         self.platform.cpu(0).begin_long_work();
         // Handlers copy what they are written.
-        if !spare(2 * request.contents.len() + RESERVE) {
-            let bytes = request.contents.len();
+        let bytes = request.contents.len();
+        if bytes > RESERVE && !spare(2 * bytes + RESERVE) {
             let why = format!("no memory for a request of {bytes} bytes; {MORE_MEMORY}");
             return Answer::refused(status::TOO_LONG, why);
         }

@@ -7,7 +7,7 @@ use super::ip_parser::Parser;
 use super::ip_primitive::Reporter;
 use super::ip_words::{int32, split};
 use super::names::{KnownWords, Names};
-use super::program::{Program, WORK};
+use super::program::{FEW, Program, WORK};
 use super::rules::Rules;
 use crate::prelude::*;
 
@@ -131,7 +131,7 @@ impl<'r> Compiler<'r> {
             }
         }
         if !self.diagnostics.has_errors() {
-            if !spare(self.rules.memory() + WORK) {
+            if self.rules.len() >= FEW && !spare(self.rules.memory() + WORK) {
                 return self.diagnostics.error(Some(number), NO_MEMORY);
             }
             self.rules.push(expression, output);

@@ -26,6 +26,9 @@ const MEMORY_LIMIT: usize = 4 << 20;
 /// Bytes that must be free for a step of the compiler, which are those of a rule.
 pub(super) const WORK: usize = 32 << 10;
 
+/// Terms whose forms are small: a guest's heap grows when it is asked for much, and it is not for these.
+pub(super) const FEW: usize = 64;
+
 /// How many times a form's memory it takes to make it.
 const MAKING: usize = 6;
 
@@ -335,7 +338,7 @@ impl Patterns {
                 verify: if union.exact { EXACT } else { rule as u32 },
             };
             let last = union.is_everything();
-            let has_room = spare(2 * size_of_val(&list[..]) + WORK);
+            let has_room = list.len() < FEW || spare(2 * size_of_val(&list[..]) + WORK);
             if list.len() + union.terms.len() > limit || !has_room {
                 return None;
             }
@@ -364,7 +367,10 @@ impl<'f> Terms<'f> {
 
     fn matcher(&self, form: Form, ranges: usize) -> Option<Matcher> {
         // In little memory, forms are small.
-        let free = spare_of(MAKING * MEMORY_LIMIT) / MAKING;
+        let free = match self.list.len() {
+            ..FEW => MEMORY_LIMIT,
+            _ => spare_of(MAKING * MEMORY_LIMIT) / MAKING,
+        };
         let rows_limit = ROWS_LIMIT.min(free);
         match form {
             Form::Constant => {
