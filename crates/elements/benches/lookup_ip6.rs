@@ -130,7 +130,7 @@ fn lookup(criterion: &mut Criterion) {
         group.bench_function("removing and adding", |bencher| {
             bencher.iter(|| {
                 for (prefix, hop) in changes {
-                    table.remove(*prefix);
+                    table.remove(*prefix).unwrap();
                     table.add(*prefix, *hop).expect("there is room");
                 }
             });
