@@ -192,7 +192,7 @@ module Configuration = struct
   type t = {
     config : string option; [@yojson.default None] (** The configuration, in Click's language. A list of guests leaves it out. *)
     file : string option; [@yojson.default None] (** Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages. *)
-    variables : string Dict.t option; [@yojson.default None] (** Values of its variables, which are its own. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of its variables, or of a function's parameters, which are its own. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -485,7 +485,7 @@ module Guest = struct
     configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpu_max : float option; [@yojson.key "cpu-max"] [@yojson.default None] (** Processors of the host that its process may use, as in 0.5; default: all. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
-    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder, unless it is a function's name; in the API it is the configuration's name in messages. *)
     health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
@@ -494,7 +494,7 @@ module Guest = struct
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
-    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -569,7 +569,7 @@ module Guest_object = struct
     configurations : Configuration.t Dict.t option; [@yojson.default None] (** Configurations that it runs beside that one, by their names. The elements of one are `NAME/ELEMENT`. *)
     cpu_max : float option; [@yojson.key "cpu-max"] [@yojson.default None] (** Processors of the host that its process may use, as in 0.5; default: all. *)
     cpus : int option; [@yojson.default None] (** Virtual CPUs; default: 1. *)
-    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder; in the API it is the configuration's name in messages. *)
+    file : string option; [@yojson.default None] (** The file of its configuration. In a wire's file it is read from there, relative to the wire's own folder, unless it is a function's name; in the API it is the configuration's name in messages. *)
     health : string list option; [@yojson.default None] (** Checks of its health, as in `c.count > 0 every 5s failures 3`: a handler is read now and then, and the guest is unhealthy after so many failures in a row. One that may be restarted is restarted then. *)
     interfaces : string Dict.t option; [@yojson.default None] (** By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is removed with the guest. *)
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
@@ -580,7 +580,7 @@ module Guest_object = struct
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
     status : Guest_status.t option; [@yojson.default None]
-    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function. *)
   }
   [@@deriving make, yojson { strict = false }]
 end

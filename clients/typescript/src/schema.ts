@@ -1081,7 +1081,7 @@ export interface components {
             config?: string;
             /** @description Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages. */
             file?: string | null;
-            /** @description Values of its variables, which are its own. */
+            /** @description Values of its variables, or of a function's parameters, which are its own. */
             variables?: {
                 [key: string]: string;
             };
@@ -1265,7 +1265,7 @@ export interface components {
             cpus?: number | null;
             /**
              * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-             *     own folder; in the API it is the configuration's name in messages.
+             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
              */
             file?: string | null;
             /**
@@ -1303,7 +1303,7 @@ export interface components {
             "ring-slots"?: number | null;
             /**
              * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-             *     overrides a `define` of the configuration.
+             *     overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
              */
             variables?: {
                 [key: string]: string;
@@ -1336,7 +1336,7 @@ export interface components {
             cpus?: number | null;
             /**
              * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-             *     own folder; in the API it is the configuration's name in messages.
+             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
              */
             file?: string | null;
             /**
@@ -1377,7 +1377,7 @@ export interface components {
             status?: components["schemas"]["GuestStatus"];
             /**
              * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-             *     overrides a `define` of the configuration.
+             *     overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
              */
             variables?: {
                 [key: string]: string;
@@ -3210,7 +3210,7 @@ export interface operations {
                     cpus?: number | null;
                     /**
                      * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-                     *     own folder; in the API it is the configuration's name in messages.
+                     *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
                      */
                     file?: string | null;
                     /**
@@ -3251,7 +3251,7 @@ export interface operations {
                     status?: components["schemas"]["GuestStatus"];
                     /**
                      * @description Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-                     *     overrides a `define` of the configuration.
+                     *     overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
                      */
                     variables?: {
                         [key: string]: string;

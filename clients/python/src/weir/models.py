@@ -169,7 +169,7 @@ class Configuration(Model):
     file: str | None = None
     """Its file: in a wire's file it is read from there; in the API it is the configuration's name in messages."""
     variables: dict[str, str] | None = None
-    """Values of its variables, which are its own."""
+    """Values of its variables, or of a function's parameters, which are its own."""
 
 
 class ConfigurationState(StrEnum):
@@ -979,7 +979,7 @@ class Guest(Model):
     file: str | None = None
     """
     The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    own folder; in the API it is the configuration's name in messages.
+    own folder, unless it is a function's name; in the API it is the configuration's name in messages.
     """
     health: list[str] | None = None
     """
@@ -1006,7 +1006,7 @@ class Guest(Model):
     variables: dict[str, str] | None = None
     """
     Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-    overrides a `define` of the configuration.
+    overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
     """
 
 
@@ -1024,7 +1024,7 @@ class GuestObject(Model):
     file: str | None = None
     """
     The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    own folder; in the API it is the configuration's name in messages.
+    own folder, unless it is a function's name; in the API it is the configuration's name in messages.
     """
     health: list[str] | None = None
     """
@@ -1054,7 +1054,7 @@ class GuestObject(Model):
     variables: dict[str, str] | None = None
     """
     Values of the configuration's variables: `{"RATE": "1000"}` is what `RATE=1000` is to `weir click`. Each
-    overrides a `define` of the configuration.
+    overrides a `define` of the configuration. In a wire's file, `parameters` says the same of a function.
     """
 
 
