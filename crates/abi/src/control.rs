@@ -39,8 +39,11 @@ pub const REGION_BYTES: usize = STORE_OFFSET + 2 * store::RING_BYTES;
 /// [`Region::element`] of a CPU that is in no element.
 pub const NO_ELEMENT: u32 = 0;
 
-/// The bit of a heartbeat that says that the CPU is at work that may take seconds: the highest.
-pub const LONG_WORK: u64 = 1 << 63;
+/// The 16 high bits of a heartbeat while the CPU is at work that may take seconds. A guest that scribbles over its
+/// region hits upon them once in 65 536 times.
+pub const LONG_WORK: u64 = 0x4c57;
+/// Where they begin. The bits below count rounds.
+pub const LONG_WORK_SHIFT: u32 = 48;
 
 /// Offset of the first CPU's heartbeat in the region, which the wall's watchdog reads.
 pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, cpus) + offset_of!(Cpu, heartbeat);
@@ -225,14 +228,15 @@ impl<'a> Region<'a> {
         // The CPU is the only writer, so no locked instruction is needed.
         let heartbeat = &self.cpu(cpu).heartbeat;
         let beats = heartbeat.load(Ordering::Relaxed);
-        heartbeat.store(beats.wrapping_add(1) & !LONG_WORK, Ordering::Relaxed);
+        let beats = beats.wrapping_add(1) & ((1 << LONG_WORK_SHIFT) - 1);
+        heartbeat.store(beats, Ordering::Relaxed);
     }
 
     /// Reports that CPU `cpu` begins work that may take seconds, until its next round: for that CPU.
     pub fn begin_long_work(&self, cpu: usize) {
-        self.cpu(cpu)
-            .heartbeat
-            .fetch_or(LONG_WORK, Ordering::Relaxed);
+        let heartbeat = &self.cpu(cpu).heartbeat;
+        let beats = heartbeat.load(Ordering::Relaxed) & ((1 << LONG_WORK_SHIFT) - 1);
+        heartbeat.store(LONG_WORK << LONG_WORK_SHIFT | beats, Ordering::Relaxed);
     }
 
     /// Index of the element that CPU `cpu` reports to run, plus one; [`NO_ELEMENT`] for none.

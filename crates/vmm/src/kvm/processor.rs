@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::boot::Span;
-use abi::control::{LONG_WORK, Region, Sleep};
+use abi::control::{LONG_WORK, LONG_WORK_SHIFT, Region, Sleep};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
@@ -261,9 +261,9 @@ impl HeartbeatMonitor {
             0
         };
         self.beat = beat;
-        let most = match beat & LONG_WORK {
-            0 => watchdog::TICKS,
-            _ => watchdog::LONG_WORK_TICKS,
+        let most = match beat >> LONG_WORK_SHIFT {
+            LONG_WORK => watchdog::LONG_WORK_TICKS,
+            _ => watchdog::TICKS,
         };
         self.missed >= most
     }

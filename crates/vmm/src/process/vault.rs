@@ -165,9 +165,9 @@ global_asm!(
     "mov eax, {kind_watchdog}",
     "mov ecx, {ticks}",
     "mov r11d, {long_work_ticks}",
-    // The bit for long work is the highest.
-    "test r9, r9",
-    "cmovs ecx, r11d",
+    "shr r9, {long_work_shift}",
+    "cmp r9d, {long_work}",
+    "cmove ecx, r11d",
     "cmp [r10 + 224], rcx",
     "jae 40b",
     "ret",
@@ -195,6 +195,8 @@ global_asm!(
     kind_watchdog = const kind::WATCHDOG,
     ticks = const watchdog::TICKS,
     long_work_ticks = const watchdog::LONG_WORK_TICKS,
+    long_work = const abi::control::LONG_WORK,
+    long_work_shift = const abi::control::LONG_WORK_SHIFT,
     signal_stack_shift = const SIGNAL_STACK_SHIFT,
     pauses = const PAUSES,
 );
