@@ -7,7 +7,8 @@ use super::ip_parser::Parser;
 use super::ip_primitive::Reporter;
 use super::ip_words::{int32, split};
 use super::names::{KnownWords, Names};
-use super::program::{FEW, Program, WORK};
+use super::products::WORK;
+use super::program::{FEW, Program};
 use super::rules::Rules;
 use crate::prelude::*;
 

@@ -7,9 +7,11 @@ use super::fields::Fields;
 use super::hit::Hit;
 use super::insertion_sort::insertion_sort;
 use super::intervals::ByteSet;
-use super::program::WORK;
 use super::terms::Term;
 use crate::prelude::*;
+
+/// Bytes that must be free for a step of the compiler, which are those of a rule.
+pub(super) const WORK: usize = 32 << 10;
 
 /// Bytes that a product takes while the list grows and is ordered, beside its sets.
 const PRODUCT: usize = 512;

@@ -9,7 +9,7 @@ use super::expression::Expression;
 use super::fields::Fields;
 use super::headers::{Headers, View};
 use super::hit::{DROP, EXACT, Hit};
-use super::products::Products;
+use super::products::{Products, WORK};
 use super::rules::Rules;
 use super::sample::SamplePacket;
 use super::terms::{Term, Union};
@@ -22,9 +22,6 @@ use work::{SinglePackets, Work};
 
 /// The most memory that a compiled form may take, in bytes.
 const MEMORY_LIMIT: usize = 4 << 20;
-
-/// Bytes that must be free for a step of the compiler, which are those of a rule.
-pub(super) const WORK: usize = 32 << 10;
 
 /// Terms whose forms are small: a guest's heap grows when it is asked for much, and it is not for these.
 pub(super) const FEW: usize = 64;

@@ -26,68 +26,19 @@ use crate::pulls::gathered::Gathered;
 pub struct StrideSched {
     #[flatten]
     stride: Stride,
-    inputs: Vec<Input>,
+    signals: Vec<Signal>,
     gathered: Gathered,
-    /// Inputs that were asked ahead of their turns, or need not be.
-    ahead: usize,
     /// Inputs that were asked for the next packet, or need not be.
     asked: usize,
 }
 
-#[derive(Default)]
-struct Input {
-    signal: Signal,
-    /// Packets to ask for ahead of the input's turns.
-    turns: usize,
-    /// Those that came, the next last.
-    packets: Batch,
-    /// Whether none came.
-    is_empty: bool,
-}
-
 impl StrideSched {
-    /// Asks each input for the packets of its turns, as far as they can be foreseen: if no input runs
-    /// out of packets.
-    fn plan(&mut self, cx: &Cx<'_>) {
-        let turns = self.gathered.left();
-        self.ahead = 0;
-        for input in &mut self.inputs {
-            (input.turns, input.is_empty) = (0, !cx.is_active(&input.signal));
-        }
-        if turns > 1 {
-            let mut counts = [0; packet::BATCH];
-            let inputs = &self.inputs;
-            let open = |port: usize| inputs.get(port).is_some_and(|input| !input.is_empty);
-            self.stride.foresee(turns, open, |port| {
-                if let Some(count) = counts.get_mut(port) {
-                    *count += 1;
-                }
-            });
-            for (input, count) in self.inputs.iter_mut().zip(counts) {
-                input.turns = count;
-            }
-        }
-    }
-
-    /// Gives the inputs their turns, and asks the next one that may have a packet; gives what came if
-    /// there is none, or no more is wanted.
+    /// Asks the next input that may have a packet; gives what came if there is none.
     fn go_on(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        while let Some(input) = self.inputs.get(self.ahead) {
-            if input.turns > 0 {
-                return cx.pull_through(self.ahead, input.turns);
-            }
-            self.ahead += 1;
-        }
-        while self.gathered.left() > 0
-            && let Some(&port) = self.stride.order.get(self.asked)
-        {
+        while let Some(port) = self.stride.order.get(self.asked) {
             self.asked += 1;
-            let input = &mut self.inputs[port];
-            if let Some(packet) = input.packets.pop() {
-                self.gathered.push(cx, packet);
-                self.charge();
-            } else if !input.is_empty {
-                return cx.pull_through(port, 1);
+            if self.signals.get(*port).is_none_or(|s| cx.is_active(s)) {
+                return cx.pull_through(*port, 1);
             }
         }
         self.charge();
@@ -106,41 +57,25 @@ impl Element for StrideSched {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let signals = upstream_signals(cx).into_iter();
-        self.inputs = signals
-            .map(|signal| Input {
-                signal,
-                ..Input::default()
-            })
-            .collect();
+        self.signals = upstream_signals(cx);
         Ok(())
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         self.gathered.begin(most);
         if self.gathered.left() > 0 {
-            self.plan(cx);
             self.go_on(cx, batch);
         }
     }
 
     fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
-        if let Some(input) = self.inputs.get_mut(self.ahead) {
-            // One that gave fewer may have more: an AQM before it drops some of those it takes.
-            input.is_empty = batch.is_empty();
-            batch.as_mut_slice().reverse();
-            input.packets.append(batch, packet::BATCH);
-            self.ahead += 1;
-        } else if self.gathered.take(batch, 1) > 0 {
+        if self.gathered.take(batch, 1) > 0 {
             self.charge();
+            if self.gathered.left() == 0 {
+                return self.gathered.give(batch);
+            }
         }
         self.go_on(cx, batch);
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        for input in &mut self.inputs {
-            input.packets.drain().for_each(|packet| cx.kill(packet));
-        }
     }
 }
 

@@ -7,10 +7,9 @@ use weir::lab::Namespace;
 use crate::common::until;
 use crate::gateway::{Gateway, command, connect, reaches};
 
-/// Datagrams of iperf3 to a port, more than the link takes, until it is killed. TCP would send less the more it
-/// loses, and how much that is depends on how busy the machine is.
+/// iperf3 to a port, until it is killed.
 fn iperf(client: &Namespace, port: u16) -> Child {
-    let words = format!("-c 10.0.0.2 -p {port} -t 60 -u -b 30M -l 1000");
+    let words = format!("-c 10.0.0.2 -p {port} -t 60 -P 8");
     let mut iperf = client.command("iperf3", &words);
     iperf.stdout(Stdio::null()).spawn().unwrap()
 }
@@ -20,7 +19,7 @@ fn ratio(arguments: &[&str]) -> f64 {
     let mut gateway = Gateway::new();
     let client = gateway.host("inside", "10.0.0.1/24", None);
     let server = gateway.host("outside", "10.0.0.2/24", None);
-    let first = ["-p", "first=port 5201", "-p", "rate=24Mbps"];
+    let first = ["-p", "first=tcp port 5201", "-p", "rate=24Mbps"];
     let _running = gateway.function("shaper", &[&first[..], arguments].concat());
     assert!(reaches(&client, "10.0.0.2"));
     let serve = |port| server.service("iperf3", &format!("-s -p {port}")).unwrap();
