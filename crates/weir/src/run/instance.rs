@@ -23,8 +23,11 @@ use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Shape, Template, Wal
 use super::links;
 use super::plan::{InstanceError, Plan, START};
 
-/// How long a guest may take to answer, or to end when it is asked to.
+/// How long a guest may take to end when it is asked to.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the guest may take over a request: thousands of routes or rules take a second on a busy machine.
+/// Clients wait a little longer.
+const ANSWER: Duration = Duration::from_secs(4);
 /// Longest line of a guest's that is printed as one, in bytes.
 const LINE_MAX: usize = 8192;
 /// The two ends of one link, as the switch numbers them.
@@ -264,7 +267,7 @@ impl Instance {
         };
         let answer = self
             .control
-            .call_while(kind, encode(&contents), TIMEOUT, alive)?;
+            .call_while(kind, encode(&contents), ANSWER, alive)?;
         if let Some(config) = config.filter(|_| answer.ok()) {
             self.config = config;
         }
