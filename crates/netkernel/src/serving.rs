@@ -2,6 +2,7 @@
 //! wait to be sent.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::ops::DerefMut;
 
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::service::Service;
 use crate::sockets::{Common, Sending, Sockets};
+use crate::sys;
 
 /// The parts of an NSM that its sockets' work is done with.
 pub(crate) struct Parts<'a, S> {
@@ -20,6 +22,28 @@ pub(crate) struct Parts<'a, S> {
     pub ready: &'a mut Vec<u32>,
     /// By tenant: sockets that wait for a chunk.
     pub starving: &'a mut Vec<Vec<u32>>,
+}
+
+/// With so little work at a time, an NSM looks for more before it sleeps.
+const ALONE: usize = 4;
+
+/// Runs an NSM until one of its functions fails: `step` does what there is to do, and returns how much that was; after a
+/// step with little work, `look` looks for more for a while; `sleep` waits. With many sockets at work there is more
+/// soon, and a look costs what a sleep does.
+pub(crate) fn run<N>(
+    mut nsm: N,
+    step: impl Fn(&mut N) -> io::Result<usize>,
+    look: impl Fn(&mut N) -> io::Result<usize>,
+    sleep: impl Fn(&mut N) -> io::Result<()>,
+) -> io::Result<()> {
+    loop {
+        let worked = step(&mut nsm)?;
+        if worked > 0 && (worked > ALONE || sys::spin(|| Ok::<_, io::Error>(look(&mut nsm)? > 0))?)
+        {
+            continue;
+        }
+        sleep(&mut nsm)?;
+    }
 }
 
 /// An NSM of this crate.

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use crate::pairs::Pairs;
 use crate::protocol::{Measured, ToNsm, Token};
 use crate::service::Service;
-use crate::serving::{Parts, Serving};
+use crate::serving::{self, Parts, Serving};
 use crate::sockets::Sockets;
 use crate::sys;
 use datagram::DATAGRAM_MAX;
@@ -34,10 +34,6 @@ const CONTROL: u64 = u64::MAX - 1;
 
 /// Most requests of a round.
 const REQUESTS: usize = 1024;
-
-/// Requests and sockets of a step after which the NSM looks for more before it sleeps: those of a few
-/// connections that wait for each answer.
-const ALONE: usize = 4;
 
 /// Where fields of `struct tcp_info` (linux/tcp.h) are, and bytes up to the last of these.
 const RTT: usize = 68;
@@ -93,22 +89,18 @@ impl KernelNsm {
     }
 
     /// Serves until CoreEngine ends.
-    pub fn run(mut self) -> io::Result<()> {
-        loop {
-            let worked = self.step()?;
-            if worked > 0 {
-                // With many sockets at work there is more soon, and a look costs what a sleep does.
-                let alone = worked <= ALONE;
-                if !alone || sys::spin(|| Ok::<_, io::Error>(self.look()? > 0))? {
-                    continue;
-                }
-            }
-            // The last look may have found sockets at work.
-            if self.ready.is_empty() && self.service.sleep() {
-                self.events(None)?;
-                self.service.awake();
-            }
+    pub fn run(self) -> io::Result<()> {
+        serving::run(self, KernelNsm::step, KernelNsm::look, KernelNsm::sleep)
+    }
+
+    /// Waits for requests and sockets.
+    fn sleep(&mut self) -> io::Result<()> {
+        // The last look may have found sockets at work.
+        if self.ready.is_empty() && self.service.sleep() {
+            self.events(None)?;
+            self.service.awake();
         }
+        Ok(())
     }
 
     fn look(&mut self) -> io::Result<usize> {

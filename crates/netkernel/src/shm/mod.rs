@@ -17,15 +17,12 @@ use crate::pairs::Pairs;
 use crate::ports::Ports;
 use crate::protocol::{ToNsm, Token};
 use crate::service::Service;
-use crate::serving::{Parts, Serving};
+use crate::serving::{self, Parts, Serving};
 use crate::sockets::Sockets;
-use crate::sys;
 use socket::{Kind, Socket};
 
 /// Most requests of a round.
 const REQUESTS: usize = 1024;
-/// What of a round's work is so little that more may come before a sleep would have been worth it.
-const ALONE: usize = 4;
 
 /// What a connect to an address that is not the NSM's fails with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +67,8 @@ impl ShmNsm {
     }
 
     /// Serves until CoreEngine ends.
-    pub fn run(mut self) -> io::Result<()> {
-        loop {
-            let worked = self.step()?;
-            if worked > 0 {
-                let alone = worked <= ALONE;
-                if !alone || sys::spin(|| Ok::<_, io::Error>(self.step()? > 0))? {
-                    continue;
-                }
-            }
-            self.sleep()?;
-        }
+    pub fn run(self) -> io::Result<()> {
+        serving::run(self, ShmNsm::step, ShmNsm::step, ShmNsm::sleep)
     }
 
     /// Does what there is to do now; returns how many requests and sockets that were.

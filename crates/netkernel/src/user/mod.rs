@@ -31,7 +31,7 @@ use smoltcp::wire::EthernetAddress;
 use crate::ports::Ports;
 use crate::protocol::ToNsm;
 use crate::service::Service;
-use crate::serving::{Parts, Serving};
+use crate::serving::{self, Parts, Serving};
 use crate::sockets::Sockets;
 use crate::sys::{self, RegionInterface, Wakes};
 use arrival::{Arrival, look};
@@ -47,8 +47,6 @@ pub use network::{ADDRESSES_MAX, Network, NetworkError};
 const REQUESTS: usize = 1024;
 /// Most packets of a round, from each way.
 const PACKETS: usize = 256;
-/// What of a round's work is so little that more may come before a sleep would have been worth it.
-const ALONE: usize = 4;
 
 /// A user NSM.
 pub struct UserNsm {
@@ -104,17 +102,8 @@ impl UserNsm {
     }
 
     /// Serves until CoreEngine ends.
-    pub fn run(mut self) -> io::Result<()> {
-        loop {
-            let worked = self.step()?;
-            if worked > 0 {
-                let alone = worked <= ALONE;
-                if !alone || sys::spin(|| Ok::<_, io::Error>(self.step()? > 0))? {
-                    continue;
-                }
-            }
-            self.sleep()?;
-        }
+    pub fn run(self) -> io::Result<()> {
+        serving::run(self, UserNsm::step, UserNsm::step, UserNsm::sleep)
     }
 
     /// Does what there is to do now; returns how many requests, packets, sockets and connections that were.
