@@ -2,7 +2,7 @@
 //
 // All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
 // table of connections). The balancer checks the servers' health; one that is down gets no
-// connections, and clients of those that it had are reset, so that they connect again at once. Fragments
+// connections, and clients of its connections are reset, so that they connect again at once. Fragments
 // are reassembled first. The balancer answers pings to its addresses.
 //
 //   weir run balancer -p servers=10.0.0.11,10.0.0.12 --link outside=dev:eth1 --link servers=dev:eth2
@@ -19,7 +19,7 @@
 // # Servers at work
 //
 // Servers are added, drained and removed while the balancer runs. A server that is drained gets no new
-// connections; those that it has go on. Adding it again ends that, and gives it another weight.
+// connections; its present ones go on. Adding it again ends that, and gives it another weight.
 //
 //   weir write balancer balancer.add '10.0.0.14 2'
 //   weir write balancer balancer.drain 10.0.0.11

@@ -59,7 +59,7 @@ define($gateway 198.51.100.1);
 // text: the ports that connections get.
 define($ports 1024-65535);
 
-// one of dependent, independent: who may send to a port that a host inside uses: those that it
+// one of dependent, independent: who may send to a port that a host inside uses: hosts that it
 // sent to, or all (games, telephony).
 define($filtering dependent);
 

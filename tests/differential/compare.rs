@@ -158,7 +158,7 @@ pub fn difference(click: &Outcome, weir: &Outcome) -> Option<String> {
     Some(text)
 }
 
-/// The lines of either text, without those that both begin and end with.
+/// The lines of either text, without the lines that both begin and end with.
 fn lines(click: &str, weir: &str) -> String {
     let (mut click, mut weir): (Vec<&str>, Vec<&str>) =
         (click.lines().collect(), weir.lines().collect());

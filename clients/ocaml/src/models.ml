@@ -762,7 +762,7 @@ module Namespace = struct
   type t = {
     existing : bool option; [@yojson.default None] (** Whether it is there already: then the wire neither makes nor removes it. *)
     forwarding : bool option; [@yojson.default None] (** Whether it forwards IP packets between its interfaces. *)
-    routes : string list option; [@yojson.default None] (** Its routes, besides those that follow from its addresses. *)
+    routes : string list option; [@yojson.default None] (** Its routes, besides the routes that follow from its addresses. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -837,7 +837,7 @@ end
 
 module Nsm = struct
   type t = {
-    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the loopback's. *)
+    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the loopback's. *)
     gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
     link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)
@@ -875,7 +875,7 @@ end
 
 module Nsm_object = struct
   type t = {
-    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the loopback's. *)
+    addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the loopback's. *)
     gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
     link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)

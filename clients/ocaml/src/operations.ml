@@ -12,7 +12,7 @@ let show_application node name = Call.json node Models.Application_object.of_yoj
 (** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. *)
 let delete_application node name = Call.unit node "DELETE" [ "v1"; "applications"; name ]
 
-(** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. `properties` and `restart` can change, too. *)
+(** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. *)
 let patch_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "applications"; name ]
 
 (** Lists the sockets of an application. *)

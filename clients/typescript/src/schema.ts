@@ -34,7 +34,7 @@ export interface paths {
         delete: operations["delete-application"];
         options?: never;
         head?: never;
-        /** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; those that there are stay where they are. `properties` and `restart` can change, too. */
+        /** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. */
         patch: operations["patch-application"];
         trace?: never;
     };
@@ -1755,7 +1755,7 @@ export interface components {
             /** @description Whether it forwards IP packets between its interfaces. */
             forwarding?: boolean;
             /**
-             * @description Its routes, besides those that follow from its addresses.
+             * @description Its routes, besides the routes that follow from its addresses.
              * @example [
              *       "default via 10.0.1.1"
              *     ]
@@ -1811,7 +1811,7 @@ export interface components {
         /** @description A network stack module: a process whose network stack serves the sockets of applications. */
         Nsm: {
             /**
-             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
              *     loopback's.
              * @example [
              *       "10.0.0.2/24"
@@ -1854,7 +1854,7 @@ export interface components {
         /** @description A network stack module: a process whose network stack serves the sockets of applications. */
         NsmObject: {
             /**
-             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+             * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
              *     loopback's.
              * @example [
              *       "10.0.0.2/24"

@@ -294,7 +294,7 @@ pub struct Welcome {
     pub tenant: u32,
     /// The sender's queue set.
     pub set: u32,
-    /// Names this CoreEngine among those that follow each other; not 0.
+    /// Names this CoreEngine among the CoreEngines that follow each other; not 0.
     pub engine: u32,
 }
 

@@ -383,7 +383,7 @@ pub struct HostRow {
     pub state: &'static str,
     /// Whether it leads.
     pub leader: bool,
-    /// Guests on it, those that come included.
+    /// Guests on it, arriving guests included.
     pub guests: usize,
     /// Memory that guests have.
     pub booked: Memory,

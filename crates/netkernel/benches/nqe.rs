@@ -54,7 +54,7 @@ impl Bench {
         let folder = Folder(folder);
         let (door, operator) = (folder.0.join("door"), folder.0.join("operator"));
         let mut core = CoreEngine::listen(&door, &operator).map_err(|e| e.to_string())?;
-        // CoreEngine listens here, so whoever waits for its answer has a thread of its own.
+        // CoreEngine listens here, so a caller that waits for its answer has a thread of its own.
         let joining = std::thread::spawn(move || -> std::io::Result<(Service, Vec<Process>)> {
             let operator = Operator::connect(&operator)?;
             let (tenant, nsm) = (Token::random()?, Token::random()?);

@@ -1,4 +1,4 @@
-//! Socket options: those that the stack obeys, and those that are kept and have no effect.
+//! Socket options: which the stack obeys, and which are kept and have no effect.
 
 use std::time::Duration;
 

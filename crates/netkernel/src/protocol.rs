@@ -1,4 +1,4 @@
-//! Messages of CoreEngine with those that are no application: the operator ([`Request`], [`Reply`]) and
+//! Messages of CoreEngine with its peers that are no application: the operator ([`Request`], [`Reply`]) and
 //! the network stack modules ([`ToNsm`]). Each is one packet of JSON on a Unix socket of packets.
 
 use std::io;

@@ -58,7 +58,7 @@ pub struct Service {
     /// Wakes CoreEngine.
     core: OwnedFd,
     sides: UserSides,
-    /// Requests that may be taken, and those that were.
+    /// Requests that may be taken, and requests that were.
     filled: u32,
     taken: u32,
     answers: Outbox,

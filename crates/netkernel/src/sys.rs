@@ -200,7 +200,7 @@ impl UserSides {
     }
 }
 
-/// An eventfd that wakes whoever waits for it.
+/// An eventfd that wakes the threads that wait for it.
 pub(crate) fn waker() -> Result<OwnedFd, Errno> {
     rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }

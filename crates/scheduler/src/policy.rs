@@ -80,9 +80,9 @@ pub struct BuiltIn {
     pub name: &'static str,
     /// What it does, a sentence.
     pub description: &'static str,
-    /// Filters beside those that all have.
+    /// Filters beside the common ones.
     filters: &'static [&'static str],
-    /// Weights beside those that all have.
+    /// Weights beside the common ones.
     weights: &'static [(&'static str, u32)],
     balancer: &'static str,
 }

@@ -497,7 +497,7 @@ impl Scale {
     }
 }
 
-/// The host with the lowest sum; of those that are alike, the first from `start` on.
+/// The host with the lowest sum; of equal hosts, the first from `start` on.
 pub(crate) fn best(may: &HostSet, sums: &[f64], start: usize) -> Option<usize> {
     let least = may
         .iter()

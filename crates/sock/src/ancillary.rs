@@ -17,7 +17,7 @@ fn padded(len: usize) -> usize {
 }
 
 /// The ancillary data of a message to send. `ipv4`: it goes out by IPv4. As Linux has it, control
-/// messages of the other version are not looked at; those that an NSM does not serve are an error.
+/// messages of the other version are not looked at; messages that an NSM does not serve are an error.
 ///
 /// # Safety
 /// The message's control bytes can be read.

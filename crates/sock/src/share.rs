@@ -92,7 +92,7 @@ fn give_end(socket: u32, cell: &Cell) -> Result<()> {
     Ok(())
 }
 
-/// Shares the sockets that a child is about to inherit; `all`: also those that are closed at exec.
+/// Shares the sockets that a child is about to inherit; `all`: also sockets that are closed at exec.
 pub fn share_inherited(all: bool) {
     if process::set().is_none() {
         return;

@@ -55,7 +55,7 @@ impl Input<'_> {
         byte
     }
 
-    /// A number that is often one of those that mean something.
+    /// A number that often means something.
     fn word(&mut self) -> u64 {
         match self.byte() {
             n @ 0..=99 => n.into(),

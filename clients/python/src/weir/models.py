@@ -498,7 +498,7 @@ class Namespace(Model):
     forwarding: bool | None = None
     """Whether it forwards IP packets between its interfaces."""
     routes: list[str] | None = None
-    """Its routes, besides those that follow from its addresses."""
+    """Its routes, besides the routes that follow from its addresses."""
 
 
 class NsmKind(StrEnum):
@@ -1149,7 +1149,7 @@ class Nsm(Model):
 
     addresses: list[str] | None = None
     """
-    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
     loopback's.
     """
     gateways: list[str] | None = None
@@ -1448,7 +1448,7 @@ class NsmObject(Model):
 
     addresses: list[str] | None = None
     """
-    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
     loopback's.
     """
     gateways: list[str] | None = None

@@ -16,7 +16,7 @@ const WEIGHT_MAX: u16 = 256;
 pub enum Admin {
     /// New connections.
     Active,
-    /// No new connections; those that it has go on.
+    /// No new connections; its present connections go on.
     Draining,
     /// None.
     Removed,
@@ -146,7 +146,7 @@ impl Pool {
         Some(number as u16)
     }
 
-    /// Says what is wanted of a server; false if there is none.
+    /// Sets a server's state; false if there is no such server.
     pub fn set_admin(&mut self, server: &Server, admin: Admin) -> bool {
         let number = self.find(server).and_then(|at| self.servers.get_mut(at));
         let Some(known) = number.filter(|it| it.admin != Admin::Removed) else {

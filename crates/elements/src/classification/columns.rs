@@ -219,7 +219,7 @@ impl Columns {
     }
 
     /// Fills the columns of the packets with a bit in `far`, wherever their
-    /// headers are; returns those that are too short.
+    /// headers are; returns the packets that are too short.
     #[cold]
     fn read_far<'p>(
         &self,

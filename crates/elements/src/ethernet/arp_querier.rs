@@ -22,7 +22,7 @@ enum Home {
 /// to. If its Ethernet address is known, they leave with a header; if not, they wait while queries
 /// are sent, ten a second at most for one address, and after ten without an answer one every two
 /// seconds. If three queries in 3 s had no answer, further packets to the address leave by output 2 with
-/// those that waited, if it is connected. Packets on input 1 must start with an Ethernet header: the addresses in ARP replies are
+/// the waiting packets, if it is connected. Packets on input 1 must start with an Ethernet header: the addresses in ARP replies are
 /// learned, and packets that waited for them leave. An address is queried again before it expires.
 ///
 /// Packets to a broadcast address go to FF-FF-FF-FF-FF-FF, packets to a multicast address to

@@ -16,7 +16,7 @@ const CLEARING: u64 = 15_000_000_000;
 /// to. If its Ethernet address is known, they leave with a header; if not, they wait while
 /// solicitations are sent, ten a second at most for one address, and after ten without an answer
 /// one every two seconds. If three in 3 s had no answer, further packets to the address leave by output 2
-/// with those that waited, if it is connected. Packets to a multicast address go to its Ethernet group; packets to `::`
+/// with the waiting packets, if it is connected. Packets to a multicast address go to its Ethernet group; packets to `::`
 /// are dropped.
 ///
 /// Packets on input 1 must start with an Ethernet header. The addresses in advertisements are

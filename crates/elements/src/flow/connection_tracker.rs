@@ -36,7 +36,7 @@ const TICK: u64 = 1_000_000_000;
 /// In a hotswap, connections go on, and so does what FlowFirewall, FlowIPNAT and other elements behind
 /// know of them; with a smaller CAPACITY, the connections that have no room end.
 ///
-/// There must be no queue between this element and those that use its numbers.
+/// There must be no queue between this element and the elements that use its numbers.
 ///
 /// # Example
 /// ```click
@@ -60,7 +60,7 @@ const TICK: u64 = 1_000_000_000;
     is_a("VirtualFlowManager")
 )]
 #[inputs("packets of any side")]
-#[outputs("those that came by the input of the same number")]
+#[outputs("packets of the input of the same number")]
 pub struct ConnectionTracker {
     /// Most connections.
     #[arg(positional, default = 65536, read)]

@@ -3,7 +3,7 @@ use crate::prelude::*;
 /// Passes packets to the CTXDispatchers behind it.
 ///
 /// In FastClick it merges the rules of all CTXDispatchers behind it into one classifier. Here each
-/// CTXDispatcher classifies, and the optimizer joins those that follow one another. Elements that
+/// CTXDispatcher classifies, and the optimizer joins CTXDispatchers that follow one another. Elements that
 /// keep state for each flow need a FlowIPManager.
 ///
 /// # Arguments

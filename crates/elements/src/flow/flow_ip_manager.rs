@@ -11,7 +11,7 @@ const CAPACITY_MAX: u32 = 1 << 22;
 ///
 /// A flow is the packets of one IP protocol from one address and port to another. Packets that
 /// have no ports, and later fragments, are told by protocol and addresses alone. Packets must have
-/// their IP header marked; those that have none are of no flow, and pass. The flow's number stays
+/// their IP header marked; packets without one are of no flow, and pass. The flow's number stays
 /// with the packet until another flow manager replaces it.
 ///
 /// All memory is allocated when the router is initialized: about 50 bytes a flow, and more in the

@@ -70,7 +70,7 @@ pub struct FlowIPNAT {
     /// The ports of ADDRESS that connections from inside get, as in 1024-65535.
     #[arg(with = port_range, kind = "range of ports", default = (1024, 65535), default_text = "1024-65535")]
     ports: (u16, u16),
-    /// Who may send to a port that a host inside uses: `dependent`, only those that it sent to;
+    /// Who may send to a port that a host inside uses: `dependent`, only hosts that it sent to;
     /// `independent`, all.
     #[arg(with = kind_of_filtering, kind = "dependent or independent", default_text = "dependent")]
     filtering: Filtering,
@@ -97,7 +97,7 @@ pub struct FlowIPNAT {
 /// Who may send to a port that a host inside uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filtering {
-    /// Those that the host sent to (RFC 4787: address and port-dependent).
+    /// Hosts that it sent to (RFC 4787: address and port-dependent).
     #[default]
     Dependent,
     /// All (RFC 4787: endpoint-independent).

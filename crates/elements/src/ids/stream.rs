@@ -152,7 +152,7 @@ impl Stream {
         if next < to {
             buffer[next..to].copy_from_slice(&data[next - from..]);
         }
-        // One piece instead of those that it touches.
+        // One piece instead of the pieces that it touches.
         let mut piece = (from, to);
         let mut pieces = [(0, 0); PIECES + 1];
         let mut count = 0;

@@ -147,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Elements that rely on what the check found out do as those that do not: Paint, which
+        /// Elements that rely on what the check found out do as elements that do not: Paint, which
         /// forgets all that is known of packets, makes no difference.
         #[test]
         fn what_was_found_out_is_so(

@@ -16,7 +16,7 @@ const INTERVAL: i64 = 10;
 const OVERHEAD: usize = 40;
 /// One in this many of a pool's own buffers: most packets that may be incomplete. Each has two.
 const POOL_SHARE: usize = 8;
-/// Where in the header the flags are, and those that fragments have in common.
+/// Where in the header the flags are, and the flags that fragments have in common.
 const FLAGS: usize = 6;
 const KEPT: u8 = 0xc0;
 /// Longest IP packet.
@@ -93,7 +93,7 @@ impl Partial {
         if let Some(to) = self.payload.data_mut().get_mut(place.clone()) {
             to.copy_from_slice(bytes);
         }
-        // Those that touch the new range become one with it.
+        // Ranges that touch the new one become one with it.
         let first = self.here.partition_point(|range| range.end < place.start);
         let behind = self.here.partition_point(|range| range.start <= place.end);
         let touched = &self.here[first..behind.max(first)];

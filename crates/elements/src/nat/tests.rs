@@ -144,7 +144,7 @@ fn a_flood_of_one_subscriber_harms_no_other() {
         made.count()
     };
     assert_eq!(flood(&mut rig), 128);
-    // The others have all that is theirs, and those that it had stay.
+    // The other subscribers have all their ports, and its own mappings stay.
     for number in [2, 3] {
         let made =
             (1..=128).filter(|port| datagram(&mut rig, (subscriber(number), *port)).is_some());

@@ -14,7 +14,7 @@ pub struct GapRate {
     /// The time of the last question, in whose second events are counted; `None` before the first event and
     /// after a reset.
     asked: Option<Steady>,
-    /// Events in that second, less those that were missed before it.
+    /// Events in that second, less the events that were missed before it.
     count: i128,
 }
 

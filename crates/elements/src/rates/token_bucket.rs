@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes each token as soon as it is ready gets the rate, to within 1 in 1000.
+        /// A caller that takes each token as soon as it is ready gets the rate, to within 1 in 1000.
         #[test]
         fn the_rate_is_held(rate in 1u64..3_000_000, spare in 1u64..1000, start: u32) {
             let capacity = rate.div_ceil(50) + spare;

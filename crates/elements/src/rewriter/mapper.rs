@@ -33,7 +33,7 @@ pub fn is_per_thread(cx: &mut Cx<'_>, mapper: Link<dyn Mapper>) -> bool {
     cx.reach(mapper, |mapper, _| mapper.is_per_thread()) == Some(true)
 }
 
-/// Checks that a rewriter with this many outputs has those that the patterns of `mapper` name.
+/// Checks that a rewriter with this many outputs has the outputs that the patterns of `mapper` name.
 pub fn check(cx: &mut Cx<'_>, mapper: Link<dyn Mapper>, outputs: usize) -> Result<(), String> {
     let missing = |used: [u16; 2]| used.iter().any(|output| usize::from(*output) >= outputs);
     let wrong = cx.reach(mapper, |mapper, cx| {

@@ -137,7 +137,7 @@ fn a_source_is_given_again_when_its_flow_has_ended() {
     assert_eq!(rig.read("rw.mapping_failures"), "3");
 }
 
-/// The ports are those that Click 2.1 chooses, where the C library is glibc.
+/// The ports are Click 2.1's, where the C library is glibc.
 #[test]
 fn refused_flows_take_their_random_numbers() {
     let mut rig = Rig::new(

@@ -296,7 +296,7 @@ fn outputs_that_part_behind_what_they_do_alike_are_counted_apart() {
     rig.push_all("i", &packets);
     rig.run();
     let payloads = |data: Vec<Vec<u8>>| data.iter().map(|data| data[28]).collect::<Vec<u8>>();
-    // Those that go to one place stay together.
+    // Packets that go to one place stay together.
     let b: Vec<u8> = (0..32).filter(|n| n % 3 == 1).collect();
     let a: Vec<u8> = (0..32).filter(|n| n % 3 != 1).collect();
     assert_eq!((payloads(rig.data("a")), payloads(rig.data("b"))), (a, b));

@@ -559,7 +559,7 @@ fn what_finds_no_room_between_threads_is_counted() {
     let mut part = parts.pop().unwrap();
     while part.run(128) == Status::Busy {}
     drop(part);
-    // Whoever asks for the whole router sees what is under way arrive.
+    // A request for the whole router sees what is under way arrive.
     let drops: u64 = router
         .read(None, "thread_drops", "")
         .unwrap()

@@ -75,7 +75,7 @@ pub struct ControlSocket {
 /// What to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// A port; with true, or one of those that follow.
+    /// A port; with true, or one of the following ports.
     Tcp(u16, bool),
     Unix(String),
     Descriptor(RawFd),
@@ -386,7 +386,7 @@ impl Element for ControlSocket {
     }
 }
 
-/// A port, and whether one of those that follow will do.
+/// A port, and whether one of the following ports will do.
 fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
     if let Ok(port) = cx.names().parse::<TcpPort>(text) {
         return Some((port.0, false));

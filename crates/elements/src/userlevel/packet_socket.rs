@@ -169,7 +169,7 @@ impl PacketSocket {
         set.map_err(|errno| refused("setsockopt", errno))
     }
 
-    /// Lets the kernel drop all frames but those that `expression`, in the language of
+    /// Lets the kernel drop all frames but the ones that `expression`, in the language of
     /// pcap-filter(7), matches. What came in before is dropped too.
     pub fn set_filter(&mut self, pool: &mut Pool, expression: &str) -> Result<(), String> {
         attach_filter(&self.fd, &mut compile(expression)?)?;

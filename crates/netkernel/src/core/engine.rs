@@ -143,7 +143,7 @@ impl CoreEngine {
     }
 
     /// Hears for at most so long who comes and goes, after a [`round`](Self::round): what
-    /// [`run`](Self::run) does, for whoever times rounds.
+    /// [`run`](Self::run) does, for benchmarks that time rounds.
     pub fn hear(&mut self, wait: Duration) -> Result<(), CoreError> {
         self.events(Some(wait))
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::engine::CoreEngine;
 use crate::protocol::{self, FromNsm, Measured, Reply, SocketStatus, ToNsm};
 
-/// How long NSMs have to answer. Those that do not are not waited for.
+/// How long NSMs have to answer. Slower NSMs are not waited for.
 pub(super) const ANSWER: Duration = Duration::from_millis(100);
 
 /// Sockets that the operator has asked for, and NSMs are asked about.

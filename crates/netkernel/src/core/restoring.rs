@@ -58,7 +58,7 @@ impl CoreEngine {
     }
 
     /// Gives the sockets at an NSM, which has ended and does not come back, to the present NSMs of their tenants. At
-    /// those that run they are restored; others wait for theirs.
+    /// running NSMs they are restored; the others wait for their NSM.
     pub(super) fn bequeath(&mut self, number: u8) {
         let mut heirs = Vec::new();
         for tenant in self.tenants.iter_mut().flatten() {

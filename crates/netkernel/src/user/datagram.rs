@@ -310,7 +310,7 @@ impl UserNsm {
         }
     }
 
-    /// Forgets those that wait no more.
+    /// Forgets datagrams that wait no more.
     fn release_held(&mut self) {
         let sockets = &mut self.sockets;
         self.held.retain(|(number, _)| {
@@ -323,7 +323,7 @@ impl UserNsm {
         });
     }
 
-    /// When those that wait are tried again.
+    /// When waiting datagrams are tried again.
     pub(super) fn next_held(&self) -> Option<Instant> {
         let now = self.interfaces.now();
         (!self.held.is_empty()).then(|| now + RETRY)

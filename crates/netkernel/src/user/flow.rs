@@ -12,9 +12,9 @@ use smoltcp::time::Instant;
 
 use super::network::Way;
 
-/// Most connections, those that end among them.
+/// Most connections, ending ones included.
 pub const FLOWS_MAX: usize = 16_384;
-/// Above so many, those that only wait for late segments (TIME-WAIT) are forgotten.
+/// Above so many, connections in TIME-WAIT are forgotten.
 const TIME_WAIT_ABOVE: usize = FLOWS_MAX / 2;
 /// Bytes of a connection's buffers, each. A page that was never used takes no memory.
 const BUFFER: usize = 256 << 10;
@@ -94,9 +94,9 @@ pub(super) struct Flows {
     ready: Vec<FlowId>,
     /// One of each that has one.
     timers: BTreeSet<(Instant, FlowId)>,
-    /// Those that wait for a neighbour's answer.
+    /// Connections that wait for a neighbour's answer.
     waiting: Vec<FlowId>,
-    /// Those that wait for room on the VNIC.
+    /// Connections that wait for room on the VNIC.
     blocked: Vec<FlowId>,
 }
 

@@ -51,7 +51,7 @@ impl Interfaces {
         let address = HardwareAddress::Ethernet(ethernet(mac)?);
         let mut ethernet = Interface::new(config(address)?, &mut vnic, now);
         ethernet.update_ip_addrs(|all| {
-            // There is room for those that `Network::check` lets through.
+            // There is room for the addresses that `Network::check` lets through.
             all.extend(network.cidrs().take(all.capacity()));
         });
         for gateway in network.gateways() {

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Listening {
         /// Connections that were offered and not accepted.
         offered: u32,
-        /// Those that are not established.
+        /// Connections that are not established.
         opening: u32,
         /// The most of both.
         backlog: u32,

@@ -39,7 +39,7 @@ struct Sender {
     put: u32,
     /// Slots known to be free, those filled among them.
     free: u32,
-    /// Frames that were sent, but those that ask for a neighbour.
+    /// Frames that were sent, requests for a neighbour's address left out.
     sent: u64,
 }
 
@@ -77,7 +77,7 @@ impl Vnic {
             }
             let slot = self.sender.rings.receive.peek(self.taken);
             self.taken += 1;
-            // Frames of several slots come only to those that ask for them.
+            // Frames of several slots come only to ports that ask for them.
             if slot.flags & flags::OFFLOADED == 0
                 && let Ok(bytes) = self.sender.rings.region.frame(slot)
             {
@@ -112,7 +112,7 @@ impl Vnic {
         self.sender.has_room()
     }
 
-    /// Frames that were sent, but those that ask for a neighbour.
+    /// Frames that were sent, requests for a neighbour's address left out.
     pub fn sent(&self) -> u64 {
         self.sender.sent
     }

@@ -168,7 +168,7 @@ impl Routers {
 
 /// What programs change.
 impl Routers {
-    /// Looks at changed entries, except those that this process changed.
+    /// Looks at changed entries, except its own changes.
     pub fn look(&mut self) {
         let watcher = self.watcher;
         let next = || self.store.peek(|store| store.next_event(watcher));

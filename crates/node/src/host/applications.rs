@@ -211,7 +211,7 @@ impl Host {
         ended.collect()
     }
 
-    /// What applications printed since the last call, by lines; of those that do not run, unfinished ones too.
+    /// What applications printed since the last call, by lines; of ended applications, unfinished lines too.
     pub fn application_lines(&mut self) -> Vec<(String, String)> {
         let Applications { running, outputs } = &mut self.applications;
         let mut all = Vec::new();

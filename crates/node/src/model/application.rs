@@ -197,7 +197,7 @@ impl Spec for Application {
     fn note(verb: Verb) -> &'static str {
         match verb {
             Verb::Patch => {
-                "With another `nsm`, new sockets go there; those that there are stay where they are. `properties` and `restart` can change, too."
+                "With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too."
             }
             Verb::Delete => {
                 "Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets."

@@ -59,7 +59,7 @@ pub struct Nsm {
     /// Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: those that its applications have besides the
+    /// Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
     /// loopback's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]

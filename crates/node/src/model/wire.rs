@@ -106,7 +106,7 @@ pub struct Namespace {
     /// Whether it forwards IP packets between its interfaces.
     #[serde(default, skip_serializing_if = "is_default")]
     pub forwarding: bool,
-    /// Its routes, besides those that follow from its addresses.
+    /// Its routes, besides the routes that follow from its addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["default via 10.0.1.1"]))]
     pub routes: Vec<Route>,

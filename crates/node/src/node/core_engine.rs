@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result, Subject};
 use crate::model::{ApplicationRecord, Event, Happened, Nsm, NsmRecord, Topic};
 
 impl Node {
-    /// Takes over the CoreEngine that runs, with what it has: what is wanted and not there is brought about later.
+    /// Takes over the CoreEngine that runs, with what it has: what is configured and not there is made later.
     pub(super) fn take_core_over(&mut self) -> Result<()> {
         let Some(status) = self.host.adopt_core() else {
             return Ok(());

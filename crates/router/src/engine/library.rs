@@ -115,7 +115,7 @@ impl Environment for Library {
     }
 }
 
-/// The name nearest to `name` among those that are known, if one is near enough to be what was meant.
+/// The name nearest to `name` among the known names, if one is near enough to be what was meant.
 pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let limit = name.len().div_ceil(3);
     known

@@ -1,4 +1,4 @@
-//! Filters: which hosts may run a guest. A filter gets all hosts at once, and removes those that may not.
+//! Filters: which hosts may run a guest. A filter gets all hosts at once, and removes the hosts that may not.
 //!
 //! A filter's answer for a host does not depend on which other hosts are in the set, so the order of filters does
 //! not matter.
@@ -40,7 +40,7 @@ pub static FILTERS: &[Unit<dyn Filter>] = &[
     Unit {
         name: "processor",
         description: "The host has as many processors as the guest, and the processors reserved for the guest fit \
-                      into those that are not reserved.",
+                      into the unreserved ones.",
         properties: &[&p::CPU_OVER_COMMIT],
         make: |values| {
             Box::new(resources::Processor {
@@ -96,7 +96,7 @@ pub static FILTERS: &[Unit<dyn Filter>] = &[
     },
     Unit {
         name: "pinned-host",
-        description: "The host is one of those that the guest is pinned to.",
+        description: "The guest is pinned to the host.",
         properties: &[],
         make: |_| Box::new(place::PinnedHost),
     },

@@ -46,7 +46,7 @@ pub struct Totals {
     pub processors: u64,
     /// Processor time that is used, in thousandths of a processor.
     pub load: u64,
-    /// Guests, those that come and those that leave included.
+    /// Guests, arriving and leaving guests included.
     pub guests: u32,
     /// Rates of links, in bits a second.
     pub links: Vec<(String, u64)>,
@@ -82,7 +82,7 @@ pub struct Hosts {
     pub processors: Column,
     /// Processor time that is used on each host, in thousandths of a processor.
     pub load: Vec<u64>,
-    /// Guests of each host, those that come and those that leave included.
+    /// Guests of each host, arriving and leaving guests included.
     pub count: Vec<u32>,
     /// Guests of each host that leave it.
     pub leaving: Vec<u32>,
@@ -152,7 +152,7 @@ impl Hosts {
         self.revision[slot]
     }
 
-    /// How many slots there are: hosts, and those that were removed.
+    /// How many slots there are: hosts, and removed hosts.
     pub fn slots(&self) -> usize {
         self.names.len()
     }

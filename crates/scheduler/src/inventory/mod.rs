@@ -115,7 +115,7 @@ impl Inventory {
         self.guests[slot].as_ref()
     }
 
-    /// The guests that run on the host in this slot, those that leave it included.
+    /// The guests that run on the host in this slot, leaving guests included.
     pub fn guests_on(&self, slot: usize) -> impl Iterator<Item = &Placed> {
         let guests = self.hosts.guests(slot).iter();
         guests.filter_map(|guest| self.guests[*guest].as_ref())

@@ -45,7 +45,7 @@ pub static WEIGHTS: &[Unit<dyn Weight>] = &[
     },
     Unit {
         name: "power-saving-processor",
-        description: "Power saving by processor: hosts whose processors are used more come first; those that the \
+        description: "Power saving by processor: hosts whose processors are used more come first; hosts that the \
                       guest would bring above HighUtilization come last.",
         properties: &[&p::HIGH_UTILIZATION],
         make: |values| {

@@ -125,7 +125,7 @@ impl Tables {
         self.free.push(index);
     }
 
-    /// Reports ready interests into `out`, at most `most`, and takes those that are not ready off
+    /// Reports ready interests into `out`, at most `most`, and takes interests that are not ready off
     /// the list.
     pub fn report(
         &mut self,

@@ -123,7 +123,7 @@ pub fn replaced(fd: c_int) {
         let first = standard.first.swap(core::ptr::null_mut(), Ordering::AcqRel);
         if !first.is_null() {
             remember(fd, core::ptr::null_mut());
-            // SAFETY: the C library's variable is there to be assigned; whoever changes the file
+            // SAFETY: the C library's variable is there to be assigned; code that changes the file
             // behind a stream that others use has them wait.
             unsafe { *standard.variable = first };
         }

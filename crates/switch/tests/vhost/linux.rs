@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::qemu::Qemu;
 
-/// Modules that virtio-net needs, each behind those that it needs itself.
+/// Modules that virtio-net needs, each behind the modules that it needs itself.
 const MODULES: [&str; 8] = [
     "virtio_ring",
     "virtio",

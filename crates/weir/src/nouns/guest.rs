@@ -419,7 +419,7 @@ fn values(variables: BTreeMap<String, String>) -> Option<Value> {
 }
 
 /// Further values for the variables of a guest's configuration: those of a function's parameters as it
-/// takes them, together with those that the guest has.
+/// takes them, together with the guest's present ones.
 fn parameters(guest: &Guest, given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
     let function = guest.file.as_deref().and_then(function::find);
     let function = function.filter(|function| function.text == guest.config);

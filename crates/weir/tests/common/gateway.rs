@@ -247,11 +247,7 @@ pub fn connect(
             Some(got == data)
         });
         let served = server.join().unwrap();
-        assert_ne!(
-            client,
-            Some(false),
-            "the bytes are not those that were sent"
-        );
+        assert_ne!(client, Some(false), "the bytes differ from the bytes sent");
         client.and(served)
     })
 }

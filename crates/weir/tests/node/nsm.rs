@@ -447,7 +447,7 @@ fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
     assert!(at.starts_with("web\nweb\n"), "{at}");
     assert_eq!(at.matches("web\nother").count(), 1, "{at}");
     host.shows("sock ls -p -o application,nsm", "server:other\n");
-    // Those that there are stay, and go there, too, when their NSM is removed.
+    // Present sockets stay, and go there, too, when their NSM is removed.
     host.ok("nsm delete web");
     until("they do not listen there", || {
         let listening = inside(&other, "ss -ltnH").unwrap_or_default();

@@ -62,7 +62,7 @@ class AsyncOperations(ABC):
 
     async def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
         """Changes fields of an application (JSON merge patch); null resets a field. With
-        another `nsm`, new sockets go there; those that there are stay where they are.
+        another `nsm`, new sockets go there; present ones stay where they are.
         `properties` and `restart` can change, too.
         """
         return await self._call(

@@ -58,7 +58,7 @@ class Operations(ABC):
 
     def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
         """Changes fields of an application (JSON merge patch); null resets a field. With
-        another `nsm`, new sockets go there; those that there are stay where they are.
+        another `nsm`, new sockets go there; present ones stay where they are.
         `properties` and `restart` can change, too.
         """
         return self._call(

@@ -102,7 +102,7 @@ fn calls_are_made_when_numbers_are_reached() {
     );
     assert_eq!(rig.read("a.aggregate_call"), "2 s.run");
     push(&mut rig, &[1, 2, 3]);
-    // The third aggregate is the first of those that were not forgotten.
+    // The third aggregate is the first aggregate that was not forgotten.
     assert_eq!(
         (rig.read("a.nagg"), rig.printed()),
         ("1".into(), ["two\n".into()].into())

@@ -214,7 +214,7 @@ impl<A: Address> Table<A> {
         };
         self.keep_alive(at, now);
         if !packet.make_whole() {
-            // It would keep many buffers from those that wait to be received.
+            // It would keep many buffers from packets that wait to be received.
             let waits = self.refuse(pool, packet);
             let asks = self.entries[at as usize].poll(now);
             return if asks { Waits::AndQuery } else { waits };

@@ -23,7 +23,7 @@ const NEVER: Sent = Sent {
     time: 0,
 };
 
-/// Requests on their way, and the round trips of those that came back, in microseconds.
+/// Requests on their way, and the round trips of the answered ones, in microseconds.
 pub struct Replies {
     sent: Box<[Sent]>,
     /// Replies, duplicates included.

@@ -262,7 +262,7 @@ proptest! {
         prop_assert_eq!(rig.data("c"), [whole]);
     }
     /// Fragments that contradict each other about the packet's end: `(start, length, last, byte)`,
-    /// in units of 8 bytes, but for the length of those that are the last.
+    /// in units of 8 bytes, but for the length of the last ones.
     #[test]
     fn the_end_is_as_far_as_fragments_reach_when_the_last_comes(
         history in proptest::collection::vec((0usize..6, 1usize..48, any::<bool>(), any::<u8>()), 1..40),

@@ -176,7 +176,7 @@ impl RouteTable {
     }
 
     /// Fills an empty table with routes, as [`add`](Self::add) does one by one, in a fraction of the
-    /// time. `refused` learns of those that were not added.
+    /// time. `refused` learns of routes that were not added.
     pub fn fill(&mut self, routes: Vec<Route>, mut refused: impl FnMut(Refused, &Route)) {
         let mut prefixes = Vec::new();
         for route in &routes {

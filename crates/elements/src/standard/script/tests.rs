@@ -64,7 +64,7 @@ fn values_are_bytes() {
     }
 }
 
-/// The numbers are those that Click's handlers return.
+/// The numbers are what Click's handlers return.
 #[test]
 fn a_failed_write_leaves_its_number() {
     let elements = "Idle -> cl :: Classifier(-, -); cl[0] -> d :: Discard; cl[1] -> d;

@@ -21,7 +21,7 @@ pub(super) enum Filled {
     More,
     /// The next packet's time is yet to come.
     Early,
-    /// The file, or what is wanted of it, is at its end.
+    /// The file, or the part that is to be read, is at its end.
     Ended,
 }
 
@@ -79,7 +79,7 @@ impl FromDump {
         }
     }
 
-    /// Whether the packet that was read is at the end of what is wanted.
+    /// Whether the packet that was read is behind the part that is to be read.
     fn is_at_end(&self) -> bool {
         match (&self.pending, self.times.last) {
             (Some(pending), Some(last)) => !pending.wanted && pending.packet.timestamp() >= last,

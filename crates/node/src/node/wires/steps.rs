@@ -40,7 +40,7 @@ impl Node {
     }
 
     /// Takes a step of the wire `wire`. Steps that create guests or NSMs are for the service, as
-    /// are steps that change guests' configurations and those that end programs.
+    /// are steps that change guests' configurations and steps that end programs.
     pub fn take_step(&mut self, wire: &str, step: &Step) -> Result<()> {
         let name = step.name.as_str();
         match (&step.from, &step.to) {

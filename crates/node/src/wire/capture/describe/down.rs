@@ -2,7 +2,7 @@
 
 use super::super::seen::{InterfaceKind, SeenInterface, SeenNamespace};
 
-/// The interfaces seen, except those that are down or carry nothing because another is down. Returns also a sentence
+/// The interfaces seen, except interfaces that are down or carry nothing because another is down. Returns also a sentence
 /// for each that a wire would have had.
 pub(super) fn without(seen: &[SeenNamespace]) -> (Vec<SeenNamespace>, Vec<String>) {
     let mut notes = Vec::new();

@@ -96,7 +96,7 @@ fn what_comes_through_a_patch_to_a_limited_port_waits_in_its_line() {
     receive_until(&mut c, &quick);
     assert!(
         b.receive().len() < 50,
-        "the quick one overtakes those who wait"
+        "the quick one overtakes the waiting ones"
     );
     let stats = net.stats(&b);
     assert!(stats.frames_out < 60 && stats.drops().count() == 0);
