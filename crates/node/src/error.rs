@@ -327,6 +327,9 @@ faults! {
     /// A namespace of the name that an NSM's own is to have.
     NsmNamespaceExists { name: String, namespace: String } Exists "namespace" =>
         "NSM ‘{name}’ would have a network namespace ‘{namespace}’ of its own, and there is one already: `ip netns delete {namespace}` first, or use it by `--netns {namespace}`";
+    /// An address that a user NSM on the link has.
+    NsmAddressTaken { address: String, link: String, nsm: String } Exists "addresses" =>
+        "NSM ‘{nsm}’ on link ‘{link}’ has the address {address}: choose another address (`-a`)";
     /// An application of that name.
     ApplicationExists { name: String } Exists "name" =>
         "there is already an application named ‘{name}’: choose another name (`--name`)";

@@ -28,6 +28,12 @@ impl Resource for Application {
         node.change_application(name, spec)
     }
 
+    fn note_of_change(node: &mut Node, name: &str, spec: &Application) -> Option<String> {
+        let was = node.find_application(name).ok()?.spec.nsm;
+        let moved = was != spec.nsm;
+        moved.then(|| format!("new sockets go to NSM ‘{}’, no longer to ‘{was}’", spec.nsm))
+    }
+
     fn delete(node: &mut Node, name: &str) -> Result<()> {
         node.delete_application(name)
     }

@@ -114,8 +114,15 @@ impl Node {
     }
 
     /// Tells that a resource was created, changed or removed by command.
-    pub fn tell_change(&mut self, topic: Topic, name: &str, happened: Happened) {
-        self.tell(Event::of(topic, name, happened));
+    pub fn tell_change(
+        &mut self,
+        topic: Topic,
+        name: &str,
+        happened: Happened,
+        note: Option<String>,
+    ) {
+        let event = Event::of(topic, name, happened);
+        self.tell(Event { note, ..event });
     }
 
     /// Tells that a wire was made what its file says, in so many steps.

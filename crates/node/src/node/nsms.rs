@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ipnet::IpNet;
 use netkernel::protocol::Status;
 
 use super::Node;
@@ -67,14 +68,25 @@ impl Node {
     fn view_nsm(&self, nsm: NsmRecord, status: &Status) -> Result<Object<Nsm>> {
         let of = status.nsms.iter().find(|it| it.name == nsm.name);
         let of = of.cloned().unwrap_or_default();
-        let fault = self.host.fault(&Subject::Nsm(nsm.name.clone()));
-        let reason = fault.unwrap_or("it starts").to_string();
         let pid = self.host.nsm_pid(&nsm.name);
         let usage = pid.and_then(Usage::of);
+        let reason = match pid {
+            Some(pid) if usage.is_some_and(|usage| usage.stopped) => Some(format!(
+                "its process was stopped by a signal: `kill -CONT {pid}` resumes it"
+            )),
+            _ if of.present => None,
+            _ => {
+                let fault = self.host.fault(&Subject::Nsm(nsm.name.clone()));
+                Some(fault.unwrap_or("it starts").to_string())
+            }
+        };
         Ok(Object {
             status: NsmStatus {
-                state: if of.present { State::Up } else { State::Down },
-                reason: (!of.present).then_some(reason),
+                state: match reason {
+                    None => State::Up,
+                    Some(_) => State::Down,
+                },
+                reason,
                 namespace: nsm.spec.place(&nsm.name),
                 pid,
                 restarts: self.nsm_restarts.count(nsm.id),
@@ -143,6 +155,7 @@ impl Node {
             return Ok(None);
         };
         let link = self.find_link(link)?;
+        self.check_addresses(&link.name, spec)?;
         self.check_free(name)?;
         let mac = Some(self.address(&link.name, None)?);
         let spec = Vnic {
@@ -156,6 +169,31 @@ impl Node {
             spec,
             implicit: true,
         }))
+    }
+
+    /// Refuses an address that another user NSM on the link has.
+    fn check_addresses(&self, link: &str, spec: &Nsm) -> Result<()> {
+        for other in self.store.all::<NsmRecord>()? {
+            if other.spec.link.as_deref() != Some(link) {
+                continue;
+            }
+            let taken = |it: &&IpNet| {
+                other
+                    .spec
+                    .addresses
+                    .iter()
+                    .any(|its| its.addr() == it.addr())
+            };
+            if let Some(address) = spec.addresses.iter().find(taken) {
+                return Err(Fault::NsmAddressTaken {
+                    address: address.addr().to_string(),
+                    link: link.into(),
+                    nsm: other.name,
+                }
+                .into());
+            }
+        }
+        Ok(())
     }
 
     fn change_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {

@@ -23,6 +23,11 @@ pub trait Resource: Spec {
         Err(unchangeable::<Self>(name))
     }
 
+    /// What the event of a change to `spec` says besides that it was changed.
+    fn note_of_change(_node: &mut Node, _name: &str, _spec: &Self) -> Option<String> {
+        None
+    }
+
     /// Brings about all that are wanted and not there. What cannot be is noted with its reason and
     /// tried again later; the rest goes on.
     fn reconcile(_node: &mut Node) -> Result<()> {

@@ -26,7 +26,7 @@ impl Handle {
         }
         self.run(move |node| {
             Application::delete(node, &name)?;
-            node.tell_change(Topic::Application, &name, Happened::Removed);
+            node.tell_change(Topic::Application, &name, Happened::Removed, None);
             Ok(())
         })
         .await

@@ -16,7 +16,7 @@ impl Handle {
         let new = name.clone();
         self.run(move |node| {
             Nsm::create(node, &new, spec)?;
-            node.tell_change(Topic::Nsm, &new, Happened::Created);
+            node.tell_change(Topic::Nsm, &new, Happened::Created, None);
             Ok(())
         })
         .await?;

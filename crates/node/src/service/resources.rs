@@ -23,7 +23,7 @@ pub trait Served: Resource {
         async move {
             let create = move |node: &mut Node| {
                 Self::create(node, &name, spec)?;
-                node.tell_change(Self::TOPIC, &name, Happened::Created);
+                node.tell_change(Self::TOPIC, &name, Happened::Created, None);
                 Self::one(node, &name)
             };
             handle.run(create).await
@@ -38,8 +38,9 @@ pub trait Served: Resource {
     ) -> impl Future<Output = Result<Object<Self>>> + Send {
         async move {
             let change = move |node: &mut Node| {
+                let note = Self::note_of_change(node, &name, &spec);
                 Self::change(node, &name, spec)?;
-                node.tell_change(Self::TOPIC, &name, Happened::Changed);
+                node.tell_change(Self::TOPIC, &name, Happened::Changed, note);
                 Self::one(node, &name)
             };
             handle.run(change).await
@@ -51,7 +52,7 @@ pub trait Served: Resource {
         async move {
             let delete = move |node: &mut Node| {
                 Self::delete(node, &name)?;
-                node.tell_change(Self::TOPIC, &name, Happened::Removed);
+                node.tell_change(Self::TOPIC, &name, Happened::Removed, None);
                 Ok(())
             };
             handle.run(delete).await
@@ -74,7 +75,7 @@ impl Served for SwitchFunction {
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
         let set = move |node: &mut Node| {
             let set = node.set_switch(&name, &spec)?;
-            node.tell_change(Topic::Link, &name, Happened::Changed);
+            node.tell_change(Topic::Link, &name, Happened::Changed, None);
             Ok(set)
         };
         handle.run(set).await

@@ -218,13 +218,13 @@ const COLUMNS: &[Column<Object<Nsm>>] = &[
     Column::new("applications", |n| n.status.applications.to_string()),
     Column::new("sockets", |n| n.status.sockets.to_string()),
     Column::new("properties", |n| n.spec.properties.to_string()),
+    Column::new("reason", |n| maybe(n.status.reason.as_ref())),
     Column::extra("link", |n| maybe(n.spec.link.as_ref())),
     Column::extra("addresses", |n| joined(&n.spec.addresses)),
     Column::extra("gateways", |n| joined(&n.spec.gateways)),
     Column::extra("run", |n| n.spec.run.to_string()),
     Column::extra("pid", |n| maybe(n.status.pid.as_ref())),
     Column::extra("restarts", |n| n.status.restarts.to_string()),
-    Column::extra("reason", |n| maybe(n.status.reason.as_ref())),
 ];
 
 const STATS: &[Column<Object<Nsm>>] = &[

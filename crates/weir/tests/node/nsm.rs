@@ -447,6 +447,10 @@ fn new_sockets_go_to_the_nsm_that_an_application_is_moved_to() {
     assert!(at.starts_with("web\nweb\n"), "{at}");
     assert_eq!(at.matches("web\nother").count(), 1, "{at}");
     host.shows("sock ls -p -o application,nsm", "server:other\n");
+    assert_contains(
+        &host.ok("events"),
+        "new sockets go to NSM ‘other’, no longer to ‘web’",
+    );
     // Present sockets stay, and go there, too, when their NSM is removed.
     host.ok("nsm delete web");
     until("they do not listen there", || {
@@ -549,7 +553,18 @@ fn a_user_nsm_serves_programs_on_a_vnic_of_its_own_without_any_privilege() {
         "vnic show -p -o vnic,link,state,serves fast",
         "fast:lan:up:nsm\\:fast\n",
     );
+    host.refuses(
+        "nsm create twin --kind user -l lan -a 10.0.0.3/24 -a 10.0.0.2/16",
+        "NSM ‘fast’ on link ‘lan’ has the address 10.0.0.2: choose another",
+    );
     let nsm = pid(&host, "fast");
+    kill("-STOP", nsm);
+    assert_contains(
+        &host.ok("nsm ls"),
+        &format!("stopped by a signal: `kill -CONT {nsm}`"),
+    );
+    kill("-CONT", nsm);
+    host.shows("nsm ls -p -o state", "up\n");
     let said = std::fs::read_to_string(format!("/proc/{nsm}/status")).unwrap();
     assert_contains(&said, "CapEff:\t0000000000000000");
     assert_contains(&said, "Uid:\t65534\t");
