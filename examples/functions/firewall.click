@@ -99,7 +99,8 @@ elementclass Side { $interface, $address |
 	send :: ToNetfront($interface);
 
 	kind[0] -> ARPResponder($address $interface) -> send;
-	input -> ttl :: DecIPTTL -> fragment :: IPFragmenter(1500)
+	// An error is from the side that it leaves by.
+	input -> FixIPSrc($address) -> ttl :: DecIPTTL -> fragment :: IPFragmenter(1500)
 		-> [0] arp :: ARPQuerier($address, $interface) -> send;
 	kind[1] -> [1] arp;
 	arp[1] -> send;

@@ -222,6 +222,9 @@ fn the_firewall_allows_by_connection() {
     });
     assert!(refused.is_err() && started.elapsed() < Duration::from_secs(2));
     // Fragments, and errors about what was sent.
+    let said = ping(&inside, "-c 1 -W 2 -t 1 10.2.0.2");
+    let late = "From 10.1.0.1 icmp_seq=1 Time to live exceeded";
+    assert!(said.contains(late), "{said}");
     let said = ping(&inside, "-c 2 -i 0.2 -W 2 -s 4000 10.2.0.2");
     assert!(said.contains(" 0% packet loss"), "{said}");
     let socket = bound(&inside, "0.0.0.0:0");
