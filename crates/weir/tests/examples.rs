@@ -575,3 +575,24 @@ fn the_emulated_network_is_far() {
         assert!(least >= 80.0, "{home:?} {said}");
     }
 }
+
+#[test]
+fn each_class_of_a_plugin_is_tried_behind_one_that_fails() {
+    let file = std::env::temp_dir().join(format!("weir-plugin-{}.py", std::process::id()));
+    let classes = ["First", "Second"].map(|class| {
+        format!("class {class}:\n def do_filter(self, hosts, vm, args):\n  raise ValueError('of {class}')\n")
+    });
+    std::fs::write(&file, classes.concat()).unwrap();
+    let output = Command::new(WEIR)
+        .args(["plugin", "test"])
+        .arg(&file)
+        .output();
+    std::fs::remove_file(&file).unwrap();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("of First") && said.contains("of Second"),
+        "{said}"
+    );
+}

@@ -114,9 +114,14 @@ pub fn run(command: &PluginCommand) -> Result {
             let scene = on.as_deref().map_or_else(|| Ok(example()), read_scene)?;
             let properties: Result<BTreeMap<_, _>> = properties.iter().map(|it| pair(it)).collect();
             let properties = properties?;
-            plugins
-                .iter()
-                .try_for_each(|plugin| try_plugin(plugin, &scene, &properties))
+            // Each is tried, also behind one that fails.
+            let tried = plugins.iter().map(|it| try_plugin(it, &scene, &properties));
+            let failed = tried.filter_map(|it| Some(it.err()?.to_string()));
+            let failed: Vec<_> = failed.collect();
+            match failed.is_empty() {
+                true => Ok(()),
+                false => Err(Error::refused(failed.join("\n"))),
+            }
         }
     }
 }
