@@ -8,6 +8,9 @@
 //! - kernel: the server on a kernel NSM, the client on the kernel's sockets;
 //! - shm: both on one NSM that connects them through shared memory.
 //!
+//! Beside rates of requests and bytes: how fast connections are made, and what an idle one takes of the
+//! machine's memory, at both ends and in between.
+//!
 //! Words select loads by what their names contain.
 
 use std::path::{Path, PathBuf};
@@ -75,6 +78,51 @@ fn iperf(text: &str) -> Option<[f64; 3]> {
     Some([bits / 1e9, f64::NAN, f64::NAN])
 }
 
+/// Connections that are made, one after another, and then idle.
+const IDLE: u32 = 10_000;
+
+/// Accepts connections and keeps them; or makes them, and says how many a second, and by how much the
+/// machine's free memory has shrunk for each.
+const IDLE_PROGRAM: &str = "\
+import resource, socket, sys, time
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+def available():
+    for line in open('/proc/meminfo'):
+        if line.startswith('MemAvailable:'):
+            return int(line.split()[1]) * 1024
+
+kept = []
+if sys.argv[1] == 'server':
+    listener = socket.create_server(('127.0.0.1', int(sys.argv[2])), backlog=4096)
+    while True:
+        kept.append(listener.accept()[0])
+before, start = available(), time.monotonic()
+for _ in range(int(sys.argv[3])):
+    kept.append(socket.create_connection(('127.0.0.1', int(sys.argv[2]))))
+rate = len(kept) / (time.monotonic() - start)
+time.sleep(0.5)
+for connection in kept:
+    try:
+        connection.recv(1, socket.MSG_DONTWAIT)
+        sys.exit('a connection is at its end')
+    except BlockingIOError:
+        pass
+print(rate, (before - available()) / len(kept))
+";
+
+fn made(text: &str) -> Option<[f64; 3]> {
+    let rate = text.split_whitespace().next()?.parse().ok()?;
+    Some([rate, f64::NAN, f64::NAN])
+}
+
+fn room(text: &str) -> Option<[f64; 3]> {
+    let bytes = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some([bytes, f64::NAN, f64::NAN])
+}
+
 fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
     let mut all = Vec::new();
     let nginx = format!("nginx -c {}/nginx.conf", folder.display());
@@ -120,6 +168,20 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
                 });
             }
         }
+    }
+    for (name, unit, read) in [
+        ("made", "connections/s", made as fn(&str) -> _),
+        ("idle", "bytes/connection", room),
+    ] {
+        let program = format!("python3 {}/idle.py", folder.display());
+        all.push(Load {
+            name: format!("{IDLE} connections, {name}"),
+            server: format!("{program} server 18093"),
+            client: format!("{program} client 18093 {IDLE}"),
+            port: 18093,
+            unit,
+            read,
+        });
     }
     all
 }
@@ -198,7 +260,9 @@ http {{ access_log off; keepalive_requests 1000000000;
   server {{ listen 127.0.0.1:18090 backlog=1024; location / {{ return 200 \"hello\\n\"; }} }} }}
 "
     );
-    std::fs::write(folder.0.join("nginx.conf"), nginx).map_err(|e| e.to_string())?;
+    for (file, text) in [("nginx.conf", nginx.as_str()), ("idle.py", IDLE_PROGRAM)] {
+        std::fs::write(folder.0.join(file), text).map_err(|e| e.to_string())?;
+    }
     let mut rows = Vec::new();
     for load in loads(&folder.0, seconds) {
         if !words.is_empty() && !words.iter().any(|word| load.name.contains(word.as_str())) {

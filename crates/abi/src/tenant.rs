@@ -35,6 +35,8 @@ pub const SLOTS: u32 = 2048;
 pub const SETS: usize = 128;
 /// Most sockets of a tenant; their numbers are below this.
 pub const SOCKETS: usize = 1 << 16;
+/// Most connections of a listening socket that wait in its tenant's memory to be accepted.
+pub const ACCEPT_QUEUE: u32 = 1024;
 /// Bytes of a queue set.
 pub const QUEUE_SET_BYTES: usize = 2 * RING_BYTES;
 /// Bytes that only a tenant's processes use, behind its queue sets.

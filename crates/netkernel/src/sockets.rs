@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 
-use abi::nqe::CHOSEN_BY_NSM;
+use abi::nqe::{CHOSEN_BY_NSM, Nqe};
+use abi::tenant::ACCEPT_QUEUE;
 use rustix::io::Errno;
 
 /// A chunk to be sent.
@@ -17,6 +18,12 @@ pub(crate) struct Sending {
     pub more: bool,
     /// The queue set that it came from.
     pub set: u8,
+}
+
+/// The backlog that LISTEN asks for, where all connections of it are offered: one more than it is, as Linux has it, and
+/// no more than the tenant has room for.
+pub(crate) fn backlog(listen: Nqe) -> u32 {
+    listen.data.clamp(1, u64::from(ACCEPT_QUEUE) - 1) as u32
 }
 
 /// What every socket of a tenant's has.

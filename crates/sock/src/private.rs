@@ -4,7 +4,9 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use abi::nqe::Nqe;
-use abi::tenant::{CHUNK_BYTES, PRIVATE_BYTES, SEND_CHUNKS, SEND_WINDOW, SETS, SOCKETS};
+use abi::tenant::{
+    ACCEPT_QUEUE, CHUNK_BYTES, PRIVATE_BYTES, SEND_CHUNKS, SEND_WINDOW, SETS, SOCKETS,
+};
 
 use crate::cell::{Cell, state};
 use crate::lock::Lock;
@@ -12,8 +14,6 @@ use crate::stack::Stack;
 
 /// Most listening sockets of a tenant.
 pub const LISTENERS: usize = 1024;
-/// Connections that wait in a listening socket's queue.
-pub const BACKLOG: u32 = 1024;
 
 /// The locks of a queue set's rings.
 #[repr(C, align(64))]
@@ -29,7 +29,7 @@ pub struct SetLocks {
 pub struct AcceptQueue {
     head: AtomicU32,
     tail: AtomicU32,
-    slots: [[AtomicU64; 4]; BACKLOG as usize],
+    slots: [[AtomicU64; 4]; ACCEPT_QUEUE as usize],
 }
 
 impl AcceptQueue {
@@ -45,10 +45,10 @@ impl AcceptQueue {
     /// Adds a connection: INCOMING's `len`, with the peer's address. False: the queue is full.
     pub fn push(&self, incoming: Nqe) -> bool {
         let tail = self.tail.load(Ordering::Relaxed);
-        if tail.wrapping_sub(self.head.load(Ordering::Relaxed)) >= BACKLOG {
+        if tail.wrapping_sub(self.head.load(Ordering::Relaxed)) >= ACCEPT_QUEUE {
             return false;
         }
-        let slot = &self.slots[(tail % BACKLOG) as usize];
+        let slot = &self.slots[(tail % ACCEPT_QUEUE) as usize];
         for (word, value) in slot.iter().zip([
             u64::from(incoming.len),
             incoming.data,
@@ -67,7 +67,7 @@ impl AcceptQueue {
             return None;
         }
         let head = self.head.load(Ordering::Relaxed);
-        let slot = &self.slots[(head % BACKLOG) as usize];
+        let slot = &self.slots[(head % ACCEPT_QUEUE) as usize];
         let [connection, data, offset, extra] = slot.each_ref().map(|w| w.load(Ordering::Relaxed));
         self.head.store(head.wrapping_add(1), Ordering::Release);
         let address = Nqe {
@@ -273,13 +273,13 @@ mod tests {
             .store(private.take_queue().unwrap(), Ordering::Relaxed);
         let queue = private.queue(cell).unwrap();
         let address = "10.1.2.3:80".parse().unwrap();
-        for connection in 0..BACKLOG {
+        for connection in 0..ACCEPT_QUEUE {
             let mut incoming = Nqe::new(INCOMING, 0).with_address(address);
             incoming.len = connection;
             assert!(queue.push(incoming));
         }
         assert!(!queue.push(Nqe::new(INCOMING, 0)));
-        for connection in 0..BACKLOG {
+        for connection in 0..ACCEPT_QUEUE {
             let (got, from) = queue.pop().unwrap();
             assert_eq!((got, from.address()), (connection, Some(address)));
         }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use abi::nqe::{Nqe, operation};
+use abi::tenant::ACCEPT_QUEUE;
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
@@ -84,7 +85,7 @@ impl KernelNsm {
         let Kind::Listening { offered, backlog } = &mut at.kind else {
             return None;
         };
-        if *offered > *backlog {
+        if *offered > *backlog || *offered >= ACCEPT_QUEUE {
             return None;
         }
         let tenant = at.tenant;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use abi::nqe::{DATAGRAM_TYPE, Nqe, RESTORED, STREAM, operation};
+use abi::tenant::ACCEPT_QUEUE;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
@@ -335,9 +336,10 @@ impl KernelNsm {
     }
 }
 
-/// Most connections that are offered to a tenant at a time: a part of the backlog.
+/// Most connections that are offered to a tenant at a time: a part of the backlog, and no more than the tenant has
+/// room for.
 pub(super) fn offered_max(backlog: u32) -> u32 {
-    backlog.div_ceil(2)
+    backlog.div_ceil(2).min(ACCEPT_QUEUE)
 }
 
 /// The address that a socket has.

@@ -11,7 +11,7 @@ use super::{Others, REQUESTS, ShmNsm};
 use crate::pairs::Pairs;
 use crate::ports::{Bound, Ports};
 use crate::serving::Serving;
-use crate::sockets::heard;
+use crate::sockets::{backlog, heard};
 
 impl ShmNsm {
     /// Takes a round's requests; returns how many.
@@ -151,7 +151,7 @@ impl ShmNsm {
     fn listen(&mut self, nqe: Nqe) -> Result<SocketAddr, Errno> {
         let number = nqe.socket;
         let socket = self.sockets.get(number).ok_or(Errno::BADF)?;
-        let most = nqe.data.clamp(1, 65_535) as u32;
+        let most = backlog(nqe);
         match &mut socket.kind {
             Kind::Listening { backlog, .. } => *backlog = most,
             Kind::Open => {

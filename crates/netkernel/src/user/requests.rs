@@ -12,6 +12,7 @@ use super::socket::{Datagram, Kind, Socket};
 use super::{REQUESTS, UserNsm};
 use crate::ports::{Bound, Ports};
 use crate::serving::Serving;
+use crate::sockets::backlog;
 
 impl UserNsm {
     /// Takes a round's requests; returns how many.
@@ -161,7 +162,7 @@ impl UserNsm {
     fn listen(&mut self, nqe: Nqe) -> Result<SocketAddr, Errno> {
         let number = nqe.socket;
         let socket = self.sockets.get(number).ok_or(Errno::BADF)?;
-        let most = nqe.data.clamp(1, 65_535) as u32;
+        let most = backlog(nqe);
         match &mut socket.kind {
             Kind::Datagram(_) => return Err(Errno::OPNOTSUPP),
             Kind::Listening { backlog, .. } => *backlog = most,

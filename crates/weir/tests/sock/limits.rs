@@ -43,6 +43,20 @@ print('done')";
 }
 
 #[test]
+fn more_connections_wait_to_be_accepted_than_a_tenant_has_room_for() {
+    let bench = Bench::new();
+    let program = "import resource, socket
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+listener = socket.create_server(('127.0.0.1', 7102), backlog=4096)
+made = [socket.create_connection(('127.0.0.1', 7102), 10) for _ in range(1500)]
+taken = [listener.accept()[0] for _ in made]
+for it in taken: it.sendall(b'!')
+print(sum(it.recv(1) == b'!' for it in made))";
+    assert_eq!(alike(&bench, "", program), "1500\n");
+}
+
+#[test]
 fn a_process_without_descriptors_is_told_so_by_the_call_that_makes_one() {
     let bench = Bench::new();
     // Standard ones, the program's file while it is read: a socket, a connection, no more.
