@@ -140,7 +140,7 @@ impl PatternReader<'_> {
         }
         let offset = self.offset()?;
         if self.peek() != Some(b'/') {
-            return Err("expected '/'");
+            return Err("expected ‘/’");
         }
         self.at += 1;
         let mut value = self.digits();

@@ -100,15 +100,15 @@ impl<'r> Compiler<'r> {
     fn action(&mut self, pattern: usize, word: &str, outputs: usize) -> Option<u32> {
         let error = match (word, int32(word)) {
             ("allow", _) if outputs == 0 => {
-                "'allow' is meaningless, element has zero outputs".into()
+                "‘allow’ is meaningless, element has zero outputs".into()
             }
             ("allow", _) => return Some(0),
             ("deny" | "drop", _) => return None,
             (_, Some(slot)) if usize::try_from(slot).is_ok_and(|slot| slot < outputs) => {
                 return Some(slot as u32);
             }
-            (_, Some(slot)) => format!("slot '{slot}' out of range"),
-            (_, None) => format!("unknown slot ID '{word}'"),
+            (_, Some(slot)) => format!("slot ‘{slot}’ out of range"),
+            (_, None) => format!("unknown slot ID ‘{word}’"),
         };
         self.diagnostics.error(Some(pattern), error);
         None
@@ -127,7 +127,7 @@ impl<'r> Compiler<'r> {
             let mut parser = Parser::new(words, &mut self.words, report, expression);
             let end = parser.expression(0);
             if let Some(word) = words.get(end) {
-                let text = format!("garbage after expression at '{word}'");
+                let text = format!("garbage after expression at ‘{word}’");
                 self.diagnostics.error(Some(number), text);
             }
         }

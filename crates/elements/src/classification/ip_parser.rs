@@ -146,7 +146,7 @@ impl<'a, 'r> Parser<'a, 'r> {
             }
             State::ExprMiddle => {
                 if stuck || !self.is(*at, [":", ":"]) {
-                    self.report.error("missing ':' in ternary expression");
+                    self.report.error("missing ‘:’ in ternary expression");
                     self.out.close(frame.mark, Joint::Ternary);
                     return None;
                 }
@@ -176,18 +176,18 @@ impl<'a, 'r> Parser<'a, 'r> {
                 if stuck {
                     let word = self.word(*at - 1);
                     self.report
-                        .error(format!("missing expression after '{word}'"));
+                        .error(format!("missing expression after ‘{word}’"));
                 }
                 None
             }
             State::FactorParen(negated) => {
                 if stuck {
-                    self.report.error("missing expression after '('");
+                    self.report.error("missing expression after ‘(’");
                 }
                 if self.is(*at, [")", ")"]) {
                     *at += 1;
                 } else if !stuck {
-                    self.report.error("missing ')'");
+                    self.report.error("missing ‘)’");
                 }
                 if negated {
                     self.out.negate(frame.mark);
@@ -279,7 +279,7 @@ impl<'a, 'r> Parser<'a, 'r> {
         }
         if at == first {
             let word = self.word(at);
-            self.report.error(format!("empty term near '{word}'"));
+            self.report.error(format!("empty term near ‘{word}’"));
             return at;
         }
         let checked = primitive.check(&self.previous, header, mask, &mut self.report);

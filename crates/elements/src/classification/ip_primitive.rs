@@ -255,7 +255,7 @@ impl Primitive {
 
     pub(super) fn set_side(&mut self, side: Side, report: &mut Reporter<'_>) {
         if self.side.is_some() {
-            report.error("'src' or 'dst' specified twice");
+            report.error("‘src’ or ‘dst’ specified twice");
         }
         self.side = Some(side);
     }
@@ -299,6 +299,6 @@ impl Primitive {
     }
 
     fn wrong(&self, what: &str, report: &mut Reporter<'_>) -> Reported {
-        report.error(format!("'{}': {what}", self.text()))
+        report.error(format!("‘{}’: {what}", self.text()))
     }
 }

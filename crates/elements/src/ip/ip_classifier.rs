@@ -187,7 +187,7 @@ mod tests {
         push(&mut rig);
         assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 1));
         let error = rig.try_write("c.pattern1", "port").unwrap_err();
-        let text = "pattern 1: 'port': value missing";
+        let text = "pattern 1: ‘port’: value missing";
         assert_eq!(error, HandlerError::failed(FailureKind::Failed, text));
         assert_eq!(rig.read("c.pattern1"), "tcp");
         assert!(rig.try_read("c.pattern2").is_err());

@@ -213,7 +213,7 @@ mod tests {
         assert!(
             rig.printed()
                 .concat()
-                .ends_with("  pattern 0: warning: relation '< 400' is always true (range 0-255)")
+                .ends_with("  pattern 0: warning: relation ‘< 400’ is always true (range 0-255)")
         );
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let error = rig.try_write("f.config", "permit udp").unwrap_err();
         assert_eq!(
             error,
-            HandlerError::failed(FailureKind::Failed, "pattern 0: unknown slot ID 'permit'")
+            HandlerError::failed(FailureKind::Failed, "pattern 0: unknown slot ID ‘permit’")
         );
         assert_eq!(rig.read("f.config"), "allow udp, 1 all");
     }

@@ -37,16 +37,18 @@ const BAD_ECN: &str = "bad ECN argument";
 
 #[handlers]
 impl SetIPECN {
-    /// The argument ECN, as a number.
+    /// The argument ECN.
     #[read(calm)]
-    fn ecn(&self) -> u8 {
-        self.field
+    fn ecn(&self) -> &str {
+        &self.argument
     }
 
     /// The argument ECN.
     #[write]
     fn set_ecn(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
-        self.field = field(&click::config::uncomment(value)).ok_or(BAD_ECN)?;
+        let text = click::config::uncomment(value);
+        self.field = field(&text).ok_or(BAD_ECN)?;
+        self.argument = text.to_string();
         write_argument(cx, "ECN", Some(0), value);
         Ok(())
     }
@@ -64,5 +66,20 @@ impl Element for SetIPECN {
             ip.rewrite_tos(ip.tos() & !3 | self.field);
         }
         Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+
+    #[test]
+    fn its_handler_has_the_text() {
+        let mut rig = Rig::new("i :: Inject -> MarkIPHeader -> s :: SetIPECN(no) -> c :: Collect;");
+        assert_eq!(rig.read("s.ecn"), "no");
+        rig.write("s.ecn", "ce");
+        assert_eq!(rig.read("s.ecn"), "ce");
+        rig.push("i", &ping(A, A, &[]));
+        assert_eq!(rig.data("c")[0][1] & 3, 3);
     }
 }

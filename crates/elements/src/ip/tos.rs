@@ -85,15 +85,9 @@ mod tests {
         assert_eq!(refused, Err("diffserv code point out of range".into()));
         assert_eq!(dscp.read("e.config"), "DSCP 0x2");
         let mut ecn = rig("SetIPECN(no)");
-        for (text, number) in [
-            ("ECT(1)", "1"),
-            ("ect2", "2"),
-            ("CE", "3"),
-            ("-", "0"),
-            ("1", "1"),
-        ] {
+        for text in ["ECT(1)", "ect2", "CE", "-", "1"] {
             ecn.write("e.ecn", text);
-            assert_eq!(ecn.read("e.ecn"), number);
+            assert_eq!(ecn.read("e.ecn"), text);
             assert_eq!(ecn.read("e.config"), text);
         }
         assert_eq!(ecn.try_write("e.ecn", "4"), Err("bad ECN argument".into()));

@@ -157,9 +157,9 @@ impl RadixIPsecLookup {
     fn run(&mut self, cx: &mut Cx<'_>, command: &str, text: &str) -> Result<Undo, HandlerError> {
         let to_remove = command == "remove";
         let expected = if to_remove {
-            "expected 'ADDR/MASK [GATEWAY OUTPUT]'"
+            "expected ‘ADDR/MASK [GATEWAY OUTPUT]’"
         } else {
-            "expected 'ADDR/MASK [GATEWAY] OUTPUT'"
+            "expected ‘ADDR/MASK [GATEWAY] OUTPUT’"
         };
         let outputs = cx.outputs();
         let route = RouteText::read(text, to_remove, &cx.names()).ok_or(expected)?;
@@ -221,7 +221,7 @@ impl RadixIPsecLookup {
             let done = match word {
                 "" => continue,
                 "add" | "set" | "remove" => self.run(cx, word, rest),
-                word => Err(format!("bad command '{word}'").into()),
+                word => Err(format!("bad command ‘{word}’").into()),
             };
             match done {
                 Ok(step) => undo.push(step),
@@ -286,7 +286,7 @@ impl RadixIPsecLookup {
     #[read]
     fn lookup(&self, cx: &mut Cx<'_>, address: &str) -> Result<String, HandlerError> {
         let parsed: Result<Ipv4Addr, _> = cx.names().parse(address);
-        let address = parsed.map_err(|_| format!("expected IP address, not '{address}'"))?;
+        let address = parsed.map_err(|_| format!("expected IP address, not ‘{address}’"))?;
         Ok(match self.routes.find(address) {
             None => "-1".to_string(),
             Some(hop) if hop.gateway.is_unspecified() => hop.port.to_string(),
@@ -332,7 +332,7 @@ impl Element for RadixIPsecLookup {
             };
             let Some(route) = route.filter(fits) else {
                 args.error(format_args!(
-                    "argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"
+                    "argument {i} should be ‘ADDR/MASK [GATEWAY] OUTPUT’"
                 ));
                 continue;
             };

@@ -434,7 +434,7 @@ fn routes_come_and_go_with_their_associations() {
     let conflict = format!("{:?}", rig.try_write("rt.add", &route("237")).unwrap_err());
     assert_contains(
         &conflict,
-        "conflict with existing route '10.3.0.0/16 192.0.2.7 1'",
+        "conflict with existing route ‘10.3.0.0/16 192.0.2.7 1’",
     );
     assert_eq!(rig.read("rt.associations").lines().count(), 2);
     // All or nothing; what is taken back still has its association.

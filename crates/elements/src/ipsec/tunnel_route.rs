@@ -182,7 +182,7 @@ impl TunnelRoutes {
                 Err(match refused {
                     Refused::Exists(old) => {
                         let old = self.shown(&old);
-                        format!("conflict with existing route '{old}'")
+                        format!("conflict with existing route ‘{old}’")
                     }
                     _ => format!("no memory to store route '{}'", text.route),
                 })

@@ -6,7 +6,7 @@ use crate::prelude::*;
 const HZ: u64 = 1000;
 /// A new epoch counts for one part in 2⁴.
 const STABILITY: u32 = 4;
-/// Averages carry ten binary digits after the point.
+/// Averages carry ten binary digits after the point, where nothing else is said.
 const SCALE: u32 = 10;
 /// After so many epochs without events the average is 0: rounding would keep it above.
 const SILENT: u64 = 100;
@@ -28,15 +28,16 @@ impl Level {
     }
 }
 
-/// A moving average of events a second, over epochs of a millisecond with weight 1/16.
+/// A moving average of events a second, over epochs of a millisecond with weight 1/16, with `DIGITS` binary digits
+/// after the point.
 #[derive(Clone, Debug, Default)]
-pub struct Rate {
+pub struct Rate<const DIGITS: u32 = SCALE> {
     epoch: u64,
     total: u64,
     scaled: u64,
 }
 
-impl Rate {
+impl<const DIGITS: u32> Rate<DIGITS> {
     /// Counts `events` at `now`.
     #[inline]
     pub fn update(&mut self, now: Steady, events: u64) {
@@ -49,7 +50,7 @@ impl Rate {
     }
 
     /// The average as it is at `now`: it falls while nothing comes.
-    pub fn at(&mut self, now: Steady) -> &Rate {
+    pub fn at(&mut self, now: Steady) -> &Rate<DIGITS> {
         self.update(now, 0);
         self
     }
@@ -58,7 +59,7 @@ impl Rate {
     fn advance(&mut self, epoch: u64) {
         if self.epoch != 0 {
             // The epoch that ended counts; the ones since then had no events.
-            self.average(self.total << SCALE);
+            self.average(self.total << DIGITS);
             let silent = epoch - self.epoch - 1;
             if silent >= SILENT {
                 self.scaled = 0;
@@ -82,14 +83,16 @@ impl Rate {
 
     /// Whole events a second.
     pub fn rate(&self) -> u64 {
-        self.scaled.saturating_mul(HZ) >> SCALE
+        self.scaled.saturating_mul(HZ) >> DIGITS
     }
 
     /// `factor` times the events a second, as handlers show it.
     pub fn unparse(&self, factor: u64) -> String {
-        self.level().unparse(factor)
+        unparse::real2(self.scaled.saturating_mul(HZ * factor), DIGITS)
     }
+}
 
+impl Rate {
     /// The average as it is, to be compared with others.
     #[inline]
     pub fn level(&self) -> Level {
@@ -107,6 +110,18 @@ mod tests {
         let mut rate = Rate::default();
         rate.update(Steady(1000 * MS), 9);
         rate
+    }
+
+    /// Ten packets of 100 bytes a second: what rounding leaves, as in Click.
+    #[test]
+    fn four_digits_round_to_500() {
+        let mut rate = Rate::<4>::default();
+        for hundred in 10..40 {
+            rate.update(Steady(hundred * 100 * MS), 100);
+        }
+        assert_eq!(rate.at(Steady(3999 * MS)).unparse(1), "500");
+        assert_eq!(rate.at(Steady(3999 * MS)).unparse(8), "4000");
+        assert_eq!(rate.at(Steady(4101 * MS)).unparse(1), "0");
     }
 
     #[test]

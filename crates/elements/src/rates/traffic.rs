@@ -8,7 +8,8 @@ use crate::prelude::*;
 #[component(handlers)]
 pub struct Traffic {
     packets: Rate,
-    bytes: Rate,
+    /// With as many digits as Click's: handlers of slow traffic show what rounding leaves.
+    bytes: Rate<4>,
 }
 
 impl Traffic {

@@ -108,6 +108,7 @@ mod tests {
         rig.push("i", &[1]);
         assert_eq!(rig.data("b"), [[1]]);
         rig.write("s.switch", "0");
+        assert_contains(&rig.read(".flatconfig"), "s :: Switch(0);");
         rig.push("i", &[2]);
         assert_eq!(rig.data("a"), [[2]]);
         rig.write("s.switch", "2");

@@ -1,5 +1,6 @@
 //! Texts of the router's handlers about its graph and what passed through it.
 
+use alloc::collections::BTreeMap;
 use core::fmt::Write;
 
 use super::Engine;
@@ -20,9 +21,17 @@ impl Engine {
         counts
     }
 
-    pub fn flat_config(&self) -> String {
-        let flat = self.graph.flat(|id| self.config(id).to_string());
-        flat.unparse()
+    pub fn flat_config(&mut self) -> String {
+        let ids: Vec<_> = self.graph.present().map(|(id, _)| id).collect();
+        let mut configs = BTreeMap::new();
+        for id in ids {
+            // An element may tell its configuration as it has become.
+            let read = self.read_handler(Some(id), "config", "");
+            let config = read.unwrap_or_else(|_| self.config(id).to_string());
+            configs.insert(id, config);
+        }
+        let flat = |id| configs.get(&id).map_or("", |it| it.trim_end_matches('\n'));
+        self.graph.flat(|id| flat(id).to_string()).unparse()
     }
 
     /// The ports that start a transfer, or what passed through them, one a line.

@@ -19,15 +19,15 @@ impl<'r> Parser<'_, 'r> {
     pub(super) fn brackets(&mut self, open: usize, primitive: &mut Primitive) -> usize {
         let inside = &self.words[open + 1..];
         let Some(length) = inside.iter().position(|word| *word == "]") else {
-            self.report.error("missing ']'");
+            self.report.error("missing ‘]’");
             return open + 1;
         };
         let text: String = inside[..length].concat();
         let at = open + length + 2;
         let Some((position, length)) = field_span(&text) else {
-            let wanted = "expected '[POS]' or '[POS:LEN]'";
+            let wanted = "expected ‘[POS]’ or ‘[POS:LEN]’";
             self.report
-                .error(format!("syntax error after '[', {wanted}"));
+                .error(format!("syntax error after ‘[’, {wanted}"));
             return at;
         };
         let protocol = primitive.protocol.unwrap_or(0);
@@ -37,7 +37,7 @@ impl<'r> Parser<'_, 'r> {
             MAX_TRANSPORT_FIELD
         };
         if !(1..=4).contains(&length) {
-            let text = "LEN in '[POS:LEN]' out of range, should be between 1 and 4";
+            let text = "LEN in ‘[POS:LEN]’ out of range, should be between 1 and 4";
             self.report.error(text);
         } else if position.div_euclid(4) != (position + length - 1).div_euclid(4) {
             let text = format!("field [{position}:{length}] does not fit in a single word");
@@ -132,7 +132,7 @@ impl<'r> Parser<'_, 'r> {
         }
         if primitive.relation != Relation::Equal || primitive.negated {
             self.report
-                .error(format!("dangling operator near '{word}'"));
+                .error(format!("dangling operator near ‘{word}’"));
         }
         false
     }
@@ -197,7 +197,7 @@ impl<'r> Parser<'_, 'r> {
         if report {
             let choices: Vec<String> = (0..5)
                 .filter(|&i| found[i].is_some())
-                .map(|i| format!("'{}'", described(KINDS[i].0, protocol, word)))
+                .map(|i| format!("‘{}’", described(KINDS[i].0, protocol, word)))
                 .collect();
             let problem = if count > 1 {
                 "ambiguous"
@@ -207,7 +207,7 @@ impl<'r> Parser<'_, 'r> {
             let shown = described(kind, protocol, word);
             let choices = choices.join(", ");
             self.report
-                .error(format!("'{shown}' is {problem}; try {choices}"));
+                .error(format!("‘{shown}’ is {problem}; try {choices}"));
         }
         Lookup::Wrong
     }

@@ -33,7 +33,7 @@ impl Primitive {
         if matches!(self.kind, Kind::Host | Kind::Port | Kind::Ether) {
             self.side = self.side.or(Some(Side::Either));
         } else if given_side.is_some() {
-            report.warning(format!("'{}': 'src' or 'dst' ignored", self.text()));
+            report.warning(format!("‘{}’: ‘src’ or ‘dst’ ignored", self.text()));
         }
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Primitive {
     ) -> Result<(), Reported> {
         if self.data == Kind::Int {
             if !matches!(previous.kind, Kind::Field(_) | Kind::Proto | Kind::Port) {
-                return Err(report.error("specify header field or 'port'"));
+                return Err(report.error("specify header field or ‘port’"));
             }
             self.data = previous.kind;
         }
@@ -188,10 +188,10 @@ impl Primitive {
         if protocol >= 256 {
             let text = protocol_text(Some(protocol));
             if self.relation != Relation::Equal || mask.is_some() {
-                return Err(report.error(format!("'{text}': operator or mask not supported")));
+                return Err(report.error(format!("‘{text}’: operator or mask not supported")));
             }
             if !matches!(protocol, TCP_OR_UDP | TRANSP | PAYLOAD) {
-                return Err(report.error(format!("'{text}': out of range, bound 255")));
+                return Err(report.error(format!("‘{text}’: out of range, bound 255")));
             }
             self.mask = bytes(0xff);
         } else {
@@ -215,7 +215,7 @@ impl Primitive {
         match self.protocol {
             None => self.protocol = Some(TCP_OR_UDP),
             Some(TCP | UDP | TCP_OR_UDP | DCCP) => {}
-            Some(other) => return Err(report.error(format!("'port': bad protocol {other}"))),
+            Some(other) => return Err(report.error(format!("‘port’: bad protocol {other}"))),
         }
         self.set_mask(0xffff, mask, report)
     }
@@ -232,14 +232,14 @@ impl Primitive {
         match self.protocol {
             None => self.protocol = Some(TCP),
             Some(TCP) => {}
-            Some(other) => return Err(report.error(format!("'tcp opt': bad protocol {other}"))),
+            Some(other) => return Err(report.error(format!("‘tcp opt’: bad protocol {other}"))),
         }
         if self.relation != Relation::Equal || self.negated || mask.is_some() {
             return Err(self.wrong("operator or mask not supported", report));
         }
         let flags = self.number() as i32;
         if !(0..=255).contains(&flags) {
-            return Err(report.error(format!("'tcp opt': value {flags} out of range")));
+            return Err(report.error(format!("‘tcp opt’: value {flags} out of range")));
         }
         self.mask = self.value;
         Ok(())
@@ -279,7 +279,7 @@ impl Primitive {
             let outcome = (less && value > mask) != self.negated;
             let relation = self.relation_text();
             report.warning(format!(
-                "relation '{relation} {value}' is always {outcome} (range 0-{mask})"
+                "relation ‘{relation} {value}’ is always {outcome} (range 0-{mask})"
             ));
             self.value = bytes(0);
             self.mask = bytes(0);

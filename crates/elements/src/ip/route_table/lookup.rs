@@ -200,8 +200,8 @@ impl RouteLookup {
     fn run(&mut self, cx: &Cx<'_>, command: Command, text: &str) -> Result<Undo, HandlerError> {
         let to_remove = command == Command::Remove;
         let route = Route::parse(text, to_remove, &cx.names()).map_err(|unread| match unread {
-            Unread::Syntax if to_remove => "expected 'ADDR/MASK [GATEWAY OUTPUT]'",
-            Unread::Syntax => "expected 'ADDR/MASK [GATEWAY] OUTPUT'",
+            Unread::Syntax if to_remove => "expected ‘ADDR/MASK [GATEWAY OUTPUT]’",
+            Unread::Syntax => "expected ‘ADDR/MASK [GATEWAY] OUTPUT’",
             Unread::BadPort => "bad OUTPUT",
         })?;
         let outputs = cx.outputs();
@@ -242,7 +242,7 @@ impl RouteLookup {
                 "add" => self.run(cx, Command::Add, rest),
                 "set" => self.run(cx, Command::Set, rest),
                 "remove" => self.run(cx, Command::Remove, rest),
-                word => Err(format!("bad command '{word}'").into()),
+                word => Err(format!("bad command ‘{word}’").into()),
             };
             match done {
                 Ok(step) => undo.push(step),
@@ -278,7 +278,7 @@ impl Element for RouteLookup {
                 Ok(route) => route,
                 Err(Unread::Syntax) => {
                     args.error(format_args!(
-                        "argument {i} should be 'ADDR/MASK [GATEWAY] OUTPUT'"
+                        "argument {i} should be ‘ADDR/MASK [GATEWAY] OUTPUT’"
                     ));
                     continue;
                 }
@@ -350,8 +350,8 @@ impl Element for RouteLookup {
 /// Why a change was refused, in Click's words.
 fn reason(refused: Refused, route: &Route) -> String {
     match refused {
-        Refused::Exists(old) => format!("conflict with existing route '{old}'"),
-        Refused::Missing => format!("route '{route}' not found"),
-        Refused::NoMemory => format!("no memory to store route '{route}'; {MORE_MEMORY}"),
+        Refused::Exists(old) => format!("conflict with existing route ‘{old}’"),
+        Refused::Missing => format!("route ‘{route}’ not found"),
+        Refused::NoMemory => format!("no memory to store route ‘{route}’; {MORE_MEMORY}"),
     }
 }

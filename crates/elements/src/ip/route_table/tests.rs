@@ -124,15 +124,15 @@ fn refusals_are_in_clicks_words() {
         (
             "r.add",
             "1/8 1",
-            "conflict with existing route '1.0.0.0/8 4.0.0.4 0'",
+            "conflict with existing route ‘1.0.0.0/8 4.0.0.4 0’",
         ),
-        ("r.add", "1/8", "expected 'ADDR/MASK [GATEWAY] OUTPUT'"),
+        ("r.add", "1/8", "expected ‘ADDR/MASK [GATEWAY] OUTPUT’"),
         ("r.add", "1/8 3", "bad OUTPUT"),
         ("r.add", "1/8 -1", "bad OUTPUT"),
-        ("r.remove", "x", "expected 'ADDR/MASK [GATEWAY OUTPUT]'"),
-        ("r.remove", "1/8 1", "route '1.0.0.0/8 - 1' not found"),
-        ("r.remove", "2/8", "route '2.0.0.0/8 - -1' not found"),
-        ("r.ctrl", "frob 1/8 1", "bad command 'frob'"),
+        ("r.remove", "x", "expected ‘ADDR/MASK [GATEWAY OUTPUT]’"),
+        ("r.remove", "1/8 1", "route ‘1.0.0.0/8 - 1’ not found"),
+        ("r.remove", "2/8", "route ‘2.0.0.0/8 - -1’ not found"),
+        ("r.ctrl", "frob 1/8 1", "bad command ‘frob’"),
     ] {
         assert_eq!(refused(&mut rig, handler, value), text);
     }
