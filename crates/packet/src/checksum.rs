@@ -27,6 +27,9 @@ impl Sum {
     /// The sum over `bytes`. An odd last byte counts as the high half of a word (RFC 1071,
     /// section 1).
     pub fn of(bytes: &[u8]) -> Sum {
+        if bytes.len() < BLOCK {
+            return Sum::ZERO.add_short(bytes);
+        }
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         let mut lanes = [0u64; LANES];
         for block in blocks {

@@ -13,7 +13,7 @@ use crate::buffer::{HEADROOM, META, Meta};
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+pub(super) struct Line([u8; 64]);
 
 /// The data of many equal packets, in whole cache lines.
 #[derive(Default)]
