@@ -356,6 +356,14 @@ impl Pool {
         if batch.is_empty() {
             return 0;
         }
+        if let [packet] = batch.as_slice() {
+            let packets = packet.stands_for() as u64;
+            if let Some(packet) = batch.pop() {
+                self.kill(packet);
+            }
+            self.rebalance();
+            return packets;
+        }
         let (own, count) = (self.owner.as_ptr().cast_const(), batch.len());
         self.free.reserve(count);
         // SAFETY: packets own their buffers.
