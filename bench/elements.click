@@ -152,6 +152,8 @@ h :: Hub; Source($UDP) -> h -> out; Source($UDP) -> [1]h; h[1] -> out; Idle -> [
 s :: RoundRobinSched; Supply($UDP) -> s; Idle -> [1]s; s -> drain
 == InfiniteSource, BURST 1
 InfiniteSource(DATA $UDP, LIMIT $N, STOP true, TIMESTAMP false) -> out
+== InfiniteSource, BURST 1 to a queue
+InfiniteSource(DATA $UDP, LIMIT $N, STOP true, TIMESTAMP false) -> Queue(1024) -> Unqueue -> out
 == InfiniteSource, timestamps
 InfiniteSource(DATA $UDP, LIMIT $N, BURST 64, STOP true) -> out
 == InfiniteSource, 1514 bytes

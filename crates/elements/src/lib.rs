@@ -46,6 +46,7 @@ pub mod ids;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
+mod keyed_table;
 pub mod local;
 pub mod measure;
 pub mod nat;

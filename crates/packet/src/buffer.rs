@@ -86,6 +86,15 @@ impl Packet {
         Some(packet)
     }
 
+    /// The packet in a buffer.
+    ///
+    /// # Safety
+    /// As for [`start`](Self::start); and its metadata is a packet's.
+    #[inline]
+    pub(crate) unsafe fn from_raw(buffer: NonNull<Meta>) -> Packet {
+        Packet(buffer)
+    }
+
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<Meta> {
         let raw = self.0;

@@ -27,12 +27,32 @@ impl Sum {
     /// The sum over `bytes`. An odd last byte counts as the high half of a word (RFC 1071,
     /// section 1).
     pub fn of(bytes: &[u8]) -> Sum {
+        if (8..BLOCK).contains(&bytes.len()) {
+            return Sum::of_short(bytes);
+        }
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         let mut lanes = [0u64; LANES];
         for block in blocks {
             add_block(&mut lanes, block);
         }
         Sum(sum_lanes(&lanes)).add_short(rest)
+    }
+
+    /// As [`of`](Self::of), of eight bytes at least and fewer than a block. Those behind the last whole word are
+    /// the end of the last eight bytes.
+    #[inline(always)]
+    fn of_short(bytes: &[u8]) -> Sum {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let sum = words
+            .iter()
+            .fold(Sum::ZERO, |sum, word| sum + Sum(u64::from_ne_bytes(*word)));
+        match bytes.last_chunk::<8>() {
+            Some(last) if !rest.is_empty() => {
+                let end = u64::from_le_bytes(*last) >> (64 - 8 * rest.len());
+                sum + Sum(end.to_le())
+            }
+            _ => sum,
+        }
     }
 
     /// The sum over an array, unrolled: for headers of a known length.

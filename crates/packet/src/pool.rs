@@ -19,6 +19,7 @@ use core::ptr::{NonNull, copy_nonoverlapping};
 use free_list::FreeList;
 use returns::ReturnList;
 pub(crate) use returns::{Owner, give_back};
+use template::Line;
 pub use template::PacketTemplate;
 
 use crate::Batch;
@@ -278,7 +279,38 @@ impl Pool {
 
     /// A copy of `packet`: data, annotations, header offsets, and the headroom from the first header
     /// on, so that stripped headers can be unstripped.
+    #[inline]
     pub fn clone(&mut self, packet: &Packet) -> Option<Packet> {
+        match packet.first_line() {
+            Some(first) => self.clone_lines(packet, first),
+            None => self.clone_moved(packet),
+        }
+    }
+
+    /// As [`clone`](Self::clone), of a packet whose copy is laid out as the packet is, from the cache line
+    /// `first` on.
+    #[inline]
+    fn clone_lines(&mut self, packet: &Packet, first: usize) -> Option<Packet> {
+        let buffer = self.buffer()?;
+        let meta = packet.meta();
+        let end = (meta.data as usize + meta.len as usize).div_ceil(64);
+        // SAFETY: the buffer is ours, and as long as the packet's. Both are whole cache lines, and all of their
+        // bytes are initialized.
+        unsafe {
+            let (from, to) = (packet.raw().cast::<Line>(), buffer.cast::<Line>());
+            for line in first..end.min(BUFFER / 64) {
+                to.add(line).write(from.add(line).read());
+            }
+            let mut copy = *meta;
+            copy.owner = (*buffer.as_ptr()).owner;
+            buffer.write(copy);
+            Some(Packet::from_raw(buffer))
+        }
+    }
+
+    /// As [`clone`](Self::clone), of a packet whose headroom, length or extension differs.
+    #[inline(never)]
+    pub(crate) fn clone_moved(&mut self, packet: &Packet) -> Option<Packet> {
         let front = [
             packet.mac_offset(),
             packet.network_offset(),
@@ -323,6 +355,14 @@ impl Pool {
     pub fn recycle(&mut self, batch: &mut Batch) -> u64 {
         if batch.is_empty() {
             return 0;
+        }
+        if let [packet] = batch.as_slice() {
+            let packets = packet.stands_for() as u64;
+            if let Some(packet) = batch.pop() {
+                self.kill(packet);
+            }
+            self.rebalance();
+            return packets;
         }
         let (own, count) = (self.owner.as_ptr().cast_const(), batch.len());
         self.free.reserve(count);

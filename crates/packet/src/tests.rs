@@ -101,6 +101,44 @@ fn a_packet_that_outgrows_its_buffer_moves_to_the_heap() {
     assert_eq!(packet.len(), 60 + DATA_MAX * 2);
 }
 
+proptest! {
+    /// A copy by cache lines is the copy that is made byte by byte.
+    #[test]
+    fn a_clone_by_lines_is_that_of_any_packet(
+        len in 0usize..DATA_MAX,
+        pull in 0usize..200,
+        push in 0usize..200,
+        network in prop::option::of((0usize..100, 0usize..60)),
+        flow in prop::option::of(0u32..9),
+    ) {
+        let mut pool = Pool::heap(8);
+        let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        let mut packet = pool.copy(&data).unwrap();
+        packet.pull(pull);
+        if let Some((offset, len)) = network {
+            packet.set_network_header(offset, len);
+        }
+        let _ = packet.push(push);
+        packet.set_anno(crate::anno::AGGREGATE, 7);
+        packet.set_timestamp(11);
+        packet.set_flow(flow);
+        let (copy, other) = (pool.clone(&packet).unwrap(), pool.clone_moved(&packet).unwrap());
+        prop_assert_eq!(copy.data(), other.data());
+        prop_assert_eq!(copy.annotations(), other.annotations());
+        let seen = |packet: &Packet| {
+            let headers = (packet.mac_offset(), packet.network_offset(), packet.transport_offset());
+            (headers, packet.headroom(), packet.timestamp(), packet.flow())
+        };
+        prop_assert_eq!(seen(&copy), seen(&other));
+        let stripped = packet.headroom().min(pull);
+        prop_assert_eq!(copy.data_from(stripped.min(copy.headroom())), packet.data_from(stripped.min(copy.headroom())));
+        for packet in [packet, copy, other] {
+            pool.kill(packet);
+        }
+        prop_assert_eq!(pool.outstanding(), 0);
+    }
+}
+
 #[test]
 fn a_clone_keeps_what_was_stripped() {
     let mut pool = Pool::heap(16);

@@ -1,7 +1,7 @@
-use hashbrown::HashMap;
-
 use crate::aggregates::{AggregateNotifier, Listeners};
+use crate::keyed_table::{Key, KeyedTable};
 use crate::prelude::*;
+use crate::rewriter::key::FlowKey;
 
 /// Most pairs that are known.
 const PAIRS_MAX: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub struct AggregateIPAddrPair {
     /// How often expired pairs are removed, by packets' timestamps.
     #[arg(name = "REAP", default = Seconds(20 * 60), default_text = "20 min")]
     reap_arg: Seconds,
-    pairs: HashMap<[[u8; 4]; 2], Pair>,
+    pairs: KeyedTable<Pair>,
     /// The arguments, in seconds.
     timeout: i64,
     reap_interval: i64,
@@ -66,12 +66,85 @@ struct Pair {
 }
 
 impl AggregateIPAddrPair {
-    fn number(&mut self) -> u32 {
+    /// A new pair.
+    fn start(&mut self, reverse: bool, last: i64) -> Pair {
         self.next = match self.next.wrapping_add(1) {
             0 => 1,
             next => next,
         };
-        self.next
+        Pair {
+            aggregate: self.next,
+            reverse,
+            last,
+        }
+    }
+
+    /// The pair of a key, which is made if need be, with a packet at `time`, in seconds. `None` if there is no room.
+    #[inline]
+    fn find(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        hash: u64,
+        reverse: bool,
+        time: i64,
+    ) -> Option<Pair> {
+        let timeout = self.timeout;
+        let Some(pair) = self.pairs.get_mut(key, hash) else {
+            if self.pairs.len() >= PAIRS_MAX {
+                return None;
+            }
+            let pair = self.start(reverse, time);
+            return self.pairs.insert(key, hash, pair).is_ok().then_some(pair);
+        };
+        if timeout == 0 {
+            return Some(*pair);
+        }
+        if pair.last >= time - timeout {
+            pair.last = time;
+            return Some(*pair);
+        }
+        self.listeners.ended(cx, pair.aggregate, self.alone);
+        let new = self.start(reverse, time);
+        if let Some(pair) = self.pairs.get_mut(key, hash) {
+            *pair = new;
+        }
+        Some(new)
+    }
+
+    /// Numbers a packet of a pair. Returns false if there is no room for the pair.
+    #[inline]
+    fn number(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+        key: Key,
+        hash: u64,
+        reverse: bool,
+    ) -> bool {
+        let mut time = 0;
+        if self.timeout > 0 {
+            if packet.timestamp() == 0 {
+                self.warn(cx);
+                packet.set_timestamp(cx.wall());
+            }
+            time = packet.timestamp().div_euclid(PER_SECOND);
+        }
+        let Some(pair) = self.find(cx, key, hash, reverse, time) else {
+            return false;
+        };
+        if self.timeout > 0 {
+            self.now = time;
+            if time > self.reap_at {
+                if self.reap_at != 0 {
+                    self.reap(cx, Some(time - self.timeout));
+                }
+                self.reap_at = time.saturating_add(self.reap_interval);
+            }
+        }
+        packet.set_anno(AGGREGATE, pair.aggregate);
+        packet.set_paint(u8::from(pair.reverse != reverse));
+        true
     }
 
     /// Forgets pairs whose last packet came before `before`, or all.
@@ -98,6 +171,20 @@ impl AggregateIPAddrPair {
     }
 }
 
+/// The pair of a packet's addresses, the lesser one first, and whether it goes from the greater one to the lesser.
+#[inline]
+fn pair_of(packet: &Packet) -> Option<(Key, bool)> {
+    let header = packet.network_header()?.first_chunk::<20>()?;
+    let &[.., a, b, c, d, e, f, g, h] = header;
+    let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    let reverse = addresses >> 32 > addresses & u64::from(u32::MAX);
+    let key = FlowKey {
+        addresses,
+        ports: 0,
+    };
+    Some(((0, if reverse { key.reverse() } else { key }), reverse))
+}
+
 impl AggregateNotifier for AggregateIPAddrPair {
     fn listeners(&mut self) -> &mut Listeners {
         &mut self.listeners
@@ -121,6 +208,7 @@ impl Element for AggregateIPAddrPair {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.pairs.seed(cx);
         self.listeners.initialize(cx);
         Ok(())
     }
@@ -128,62 +216,30 @@ impl Element for AggregateIPAddrPair {
     #[inline]
     fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.alone = batch.len() == 1;
-        filter(self, cx, batch);
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet
-            .network_header()
-            .and_then(|ip| ip.first_chunk::<20>());
-        let Some(&[.., a, b, c, d, e, f, g, h]) = header else {
-            return Verdict::To(1);
-        };
-        let (from, to) = ([a, b, c, d], [e, f, g, h]);
-        let reverse = from > to;
-        let key = if reverse { [to, from] } else { [from, to] };
-        let mut time = 0;
-        if self.timeout > 0 {
-            if packet.timestamp() == 0 {
-                self.warn(cx);
-                packet.set_timestamp(cx.wall());
-            }
-            time = packet.timestamp().div_euclid(PER_SECOND);
+        let mut found = [None; BATCH];
+        for (packet, slot) in batch.iter().zip(&mut found) {
+            *slot = pair_of(packet).map(|(key, reverse)| {
+                let hash = self.pairs.hash(key);
+                self.pairs.prefetch(hash);
+                (key, hash, reverse)
+            });
         }
-        let mut known = self.pairs.get(&key).copied();
-        if let Some(pair) = known
-            && self.timeout > 0
-            && pair.last < time - self.timeout
-        {
-            self.listeners.ended(cx, pair.aggregate, self.alone);
-            self.pairs.remove(&key);
-            known = None;
-        }
-        if known.is_none() && (self.pairs.len() >= PAIRS_MAX || self.pairs.try_reserve(1).is_err())
-        {
-            return Verdict::To(1);
-        }
-        let mut pair = known.unwrap_or_else(|| Pair {
-            aggregate: self.number(),
-            reverse,
-            last: time,
-        });
-        if known.is_none() || self.timeout > 0 {
-            pair.last = time;
-            self.pairs.insert(key, pair);
-        }
-        if self.timeout > 0 {
-            self.now = time;
-            if time > self.reap_at {
-                if self.reap_at != 0 {
-                    self.reap(cx, Some(time - self.timeout));
-                }
-                self.reap_at = time.saturating_add(self.reap_interval);
-            }
-        }
-        packet.set_anno(AGGREGATE, pair.aggregate);
-        packet.set_paint(u8::from(pair.reverse != reverse));
-        Verdict::Forward
+        let mut found = found.iter();
+        batch.filter(
+            &mut (self, cx),
+            |(this, cx), packet| {
+                let numbered =
+                    found
+                        .next()
+                        .copied()
+                        .flatten()
+                        .is_some_and(|(key, hash, reverse)| {
+                            this.number(cx, packet, key, hash, reverse)
+                        });
+                (!numbered).then_some(())
+            },
+            |(_, cx), packet, ()| cx.emit(1, packet),
+        );
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {

@@ -1,9 +1,10 @@
 use hashbrown::HashMap;
 
 use crate::aggregates::{AggregateNotifier, Listeners};
+use crate::keyed_table::KeyedTable;
 use crate::positions::Positioned;
 use crate::prelude::*;
-use flows::{Flow, Header, Hosts, Key, OVER};
+use flows::{Flow, Header, Hosts, Key, OVER, is_tcp};
 use held::Held;
 use trace::Trace;
 
@@ -17,9 +18,6 @@ const FLOWS_MAX: usize = 1 << 20;
 const BUFFERS_PART: usize = 4;
 
 const PER_SECOND: i64 = 1_000_000_000;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
 /// What is added to the paint of ICMP errors.
 const QUOTED: u8 = 2;
 
@@ -83,7 +81,7 @@ pub struct AggregateIPFlows {
     /// FromDump then sends one packet at a time.
     #[arg]
     source: Option<ElementRef>,
-    flows: HashMap<Key, Flow>,
+    flows: KeyedTable<Flow>,
     /// Fragments, and what came behind them.
     held: HashMap<Hosts, VecDeque<Held>>,
     held_packets: usize,
@@ -122,11 +120,18 @@ fn seconds(time: i64) -> i64 {
 
 impl Timeouts {
     fn of(&self, key: &Key, flow: &Flow) -> i64 {
-        match (key.tcp, flow.over) {
+        match (is_tcp(key), flow.over) {
             (false, _) => self.udp,
             (true, OVER) => self.tcp_done,
             (true, _) => self.tcp,
         }
+    }
+
+    /// Whether a packet at `time` belongs to what is known of its flow, rather than to a new one.
+    #[inline]
+    fn goes_on(&self, key: &Key, flow: &Flow, header: &Header, time: i64) -> bool {
+        let age = seconds(time) - seconds(flow.last);
+        age <= self.of(key, flow) && !(flow.over == OVER && header.is_syn())
     }
 }
 
@@ -177,45 +182,93 @@ impl AggregateIPFlows {
         reverse: bool,
         time: i64,
     ) -> Option<Flow> {
-        if let Some(flow) = self.flows.get(&key).copied() {
-            let age = seconds(time) - seconds(flow.last);
-            let is_syn = !header.is_quoted && header.flags.is_some_and(|flags| flags & SYN != 0);
-            if age <= self.timeouts.of(&key, &flow) && !(flow.over == OVER && is_syn) {
-                return Some(flow);
+        let hash = self.flows.hash(key);
+        let Some(flow) = self.flows.get_mut(key, hash) else {
+            if self.flows.len() >= FLOWS_MAX {
+                return None;
             }
-            self.end(cx, &key, &flow);
-        } else if self.flows.len() >= FLOWS_MAX || self.flows.try_reserve(1).is_err() {
-            return None;
+            let flow = self.start(cx, time, reverse);
+            self.flows.insert(key, hash, flow).ok()?;
+            return Some(flow);
+        };
+        if self.timeouts.goes_on(&key, flow, header, time) {
+            return Some(*flow);
         }
-        let flow = self.start(cx, time, reverse);
-        self.flows.insert(key, flow);
-        Some(flow)
+        let old = *flow;
+        self.end(cx, &key, &old);
+        let new = self.start(cx, time, reverse);
+        if let Some(flow) = self.flows.get_mut(key, hash) {
+            *flow = new;
+        }
+        Some(new)
     }
 
     /// Accounts for a packet that leaves.
+    fn account(&mut self, key: Key, header: &Header, packet: &Packet) {
+        let hash = self.flows.hash(key);
+        let flow = self.flows.get_mut(key, hash);
+        if let Some(flow) = flow.filter(|flow| flow.aggregate == packet.anno(AGGREGATE)) {
+            flow.account(header, packet);
+        }
+    }
+
+    /// Numbers a packet that needs no longer look: it is whole, its flow is known and goes on, and no packets are
+    /// held. Returns false, and does nothing, if it is not such a one.
     #[inline]
-    fn account(&mut self, key: &Key, header: &Header, packet: &Packet) {
-        let Some(flow) = self.flows.get_mut(key) else {
-            return;
+    fn number(
+        &mut self,
+        packet: &mut Packet,
+        header: &Header,
+        key: Key,
+        hash: u64,
+        reverse: bool,
+    ) -> bool {
+        let time = packet.timestamp();
+        let now = seconds(time);
+        if time == 0 || now >= self.reap_at {
+            return false;
+        }
+        let Some(flow) = self.flows.get_mut(key, hash) else {
+            return false;
         };
-        if flow.aggregate != packet.anno(AGGREGATE) {
-            return;
+        if !self.timeouts.goes_on(&key, flow, header, time) {
+            return false;
         }
-        flow.last = packet.timestamp();
-        if header.is_quoted {
-            return;
+        packet.set_anno(AGGREGATE, flow.aggregate);
+        packet.set_paint(u8::from(flow.reverse != reverse));
+        flow.account(header, packet);
+        self.now = now;
+        true
+    }
+
+    /// Numbers the packets at the front of a batch that need no longer look; returns how many there are.
+    #[inline]
+    fn number_front(&mut self, batch: &mut Batch) -> usize {
+        if !self.held.is_empty() {
+            return 0;
         }
-        let way = packet.paint() & 1;
-        if let Some(flags) = header.flags {
-            match flags {
-                flags if flags & RST != 0 => flow.over = OVER,
-                flags if flags & FIN != 0 => flow.over |= 1 << way,
-                flags if flags & SYN != 0 => flow.over = 0,
-                _ => {}
+        let mut found = [const { None }; BATCH];
+        for (packet, slot) in batch.iter().zip(&mut found) {
+            let header = Header::of(packet, self.icmp);
+            let whole = header.filter(|header| !header.is_fragment && !header.is_quoted);
+            *slot = whole.and_then(|header| {
+                let (key, reverse) = header.key()?;
+                let hash = self.flows.hash(key);
+                self.flows.prefetch(hash);
+                Some((header, key, hash, reverse))
+            });
+        }
+        let mut count = 0;
+        for (packet, found) in batch.iter_mut().zip(&found) {
+            let Some((header, key, hash, reverse)) = found else {
+                break;
+            };
+            if !self.number(packet, header, *key, *hash, *reverse) {
+                break;
             }
+            count += 1;
         }
-        let count = &mut flow.packets[usize::from(way)];
-        *count = count.saturating_add(1);
+        count
     }
 
     /// Decides on a packet. If it is held, it was taken.
@@ -276,7 +329,7 @@ impl AggregateIPFlows {
             return Fate::Unknown;
         };
         self.now = seconds(time);
-        self.account(&key, &header, own);
+        self.account(key, &header, own);
         Fate::Known
     }
 
@@ -299,12 +352,12 @@ impl AggregateIPFlows {
             .flows
             .iter()
             .filter(|(key, flow)| is_old(key, flow))
-            .filter(|(key, _)| !self.held.contains_key(&key.hosts()))
+            .filter(|(key, _)| !self.held.contains_key(&Hosts::of(key)))
             .map(|(key, flow)| (*key, *flow))
             .collect();
         ended.sort_unstable_by_key(|(_, flow)| flow.aggregate);
         for (key, flow) in &ended {
-            self.flows.remove(key);
+            self.flows.remove(*key);
             self.end(cx, key, flow);
         }
     }
@@ -376,6 +429,7 @@ impl Element for AggregateIPFlows {
                 "'FRAGMENTS true' is incompatible with pull; run this element in a push context",
             ));
         }
+        self.flows.seed(cx);
         self.listeners.initialize(cx);
         Ok(())
     }
@@ -396,7 +450,15 @@ impl Element for AggregateIPFlows {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.alone = batch.len() == 1;
-        for packet in batch.drain() {
+        let numbered = self.number_front(batch);
+        if numbered == batch.len() {
+            return 0;
+        }
+        for (i, packet) in batch.drain().enumerate() {
+            if i < numbered {
+                cx.emit(0, packet);
+                continue;
+            }
             let mut packet = Some(packet);
             let fate = self.look(cx, &mut packet);
             self.reap_if_due(cx);

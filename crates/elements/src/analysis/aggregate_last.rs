@@ -72,22 +72,39 @@ impl AggregateLast {
         false
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
-        let aggregate = packet.anno(AGGREGATE);
-        if let Some(before) = self.kept.get_mut(&aggregate) {
-            add_up(&mut packet, before);
-            let packet = keep(cx, self.kept.len(), packet);
-            if let Some(before) = self.kept.insert(aggregate, packet) {
-                cx.emit(1, before);
+    /// Puts a packet in the place of its aggregate's last one, which it becomes. False if there was none.
+    #[inline]
+    fn take_over(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
+        let count = self.kept.len();
+        let Some(before) = self.kept.get_mut(&packet.anno(AGGREGATE)) else {
+            return false;
+        };
+        add_up(packet, before);
+        match outside(cx, count, packet) {
+            None => core::mem::swap(packet, before),
+            Some(copy) => {
+                let before = core::mem::replace(before, copy);
+                cx.kill(core::mem::replace(packet, before));
             }
-            return;
         }
+        true
+    }
+
+    /// Keeps the first packet of an aggregate.
+    fn begin(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
         packet.set_anno_u64(FIRST_TIMESTAMP, packet.timestamp() as u64);
         if self.kept.len() >= AGGREGATES_MAX || self.kept.try_reserve(1).is_err() {
             cx.emit(0, packet);
             return;
         }
-        let packet = keep(cx, self.kept.len(), packet);
+        let aggregate = packet.anno(AGGREGATE);
+        let packet = match outside(cx, self.kept.len(), &packet) {
+            Some(copy) => {
+                cx.kill(packet);
+                copy
+            }
+            None => packet,
+        };
         self.kept.insert(aggregate, packet);
     }
 }
@@ -109,18 +126,16 @@ fn add_up(packet: &mut Packet, before: &Packet) {
     packet.set_anno_u64(FIRST_TIMESTAMP, before.anno_u64(FIRST_TIMESTAMP));
 }
 
-/// The packet, or where too many buffers are kept already a copy outside of the pool.
-fn keep(cx: &mut Cx<'_>, kept: usize, packet: Packet) -> Packet {
+/// A copy of a packet outside of the pool, to be kept if too many buffers are already.
+#[inline]
+fn outside(cx: &mut Cx<'_>, kept: usize, packet: &Packet) -> Option<Packet> {
     if kept < cx.pool().own() / BUFFERS_PART {
-        return packet;
+        return None;
     }
-    let Some(mut copy) = Packet::large(HEADROOM, packet.len(), 0) else {
-        return packet;
-    };
+    let mut copy = Packet::large(HEADROOM, packet.len(), 0)?;
     copy.data_mut().copy_from_slice(packet.data());
-    copy.copy_meta(&packet);
-    cx.kill(packet);
-    copy
+    copy.copy_meta(packet);
+    Some(copy)
 }
 
 impl AggregateListener for AggregateLast {
@@ -168,10 +183,12 @@ impl Element for AggregateLast {
         if self.clearing {
             while self.send_leaving(cx, usize::MAX) {}
         }
-        for packet in batch.drain() {
-            self.take(cx, packet);
-        }
-        0
+        batch.filter(
+            &mut (self, cx),
+            |(last, cx), packet| (!last.take_over(cx, packet)).then_some(()),
+            |(last, cx), packet, ()| last.begin(cx, packet),
+        );
+        1
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {

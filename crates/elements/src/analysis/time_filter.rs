@@ -192,6 +192,7 @@ impl Element for TimeFilter {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.end_call.is_empty() {
+            cx.may_interrupt();
             let call = Call::to_write(cx, &self.end_call).map_err(|error| cx.error(error))?;
             self.call = Some(call);
             self.call_waits = true;

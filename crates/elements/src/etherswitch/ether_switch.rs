@@ -1,4 +1,5 @@
-use super::learning::{Aging, Destination, Learning, flood};
+use super::learning::{Aging, FLOOD, Learning, flood, flood_all};
+use crate::filters::dispatch::send;
 use crate::prelude::*;
 
 /// Switches Ethernet frames between ports, and learns the ports of stations.
@@ -43,23 +44,20 @@ impl Element for EtherSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
-        let (now, timeout) = (cx.steady().0, self.learning.timeout());
-        // Frames for the first destination stay in their batch.
-        let mut main = None;
-        batch.filter(
-            &mut (&mut self.learning, cx),
-            |(learning, _), packet| match learning.destination(source, packet, now, timeout) {
-                Destination::Port(port) if port == source => Some(Destination::Nowhere),
-                Destination::Port(port) if *main.get_or_insert(port) == port => None,
-                destination => Some(destination),
-            },
-            |(_, cx), packet, destination| match destination {
-                Destination::Port(port) => cx.emit(port, packet),
-                Destination::Flood => flood(cx, source, packet),
-                Destination::Nowhere => cx.kill(packet),
-            },
-        );
-        main.unwrap_or(source)
+        let outputs = self.learning.outputs(cx, source, batch);
+        if outputs.flooded == 0 {
+            return send(cx, batch, &outputs.of);
+        }
+        if outputs.flooded == first(batch.len()) {
+            return flood_all(cx, source, batch);
+        }
+        for (packet, output) in batch.drain().zip(outputs.of) {
+            match output {
+                FLOOD => flood(cx, source, packet),
+                port => cx.emit(port as usize, packet),
+            }
+        }
+        source
     }
 }
 
@@ -67,6 +65,8 @@ impl Element for EtherSwitch {
 pub(super) mod tests {
     use alloc::format;
     use alloc::vec::Vec;
+
+    use proptest::prelude::*;
 
     use crate::testing::{Rig, ether};
 
@@ -170,6 +170,46 @@ pub(super) mod tests {
             rig.push("i0", &frame(0xff, station, 0));
         }
         assert_eq!(rig.read("s.table").lines().count(), 2);
+    }
+
+    proptest! {
+        /// Frames leave by the same outputs one by one and in batches, in the same order by each, whether a batch's
+        /// frames are all known, all flooded or some of both.
+        #[test]
+        fn batches_go_where_single_frames_go(
+            batches in prop::collection::vec((0usize..3, prop::collection::vec((0u8..5, 0u8..5), 1..9)), 1..20),
+            learns: bool,
+        ) {
+            for class in ["EtherSwitch", "ListenEtherSwitch"] {
+                let ports = if class == "EtherSwitch" { 3 } else { 4 };
+                let mut config = format!("s :: {class}(TIMEOUT {}); q :: Collect;", u8::from(learns));
+                for port in 0..ports {
+                    config += &format!("s[{port}] -> Paint({port}) -> q;");
+                }
+                for port in 0..3 {
+                    config += &format!("i{port} :: Inject -> [{port}] s;");
+                }
+                let leave = |batch: usize| {
+                    let mut rig = Rig::with_batch(&config, batch);
+                    for (number, (port, frames)) in batches.iter().enumerate() {
+                        // The last address is a group's.
+                        let station = |n: u8| if n == 4 { 1 } else { 2 * n + 2 };
+                        let frames: Vec<_> = frames
+                            .iter()
+                            .map(|(to, from)| frame(station(*to), 2 * from + 2, number as u8))
+                            .collect();
+                        rig.push_all(&format!("i{port}"), &frames);
+                    }
+                    let left = rig.collected("q");
+                    let of = |port: u8| {
+                        let left = left.iter().filter(move |packet| packet.paint() == port);
+                        left.map(|packet| packet.data().to_vec()).collect::<Vec<_>>()
+                    };
+                    (0..ports).map(of).collect::<Vec<_>>()
+                };
+                prop_assert_eq!(leave(1), leave(64));
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The address learning of EtherSwitch and ListenEtherSwitch.
 
 use super::stations::Stations;
+use crate::filters::dispatch::DROP;
 use crate::prelude::*;
+use crate::standard::tee::copy;
 
 const SECOND: u64 = 1_000_000_000;
 /// Seconds of silence after which stations are dropped by default (IEEE Std 802.1D, table 7-5).
@@ -9,13 +11,15 @@ const TIMEOUT: Seconds = Seconds(300);
 /// Most stations by default: of a big building, in half a MiB.
 const CAPACITY: u32 = 8192;
 
-/// A frame's destination.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Destination {
-    Port(usize),
-    /// Every port but the frame's own.
-    Flood,
-    Nowhere,
+/// The output of frames that go to every port but their own.
+pub const FLOOD: u32 = DROP - 1;
+
+/// The outputs of a batch's frames.
+pub struct Outputs {
+    /// For each frame its output, [`FLOOD`] or [`DROP`].
+    pub of: [u32; BATCH],
+    /// A bit for each frame that is flooded, the lowest for the first.
+    pub flooded: u64,
 }
 
 /// A switch whose stations can be aged faster for a while.
@@ -67,43 +71,67 @@ impl Learning {
         self.aging.map_or(timeout, |aging| timeout.min(aging))
     }
 
-    /// Learns a frame's source, and looks its destination up.
+    /// Learns the sources of frames from a port, and looks up where they go.
+    #[inline]
+    pub fn outputs(&mut self, cx: &Cx<'_>, source: usize, batch: &Batch) -> Outputs {
+        let (now, timeout) = (cx.steady().0, self.timeout());
+        let mut outputs = Outputs {
+            of: [DROP; BATCH],
+            flooded: 0,
+        };
+        for (i, (packet, output)) in batch.iter().zip(&mut outputs.of).enumerate() {
+            *output = self.output(source as u32, packet, now, timeout);
+            outputs.flooded |= u64::from(*output == FLOOD) << i;
+        }
+        outputs
+    }
+
     #[inline(always)]
-    pub fn destination(
-        &mut self,
-        source: usize,
-        packet: &Packet,
-        now: u64,
-        timeout: u64,
-    ) -> Destination {
+    fn output(&mut self, source: u32, packet: &Packet, now: u64, timeout: u64) -> u32 {
         let Ok(frame) = EthernetFrame::new_checked(packet.data()) else {
-            return Destination::Nowhere;
+            return DROP;
         };
         if timeout == 0 {
-            return Destination::Flood;
+            return FLOOD;
         }
-        let from = frame.source();
-        self.stations.learn(from, source as u32, now, timeout);
+        self.stations.learn(frame.source(), source, now, timeout);
         let to = frame.destination();
         if to.is_group() {
-            return Destination::Flood;
+            return FLOOD;
         }
         match self.stations.find(to, now, timeout) {
-            Some(port) => Destination::Port(port as usize),
-            None => Destination::Flood,
+            Some(port) if port == source => DROP,
+            Some(port) => port,
+            None => FLOOD,
         }
     }
 }
 
+/// The port that a flooded frame itself leaves by; the others get copies.
+fn last(source: usize) -> usize {
+    usize::from(source == 0)
+}
+
+/// The ports that get copies of a flooded frame, the last first.
+fn others(cx: &Cx<'_>, source: usize) -> impl Iterator<Item = usize> + use<> {
+    let ports = last(source) + 1..cx.outputs();
+    ports.rev().filter(move |port| *port != source)
+}
+
+/// Sends a batch by every output but `source`, the last first. The frames in it go on by the output that is
+/// returned.
+pub fn flood_all(cx: &mut Cx<'_>, source: usize, batch: &Batch) -> usize {
+    others(cx, source).for_each(|port| copy(cx, port, batch));
+    last(source)
+}
+
 /// Sends a frame by every output but `source`, the last first.
 pub fn flood(cx: &mut Cx<'_>, source: usize, packet: Packet) {
-    let outputs = cx.outputs();
-    let last = usize::from(source == 0);
-    for port in (last + 1..outputs).rev().filter(|port| *port != source) {
+    for port in others(cx, source) {
         // If there is no buffer for a copy, this output gets none.
         if let Some(copy) = cx.pool().clone(&packet) {
             cx.emit(port, copy);
         }
     }
-    cx.emit(last, packet);
+    cx.emit(last(source), packet);
 }

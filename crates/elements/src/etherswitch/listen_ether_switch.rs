@@ -1,5 +1,7 @@
-use super::learning::{Aging, Destination, Learning, flood};
+use super::learning::{Aging, FLOOD, Learning, flood, flood_all};
+use crate::filters::dispatch::{DROP, send};
 use crate::prelude::*;
+use crate::standard::tee::copy;
 
 /// Switches Ethernet frames as EtherSwitch does, with one more output that gets all of them.
 ///
@@ -41,19 +43,25 @@ impl Element for ListenEtherSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
-        let (now, timeout) = (cx.steady().0, self.learning.timeout());
+        let outputs = self.learning.outputs(cx, source, batch);
         let listen = cx.outputs().saturating_sub(1);
-        for packet in batch.drain() {
-            match self.learning.destination(source, &packet, now, timeout) {
-                Destination::Port(port) if port == source => cx.emit(listen, packet),
-                Destination::Port(port) => {
+        if outputs.flooded == 0 {
+            copy(cx, listen, batch);
+            return send(cx, batch, &outputs.of);
+        }
+        if outputs.flooded == first(batch.len()) {
+            return flood_all(cx, source, batch);
+        }
+        for (packet, output) in batch.drain().zip(outputs.of) {
+            match output {
+                FLOOD => flood(cx, source, packet),
+                DROP => cx.emit(listen, packet),
+                port => {
                     if let Some(copy) = cx.pool().clone(&packet) {
                         cx.emit(listen, copy);
                     }
-                    cx.emit(port, packet);
+                    cx.emit(port as usize, packet);
                 }
-                Destination::Flood => flood(cx, source, packet),
-                Destination::Nowhere => cx.emit(listen, packet),
             }
         }
         source

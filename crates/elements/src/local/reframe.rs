@@ -46,15 +46,16 @@ pub struct Reframe {
 }
 
 impl Reframe {
-    /// The length of the next frame of the stream; `None` if that is not known yet.
-    fn frame_len(&self) -> Option<u64> {
+    /// The length of the next frame of the stream, whose bytes `at` gives; `None` if that is not known yet.
+    #[inline]
+    fn frame_len(&self, at: impl Fn(usize) -> Option<u8>) -> Option<u64> {
         if self.length == 0 {
             return Some(self.add.into());
         }
         let mut bytes = [0u8; 4];
         let field = bytes.get_mut(..self.length as usize)?;
         for (i, byte) in field.iter_mut().enumerate() {
-            *byte = *self.waiting.get(self.offset as usize + i)?;
+            *byte = at(self.offset as usize + i)?;
         }
         let value = match (self.length, self.network_order) {
             (1, _) => u32::from(bytes[0]),
@@ -69,7 +70,7 @@ impl Reframe {
 
     /// Takes the next whole frame off the stream.
     fn frame(&mut self, cx: &mut Cx<'_>) -> Option<packet::Packet> {
-        let length = self.frame_len()?;
+        let length = self.frame_len(|at| self.waiting.get(at).copied())?;
         if length == 0 || length > FRAME_MAX {
             let name = cx.declaration();
             cx.chatter(format_args!(
@@ -83,14 +84,29 @@ impl Reframe {
             return None;
         }
         let mut packet = cx.pool().packet(packet::HEADROOM, length)?;
-        for (to, from) in packet
-            .data_mut()
-            .iter_mut()
-            .zip(self.waiting.drain(..length))
-        {
-            *to = from;
-        }
+        let (first, second) = self.waiting.as_slices();
+        let (first, second) = (
+            &first[..first.len().min(length)],
+            &second[..length.saturating_sub(first.len())],
+        );
+        let (to_first, to_second) = packet.data_mut().split_at_mut(first.len());
+        to_first.copy_from_slice(first);
+        to_second.copy_from_slice(second);
+        self.waiting.drain(..length);
         Some(packet)
+    }
+
+    /// Sends the whole frames at the start of `data`, before which nothing waits; returns the rest.
+    #[inline]
+    fn send_whole<'d>(&self, cx: &mut Cx<'_>, mut data: &'d [u8]) -> &'d [u8] {
+        while let Some(length @ 1..=FRAME_MAX) = self.frame_len(|at| data.get(at).copied())
+            && let Some((frame, rest)) = data.split_at_checked(length as usize)
+            && let Some(frame) = cx.pool().copy(frame)
+        {
+            cx.emit(0, frame);
+            data = rest;
+        }
+        data
     }
 }
 
@@ -119,7 +135,12 @@ impl Element for Reframe {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let pushes = cx.output_is_push(0);
         for packet in batch.drain() {
-            self.waiting.extend(packet.data());
+            let rest = if pushes && self.waiting.is_empty() {
+                self.send_whole(cx, packet.data())
+            } else {
+                packet.data()
+            };
+            self.waiting.extend(rest);
             cx.kill(packet);
             while let Some(frame) = pushes.then(|| self.frame(cx)).flatten() {
                 cx.emit(0, frame);

@@ -89,7 +89,7 @@ impl Counter {
         }
     }
 
-    fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), HandlerError> {
+    fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
         let resolved = self.calls.resolve(cx);
         resolved.map_err(|error| HandlerError::failed(FailureKind::Failed, error))
     }

@@ -124,6 +124,70 @@ mod tests {
         }
     }
 
+    /// Runs a router for so many turns of its tasks; a Tee shows whether packets are sent together. Returns the
+    /// outputs of the Tee in order.
+    fn turns(rig: &mut Rig, turns: usize) -> Vec<u8> {
+        rig.router.run(turns);
+        let packets = rig.collected("c");
+        packets.iter().map(|packet| packet.paint()).collect()
+    }
+
+    #[test]
+    fn turns_that_follow_each_other_are_taken_together() {
+        let tee = "t :: Tee -> Paint(1) -> c :: Collect; t[1] -> Paint(2) -> c;";
+        for path in ["s :: InfiniteSource", "InfiniteSource -> s :: Unqueue"] {
+            let mut rig = Rig::new(&format!("{path} -> {tee}"));
+            // As many turns as there are, and no more.
+            assert_eq!(turns(&mut rig, 3), [1, 1, 1, 2, 2, 2], "{path}");
+            assert_eq!(turns(&mut rig, 130).len(), 260, "{path}");
+            rig.write("s.burst", "20");
+            assert_eq!(turns(&mut rig, 3), [[1; 60], [2; 60]].concat(), "{path}");
+            let mut rig = Rig::with_batch(&format!("{path} -> {tee}"), 1);
+            assert_eq!(turns(&mut rig, 3), [1, 2, 1, 2, 1, 2], "{path}");
+        }
+    }
+
+    #[test]
+    fn turns_are_taken_one_by_one_where_something_may_come_between() {
+        let path = "s :: InfiniteSource -> k :: Null -> t :: Tee -> Paint(1) -> c :: Collect;
+            t[1] -> Paint(2) -> c;";
+        let apart = [1, 2, 1, 2, 1, 2];
+        // Another task.
+        let mut rig = Rig::new(&format!(
+            "{path} i :: InfiniteSource(ACTIVE false) -> Discard;"
+        ));
+        while rig.read("i.scheduled") == "true" {
+            turns(&mut rig, 1);
+        }
+        assert_eq!(turns(&mut rig, 3), apart);
+        // A handler that a packet may call.
+        for (element, count) in [
+            ("Counter(COUNT_CALL 3 stop)", 3),
+            ("Counter(COUNT_CALL 3 s.active false)", 3),
+            ("Counter(COUNT_CALL 3 s.limit 5)", 5),
+            ("AggregateCounter(COUNT_STOP 3)", 3),
+            (
+                "TimeFilter(START 0.000001, END 0.000002, END_CALL s.active false)",
+                0,
+            ),
+            ("Script(TYPE PACKET, write s.active false, return 0)", 1),
+        ] {
+            let mut rig = Rig::new(&path.replace("Null", element));
+            assert_eq!(turns(&mut rig, 64).len(), 2 * count, "{element}");
+            assert!(
+                count == 0 || rig.read("s.count") == format!("{count}"),
+                "{element}"
+            );
+        }
+        let mut rig = Rig::new(&path.replace("Null", "Counter"));
+        rig.write("k.count_call", "3 s.active false");
+        assert_eq!(turns(&mut rig, 64).len(), 6);
+        // A queue that becomes full.
+        let mut rig = Rig::new("InfiniteSource -> q :: Queue(10) -> Idle;");
+        rig.router.run(64);
+        rig.assert_handlers(&[("q.length", "10"), ("q.drops", "0")]);
+    }
+
     #[test]
     fn its_data_are_bytes() {
         let mut rig = Rig::new("s :: InfiniteSource(DATA \\<ff00e9>, LIMIT 1) -> c :: Collect;");

@@ -174,10 +174,14 @@ impl SourcePace {
     }
 
     /// What the element is to call, if the source came to its limit just now.
+    #[inline]
     pub fn take_end(&mut self) -> Option<Call> {
-        if !core::mem::take(&mut self.ended) {
-            return None;
-        }
+        if self.ended { self.end() } else { None }
+    }
+
+    #[cold]
+    fn end(&mut self) -> Option<Call> {
+        self.ended = false;
         self.end.clone()
     }
 
@@ -193,7 +197,14 @@ impl SourcePace {
             if !self.active || !cx.is_active(&self.nonfull) {
                 return Ran::Nothing;
             }
-            self.left = (self.burst as u64).min(self.allowed());
+            let burst = self.burst as u64;
+            // A queue that may become full tells of it between turns.
+            let turns = if self.nonfull.is_busy() {
+                cx.take_turns(task, burst)
+            } else {
+                1
+            };
+            self.left = burst.saturating_mul(turns).min(self.allowed());
             if self.left == 0 {
                 self.ended = self.allowed() == 0;
                 return Ran::Nothing;

@@ -34,6 +34,8 @@ pub(super) struct Stride {
     clients: Vec<StridePort>,
     /// Ports that have tickets, the next first.
     pub order: Vec<usize>,
+    /// Both as they are now, while turns are [foreseen](Self::foresee).
+    now: (Vec<StridePort>, Vec<usize>),
 }
 
 fn after(a: u32, b: u32) -> bool {
@@ -105,22 +107,55 @@ impl Stride {
         self.order.insert(at.unwrap_or(self.order.len()), port);
     }
 
-    /// Charges the first `n` ports in the order for their turn.
+    /// Charges the first `n` ports in the order for their turn: the last of them is served, and those before it lose
+    /// theirs. They are not further back than the one served afterwards: what a port does not use is lost, however
+    /// long it has nothing.
     pub fn charge(&mut self, n: usize) {
         let n = n.min(self.order.len());
-        for i in 0..n {
-            let port = self.order[i];
-            self.clients[port].advance();
+        let Some(&served) = n.checked_sub(1).and_then(|last| self.order.get(last)) else {
+            return;
+        };
+        let time = self.clients[served].pass;
+        for &port in &self.order[..n] {
+            let client = &mut self.clients[port];
+            client.advance();
+            if after(time, client.pass) {
+                client.pass = time;
+            }
         }
         // Each goes back in turn; those not yet back stay in front, where no one is put.
         for left in (0..n).rev() {
-            let port = self.order.remove(0);
-            let client = self.clients[port];
-            let behind = |other: &usize| !after(client.pass, self.clients[*other].pass);
-            let at = self.order[left..].iter().position(behind);
-            let at = at.map_or(self.order.len(), |at| left + at);
-            self.order.insert(at, port);
+            let port = self.order[0];
+            let pass = self.clients[port].pass;
+            let mut at = 0;
+            while let Some(&next) = self.order.get(at + 1)
+                && (at < left || after(pass, self.clients[next].pass))
+            {
+                self.order[at] = next;
+                at += 1;
+            }
+            self.order[at] = port;
         }
+    }
+
+    /// Calls `turn` with the ports of the next `turns` turns, of those ports that are `open`.
+    pub fn foresee(
+        &mut self,
+        turns: usize,
+        open: impl Fn(usize) -> bool,
+        mut turn: impl FnMut(usize),
+    ) {
+        self.now.0.clone_from(&self.clients);
+        self.now.1.clone_from(&self.order);
+        for _ in 0..turns {
+            let Some(at) = self.order.iter().position(|port| open(*port)) else {
+                break;
+            };
+            turn(self.order[at]);
+            self.charge(at + 1);
+        }
+        core::mem::swap(&mut self.clients, &mut self.now.0);
+        core::mem::swap(&mut self.order, &mut self.now.1);
     }
 
     fn port(&self, name: &str) -> Result<usize, HandlerError> {

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 /// Sends a copy of each packet out by output `port`.
 #[inline]
-pub(super) fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
+pub(crate) fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
     let mut copies = cx.batch();
     for packet in batch.iter() {
         // Where there is no buffer for a copy, this output goes without.

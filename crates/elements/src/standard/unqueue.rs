@@ -88,12 +88,18 @@ impl Element for Unqueue {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let size = self.size();
         let Some(batch) = cx.pulled() else {
-            return self.pulling.pull(cx, self.size());
+            let turns = cx.take_turns(task, size);
+            let size = size.saturating_mul(turns).min(self.allowed());
+            return self.pulling.pull(cx, size);
         };
         let pulled = batch.len();
         self.count += pulled as u64;
         cx.push(0, batch);
+        if cx.is_uninterrupted(task) {
+            return (self.pulling).goes_on(cx, pulled, task, &self.signal);
+        }
         let size = self.size();
         (self.pulling).repeats(cx, pulled, task, &self.signal, size)
     }

@@ -1,6 +1,7 @@
 //! Where a packet's headers are.
 
-use super::{META, Packet};
+use super::{HEADROOM, META, Packet};
+use crate::pool::BUFFER;
 
 impl Packet {
     /// Bytes from the first header before the data up to the data.
@@ -39,6 +40,24 @@ impl Packet {
         meta.flow = from.flow;
         self.shift_headers(start, to);
         self.check_headers();
+    }
+
+    /// The cache line of the buffer at which the usual headroom ends, if the packet has it all, all of its headers
+    /// are behind it, and its buffer is a pool's without an extension.
+    #[inline]
+    pub(crate) fn first_line(&self) -> Option<usize> {
+        const START: usize = META + HEADROOM;
+        const { assert!(START.is_multiple_of(64)) };
+        let meta = self.meta();
+        let behind = |at: u16| at == 0 || at as usize >= START;
+        let usual = meta.capacity as usize == BUFFER
+            && !meta.owner.is_null()
+            && !self.is_extended()
+            && meta.data as usize >= START
+            && behind(meta.mac)
+            && behind(meta.network)
+            && behind(meta.transport);
+        usual.then_some(START / 64)
     }
 
     fn check_headers(&mut self) {

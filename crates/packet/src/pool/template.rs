@@ -8,12 +8,12 @@ use simd::{Kernel, Level, Simd};
 
 use super::{BUFFER, DATA_MAX, Pool};
 use crate::Batch;
-use crate::buffer::{HEADROOM, META, Meta};
+use crate::buffer::{HEADROOM, META, Meta, Packet};
 
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+pub(super) struct Line([u8; 64]);
 
 /// The data of many equal packets, in whole cache lines.
 #[derive(Default)]
@@ -86,6 +86,9 @@ impl Pool {
         if template.len > DATA_MAX {
             return self.fill_large(template, timestamp, batch, most);
         }
+        if most == 1 {
+            return self.fill_one(template, timestamp, batch);
+        }
         if self.free.len() < most {
             self.stock(most);
         }
@@ -108,6 +111,27 @@ impl Pool {
             }
         });
         made
+    }
+
+    /// As [`fill`](Self::fill), with one packet, which a pool's buffer holds: what is done once a batch takes longer
+    /// than the packet.
+    #[inline]
+    fn fill_one(&mut self, template: &PacketTemplate, timestamp: i64, batch: &mut Batch) -> usize {
+        let Some(buffer) = self.buffer() else {
+            return 0;
+        };
+        // SAFETY: the buffer is ours; as for `WriteTemplate`.
+        let packet = unsafe {
+            let meta = Meta::new(self.owner.as_ptr(), BUFFER, HEADROOM, template.len);
+            buffer.write(meta.at(timestamp));
+            let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
+            for (i, line) in template.lines.iter().enumerate() {
+                data.add(i).write(*line);
+            }
+            Packet::from_raw(buffer)
+        };
+        let _ = batch.push(packet);
+        1
     }
 
     #[cold]

@@ -219,11 +219,16 @@ impl Engine {
     /// Runs at most `most` tasks, then the timers that expired.
     pub fn run(&mut self, most: usize) {
         self.scheduler.check_devices(&mut self.runtime.devices);
-        for run in 0..most {
+        self.scheduler.turns = most;
+        for run in 0.. {
+            let Some(left) = self.scheduler.turns.checked_sub(1) else {
+                break;
+            };
             if self.threads.is_blocked() {
                 break;
             }
-            if run.is_multiple_of(RECENT) {
+            self.scheduler.turns = left;
+            if run % RECENT == 0 {
                 self.scheduler.forget_recent();
             }
             match self.run_task() {

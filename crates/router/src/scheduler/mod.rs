@@ -40,6 +40,10 @@ pub(crate) struct Scheduler {
     pub signals: Signals,
     /// Whether the time that tasks take is measured.
     pub measured: bool,
+    /// Turns of tasks left in this round.
+    pub turns: usize,
+    /// Whether a packet may make an element stop the driver or write a handler.
+    pub may_be_interrupted: bool,
     waits: Vec<DeviceWait>,
     watches: Vec<Watch>,
     /// A reading of the clock that is at most a few turns of tasks old.
@@ -78,6 +82,23 @@ impl Scheduler {
     /// Forgets the last reading of the clock.
     pub fn forget_recent(&mut self) {
         self.recent = None;
+    }
+
+    /// Whether a turn of a task has no effect on its next one: no other task could run between them, and no packet
+    /// may interrupt them.
+    #[inline]
+    pub fn is_uninterrupted(&self, task: TaskId) -> bool {
+        !self.may_be_interrupted && self.tasks.is_only(task)
+    }
+
+    /// Takes as many turns, besides the one under way, as make `most` packets of turns of `size` packets. Returns
+    /// how many turns that are in all.
+    #[inline]
+    pub fn take_turns(&mut self, size: u64, most: usize) -> u64 {
+        let wanted = (most as u64).checked_div(size).unwrap_or(0);
+        let more = wanted.saturating_sub(1).min(self.turns as u64);
+        self.turns -= more as usize;
+        1 + more
     }
 
     /// The time, if the run of a task that starts now is measured.
@@ -156,6 +177,7 @@ impl Scheduler {
             timers: self.timers.reserve(&stays),
             signals: self.signals.reserve(&stays),
             measured: self.measured,
+            may_be_interrupted: self.may_be_interrupted,
             ..Scheduler::default()
         }
     }

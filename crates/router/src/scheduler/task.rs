@@ -200,12 +200,13 @@ impl Tasks {
 
     #[inline]
     pub fn schedule(&mut self, id: TaskId) {
-        if self.task(id).tickets == 0 {
+        let running = self.running;
+        let task = self.task_mut(id);
+        if task.tickets == 0 {
             return;
         }
-        let task = self.task_mut(id);
         let queued = core::mem::replace(&mut task.scheduled, true) || task.away;
-        if queued || self.running == Some(id) {
+        if queued || running == Some(id) {
             return;
         }
         // A task that runs is the front, though it is off the queue.
@@ -275,10 +276,14 @@ impl Tasks {
         let task = self.task_mut(id);
         let mut pass = task.pass.wrapping_add(task.stride);
         let scheduled = task.scheduled && !task.away && task.tickets > 0;
-        if !worked
-            && let Some(&front) = self.queue.front()
-            && after(self.task(front).pass, pass)
-        {
+        let Some(&front) = self.queue.front() else {
+            self.task_mut(id).pass = pass;
+            if scheduled {
+                self.queue.push_back(id);
+            }
+            return;
+        };
+        if !worked && after(self.task(front).pass, pass) {
             pass = self.task(front).pass;
         }
         self.task_mut(id).pass = pass;
@@ -313,6 +318,14 @@ impl Tasks {
                 }
             }
         }
+    }
+
+    /// Whether a task that may run here is the only one, scheduled or not.
+    pub fn is_only(&self, id: TaskId) -> bool {
+        let here = |task: &Task| task.element != ElementId::NONE && !task.away;
+        let tasks = self.tasks.iter().enumerate();
+        let mut others = tasks.filter(|(at, task)| here(task) && *at != id.0 as usize);
+        others.next().is_none()
     }
 
     /// Whether the run that starts now is measured.

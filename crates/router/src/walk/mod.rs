@@ -265,12 +265,16 @@ impl Walk {
     /// Orders the batches that were emitted since the stack stood at `base` as they are taken off.
     #[inline]
     pub fn seal(&mut self, base: usize) {
-        let emitted = &mut self.stack[base..];
+        let emitted = match &mut self.stack[base..] {
+            [] => return,
+            [one] => {
+                self.open[one.output.index()] = OpenBatch::NONE;
+                return;
+            }
+            several => several,
+        };
         for pending in emitted.iter() {
             self.open[pending.output.index()] = OpenBatch::NONE;
-        }
-        if emitted.len() < 2 {
-            return;
         }
         if self.limit > 1 {
             emitted.sort_by_key(|pending| pending.output);

@@ -63,7 +63,10 @@ impl Trigger {
     }
 
     /// Finds the handler to call.
-    pub fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+    pub fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.at.is_some() {
+            cx.may_interrupt();
+        }
         if self.at.is_some() && matches!(self.action, Action::Nothing) {
             self.action = Action::Call(Call::to_write(cx, &self.text)?);
         }
@@ -71,7 +74,7 @@ impl Trigger {
     }
 
     /// Takes what was written to a handler.
-    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let value = click::config::uncomment(value);
         if value.is_empty() {
             *self = Trigger::default();
@@ -81,6 +84,7 @@ impl Trigger {
         let at = cx.names().parse(number);
         let at = at.map_err(|_| format!("argument to '{name}' should be 'N HANDLER [VALUE]'"))?;
         let action = Action::Call(Call::to_write(cx, text)?);
+        cx.may_interrupt();
         *self = Trigger {
             at: Some(at),
             text: text.to_string(),

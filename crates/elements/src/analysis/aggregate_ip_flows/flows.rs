@@ -1,15 +1,17 @@
 //! What AggregateIPFlows knows of flows, and what it takes from packets.
 
+pub use crate::keyed_table::Key;
 use crate::prelude::*;
+use crate::rewriter::key::FlowKey;
 
 const TCP: u8 = IpProtocol::TCP.0;
 const UDP: u8 = IpProtocol::UDP.0;
 const ICMP: u8 = IpProtocol::ICMP.0;
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
 const IP_HEADER: usize = 20;
 const ICMP_HEADER: usize = 8;
-
-/// An address and, in a flow, a port.
-pub type End = ([u8; 4], u16);
 
 /// Two hosts and the protocol between them, the lesser address first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,20 +20,21 @@ pub struct Hosts {
     pub ends: [[u8; 4]; 2],
 }
 
-/// A flow: its ends, the lesser first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    pub tcp: bool,
-    pub ends: [End; 2],
-}
-
-impl Key {
-    pub fn hosts(&self) -> Hosts {
+impl Hosts {
+    /// The hosts of a flow. Its key begins with the lesser end.
+    pub fn of(key: &Key) -> Hosts {
+        let (from, to) = (key.1.source(), key.1.destination());
         Hosts {
-            tcp: self.tcp,
-            ends: self.ends.map(|(address, _)| address),
+            tcp: is_tcp(key),
+            ends: [from, to].map(|address| address.octets()),
         }
     }
+}
+
+/// Whether a flow is TCP's.
+#[inline]
+pub fn is_tcp((protocol, _): &Key) -> bool {
+    *protocol == u16::from(TCP)
 }
 
 /// What is known of a flow.
@@ -48,6 +51,28 @@ pub struct Flow {
     pub packets: [u32; 2],
     /// Where in its file the first packet was.
     pub filepos: u64,
+}
+
+impl Flow {
+    /// Accounts for a packet that leaves.
+    #[inline]
+    pub fn account(&mut self, header: &Header, packet: &Packet) {
+        self.last = packet.timestamp();
+        if header.is_quoted {
+            return;
+        }
+        let way = packet.paint() & 1;
+        if let Some(flags) = header.flags {
+            match flags {
+                flags if flags & RST != 0 => self.over = OVER,
+                flags if flags & FIN != 0 => self.over |= 1 << way,
+                flags if flags & SYN != 0 => self.over = 0,
+                _ => {}
+            }
+        }
+        let count = &mut self.packets[usize::from(way)];
+        *count = count.saturating_add(1);
+    }
 }
 
 /// Both ways have ended.
@@ -130,14 +155,22 @@ impl Header {
         })
     }
 
+    /// Whether it begins a TCP connection.
+    #[inline]
+    pub fn is_syn(&self) -> bool {
+        !self.is_quoted && self.flags.is_some_and(|flags| flags & SYN != 0)
+    }
+
     /// The flow, and whether the packet goes from its greater end to the lesser.
+    #[inline]
     pub fn key(&self) -> Option<(Key, bool)> {
         let (from, to) = self.ports?;
-        let (from, to) = ((self.source, from), (self.destination, to));
-        let reverse = from > to;
-        let ends = if reverse { [to, from] } else { [from, to] };
-        let tcp = self.tcp;
-        Some((Key { tcp, ends }, reverse))
+        let rank = |address, port| u64::from(u32::from_be_bytes(address)) << 16 | u64::from(port);
+        let reverse = rank(self.source, from) > rank(self.destination, to);
+        let key = FlowKey::new((self.source.into(), from), (self.destination.into(), to));
+        let protocol = if self.tcp { TCP } else { UDP };
+        let key = if reverse { key.reverse() } else { key };
+        Some(((protocol.into(), key), reverse))
     }
 
     pub fn hosts(&self) -> Hosts {

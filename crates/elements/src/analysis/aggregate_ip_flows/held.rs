@@ -58,7 +58,7 @@ impl AggregateIPFlows {
         }
         match first.key {
             Some(key) => {
-                self.account(&key, &first.header, &first.packet);
+                self.account(key, &first.header, &first.packet);
                 cx.emit(0, first.packet);
             }
             None => cx.kill(first.packet),

@@ -53,21 +53,17 @@ impl Trace {
 
     /// Says what there was of a flow.
     pub fn add(&mut self, cx: &mut Cx<'_>, key: &Key, flow: &Flow) {
-        let [mut from, mut to] = key.ends;
-        if flow.reverse {
-            (from, to) = (to, from);
-        }
-        let address = |octets: [u8; 4]| core::net::Ipv4Addr::from_octets(octets);
+        let ends = if flow.reverse { key.1.reverse() } else { key.1 };
         let mut text = String::new();
         // Writing to memory does not fail.
         let _ = write!(
             text,
             "<flow aggregate='{}' src='{}' sport='{}' dst='{}' dport='{}' begin='{}' duration='{}'",
             flow.aggregate,
-            address(from.0),
-            from.1,
-            address(to.0),
-            to.1,
+            ends.source(),
+            ends.source_port(),
+            ends.destination(),
+            ends.destination_port(),
             seconds(flow.first),
             seconds(flow.last.saturating_sub(flow.first)),
         );

@@ -47,7 +47,7 @@ impl Calls {
     }
 
     /// Finds the handlers to be written.
-    pub fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+    pub fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.count_call.resolve(cx)?;
         self.byte_count_call.resolve(cx)
     }
@@ -107,8 +107,9 @@ impl Argument for CountCall {
 }
 
 impl CountCall {
-    fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+    fn resolve(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if self.is_given {
+            cx.may_interrupt();
             self.call = Some(Call::to_write(cx, &self.text)?);
         }
         Ok(())

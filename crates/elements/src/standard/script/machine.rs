@@ -509,6 +509,9 @@ impl Element for ScriptMachine {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.start(cx);
+        if cx.inputs() > 0 {
+            cx.may_interrupt();
+        }
         #[cfg(feature = "host")]
         if let ScriptType::Signal(numbers) = &self.script_type {
             self.signals.install(cx, numbers)?;

@@ -300,9 +300,16 @@ impl Format {
                 out.extend(Md5::digest(value.map_or(&[][..], Value::bytes)));
             }
             _ => {
-                if let Width::Fixed(bytes) = self.width() {
-                    let all = n.to_be_bytes();
-                    out.extend_from_slice(&all[all.len().saturating_sub(bytes)..]);
+                // Copies of a known length take no call.
+                match self.width() {
+                    Width::Fixed(1) => out.push(n as u8),
+                    Width::Fixed(2) => out.extend_from_slice(&(n as u16).to_be_bytes()),
+                    Width::Fixed(4) => out.extend_from_slice(&(n as u32).to_be_bytes()),
+                    Width::Fixed(bytes) => {
+                        let all = n.to_be_bytes();
+                        out.extend_from_slice(&all[all.len().saturating_sub(bytes)..]);
+                    }
+                    _ => {}
                 }
             }
         }
