@@ -35,6 +35,7 @@ pub mod analysis;
 pub mod app;
 pub mod aqm;
 pub mod balance;
+pub mod bras;
 pub mod classification;
 pub mod ethernet;
 pub mod etherswitch;
@@ -87,6 +88,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     balance::CLASSES,
+    bras::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -122,6 +124,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         app::PAGES,
         aqm::PAGES,
         balance::PAGES,
+        bras::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,
