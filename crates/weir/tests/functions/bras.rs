@@ -412,6 +412,36 @@ fn freeradius_decides_and_gets_accounts() {
     );
 }
 
+/// Discovery by Debian's pppoe, which needs no PPP of the kernel.
+#[test]
+fn debian_s_pppoe_finds_the_concentrator() {
+    let bras = access(&["-p", "name=bras1", "-p", "services=isp tv"]);
+    let said = pppoe(&bras.subscriber, "-I eth0 -A -t 2");
+    for line in [
+        "Access-Concentrator: bras1",
+        "Service-Name: isp",
+        "Service-Name: tv",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    // A session of its own: its number and the concentrator's address, and its end.
+    let said = pppoe(&bras.subscriber, "-I eth0 -d -t 2 -S isp -C bras1 -U");
+    let session = said.trim();
+    let number = session.split(':').next().unwrap();
+    assert_eq!(bras.session()[0], number, "{said}");
+    pppoe(&bras.subscriber, &format!("-I eth0 -k -e {session}"));
+    until("the session is there", || bras.read("bras.count") == "0");
+    assert_eq!(bras.read("bras.invalid"), "0");
+}
+
+fn pppoe(host: &Namespace, options: &str) -> String {
+    let command = host.command("pppoe", options);
+    let output = Runner::default()
+        .output(command, Duration::from_secs(20))
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Debian's client, where the kernel has PPP; otherwise the client in user space shows that a session
 /// of it comes up, and the test says so.
 #[test]
