@@ -177,6 +177,8 @@ pub struct PPPoEServer {
     invalid: u64,
     settings: Settings,
     users: Users,
+    /// The addresses of users that always have the same.
+    fixed: HashSet<u32>,
     secrets: Secrets,
     table: Table,
     sessions: Sessions,
@@ -418,11 +420,11 @@ impl Element for PPPoEServer {
         let capacity = self.capacity as usize;
         let prefixes = (self.pool6.address.to_bits() >> 64) as u64;
         let table = Table::new(self.ether, capacity, prefixes, seeds());
-        let taken: HashSet<u32> = self.users.addresses().map(Ipv4Addr::to_bits).collect();
+        self.fixed = self.users.addresses().map(Ipv4Addr::to_bits).collect();
         let (first, count) = self.pool;
         let pool = (0..count).map(|number| first + number);
         let own = self.address.to_bits();
-        let pool = pool.filter(|address| *address != own && !taken.contains(address));
+        let pool = pool.filter(|address| *address != own && !self.fixed.contains(address));
         let sessions = Sessions::new(capacity, pool, seeds());
         let (Ok(table), Ok(sessions)) = (table, sessions) else {
             return Err(cx.error(format_args!(

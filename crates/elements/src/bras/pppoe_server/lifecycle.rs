@@ -183,13 +183,13 @@ impl PPPoEServer {
 
     pub fn accept(&mut self, cx: &mut Cx<'_>, slot: usize, terms: &Terms) {
         self.sessions.release(slot);
-        let table = &self.table;
+        let (table, fixed) = (&self.table, &self.fixed);
+        // After a hotswap, an address of the pool may have become a user's own.
+        let is_used = |address| table.find(address).is_some() || fixed.contains(&address);
         let address = match terms.address {
             Some(address) => Some((address, false)),
             None => {
-                let address = self
-                    .sessions
-                    .take_address(|address| table.find(address).is_some());
+                let address = self.sessions.take_address(is_used);
                 address.map(|address| (address, true))
             }
         };

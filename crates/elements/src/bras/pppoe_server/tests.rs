@@ -603,6 +603,12 @@ fn sessions_go_on_in_a_hotswap() {
     let packet = udp((address.parse().unwrap(), 1), (SERVER, 2), b"hi");
     rig.push("i", &session(ANN, number, protocol::IPV4, &packet));
     assert_eq!(rig.data("up").len(), 1);
+    // An address that became a user's own is not another's.
+    assert_ne!(address, "100.64.0.2");
+    rig.swap(&config.replace("ann secret", "bob b 100.64.0.2\nann secret"));
+    let other = connect(&mut rig, BOB, "ann secret");
+    assert_eq!(shown(&mut rig, other).0, "100.64.0.3");
+    rig.push("i", &discovery(BOB, OWN, code::PADT, other, &[]));
     // Its host is still asked whether it is there.
     rig.advance(60 * SECOND);
     assert_eq!(rig.read("b.count"), "0");
