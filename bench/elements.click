@@ -877,6 +877,7 @@ Source($UDP) -> ToDump(/dev/null)
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
 == FlowExporter: a few packets a second, about flows that ended
 == HealthCheck: a few packets a second
+== PPPoEDecap PPPoEEncap PPPoEServer RADIUSClient: a session needs a host that negotiates
 == ARPTable SATable: a table that other elements use
 == ChatterSocket ControlSocket DriverManager HandlerAggregate JiffieClock Message ProgressBar QuitWatcher Script StoreRead StoreWatch StoreWrite TSCClock: handlers
 == BalancedThreadSched StaticThreadSched: threads of other elements

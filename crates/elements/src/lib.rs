@@ -35,6 +35,7 @@ pub mod analysis;
 pub mod app;
 pub mod aqm;
 pub mod balance;
+pub mod bras;
 pub mod classification;
 pub mod ethernet;
 pub mod etherswitch;
@@ -88,6 +89,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     balance::CLASSES,
+    bras::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -123,6 +125,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         app::PAGES,
         aqm::PAGES,
         balance::PAGES,
+        bras::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,

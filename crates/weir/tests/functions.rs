@@ -10,6 +10,8 @@ use weir::lab::{Namespace, Runner};
 
 #[path = "functions/balancer.rs"]
 mod balancer;
+#[path = "functions/bras.rs"]
+mod bras;
 #[path = "functions/cgnat.rs"]
 mod cgnat;
 mod common;

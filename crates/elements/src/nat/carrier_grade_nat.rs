@@ -117,7 +117,7 @@ pub struct CarrierGradeNAT {
 }
 
 /// The first address of a prefix or range, and how many there are; none of an empty text.
-fn range(text: &str, _context: &Context<'_>) -> Result<(u32, u32), Invalid> {
+pub(crate) fn range(text: &str, _context: &Context<'_>) -> Result<(u32, u32), Invalid> {
     let wrong = || {
         Invalid::because(
             "write a prefix, as in 198.51.100.0/28, or a range, as in 198.51.100.4-198.51.100.9",

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
+use elements::bras::users;
 use elements::flow::rules;
 use elements::ids::rules as signatures;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -13,6 +14,8 @@ use crate::files;
 
 /// Most bytes of a file that a parameter names.
 const FILE_MAX: usize = 4 << 20;
+/// Most bytes of a secret.
+const SECRET_MAX: usize = 128;
 
 /// What values a parameter takes. Its text form is what a function's comments name it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +34,10 @@ pub enum Kind {
     Rules,
     /// A file of an IDS's rules; its content is the value.
     Signatures,
+    /// A file of users and their secrets; its content is the value.
+    Users,
+    /// A file with a secret; its only line is the value.
+    Secret,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -65,6 +72,8 @@ impl fmt::Display for Kind {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Rules => f.write_str("file of rules"),
             Kind::Signatures => f.write_str("file of signatures"),
+            Kind::Users => f.write_str("file of users"),
+            Kind::Secret => f.write_str("file with a secret"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -102,6 +111,8 @@ impl Kind {
             "IPv6 prefix" => Kind::Prefix(Family::V6),
             "file of rules" => Kind::Rules,
             "file of signatures" => Kind::Signatures,
+            "file of users" => Kind::Users,
+            "file with a secret" => Kind::Secret,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -142,8 +153,10 @@ impl Kind {
                 number.is_some_and(|number: u64| (least..=most).contains(&&number))
             }
             Kind::Choice(words) => words.iter().any(|word| word == value),
-            Kind::Rules => return read_rules(value, rules::check),
-            Kind::Signatures => return read_rules(value, signatures::check),
+            Kind::Rules => return read_lines(value, rules::check),
+            Kind::Signatures => return read_lines(value, signatures::check),
+            Kind::Users => return read_lines(value, users::check),
+            Kind::Secret => return read_secret(value),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {
@@ -210,17 +223,34 @@ fn is<T: FromStr>(text: &str) -> bool {
     text.parse::<T>().is_ok()
 }
 
-/// What is wrong with a text of rules: the line, and the reason.
+/// What is wrong with a text: the line, and the reason.
 type Check = fn(&str) -> Option<(usize, String)>;
 
-/// The rules in a file, as a string of Click's language.
-fn read_rules(path: &str, check: Check) -> Result<String, Wrong> {
+/// The text in a file.
+fn read_text(path: &str) -> Result<String, Wrong> {
     let content = files::read(Path::new(path), FILE_MAX)
         .map_err(|error| Wrong::Content(format!("{path}: {error}")))?;
-    let text = String::from_utf8(content)
-        .map_err(|_| Wrong::Content(format!("{path}: rules are UTF-8 text")))?;
+    String::from_utf8(content)
+        .map_err(|_| Wrong::Content(format!("{path}: it is no UTF-8 text; write it as such")))
+}
+
+/// The rules, or users, in a file, as a string of Click's language.
+fn read_lines(path: &str, check: Check) -> Result<String, Wrong> {
+    let text = read_text(path)?;
     if let Some((line, why)) = check(&text) {
         return Err(Wrong::Content(format!("{path}:{line}: {why}")));
     }
     Ok(click::config::quote_lines(text.as_bytes()))
+}
+
+/// The secret in a file, as a string of Click's language.
+fn read_secret(path: &str) -> Result<String, Wrong> {
+    let text = read_text(path)?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if !(1..=SECRET_MAX).contains(&secret.len()) || secret.contains(char::is_control) {
+        return Err(Wrong::Content(format!(
+            "{path}: write a line with a secret of 1 to {SECRET_MAX} bytes, and nothing else"
+        )));
+    }
+    Ok(click::config::quote_lines(secret.as_bytes()))
 }
