@@ -695,6 +695,9 @@ r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144) -
 == FlowIDS
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
 	-> FlowIDS('alert udp any any -> any any (msg:"a word"; content:"/etc/passwd"; sid:1;)') -> r
+== FlowDPI
+r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
+	-> FlowDPI("drop name example.com") -> r
 == FlowCounter
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> FlowCounter -> r
 == FlowFirewall

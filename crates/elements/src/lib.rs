@@ -36,6 +36,7 @@ pub mod app;
 pub mod aqm;
 pub mod balance;
 pub mod classification;
+pub mod dpi;
 pub mod ethernet;
 pub mod etherswitch;
 mod filters;
@@ -87,6 +88,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     balance::CLASSES,
+    dpi::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -122,6 +124,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         app::PAGES,
         aqm::PAGES,
         balance::PAGES,
+        dpi::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,

@@ -15,6 +15,8 @@ mod cgnat;
 mod common;
 #[path = "common/gateway.rs"]
 mod gateway;
+#[path = "functions/dpi.rs"]
+mod dpi;
 #[path = "functions/limits.rs"]
 mod limits;
 #[path = "functions/memory.rs"]

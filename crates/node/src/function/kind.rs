@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
+use elements::dpi::policy;
 use elements::flow::rules;
 use elements::ids::rules as signatures;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -31,6 +32,10 @@ pub enum Kind {
     Rules,
     /// A file of an IDS's rules; its content is the value.
     Signatures,
+    /// A file of a DPI's rules; its content is the value.
+    Policy,
+    /// A file of a DPI's applications; its content is the value.
+    Applications,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -65,6 +70,8 @@ impl fmt::Display for Kind {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Rules => f.write_str("file of rules"),
             Kind::Signatures => f.write_str("file of signatures"),
+            Kind::Policy => f.write_str("file of policy rules"),
+            Kind::Applications => f.write_str("file of applications"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -102,6 +109,8 @@ impl Kind {
             "IPv6 prefix" => Kind::Prefix(Family::V6),
             "file of rules" => Kind::Rules,
             "file of signatures" => Kind::Signatures,
+            "file of policy rules" => Kind::Policy,
+            "file of applications" => Kind::Applications,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -144,6 +153,8 @@ impl Kind {
             Kind::Choice(words) => words.iter().any(|word| word == value),
             Kind::Rules => return read_rules(value, rules::check),
             Kind::Signatures => return read_rules(value, signatures::check),
+            Kind::Policy => return read_rules(value, policy::check_policy),
+            Kind::Applications => return read_rules(value, policy::check_applications),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {

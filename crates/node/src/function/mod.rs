@@ -41,6 +41,7 @@ macro_rules! functions {
 pub static FUNCTIONS: &[Function] = functions! {
     "balancer"
     "cgnat"
+    "dpi"
     "firewall"
     "generator"
     "ids"
