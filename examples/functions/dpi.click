@@ -67,14 +67,14 @@ define($applications "");
 define($fragments allow);
 
 // number from 1 to 4194304: most connections.
-define($connections 10000);
+define($connections 4000);
 
 // number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
 // closed it.
 define($closed_timeout 240);
 
 // number from 0 to 1048576: directions of TCP connections that are put together at a time.
-define($streams 256);
+define($streams 64);
 
 // number from 512 to 65536: bytes of a direction that are looked at.
 define($window 4096);

@@ -4,11 +4,11 @@ mod tests;
 
 use router::memory::{MORE_MEMORY, RESERVE, spare};
 
+use super::guess::Found;
 use super::name::Name;
 use super::policy::{Action, Applications, Policy};
 use super::protocol::Protocol;
 use super::quic;
-use super::recognize::Found;
 use crate::filters::dispatch::{DROP, send};
 use crate::flow::stream::Streams;
 use crate::flow::top::{Top, how_many};

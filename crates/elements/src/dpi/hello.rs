@@ -1,10 +1,10 @@
 //! The first message of a TLS client: ClientHello (RFC 8446, section 4.1.2), with the name of the server
 //! (RFC 6066, section 3) and the protocols that the client offers (RFC 7301).
 
+use super::guess::{Found, Guess};
 use super::name::{Alpn, Name};
 use super::protocol::Protocol;
 use super::reader::Reader;
-use super::recognize::{Found, Guess};
 use crate::prelude::*;
 
 /// The type of the records with the handshake.

@@ -1,8 +1,8 @@
 //! The first line of HTTP/1 (RFC 9112), RTSP (RFC 7826), SIP (RFC 3261) and SSDP, and the Host header.
 
+use super::guess::{Found, Guess, begins};
 use super::name::Name;
 use super::protocol::Protocol;
-use super::recognize::{Found, Guess, begins};
 
 /// What requests begin with. Several of the protocols have some in common.
 const METHODS: &[&[u8]] = &[

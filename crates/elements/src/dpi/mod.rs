@@ -1,5 +1,6 @@
 //! Deep packet inspection: the protocol of a flow, and the name of its server, by its first bytes.
 
+mod guess;
 mod hello;
 mod http;
 mod name;

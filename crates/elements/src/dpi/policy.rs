@@ -6,9 +6,10 @@
 
 use hashbrown::HashMap;
 
+use super::guess::Found;
 use super::name::{KEPT, Name};
 use super::protocol::Protocol;
-use super::recognize::Found;
+
 use crate::prelude::*;
 
 /// A line that is wrong, and the reason.

@@ -1,8 +1,9 @@
 //! Looking at the first packets of a flow, until it is decided on.
 
 use super::{FlowDPI, State};
+use crate::dpi::guess::{Found, Guess};
 use crate::dpi::protocol::Protocol;
-use crate::dpi::recognize::{self, Found, Guess};
+use crate::dpi::recognize;
 use crate::dpi::{hello, quic};
 use crate::flow::stream::Streams;
 use crate::prelude::*;
