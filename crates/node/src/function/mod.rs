@@ -116,6 +116,17 @@ pub struct Configuration {
     pub settings: Vec<(String, String)>,
 }
 
+impl Configuration {
+    /// The text, with the variables' definitions in front.
+    pub fn whole(&self) -> Vec<u8> {
+        let settings = self.settings.iter();
+        let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut whole = click::settings::join(settings, "").into_bytes();
+        whole.extend_from_slice(&self.text);
+        whole
+    }
+}
+
 /// `; did you mean …` with the nearest of some names.
 fn hint<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| format!("; did you mean ‘{near}’?"))
