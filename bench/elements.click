@@ -876,6 +876,7 @@ Source($UDP) -> ToDump(/dev/null)
 //// not measured
 
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
+== HTTPCache: connections of clients and an origin (the test of the function `cache`)
 == FlowExporter: a few packets a second, about flows that ended
 == HealthCheck: a few packets a second
 == ARPTable SATable: a table that other elements use

@@ -35,6 +35,7 @@ pub mod analysis;
 pub mod app;
 pub mod aqm;
 pub mod balance;
+pub mod cache;
 pub mod classification;
 pub mod dpi;
 pub mod ethernet;
@@ -88,6 +89,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     balance::CLASSES,
+    cache::CLASSES,
     dpi::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
@@ -124,6 +126,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         app::PAGES,
         aqm::PAGES,
         balance::PAGES,
+        cache::PAGES,
         dpi::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,

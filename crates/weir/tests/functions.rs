@@ -10,6 +10,8 @@ use weir::lab::{Namespace, Runner};
 
 #[path = "functions/balancer.rs"]
 mod balancer;
+#[path = "functions/cache.rs"]
+mod cache;
 #[path = "functions/cgnat.rs"]
 mod cgnat;
 mod common;
@@ -74,7 +76,7 @@ fn mistakes_of_functions_as_processes_are_told() {
         ),
         ("click wire --link a=tap:x", "write --link a=dev:INTERFACE"),
         ("click ruoter", "did you mean "),
-        ("click wire --link a=dev:nowhere", "nowhere"),
+        ("click wire --link a=dev:nowhere", "No such device"),
     ] {
         let weir = gateway.namespace.command(env!("CARGO_BIN_EXE_weir"), words);
         let output = Runner::default().output(weir, LIMIT).unwrap();

@@ -40,6 +40,7 @@ macro_rules! functions {
 /// All functions, by name.
 pub static FUNCTIONS: &[Function] = functions! {
     "balancer"
+    "cache"
     "cgnat"
     "dpi"
     "firewall"

@@ -49,10 +49,17 @@ fn protocols_and_servers_are_told_and_a_blocked_one_is_not_reached() {
              -days 2 -subj /CN=example"
         ),
     );
-    let words = format!("s_server -accept 443 -cert {cert} -key {key} -www -quiet");
-    let _tls = server.service("openssl", &words).unwrap();
-    let words = format!("-m http.server 80 --directory {}", gateway.run.display());
-    let _web = server.service("python3", &words).unwrap();
+    let own = gateway.run.display();
+    let config = format!(
+        "daemon off; master_process off; pid {own}/pid; error_log /dev/null;
+         events {{ worker_connections 64; }}
+         http {{ access_log off; client_body_temp_path {own}/body; proxy_temp_path {own}/proxy;
+         fastcgi_temp_path {own}/fastcgi; uwsgi_temp_path {own}/uwsgi; scgi_temp_path {own}/scgi;
+         server {{ listen 80; listen 443 ssl; ssl_certificate {cert}; ssl_certificate_key {key};
+         return 200; }} }}"
+    );
+    std::fs::write(gateway.run.join("conf"), config).unwrap();
+    let _nginx = server.service("nginx", &format!("-c {own}/conf")).unwrap();
     until("no page", || fetches(&client, "https://www.shop.example/"));
     until("no page", || fetches(&client, "http://plain.example/"));
     assert!(!fetches(&client, "https://www.bad.example/"));
