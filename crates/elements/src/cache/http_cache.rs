@@ -410,6 +410,8 @@ impl Element for HTTPCache {
         for packet in batch.drain() {
             if let Some((cache, bytes)) = self.cache.as_mut().zip(packet.network_header()) {
                 cache.stack.arrive(bytes, now);
+                // A batch may have more connections than sockets wait for.
+                cache.listen();
             }
             cx.kill(packet);
         }
