@@ -697,6 +697,9 @@ r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144) -
 == FlowIDS
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
 	-> FlowIDS('alert udp any any -> any any (msg:"a word"; content:"/etc/passwd"; sid:1;)') -> r
+== FlowDPI
+r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
+	-> FlowDPI("drop name example.com") -> r
 == FlowCounter
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> FlowCounter -> r
 == FlowFirewall
@@ -875,6 +878,7 @@ Source($UDP) -> ToDump(/dev/null)
 //// not measured
 
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
+== HTTPCache: connections of clients and an origin (the test of the function `cache`)
 == FlowExporter: a few packets a second, about flows that ended
 == HealthCheck: a few packets a second
 == PPPoEDecap PPPoEEncap PPPoEServer RADIUSClient: a session needs a host that negotiates

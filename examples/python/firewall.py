@@ -12,7 +12,7 @@ from pathlib import Path
 
 import weir
 
-FIREWALL = Path(__file__).parent.parent / "firewall.click"
+FIREWALL = Path(__file__).parent.parent / "functions" / "firewall.click"
 
 # A host on a network: its address, its gateway, and what it sends and answers.
 HOST = """
@@ -55,10 +55,8 @@ def main() -> None:
                 f"{name}: {rate.rx_frames:.0f} frames/s in, {rate.tx_frames:.0f} out"
                 for name, rate in rates.items()
             ]
-            pings, pongs = (node.read("fw", f"{name}.count") for name in ["ping", "pong"])
-            print(
-                "   ".join(shown), f"  pings {pings.strip()}, answers {pongs.strip()}", flush=True
-            )
+            hits = node.read("fw", "rules.hits").strip()
+            print("   ".join(shown), f"  connections, packets and rule: {hits}", flush=True)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ pub struct ToPort {
 
 impl Element for ToPort {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.exit = cx.device(&self.port, Side::Transmit);
+        let exit = cx.device(&self.port, Side::Transmit);
+        self.exit = Some(exit.map_err(|why| cx.error(format_args!("{}: {why}", self.port)))?);
         Ok(())
     }
 

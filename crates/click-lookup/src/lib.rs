@@ -361,8 +361,8 @@ impl Embedding for LookupEmbedding {
         "switch"
     }
 
-    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
-        Some(Box::new(Exit::new(&self.sink, name)))
+    fn device(&mut self, name: &str, _side: Side) -> Result<Box<dyn Device>, String> {
+        Ok(Box::new(Exit::new(&self.sink, name)))
     }
 }
 

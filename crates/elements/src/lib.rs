@@ -36,7 +36,9 @@ pub mod app;
 pub mod aqm;
 pub mod balance;
 pub mod bras;
+pub mod cache;
 pub mod classification;
+pub mod dpi;
 pub mod ethernet;
 pub mod etherswitch;
 mod filters;
@@ -90,6 +92,8 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     aqm::CLASSES,
     balance::CLASSES,
     bras::CLASSES,
+    cache::CLASSES,
+    dpi::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -126,6 +130,8 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         aqm::PAGES,
         balance::PAGES,
         bras::PAGES,
+        cache::PAGES,
+        dpi::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,

@@ -71,9 +71,10 @@ impl Embedding for Simulation {
         "test"
     }
 
-    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Result<Box<dyn Device>, String> {
         let cable = self.cables.iter().find(|(known, _)| known == name);
-        cable.map(|(_, cable)| Box::new(cable.clone()) as Box<dyn Device>)
+        let (_, cable) = cable.ok_or(NO_DEVICE)?;
+        Ok(Box::new(cable.clone()))
     }
 
     fn device_name(&self, index: usize) -> Option<String> {

@@ -16,8 +16,8 @@ use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::memory::{MORE_MEMORY, RESERVE, spare};
 use router::{
-    Device, ElementId, Embedding, HandlerError, HandlerList, Kept, Library, Router, Runtime,
-    Settings, Side, Status, Steady, StoreBox,
+    Device, ElementId, Embedding, HandlerError, HandlerList, Kept, Library, NO_DEVICE, Router,
+    Runtime, Settings, Side, Status, Steady, StoreBox,
 };
 
 use crate::configurations::Text;
@@ -75,19 +75,21 @@ impl Embedding for GuestEmbedding {
         "guest"
     }
 
-    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
-        let region = self.region.as_ref()?;
+    fn device(&mut self, name: &str, _side: Side) -> Result<Box<dyn Device>, String> {
+        let region = self.region.as_ref().ok_or(NO_DEVICE)?;
         let named = |i: &usize| {
             region
                 .interface(*i)
                 .is_some_and(|found| found.name() == name)
         };
-        let index = (0..region.geometry().interfaces()).find(named)?;
+        let index = (0..region.geometry().interfaces())
+            .find(named)
+            .ok_or(NO_DEVICE)?;
         let platform = self.cpu.platform();
         // SAFETY: the router opens each side of a device once, keeps it, and uses it as that side only; all its
         // pools are over this region.
-        let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) }?;
-        Some(Box::new(device))
+        let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) };
+        Ok(Box::new(device.ok_or(NO_DEVICE)?))
     }
 
     fn store(&self) -> Option<StoreBox> {

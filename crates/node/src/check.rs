@@ -8,7 +8,8 @@ use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
-    Device, Embedding, HandlerFlags, Library, Router, Runtime, Settings, Side, Steady, StoreBox,
+    Device, Embedding, HandlerFlags, Library, NO_DEVICE, Router, Runtime, Settings, Side, Steady,
+    StoreBox,
 };
 
 use vmm::Place;
@@ -70,9 +71,10 @@ impl Embedding for Dry {
         names
     }
 
-    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Result<Box<dyn Device>, String> {
         let known = self.interfaces.iter().find(|(there, _)| there == name);
-        known.map(|(_, mac)| Box::new(NoTraffic(*mac)) as Box<dyn Device>)
+        let (_, mac) = known.ok_or(NO_DEVICE)?;
+        Ok(Box::new(NoTraffic(*mac)))
     }
 
     fn store(&self) -> Option<StoreBox> {

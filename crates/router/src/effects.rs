@@ -23,6 +23,14 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// The effects of an element that looks at packets, and passes them unchanged.
+    pub fn of_observer() -> Effects {
+        Effects {
+            preserves: Facts::ALL,
+            ..Effects::default()
+        }
+    }
+
     /// The effects of an element that moves the start of the data and does nothing else.
     pub fn of_move(edit: Option<Edit>) -> Effects {
         Effects {

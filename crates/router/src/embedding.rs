@@ -27,6 +27,9 @@ impl Steady {
     }
 }
 
+/// Why a device is not opened that a guest, or a test, does not have.
+pub const NO_DEVICE: &str = "no such interface; name one that the guest was given";
+
 /// The program a router lives in: `weir click`, a guest, a test.
 pub trait Embedding: Send {
     /// The steady clock.
@@ -72,10 +75,10 @@ pub trait Embedding: Send {
         None
     }
 
-    /// Opens one side of the network device that configurations call `name`; `None` if there is none.
-    fn device(&mut self, name: &str, side: Side) -> Option<Box<dyn Device>> {
+    /// Opens one side of the network device that configurations call `name`, or says why not.
+    fn device(&mut self, name: &str, side: Side) -> Result<Box<dyn Device>, String> {
         let _ = (name, side);
-        None
+        Err(NO_DEVICE.into())
     }
 
     /// The name of network device number `index`, in the order in which the program was given them;
@@ -166,6 +169,12 @@ pub trait Device: Send {
     fn arm_transmit(&mut self, thread: u16) -> bool {
         let _ = thread;
         true
+    }
+
+    /// The file descriptor that is readable when a frame waits, if that, and not
+    /// [`arm_receive`](Self::arm_receive), is what wakes the router.
+    fn descriptor(&self) -> Option<i32> {
+        None
     }
 
     /// Whether a frame waits to be received.

@@ -36,12 +36,12 @@ impl Runtime {
         core::mem::replace(self, Runtime::placeholder())
     }
 
-    /// Opens a side of the device called `name`; `None` if there is none.
-    pub(crate) fn open(&mut self, name: &str, side: Side) -> Option<DeviceId> {
+    /// Opens a side of the device called `name`, or says why not.
+    pub(crate) fn open(&mut self, name: &str, side: Side) -> Result<DeviceId, String> {
         let open = &mut self.devices.0;
         let known = |device: &OpenDevice| device.name == name && device.side == side;
         if let Some(at) = open.iter().position(known) {
-            return Some(DeviceId(at));
+            return Ok(DeviceId(at));
         }
         let device = self.embedding.device(name, side)?;
         open.push(OpenDevice {
@@ -49,7 +49,7 @@ impl Runtime {
             side,
             device,
         });
-        Some(DeviceId(open.len() - 1))
+        Ok(DeviceId(open.len() - 1))
     }
 }
 

@@ -12,9 +12,13 @@ use weir::lab::{Namespace, Runner};
 mod balancer;
 #[path = "functions/bras.rs"]
 mod bras;
+#[path = "functions/cache.rs"]
+mod cache;
 #[path = "functions/cgnat.rs"]
 mod cgnat;
 mod common;
+#[path = "functions/dpi.rs"]
+mod dpi;
 #[path = "common/gateway.rs"]
 mod gateway;
 #[path = "functions/limits.rs"]
@@ -41,6 +45,49 @@ fn the_wire_passes_frames() {
     connect(&a, "10.0.0.2:80", &b, "0.0.0.0:80").unwrap();
     assert!(number(&gateway, "wire", "there.byte_count") > 300_000);
     assert!(number(&gateway, "wire", "back.byte_count") > 300_000);
+}
+
+#[test]
+fn functions_run_as_processes() {
+    let mut gateway = Gateway::new();
+    let a = gateway.host("left", "10.0.0.1/24", None);
+    let b = gateway.host("right", "10.0.0.2/24", None);
+    let links = ["--link", "a=dev:left", "--link", "b=dev:right"];
+    let _running = gateway.function_process("wire", &links);
+    assert!(reaches(&a, "10.0.0.2"));
+    connect(&a, "10.0.0.2:80", &b, "0.0.0.0:80").unwrap();
+    // A gateway, whose interfaces have the configuration's names, and addresses of its own.
+    let mut gateway = Gateway::new();
+    let inside = gateway.host("inside", "192.168.1.10/24", Some("192.168.1.1"));
+    let outside = gateway.host("outside", "198.51.100.1/24", None);
+    let forward = "forwards=tcp 8080 192.168.1.10 80";
+    let _running = gateway.function_process("nat44", &["-p", forward, "ports=2000-65535"]);
+    assert!(reaches(&inside, "198.51.100.1"));
+    let (client, _) = connect(&inside, "198.51.100.1:443", &outside, "0.0.0.0:443").unwrap();
+    assert_eq!(client.to_string(), "198.51.100.2");
+    assert!(connect(&outside, "198.51.100.2:8080", &inside, "0.0.0.0:80").is_some());
+}
+
+#[test]
+fn mistakes_of_functions_as_processes_are_told() {
+    let gateway = Gateway::new();
+    for (words, expected) in [
+        (
+            "click router -p net1_ip=10.1",
+            "net1_ip=10.1: write an IPv4 address, as in 10.0.0.1",
+        ),
+        ("click wire --link a=tap:x", "write --link a=dev:INTERFACE"),
+        ("click ruoter", "did you mean "),
+        ("click wire --link a=dev:nowhere", "No such device"),
+    ] {
+        let weir = gateway.namespace.command(env!("CARGO_BIN_EXE_weir"), words);
+        let output = Runner::default().output(weir, LIMIT).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{said}"
+        );
+    }
 }
 
 #[test]

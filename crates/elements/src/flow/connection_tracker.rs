@@ -20,6 +20,10 @@ const TICK: u64 = 1_000_000_000;
 /// of UDP, SCTP, DCCP and UDP-Lite have ports, ICMP queries have their identifier, and other
 /// protocols are told by their addresses alone.
 ///
+/// With LOOSE, a TCP segment without a SYN begins a connection too: the tracker picks up those that
+/// are older than itself. They are established once the other side sends. The side that is seen first
+/// counts as the one that opened it.
+///
 /// Packets that belong to no connection and begin none are dropped: TCP segments without a SYN,
 /// flags that do not go together, answers without a question, errors about an unknown packet,
 /// headers that are cut short. Fragments are dropped too; put an IPReassembler in front. Packets
@@ -67,6 +71,9 @@ pub struct ConnectionTracker {
     capacity: u32,
     #[flatten]
     timeouts: Timeouts,
+    /// Whether a TCP segment without a SYN begins a connection, which is one that began before.
+    #[arg(default = false)]
+    loose: bool,
     /// Connections that began.
     #[handler(read)]
     opened: u64,
@@ -219,6 +226,7 @@ impl ConnectionTracker {
     fn begin(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
         let state = match probe.part {
             Part::Segment(flags) if flags & (SYN | ACK | RST) == SYN => State::SynSent,
+            Part::Segment(flags) if self.loose && flags & (SYN | RST) == 0 => State::New,
             Part::Packet | Part::Query => State::New,
             _ => return Some(Refusal::Invalid),
         };

@@ -55,10 +55,6 @@ impl Element for CtxManager {
     /// It never does anything.
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            no_op: Facts::NONE,
-            preserves: Facts::ALL,
-            ..Effects::default()
-        }
+        Effects::of_observer()
     }
 }

@@ -96,10 +96,7 @@ impl Element for FlowCounter {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            preserves: Facts::ALL,
-            ..Effects::default()
-        }
+        Effects::of_observer()
     }
 
     #[inline]

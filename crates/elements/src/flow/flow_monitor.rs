@@ -1,12 +1,11 @@
 mod quality;
-mod talkers;
 #[cfg(test)]
 mod tests;
 
 use quality::Quality;
-use talkers::Talkers;
 
-use super::{FlowStates, FlowUser, Tracker};
+use super::top::{Top, how_many};
+use super::{FlowStates, FlowUser, Tracker, watch};
 use crate::prelude::*;
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
@@ -134,7 +133,7 @@ pub struct FlowMonitor {
     #[handler(read)]
     retransmitted: u64,
     flows: FlowStates<State>,
-    talkers: Talkers,
+    talkers: Top<Ipv4Addr>,
     waiting: VecDeque<Record>,
     /// Whether records are taken.
     exports: bool,
@@ -277,15 +276,9 @@ impl FlowMonitor {
     /// of these may be others'.
     #[read(name = "top", expensive)]
     fn read_top(&self, most: &str) -> Result<String, String> {
-        let most = match most.trim() {
-            "" => 10,
-            most => most
-                .parse()
-                .map_err(|_| format!("expected how many senders, not ‘{most}’"))?,
-        };
-        let lines = self.talkers.top(most).into_iter();
+        let lines = self.talkers.top(how_many(most, "senders")?).into_iter();
         Ok(lines
-            .map(|talker| format!("{} {} {}\n", talker.address, talker.bytes, talker.error))
+            .map(|talker| format!("{} {} {}\n", talker.key, talker.count, talker.error))
             .collect())
     }
 
@@ -424,19 +417,12 @@ impl Element for FlowMonitor {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            preserves: Facts::ALL,
-            ..Effects::default()
-        }
+        Effects::of_observer()
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        let now = cx.wall();
-        for packet in batch.iter() {
-            self.see(cx, packet, now);
-        }
-        port
+        watch(cx, port, batch, |cx, packet, now| self.see(cx, packet, now))
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {

@@ -24,9 +24,11 @@ mod nat_tests;
 pub(crate) mod probe;
 pub mod rules;
 pub(crate) mod state;
+pub(crate) mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod top;
 #[cfg(test)]
 mod tracking_tests;
 pub(crate) mod translation;
@@ -87,6 +89,21 @@ pub trait FlowUser {
 
 impl Interface for dyn FlowUser {
     const NAME: &'static str = "FlowUser";
+}
+
+/// The [`push`](Element::push) of an element that looks at packets, and changes none.
+#[inline]
+pub(crate) fn watch(
+    cx: &mut Cx<'_>,
+    port: usize,
+    batch: &Batch,
+    mut see: impl FnMut(&mut Cx<'_>, &Packet, i64),
+) -> usize {
+    let now = cx.wall();
+    for packet in batch.iter() {
+        see(cx, packet, now);
+    }
+    port
 }
 
 /// What an element keeps of each flow: a `T`, its default for a new flow.
@@ -195,6 +212,11 @@ impl<T: Default> FlowStates<T> {
     /// The states of all flows, by their numbers.
     pub fn iter(&self) -> core::slice::Iter<'_, T> {
         self.0.iter()
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+        self.0.iter_mut()
     }
 
     /// How many flows there is room for.

@@ -7,7 +7,7 @@ use crate::rewriter::flow::Direction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Packets in one direction.
+    /// Packets in one direction; of TCP, those of a connection that was picked up in the middle.
     New,
     /// Packets in both directions, of a protocol other than TCP.
     Replied,
@@ -109,6 +109,8 @@ impl State {
             // The other side still has a former connection, and says so.
             (_, _, SynSent, Reply) => return Step::State(self),
             (_, _, SynReceived, Forward) => Established,
+            // Picked up in the middle, and now answered.
+            (_, _, New, Reply) => Established,
             _ => self,
         };
         if flags & FIN == 0 {

@@ -161,6 +161,26 @@ fn a_closed_connection_can_begin_anew() {
 }
 
 #[test]
+fn a_loose_tracker_picks_up_older_connections() {
+    let mut rig = tracker("CAPACITY 2, LOOSE true");
+    rig.push("i", &there(ACK));
+    assert_contains(&rig.read("t.table"), "6 new ");
+    rig.push("j", &back(ACK));
+    assert_contains(&rig.read("t.table"), "6 established ");
+    // Others are unconfirmed until they are answered, and make room for each other.
+    for port in 1..10 {
+        rig.push("i", &tcp((A, port), (B, 80), ACK, &[]));
+    }
+    rig.push("i", &there(ACK | FIN));
+    rig.push("j", &back(ACK | FIN));
+    rig.assert_handlers(&[("t.count", "2"), ("t.evicted", "8"), ("t.invalid", "0")]);
+    assert_contains(&rig.read("t.table"), "6 closed ");
+    // Nothing begins with a RST.
+    rig.push("i", &tcp((A, 99), (B, 80), RST, &[]));
+    assert_eq!(rig.read("t.invalid"), "1");
+}
+
+#[test]
 fn a_flood_of_new_connections_costs_no_established_one() {
     let mut rig = tracker("CAPACITY 4");
     handshake(&mut rig);

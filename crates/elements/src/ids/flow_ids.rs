@@ -8,8 +8,8 @@ use thresholds::Thresholds;
 
 use super::rules::{self, Rule, Set};
 use super::search::{Scratch, Signatures, Window};
-use super::stream::Streams;
-use crate::flow::{FlowStates, FlowUser};
+use crate::flow::stream::Streams;
+use crate::flow::{FlowStates, FlowUser, watch};
 use crate::prelude::*;
 use crate::rewriter::headers;
 
@@ -440,19 +440,12 @@ impl Element for FlowIDS {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            preserves: Facts::ALL,
-            ..Effects::default()
-        }
+        Effects::of_observer()
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        let now = cx.wall();
-        for packet in batch.iter() {
-            self.see(cx, packet, now);
-        }
-        port
+        watch(cx, port, batch, |cx, packet, now| self.see(cx, packet, now))
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub mod rules;
 mod search;
-mod stream;
 
 crate::elements! {
     flow_ids: FlowIDS;

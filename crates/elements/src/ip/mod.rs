@@ -3,7 +3,7 @@
 mod header_check;
 mod header_compression;
 pub mod route_table;
-mod tos;
+pub(crate) mod tos;
 
 pub(crate) use tos::check_code_point;
 

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The marked IP header, if there is one.
 #[inline(always)]
-pub(super) fn header(packet: &mut Packet) -> Option<Ipv4Packet<&mut [u8]>> {
+pub(crate) fn header(packet: &mut Packet) -> Option<Ipv4Packet<&mut [u8]>> {
     let header = packet.network_header_mut()?;
     (header.len() >= 20).then(|| Ipv4Packet::new_unchecked(header))
 }

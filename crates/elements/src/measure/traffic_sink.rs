@@ -229,10 +229,7 @@ impl Element for TrafficSink {
 
     #[inline]
     fn effects(&self) -> Effects {
-        Effects {
-            preserves: Facts::ALL,
-            ..Effects::default()
-        }
+        Effects::of_observer()
     }
 
     #[inline]

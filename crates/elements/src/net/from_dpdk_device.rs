@@ -64,7 +64,7 @@ const HARDWARE: &[&str] = &[
     segments,
     raw,
     handlers,
-    provides(Receives, Addressed)
+    provides(Receives, Addressed, Descriptors)
 )]
 pub struct FromDpdkDevice {
     /// The port: a number, a PCI address, or an interface's name.

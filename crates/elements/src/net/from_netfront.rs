@@ -1,12 +1,12 @@
 use super::receiver::{Receiver, Receives};
 use crate::prelude::*;
 
-/// Receives frames from one of the guest's interfaces.
+/// Receives frames from one of the guest's interfaces, or in `weir click` from one of the host's.
 ///
 /// The interface is a pair of rings that the guest shares with the switch. While frames come, the
 /// element polls; when a number of polls found nothing, the guest may sleep until the switch
 /// wakes it. Each frame's MAC header is marked, and its packet type set by its destination
-/// address.
+/// address. In `weir click`, the interface is opened by a packet socket, promiscuously; its offloads are to be off.
 ///
 /// # Example
 /// ```click
@@ -20,10 +20,10 @@ use crate::prelude::*;
     ports = "0/1",
     processing = "/h",
     segments,
-    provides(Receives, Addressed)
+    provides(Receives, Addressed, Descriptors)
 )]
 pub struct FromNetfront {
-    /// The interface's name, as the guest was given it.
+    /// The interface's name, as the guest was given it; of the host, its own or the one that `--link` gives it.
     #[arg(mandatory)]
     interface: String,
     /// Most frames each time it is scheduled.

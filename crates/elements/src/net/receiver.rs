@@ -97,7 +97,10 @@ impl Receiver {
             cx.schedule(task);
         } else {
             self.empty_polls = 0;
-            cx.await_receive(device, task);
+            match cx.device_info(device).descriptor() {
+                Some(descriptor) => cx.watch(descriptor, true, false),
+                None => cx.await_receive(device, task),
+            }
         }
         Ran::Nothing
     }
@@ -121,6 +124,13 @@ impl Receiver {
     }
 }
 
+impl Descriptors for Receiver {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
+        cx.watch(fd, false, false);
+        self.wake(cx);
+    }
+}
+
 impl Addressed for Receiver {
     fn readdress(&mut self, cx: &mut Cx<'_>) {
         if let Some((device, _)) = self.opened {
@@ -131,12 +141,8 @@ impl Addressed for Receiver {
 
 impl Element for Receiver {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(device) = cx.device(&self.interface, Side::Receive) else {
-            let interface = &self.interface;
-            return Err(cx.error(format_args!(
-                "{interface}: no such interface; name one that the guest was given"
-            )));
-        };
+        let opened = cx.device(&self.interface, Side::Receive);
+        let device = opened.map_err(|why| cx.error(format_args!("{}: {why}", self.interface)))?;
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.segments = self.segments_go_on(cx);

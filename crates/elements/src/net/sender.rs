@@ -134,12 +134,8 @@ impl Addressed for Sender {
 
 impl Element for Sender {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(device) = cx.device(&self.interface, Side::Transmit) else {
-            let interface = &self.interface;
-            return Err(cx.error(format_args!(
-                "{interface}: no such interface; name one that the guest was given"
-            )));
-        };
+        let opened = cx.device(&self.interface, Side::Transmit);
+        let device = opened.map_err(|why| cx.error(format_args!("{}: {why}", self.interface)))?;
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.device = Some(device);

@@ -1,7 +1,7 @@
 use super::sender::Sender;
 use crate::prelude::*;
 
-/// Sends frames by one of the guest's interfaces.
+/// Sends frames by one of the guest's interfaces, or in `weir click` by one of the host's.
 ///
 /// On a pull input it pulls as many frames as the interface's ring has room for, and waits while
 /// the ring is full or upstream is empty. A frame that is pushed is sent at once, and dropped if
@@ -23,7 +23,7 @@ use crate::prelude::*;
     provides(Addressed)
 )]
 pub struct ToNetfront {
-    /// The interface's name, as the guest was given it.
+    /// The interface's name, as the guest was given it; of the host, its own or the one that `--link` gives it.
     #[arg(mandatory)]
     interface: String,
     /// Most frames pulled each time it is scheduled.

@@ -2,6 +2,7 @@
 
 pub mod capture;
 mod host_device;
+mod host_interface;
 mod kernel;
 mod kernel_filter;
 mod listener;
@@ -30,6 +31,8 @@ crate::elements! {
     to_raw_socket: ToRawSocket;
     to_socket: ToSocket;
 }
+
+pub use host_interface::HostInterface;
 
 /// What the system says of an error, without its number.
 pub(crate) fn os_error(error: &std::io::Error) -> alloc::string::String {

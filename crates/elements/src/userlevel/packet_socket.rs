@@ -61,6 +61,18 @@ nix::setsockopt_impl!(
     sockopt::SetStruct<'_, libc::sock_fprog>
 );
 
+/// The option that keeps frames that the host sends from a socket.
+#[derive(Clone, Copy, Debug)]
+struct IgnoreOutgoing;
+
+nix::setsockopt_impl!(
+    IgnoreOutgoing,
+    libc::SOL_PACKET,
+    libc::PACKET_IGNORE_OUTGOING,
+    bool,
+    sockopt::SetBool
+);
+
 /// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -167,6 +179,12 @@ impl PacketSocket {
         };
         let set = setsockopt(&self.fd, AddMembership, &membership);
         set.map_err(|errno| refused("setsockopt", errno))
+    }
+
+    /// Keeps frames that the host sends from the socket.
+    pub fn ignore_outgoing(&self) -> Result<(), String> {
+        let set = setsockopt(&self.fd, IgnoreOutgoing, &true);
+        set.map_err(|errno| refused("PACKET_IGNORE_OUTGOING", errno))
     }
 
     /// Lets the kernel drop all frames but the ones that `expression`, in the language of
@@ -410,7 +428,7 @@ fn instruction(line: &str) -> Option<libc::sock_filter> {
 }
 
 /// The address that stands for an interface. It names no protocol: a socket keeps its own.
-fn link_address(name: &str) -> Option<LinkAddr> {
+pub(super) fn link_address(name: &str) -> Option<LinkAddr> {
     let mut all = nix::ifaddrs::getifaddrs().ok()?;
     all.find_map(|interface| {
         let address = interface

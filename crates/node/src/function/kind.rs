@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use elements::bras::users;
+use elements::dpi::policy;
 use elements::flow::rules;
 use elements::ids::rules as signatures;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -38,6 +39,10 @@ pub enum Kind {
     Users,
     /// A file with a secret; its only line is the value.
     Secret,
+    /// A file of a DPI's rules; its content is the value.
+    Policy,
+    /// A file of a DPI's applications; its content is the value.
+    Applications,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -74,6 +79,8 @@ impl fmt::Display for Kind {
             Kind::Signatures => f.write_str("file of signatures"),
             Kind::Users => f.write_str("file of users"),
             Kind::Secret => f.write_str("file with a secret"),
+            Kind::Policy => f.write_str("file of policy rules"),
+            Kind::Applications => f.write_str("file of applications"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -113,6 +120,8 @@ impl Kind {
             "file of signatures" => Kind::Signatures,
             "file of users" => Kind::Users,
             "file with a secret" => Kind::Secret,
+            "file of policy rules" => Kind::Policy,
+            "file of applications" => Kind::Applications,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -157,6 +166,8 @@ impl Kind {
             Kind::Signatures => return read_lines(value, signatures::check),
             Kind::Users => return read_lines(value, users::check),
             Kind::Secret => return read_secret(value),
+            Kind::Policy => return read_lines(value, policy::check_policy),
+            Kind::Applications => return read_lines(value, policy::check_applications),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {

@@ -41,7 +41,9 @@ macro_rules! functions {
 pub static FUNCTIONS: &[Function] = functions! {
     "balancer"
     "bras"
+    "cache"
     "cgnat"
+    "dpi"
     "firewall"
     "generator"
     "ids"
@@ -114,6 +116,17 @@ pub struct Configuration {
     pub text: Vec<u8>,
     /// Values of variables, in Click's language.
     pub settings: Vec<(String, String)>,
+}
+
+impl Configuration {
+    /// The text, with the variables' definitions in front.
+    pub fn whole(&self) -> Vec<u8> {
+        let settings = self.settings.iter();
+        let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut whole = click::settings::join(settings, "").into_bytes();
+        whole.extend_from_slice(&self.text);
+        whole
+    }
 }
 
 /// `; did you mean …` with the nearest of some names.

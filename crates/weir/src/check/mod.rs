@@ -135,11 +135,7 @@ pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, Check
         return Ok(source_text(&source, settings));
     };
     let settings = function.settings(settings)?;
-    let source = Source {
-        text: function.text.into(),
-        name: function.name.into(),
-    };
-    Ok(source_text(&source, &settings))
+    Ok(source_text(&Source::function(function), &settings))
 }
 
 /// Checks a configuration.

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use click::text::{decode, encode};
 use click::{Diagnostics, FlatElement, Location};
+use elements::userlevel::HostInterface;
 use node::files;
 use router::args::{Context, NameDatabase, path};
 use router::{
-    Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
-    StoreBox,
+    Device, Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings,
+    Side, Steady, StoreBox,
 };
 
 use super::source::{ClickEnvironment, Source, reason};
@@ -29,6 +30,8 @@ pub struct Driver {
     pub environment: ClickEnvironment,
     /// `NAME=VALUE` settings.
     pub variables: Vec<(String, String)>,
+    /// Interfaces that the configuration calls otherwise: its name, and the machine's.
+    pub links: Vec<(String, String)>,
     /// Control sockets to add to each configuration: a configuration string of ControlSocket each.
     pub control_sockets: Vec<String>,
     /// How routers run.
@@ -139,6 +142,12 @@ struct ClickEmbedding {
     driver: Arc<Driver>,
 }
 
+impl ClickEmbedding {
+    fn machine(&self) -> Machine {
+        Machine::with_links(&self.driver.links)
+    }
+}
+
 impl Embedding for ClickEmbedding {
     fn steady(&self) -> Steady {
         self.driver.clock.steady()
@@ -177,8 +186,13 @@ impl Embedding for ClickEmbedding {
 
     fn names(&mut self) -> NameDatabase {
         let mut names = NameDatabase::new();
-        names.set_host(Box::new(Machine::default()));
+        names.set_host(Box::new(self.machine()));
         names
+    }
+
+    fn device(&mut self, name: &str, side: Side) -> Result<Box<dyn Device>, String> {
+        let interface = HostInterface::open(self.machine().interface(name), side)?;
+        Ok(Box::new(interface))
     }
 
     fn handlers(&self, list: &mut HandlerList) {

@@ -20,10 +20,12 @@ use std::sync::Arc;
 
 use click::Diagnostics;
 use click::text::decode;
+use node::function::{self, Function};
 use router::args::{Context, TcpPort};
 use router::{Router, Settings, THREADS_MAX};
 
 use crate::host::{Clock, chatter, chatter_all};
+use crate::run::links::Link;
 use driver::Driver;
 use handlers::complain;
 use options::{Argument, BadOption, Name, Options, Value};
@@ -41,6 +43,11 @@ fn default_batch(program: &str) -> usize {
     }
 }
 
+/// Whether a program takes functions by their names. One called by Click's name takes files alone.
+fn has_functions(program: &str) -> bool {
+    program != "click"
+}
+
 /// Where simulated time starts, in seconds.
 const SIMULATION_START: f64 = 1e9;
 
@@ -51,6 +58,14 @@ enum Location {
 }
 
 impl Location {
+    /// The function at a location, if it is the name of one.
+    fn function(location: &Option<Location>) -> Option<&'static Function> {
+        match location {
+            Some(Location::File(path)) => function::find(path),
+            _ => None,
+        }
+    }
+
     fn expression(value: Value) -> Location {
         Location::Expression(value.text().into_vec())
     }
@@ -76,6 +91,8 @@ struct Invocation {
     warnings: bool,
     affinity: Option<usize>,
     simulate: Option<f64>,
+    /// Whether the location may be the name of a function.
+    functions: bool,
     driver: Driver,
 }
 
@@ -110,6 +127,7 @@ fn text(value: Value) -> String {
 fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
     let quotes = Options::locale_quotes();
     let mut command = Invocation::new(default_batch(program));
+    command.functions = has_functions(program);
     for argument in Options::new(&options::DRIVER, arguments, quotes) {
         let argument = argument.map_err(|BadOption(lines)| prefixed(program, lines))?;
         match argument {
@@ -128,6 +146,12 @@ fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
                 ..
             } => {
                 let text = text(value);
+                if let Some(parameter) = setting(OsStr::new(&text))
+                    && has_functions(program)
+                {
+                    command.set(parameter);
+                    continue;
+                }
                 let Some(port) = port(&text) else {
                     let (open, close) = match quotes {
                         click::Quotes::Curly => ('‘', '’'),
@@ -217,10 +241,12 @@ impl Invocation {
             warnings: true,
             affinity: None,
             simulate: None,
+            functions: false,
             driver: Driver {
                 clock: Clock::default(),
                 environment: ClickEnvironment::new(),
                 variables: Vec::new(),
+                links: Vec::new(),
                 control_sockets: Vec::new(),
                 settings: Settings { batch, threads: 1 },
                 allow_reconfigure: false,
@@ -239,13 +265,18 @@ impl Invocation {
                 CONFIGURATION,
             );
         };
+        self.set((name, value));
+        Ok(())
+    }
+
+    /// Gives a variable its value.
+    fn set(&mut self, (name, value): (String, String)) {
         let variables = &mut self.driver.variables;
         if variables.iter().any(|(other, _)| *other == name) {
             complain(&format!("parameter ‘{name}’ multiply defined"));
         } else {
             variables.push((name, value));
         }
-        Ok(())
     }
 
     fn option(&mut self, name: Name, negated: bool, value: Value) -> Result<(), Vec<String>> {
@@ -303,6 +334,21 @@ impl Invocation {
                     _ => Some(SIMULATION_START),
                 };
             }
+            Name::Link => {
+                let text = text(value);
+                let link: Link = text.parse().map_err(|error| vec![error])?;
+                match link.attached() {
+                    Some(interface) => driver
+                        .links
+                        .push((link.interface.clone(), interface.to_string())),
+                    None => {
+                        let name = &link.interface;
+                        return Err(vec![format!(
+                            "‘{text}’: no interface that is there; write --link {name}=dev:INTERFACE"
+                        )]);
+                    }
+                }
+            }
             Name::ClickPath => driver.environment.path = text(value),
             Name::Batch => match value {
                 Value::Int(batch @ 1..=64, _) => driver.settings.batch = batch as usize,
@@ -324,8 +370,25 @@ fn execute(command: Invocation) -> u8 {
     if let Some(start) = command.simulate {
         driver.clock = Clock::simulated((start * 1e9) as i64);
     }
+    let function = Location::function(&location).filter(|_| command.functions);
+    let source = match function {
+        Some(function) => match function.settings(&driver.variables) {
+            Ok(settings) => {
+                driver.variables = settings;
+                Ok(Source::function(function))
+            }
+            Err(error) => Err(error.to_string()),
+        },
+        None => {
+            let hint = match &location {
+                Some(Location::File(path)) if command.functions => function::suggest(path),
+                _ => String::new(),
+            };
+            Location::read(location).map_err(|error| error + &hint)
+        }
+    };
     let driver = Arc::new(driver);
-    let source = match Location::read(location) {
+    let source = match source {
         Ok(source) => source,
         Err(message) => {
             complain(&message);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use click::Environment;
 use click::text::decode;
 use node::files;
+use node::function::Function;
 use router::Library;
 
 /// A configuration's text and the name that messages give it.
@@ -43,6 +44,14 @@ impl Source {
         };
         let text = read.map_err(|error| format!("{name}: {}", reason(&error)))?;
         Source::unpack(text, name)
+    }
+
+    /// The configuration of a function.
+    pub fn function(function: &Function) -> Source {
+        Source {
+            text: function.text.into(),
+            name: function.name.into(),
+        }
     }
 
     /// Takes the configuration out of an archive, if `text` is one.

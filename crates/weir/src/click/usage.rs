@@ -19,6 +19,9 @@ itself or is interrupted.
 
 Usage: {program} [OPTION]... [ROUTERFILE] [NAME=VALUE]...
 
+ROUTERFILE may be the name of a function, unless the program is called 'click':
+'weir function' lists them. NAME=VALUE and -p NAME=VALUE set its parameters.
+
 Options:
   -f, --file FILE               Read the configuration from FILE, '-' for
                                 standard input.
@@ -30,6 +33,8 @@ Options:
   -a, --affinity[=N]            Keep threads on CPUs, from CPU N on (default 0).
   -p, --port PORT               Take control connections on TCP port PORT;
                                 PORT+ takes the next free one.
+      --link NAME=dev:IF        FromNetfront(NAME) and ToNetfront(NAME) use the
+                                interface IF of this machine, and not NAME.
   -u, --unix-socket FILE        Take control connections on a Unix socket.
       --socket FD               Speak the control protocol on descriptor FD.
   -R, --allow-reconfigure       Provide a writable 'hotconfig' handler.
@@ -52,6 +57,7 @@ Examples:
   {program} -e 'RatedSource(RATE 10, LIMIT 20) -> Print -> Discard'
   {program} router.click -p 7777 -R
   {program} -q router.click -h flatconfig
+  {program} firewall -p rules=rules.txt --link inside=dev:eth1 --link outside=dev:eth2
 "
     )
 }

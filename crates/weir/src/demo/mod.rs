@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use node::function::{self, FunctionError};
 use node::model::Link as Host;
 
 use crate::lab::{LabError, Namespace, Runner, require};
@@ -14,26 +15,17 @@ use crate::run::instance::Instance;
 use crate::run::links::Link;
 use crate::run::plan::{InstanceError, Plan};
 
-/// The configuration that the demo runs.
-const CONFIG: &str = include_str!("../../../../examples/firewall.click");
+/// The firewall's rules.
+const RULES: &str = "allow from inside icmp type echo
+allow from inside udp dst port 53
+allow from inside tcp dst port 22
+allow from inside tcp dst port 80 or 443
+allow from inside tcp dst port 5201
+reject from inside
+";
 /// The page that the web server serves.
 const PAGE: &str = "served through the firewall\n";
 const SECONDS: Duration = Duration::from_secs(1);
-
-/// Counters of the configuration's rules, and what each is about.
-const RULES: [(&str, &str); 11] = [
-    ("self", "to the firewall itself"),
-    ("ping", "ping out"),
-    ("dns", "DNS out"),
-    ("ssh", "SSH out"),
-    ("web", "HTTP, HTTPS out"),
-    ("iperf", "iperf3 out"),
-    ("refused", "anything else out: refused"),
-    ("pong", "ping answers in"),
-    ("tcp_answers", "TCP answers in"),
-    ("dns_answers", "DNS answers in"),
-    ("stray", "anything else in: dropped"),
-];
 
 /// Why the demo ended early.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +42,9 @@ pub enum DemoError {
     /// A file.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
+    /// The configuration.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
 }
 
 /// A folder for the web server that goes when this value does.
@@ -62,6 +57,7 @@ impl Folder {
         let failed = |error| DemoError::File(path.clone(), error);
         std::fs::create_dir_all(path.join("www")).map_err(failed)?;
         std::fs::write(path.join("www/index.html"), PAGE).map_err(failed)?;
+        std::fs::write(path.join("rules"), RULES).map_err(failed)?;
         std::fs::write(path.join("nginx.conf"), folder.nginx()).map_err(failed)?;
         Ok(folder)
     }
@@ -115,9 +111,12 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
     )?;
     println!("hosts     10.1.0.2 inside and 10.2.0.2 outside, each a network namespace of its own");
 
+    let rules = folder.0.join("rules").display().to_string();
+    let settings = [("rules".to_string(), rules)];
+    let config = function::read("firewall".as_ref(), &settings, abi::boot::CONFIG_MAX)?;
     let mut firewall = Instance::start(&Plan {
         name: "firewall".into(),
-        config: CONFIG.into(),
+        config: config.whole(),
         links: vec![link("inside", 'i'), link("outside", 'o')],
         isolation: vmm::Isolation::Auto,
         memory: vmm::DEFAULT_MEMORY,
@@ -265,10 +264,18 @@ fn report(
         "delay added, one way",
         format!("{:.0} µs", (through - cable) / 2.0),
     );
-    for (rule, meaning) in RULES {
-        let count = firewall.read(&format!("{rule}.count"))?;
-        row(meaning, format!("{} packets", count.trim()));
+    for line in firewall.read("rules.hits")?.lines() {
+        if let [connections, packets, rule] = line.splitn(3, ' ').collect::<Vec<_>>()[..] {
+            row(
+                rule,
+                format!("{connections} connections, {packets} packets"),
+            );
+        }
     }
+    row(
+        "anything else",
+        format!("{} packets", firewall.read("rules.unmatched")?.trim()),
+    );
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -32,6 +32,8 @@ type Interfaces = (Instant, HashMap<String, Addresses>);
 /// The machine this process runs on.
 #[derive(Default)]
 pub struct Machine {
+    /// Interfaces that the configuration calls otherwise: its name, and the machine's.
+    links: Vec<(String, String)>,
     /// What its files of protocols and services say, read when a name is first looked up.
     files: OnceLock<NameDatabase>,
     interfaces: Mutex<Option<Interfaces>>,
@@ -63,6 +65,14 @@ fn interfaces() -> HashMap<String, Addresses> {
 }
 
 impl Machine {
+    /// The machine, some of whose interfaces a configuration calls otherwise: its names, and the machine's.
+    pub fn with_links(links: &[(String, String)]) -> Machine {
+        Machine {
+            links: links.to_vec(),
+            ..Machine::default()
+        }
+    }
+
     fn files(&self) -> &NameDatabase {
         self.files.get_or_init(|| {
             let mut names = NameDatabase::new();
@@ -76,7 +86,14 @@ impl Machine {
         })
     }
 
+    /// The machine's name of an interface.
+    pub fn interface<'n>(&'n self, device: &'n str) -> &'n str {
+        let link = self.links.iter().find(|(name, _)| name == device);
+        link.map_or(device, |(_, interface)| interface)
+    }
+
     fn addresses(&self, device: &str) -> Addresses {
+        let device = self.interface(device);
         let interfaces = self.interfaces.lock();
         let mut interfaces = interfaces.unwrap_or_else(PoisonError::into_inner);
         if interfaces
@@ -100,7 +117,8 @@ impl Host for Machine {
     }
 
     fn gateway(&self, device: &str) -> Option<Ipv4Addr> {
-        default_gateway(&fs::read_to_string("/proc/net/route").ok()?, device)
+        let routes = fs::read_to_string("/proc/net/route").ok()?;
+        default_gateway(&routes, self.interface(device))
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {

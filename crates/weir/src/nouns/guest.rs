@@ -28,13 +28,13 @@ use crate::run::foreground::{IsolationArg, memory};
     override_usage = "weir create [OPTIONS] GUEST CONFIG [NAME=VALUE]...
        weir create [OPTIONS] --count N --name NAME CONFIG [NAME=VALUE]...",
     after_help = "Examples:
-  weir create fw examples/firewall.click --link inside=lan --link outside=eth1
-  weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart always
+  weir create fw firewall --link inside=lan --link outside=eth1
+  weir create fw firewall --link inside=fw-lan --link outside=fw-wan --restart always
   weir create slow limiter.click RATE=1000 --link a=lan --link b=eth1
   weir create r1 router -p net1_ip=192.168.1.1 -p net1_net=192.168.1.0/24 --link net1=lan --link net2=eth1
-  weir create fw examples/firewall.click --link inside=lan --link outside=eth1 --health 'stray.count < 1000 every 5s failures 3'
-  weir create --count 100 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1
-  weir create --cluster --count 500 --name 'fw-{}' examples/firewall.click --link inside=lan --link outside=eth1"
+  weir create fw firewall --link inside=lan --link outside=eth1 --health 'connections.drops < 1000 every 5s failures 3'
+  weir create --count 100 --name 'fw-{}' firewall --link inside=lan --link outside=eth1
+  weir create --cluster --count 500 --name 'fw-{}' firewall --link inside=lan --link outside=eth1"
 )]
 pub struct CreateGuest {
     /// The guest's name, unless there is --name; the Click configuration, a file or a function; values for its

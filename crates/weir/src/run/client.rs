@@ -22,7 +22,7 @@ const VALUE_MAX: usize = 64 << 20;
 
 /// Reads a handler of a running guest.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  weir read firewall web.count\n  weir read firewall list")]
+#[command(after_help = "Examples:\n  weir read firewall rules.hits\n  weir read firewall list")]
 pub struct ReadArgs {
     /// The guest's name
     pub name: String,

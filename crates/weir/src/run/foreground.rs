@@ -27,10 +27,10 @@ use crate::host::chatter_all;
 /// Boots one guest in the foreground; Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
+  weir run firewall --link inside=tap:weir0 --link outside=dev:eth1
   weir run limiter.click RATE=1000 --link a=tap:a --link b=tap:b
   weir run router -p net1_ip=192.168.1.1 -p net1_net=192.168.1.0/24 --link net1=dev:eth1 --link net2=dev:eth2
-  weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process
+  weir run firewall --link inside=tap:a --link outside=tap:b --isolation process
   weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3 --lanes 2")]
 pub struct RunArgs {
     /// The configuration: a file, or a function (`weir function` lists them)
@@ -264,12 +264,7 @@ fn warn_of_wall() {
 /// Runs a guest to its end.
 pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     let settings = [&args.settings[..], &args.parameters].concat();
-    let config = function::read(&args.file, &settings, abi::boot::CONFIG_MAX)?;
-    let settings = config.settings.iter();
-    let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
-    let mut line = click::settings::join(settings, "").into_bytes();
-    line.extend(config.text);
-    let config = line;
+    let config = function::read(&args.file, &settings, abi::boot::CONFIG_MAX)?.whole();
     let name = match &args.name {
         Some(name) => name.clone(),
         None => args

@@ -127,6 +127,11 @@ impl Gateway {
         self.start_config(Home::Guest, name.as_ref(), arguments)
     }
 
+    /// Starts a function here as a process, with further arguments.
+    pub fn function_process(&self, name: &str, arguments: &[&str]) -> Running {
+        self.start_config(Home::Process, name.as_ref(), arguments)
+    }
+
     /// What `weir` says of a function that runs here.
     #[track_caller]
     pub fn weir(&self, arguments: &[&str]) -> String {

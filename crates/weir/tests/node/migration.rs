@@ -9,10 +9,7 @@ use weir::lab::{Namespace, Runner};
 use crate::common::{Authority, Host, LIMIT, Stream, alive, kill, path, pings, until, within};
 
 /// A NAT gateway between the networks, as `weir create` is told.
-const NAT: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../examples/nat-gateway.click --link inside=in0 --link outside=out0"
-);
+const NAT: &str = "nat44 --link inside=in0 --link outside=out0";
 /// The server's address.
 const SERVER: &str = "198.51.100.1";
 /// Port of the nodes.
@@ -158,12 +155,8 @@ fn a_nat_gateway_moves_with_its_flows() {
     const FLOWS: u16 = 10_000;
     let net = Net::new("nat");
     let [a, b] = &net.hosts;
-    let config = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/nat-gateway.click"
-    );
     a.ok(&format!(
-        "create nat {config} --link inside=in0 --link outside=out0 --memory 16M"
+        "create nat {NAT} -p connections=20000 --memory 32M"
     ));
     a.ok("vnic set-prop -p maxbw=2G nat.inside");
     pings(&net.client, SERVER);
@@ -176,7 +169,7 @@ fn a_nat_gateway_moves_with_its_flows() {
     answer.set_read_timeout(Some(LIMIT)).unwrap();
     inner.send_to(b"hello", "198.51.100.1:20000").unwrap();
     let (_, outer) = answer.recv_from(&mut [0; 10]).unwrap();
-    let flows = |host: &Host| number(host, "nat", "flows.size");
+    let flows = |host: &Host| number(host, "nat", "connections.count");
     until("flows are missing", || {
         for port in 1..=FLOWS {
             let _ = inner.send_to(b"x", (SERVER, port));

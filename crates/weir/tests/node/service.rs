@@ -48,11 +48,7 @@ fn a_firewall_guest_stands_between_two_stubs() {
     let inside = host.namespace("in", "client", "10.1.0.2/24", Some("10.1.0.1"));
     let outside = host.namespace("out", "server", "10.2.0.2/24", Some("10.2.0.1"));
     host.ok("vnic create -l in fw0");
-    let firewall = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/firewall.click");
-    host.ok(&format!(
-        "create fw {} --link inside=fw0 --link outside=out",
-        firewall.display()
-    ));
+    host.ok("create fw firewall --link inside=fw0 --link outside=out");
     assert_eq!(host.ok("ls -p -o guest,state"), "fw:running\n");
     host.shows(
         "vnic show -p -o vnic,state,serves fw.outside",
@@ -64,9 +60,10 @@ fn a_firewall_guest_stands_between_two_stubs() {
         .output()
         .unwrap();
     assert!(!refused.status.success(), "the firewall let a ping in");
-    assert_eq!(host.ok("read fw ping.count"), "3\n");
-    host.ok("write fw ping.reset_counts 1");
-    assert_eq!(host.ok("read fw ping.count"), "0\n");
+    // Three pings with their answers.
+    assert_eq!(host.ok("read fw rules.hits"), "1 6 allow from inside\n");
+    host.ok("write fw rules.reset 1");
+    assert_eq!(host.ok("read fw rules.hits"), "0 0 allow from inside\n");
     assert!(host.ok("top fw -c 1 -i 0.1").contains("ELEMENT"));
     host.refuses("read fw nothing.count", "nothing");
     // Both know what they stand on.

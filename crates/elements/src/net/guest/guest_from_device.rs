@@ -14,7 +14,7 @@ use crate::prelude::*;
     is_a("FromNetfront"),
     segments,
     handlers,
-    provides(Receives, Addressed)
+    provides(Receives, Addressed, Descriptors)
 )]
 #[outputs("frames", "with FORCE_IP, frames that are not IP")]
 pub struct GuestFromDevice {

@@ -337,11 +337,11 @@ impl Cx<'_> {
         self.engine.driver.manage(self.id)
     }
 
-    /// Opens a side of the device called `name`; `None` if there is none.
-    pub fn device(&mut self, name: &str, side: Side) -> Option<DeviceId> {
+    /// Opens a side of the device called `name`, or says why not.
+    pub fn device(&mut self, name: &str, side: Side) -> Result<DeviceId, String> {
         let device = self.engine.runtime.open(name, side)?;
         self.engine.threads.openers.push((device, self.id));
-        Some(device)
+        Ok(device)
     }
 
     /// A way to the control store; `None` if there is no store.

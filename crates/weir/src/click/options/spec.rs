@@ -43,6 +43,8 @@ pub enum Name {
     ExitHandler,
     /// `--batch`, which Click does not have.
     Batch,
+    /// `--link`, which Click does not have.
+    Link,
     /// `-c`, `--classes`.
     Classes,
     /// `-n`, `--names`.
@@ -91,7 +93,7 @@ const fn negatable(mut spec: Spec) -> Spec {
 }
 
 /// The driver's options. Ambiguities are listed in this order.
-pub static DRIVER: [Spec; 22] = [
+pub static DRIVER: [Spec; 23] = [
     negatable(spec(
         "allow-reconfigure",
         b'R',
@@ -119,6 +121,7 @@ pub static DRIVER: [Spec; 22] = [
     spec("exit-handler", b'x', Name::ExitHandler, Takes::Text),
     negatable(spec("", b'w', Name::NoWarnings, Takes::Nothing)),
     spec("batch", 0, Name::Batch, Takes::Int),
+    spec("link", 0, Name::Link, Takes::Text),
 ];
 
 /// The options of `click-flatten`.

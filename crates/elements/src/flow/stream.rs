@@ -9,7 +9,7 @@ use crate::prelude::*;
 /// Pieces that came too early, of one stream.
 const PIECES: usize = 8;
 
-/// The streams of a monitor.
+/// The streams of an element.
 #[derive(Default)]
 pub struct Streams {
     buffers: Vec<u8>,
