@@ -4,7 +4,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool nfdump nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl bind9-dnsutils nginx-light tcpdump ethtool nfdump nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
 # Many hosts: etcd, and what its client is built with.
 PACKAGES += etcd-server etcd-client protobuf-compiler libprotobuf-dev
 # Programs whose system calls are intercepted.

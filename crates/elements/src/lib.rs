@@ -36,6 +36,7 @@ pub mod app;
 pub mod aqm;
 pub mod balance;
 pub mod classification;
+pub mod ddos;
 pub mod ethernet;
 pub mod etherswitch;
 mod filters;
@@ -46,6 +47,7 @@ pub mod ids;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
+mod lists;
 pub mod local;
 pub mod measure;
 pub mod nat;
@@ -87,6 +89,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     balance::CLASSES,
+    ddos::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -122,6 +125,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         app::PAGES,
         aqm::PAGES,
         balance::PAGES,
+        ddos::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,

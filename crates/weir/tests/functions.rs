@@ -13,6 +13,8 @@ mod balancer;
 #[path = "functions/cgnat.rs"]
 mod cgnat;
 mod common;
+#[path = "functions/ddos.rs"]
+mod ddos;
 #[path = "common/gateway.rs"]
 mod gateway;
 #[path = "functions/limits.rs"]
@@ -21,6 +23,8 @@ mod limits;
 mod memory;
 #[path = "functions/nat64.rs"]
 mod nat64;
+#[path = "functions/responder.rs"]
+mod responder;
 #[path = "functions/shaper.rs"]
 mod shaper;
 

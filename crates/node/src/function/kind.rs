@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
+use elements::app::dns_responder::table as records;
 use elements::flow::rules;
 use elements::ids::rules as signatures;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -31,6 +32,8 @@ pub enum Kind {
     Rules,
     /// A file of an IDS's rules; its content is the value.
     Signatures,
+    /// A file of DNS records; its content is the value.
+    Records,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -65,6 +68,7 @@ impl fmt::Display for Kind {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Rules => f.write_str("file of rules"),
             Kind::Signatures => f.write_str("file of signatures"),
+            Kind::Records => f.write_str("file of records"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -102,6 +106,7 @@ impl Kind {
             "IPv6 prefix" => Kind::Prefix(Family::V6),
             "file of rules" => Kind::Rules,
             "file of signatures" => Kind::Signatures,
+            "file of records" => Kind::Records,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -142,8 +147,9 @@ impl Kind {
                 number.is_some_and(|number: u64| (least..=most).contains(&&number))
             }
             Kind::Choice(words) => words.iter().any(|word| word == value),
-            Kind::Rules => return read_rules(value, rules::check),
-            Kind::Signatures => return read_rules(value, signatures::check),
+            Kind::Rules => return read_text(value, rules::check),
+            Kind::Signatures => return read_text(value, signatures::check),
+            Kind::Records => return read_text(value, records::check),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {
@@ -210,15 +216,15 @@ fn is<T: FromStr>(text: &str) -> bool {
     text.parse::<T>().is_ok()
 }
 
-/// What is wrong with a text of rules: the line, and the reason.
+/// What is wrong with a text: the line, and the reason.
 type Check = fn(&str) -> Option<(usize, String)>;
 
-/// The rules in a file, as a string of Click's language.
-fn read_rules(path: &str, check: Check) -> Result<String, Wrong> {
+/// The rules or records in a file, as a string of Click's language.
+fn read_text(path: &str, check: Check) -> Result<String, Wrong> {
     let content = files::read(Path::new(path), FILE_MAX)
         .map_err(|error| Wrong::Content(format!("{path}: {error}")))?;
     let text = String::from_utf8(content)
-        .map_err(|_| Wrong::Content(format!("{path}: rules are UTF-8 text")))?;
+        .map_err(|_| Wrong::Content(format!("{path}: it is not UTF-8 text")))?;
     if let Some((line, why)) = check(&text) {
         return Err(Wrong::Content(format!("{path}:{line}: {why}")));
     }

@@ -41,6 +41,7 @@ macro_rules! functions {
 pub static FUNCTIONS: &[Function] = functions! {
     "balancer"
     "cgnat"
+    "ddos"
     "firewall"
     "generator"
     "ids"
@@ -48,6 +49,7 @@ pub static FUNCTIONS: &[Function] = functions! {
     "monitor"
     "nat44"
     "nat64"
+    "responder"
     "router"
     "router6"
     "shaper"
