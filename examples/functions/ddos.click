@@ -24,7 +24,8 @@
 // and one that keeps to it is limited wrongly once in 70 000, if 1000 others are beyond theirs. A flood of made-up
 // sources with more than 16384 times a limit in a second limits all: with the default, 16 million SYNs a second, 160
 // million UDP packets, 1.6 million ICMP packets.
-// TCP fragments are dropped. IPv6 is not protected: with `ip6=drop`, it does not pass.
+// TCP fragments are dropped. Frames other than IPv4 and ARP are not protected, such as IPv6 and frames with a VLAN tag:
+// with `others=drop`, they do not pass.
 //
 // # Handlers
 //
@@ -36,7 +37,7 @@
 // - `syns.drops`, `udp.drops`, `icmp.drops` (read): packets beyond the limit of their source; `count` (read): the others.
 //   `syns.level ADDRESS` (read), and so for the others: how near to its limit a source is, in packets. `syns.load`
 //   (read): the share of buckets that are full.
-// - `arrived.count`, `allowed.count`, `others.count` (read): frames from outside; packets of the allow list;
+// - `arrived.count`, `allowed.count`, `passed.count` (read): frames from outside; packets of the allow list;
 //   packets of other protocols, which pass.
 
 // number from 1 to 1000000000: SYNs that a source may send in a second.
@@ -51,8 +52,8 @@ define($icmp_rate 100);
 // text: addresses and prefixes outside that have no limits, and whose connections are not proxied, with `or` between.
 define($allow 255.255.255.255);
 
-// one of allow, drop: whether IPv6 passes, which is not protected.
-define($ip6 allow);
+// one of allow, drop: whether frames other than IPv4 and ARP pass, which are not protected.
+define($others allow);
 
 // number from 1 to 4194304: most connections.
 define($connections 10000);
@@ -79,26 +80,26 @@ proxy :: SYNProxy($connections, MSS $mss, SCALE $scale, SACK $sack, TIMESTAMPS $
 proxy[0] -> to_inside;
 proxy[1] -> to_outside;
 
-FromNetfront(outside) -> arrived :: Counter -> in :: Classifier(12/0800, 12/86dd, -);
+FromNetfront(outside) -> arrived :: Counter -> in :: Classifier(12/0800, 12/0806, -);
 in[0] -> CheckIPHeader(14) -> from_outside :: IPClassifier(
-	src net $allow,
+	src $allow,
 	tcp opt syn and not tcp opt ack,
 	tcp,
 	udp,
 	icmp,
 	-);
-in[1] -> IPFilter($ip6 all) -> to_inside;
-in[2] -> to_inside;
+in[1] -> to_inside;
+in[2] -> IPFilter($others all) -> to_inside;
 from_outside[0] -> allowed :: Counter -> to_inside;
 from_outside[1] -> syns :: SourceLimiter($syn_rate) -> [0] proxy;
 from_outside[2] -> [0] proxy;
 from_outside[3] -> udp :: SourceLimiter($udp_rate) -> to_inside;
 from_outside[4] -> icmp :: SourceLimiter($icmp_rate) -> [0] proxy;
-from_outside[5] -> others :: Counter -> to_inside;
+from_outside[5] -> passed :: Counter -> to_inside;
 
-FromNetfront(inside) -> out :: Classifier(12/0800, 12/86dd, -);
-out[0] -> CheckIPHeader(14) -> from_inside :: IPClassifier(dst net $allow, tcp or icmp, -);
-out[1] -> IPFilter($ip6 all) -> to_outside;
-out[2] -> to_outside;
+FromNetfront(inside) -> out :: Classifier(12/0800, 12/0806, -);
+out[0] -> CheckIPHeader(14) -> from_inside :: IPClassifier(dst $allow, tcp or icmp, -);
+out[1] -> to_outside;
+out[2] -> IPFilter($others all) -> to_outside;
 from_inside[0], from_inside[2] -> to_outside;
 from_inside[1] -> [1] proxy;

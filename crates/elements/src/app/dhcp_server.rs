@@ -74,7 +74,7 @@ pub struct DHCPServer {
     #[arg]
     dns: Vec<Ipv4Addr>,
     /// The domain of clients.
-    #[arg(with = WordArg, kind = "domain name")]
+    #[arg]
     domain: String,
     /// The longest packet on the clients' link, in bytes; 0: clients are not told.
     #[arg(default = 0)]
@@ -460,8 +460,14 @@ impl Element for DHCPServer {
         if !(i64::from(LEASE_MIN)..=i64::from(u32::MAX)).contains(&seconds) {
             return Err(args.fail("LEASE must be from 10 to 4294967295 seconds"));
         }
-        if self.dns.len() > DNS_MAX || self.domain.len() > DOMAIN_MAX {
-            return Err(args.fail("DNS has at most 8 addresses, and DOMAIN at most 255 bytes"));
+        if self.dns.len() > DNS_MAX {
+            return Err(args.fail("DNS has at most 8 addresses"));
+        }
+        let is_name = self.domain.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_name || self.domain.len() > DOMAIN_MAX {
+            return Err(
+                args.fail("DOMAIN must be a name of at most 255 characters, as in example.org")
+            );
         }
         if self.mtu > 0 && self.mtu < 68 {
             return Err(args.fail("MTU must be at least 68, or 0"));

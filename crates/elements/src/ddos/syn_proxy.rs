@@ -38,9 +38,9 @@ const CLIENTS: usize = 0;
 /// A cookie has a code of 28 bits, by a key of its own for each 60 s, and the client's segment size, one of 536,
 /// 1220, 1300, 1360, 1400, 1440, 1452 and 1460; it is valid for one to two minutes. Window scale and SACK are in the
 /// lowest bits of the timestamp, as Linux's SYNPROXY has them: a client without timestamps gets neither. Clients are
-/// told MSS, SCALE, SACK and TIMESTAMPS, before the server is asked: set them to what servers
-/// do. Windows are changed if a server has another scale; a server without the timestamps that its client was told
-/// is told off by a reset (`mismatches`).
+/// told MSS, SCALE, SACK and TIMESTAMPS before the server is asked: set them to what servers
+/// do. Windows are changed if a server has another scale. If a server has no timestamps, but its client was told that
+/// it has, the connection is reset (`mismatches`).
 ///
 /// A client may send data when the server has answered. If the SYN to the server is lost, it is sent again when
 /// the client sends again. Segments from clients that belong to no connection, and have no cookie, are dropped

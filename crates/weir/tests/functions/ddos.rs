@@ -66,9 +66,11 @@ impl Street {
 
     /// Whether curl gets the page, whole.
     fn fetch(&self) -> bool {
-        let curl = self.client.command("curl", "-s -m 20 http://10.0.0.2/page");
+        let file = self.gateway.run.join("fetched");
+        let words = format!("-s -m 20 -o {} http://10.0.0.2/page", file.display());
+        let curl = self.client.command("curl", &words);
         let output = Runner::default().output(curl, LIMIT).unwrap();
-        output.status.success() && output.stdout == self.page
+        output.status.success() && std::fs::read(&file).unwrap() == self.page
     }
 
     /// Packets of the flood, and SYNs of the client, that the server saw.

@@ -448,6 +448,11 @@ fn wrong_arguments_are_told() {
         ("10.0.0.0/8 10.0.0.2-10.1.0.200", "addresses are too many"),
         ("10.0.0.0/24 10.0.0.2, LEASE 5", "LEASE must be from 10"),
         ("10.0.0.0/24 10.0.0.2, MTU 50", "MTU must be at least 68"),
+        (
+            "10.0.0.0/24 10.0.0.2, DOMAIN \"a b\"",
+            "DOMAIN must be a name",
+        ),
+        ("10.0.0.0/24 10.0.0.2, DOMAIN \"\"", ""),
     ] {
         let config = format!("Idle -> DHCPServer(10.0.0.1, 2:0:0:0:0:1, {arguments}) -> Discard;");
         match why {

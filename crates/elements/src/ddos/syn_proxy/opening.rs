@@ -20,7 +20,11 @@ impl SYNProxy {
 
     /// Answers a SYN.
     pub(super) fn answer(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Fate {
-        let Some(asked) = Segment::of(packet) else {
+        let ends = [probe.key.source(), probe.key.destination()];
+        let is_group =
+            |it: &Ipv4Addr| it.is_multicast() || it.is_broadcast() || it.is_unspecified();
+        let asked = Segment::of(packet).filter(|_| !ends.iter().any(is_group));
+        let Some(asked) = asked else {
             return Fate::Invalid;
         };
         let abilities = asked.stamps.filter(|_| self.timestamps).map(|_| Abilities {

@@ -268,10 +268,20 @@ fn a_client_that_only_asks_leaves_nothing() {
             (vec![], vec![])
         );
     }
+    // Nobody has these addresses.
+    for address in [
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::new(224, 0, 0, 1),
+        Ipv4Addr::UNSPECIFIED,
+    ] {
+        let mut from = seg(false, SYN, (1, 0));
+        from.from.0 = address;
+        assert_eq!(say(&mut rig, "c", &from), (vec![], vec![]));
+    }
     rig.assert_handlers(&[
         ("p.count", "0"),
         ("p.cookies", "1000"),
-        ("p.invalid", "1006"),
+        ("p.invalid", "1009"),
     ]);
     assert_eq!(rig.outstanding(), 0);
 }
