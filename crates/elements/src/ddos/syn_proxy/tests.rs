@@ -82,13 +82,11 @@ impl Seg {
 
     /// The timestamps, if there are any.
     fn stamps(&self) -> Option<(u32, u32)> {
-        let stamps = TcpOptions::new(&self.options)
-            .flatten()
-            .find_map(|option| match option {
-                TcpOption::Timestamps { value, echo } => Some((value, echo)),
-                _ => None,
-            });
-        stamps
+        let mut options = TcpOptions::new(&self.options).flatten();
+        options.find_map(|option| match option {
+            TcpOption::Timestamps { value, echo } => Some((value, echo)),
+            _ => None,
+        })
     }
 }
 
