@@ -238,11 +238,7 @@ impl DHCPServer {
         let number = self.leases.slot_of(address)?;
         let slot = self.leases.get(number)?;
         let is_held = matches!(slot.state, State::Offered | State::Leased);
-        // A client may leave its identifier out when it gives an address back (udhcpc).
-        let is_nameless = client.identity.is_hardware();
-        let is_own = slot.client.is_some_and(|it| {
-            it.identity == client.identity || is_nameless && it.hardware == client.hardware
-        });
+        let is_own = slot.client.is_some_and(|it| it.identity == client.identity);
         (is_held && is_own).then_some(number)
     }
 

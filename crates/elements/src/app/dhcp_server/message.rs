@@ -103,11 +103,6 @@ impl Identity {
         Identity::new(1, &[number])
     }
 
-    /// Whether it is a hardware address.
-    pub fn is_hardware(&self) -> bool {
-        self.0[0] == 0
-    }
-
     fn new(kind: u8, bytes: &[u8]) -> Identity {
         let mut identity = [0; IDENTITY];
         identity[0] = kind;
