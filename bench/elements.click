@@ -23,6 +23,8 @@ define($PING6 \<000000000002000000000001 86dd 60000000000a3a4020010db80000000000
 define($ARP \<000000000002000000000001 0806 00010800060400010000000000010a000002000000000000c0a80102000000000000000000000000000000000000>)
 define($ARPREPLY \<000000000002000000000001 0806 00010800060400020000000000010a000002000000000002c0a80102000000000000000000000000000000000000>)
 define($VLAN \<000000000002000000000001 8100 0007 0800 4500002e000000004011af130a000002c0a8010210000035001a23d9000000000000000000000000000000000000>)
+// A DNS query for the address of www.example.
+define($QUERY \<000000000002000000000001 0800 45000039000000004011af080a000002c0a80102100000350025000000010100000100000000000003777777076578616d706c650000010001>)
 // Time to live 1; with a record route option; an ICMP error about $UDP; two fragments of a packet.
 define($EXPIRED \<000000000002000000000001 0800 4500002e000000000111ee130a000002c0a8010210000035001a23d9000000000000000000000000000000000000>)
 define($EXPIRED6 \<000000000002000000000001 86dd 60000000000a110120010db800000000000000000000000120010db800010000000000000000000210000035000a942f0000>)
@@ -700,6 +702,11 @@ r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
 == FlowDPI
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> ConnectionTracker(CAPACITY 262144)
 	-> FlowDPI("drop name example.com") -> r
+== SYNProxy
+p :: SYNProxy(CAPACITY 262144);
+IP($SYN) -> p -> out; Idle -> [1]p; p[1] -> out
+== SourceLimiter
+r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> SourceLimiter(1000000000) -> r
 == FlowCounter
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> FlowCounter -> r
 == FlowFirewall
@@ -793,6 +800,10 @@ IP($UDP) -> ToIPSummaryDump(/dev/null, FIELDS timestamp ip_src sport ip_dst dpor
 
 //// app
 
+== DNSResponder
+IP($QUERY) -> DNSResponder("$ORIGIN example.
+	@ SOA ns root 1 1h 10m 1d 60
+	www A 10.0.0.80") -> out
 == FTPPortMapper
 n :: TCPRewriter(pattern 203.0.113.1 9000-14000 - - 0 0);
 IP($TCP) -> Strip(14) -> FTPPortMapper(n, n, 0) -> n -> out
@@ -879,6 +890,7 @@ Source($UDP) -> ToDump(/dev/null)
 
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
 == HTTPCache: connections of clients and an origin (the test of the function `cache`)
+== DHCPServer: a few packets a second, of new clients
 == FlowExporter: a few packets a second, about flows that ended
 == HealthCheck: a few packets a second
 == PPPoEDecap PPPoEEncap PPPoEServer RADIUSClient: a session needs a host that negotiates

@@ -31,6 +31,9 @@ define($flows 1);
 // one of udp, tcp: the protocol.
 define($protocol udp);
 
+// one of false, true: whether TCP segments are SYNs, as those of a flood.
+define($syn false);
+
 // text: the source address, or the prefix of several; IPv4 or IPv6.
 define($from 198.18.0.1);
 
@@ -52,7 +55,7 @@ define($count 0);
 // number from 0 to 1000000: seconds after which a run is over; 0: no limit.
 define($seconds 0);
 
-source :: TrafficSource(SRCETH port, DSTETH $to_ether, SRC $from, DST $to, PROTOCOL $protocol,
+source :: TrafficSource(SRCETH port, DSTETH $to_ether, SRC $from, DST $to, PROTOCOL $protocol, SYN $syn,
 	SPORT $from_port, DPORT $to_port, FLOWS $flows, SIZES $sizes, RATE $rate,
 	COUNT $count, DURATION $seconds)
 	-> ToNetfront(port);

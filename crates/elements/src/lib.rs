@@ -38,6 +38,7 @@ pub mod balance;
 pub mod bras;
 pub mod cache;
 pub mod classification;
+pub mod ddos;
 pub mod dpi;
 pub mod ethernet;
 pub mod etherswitch;
@@ -50,6 +51,7 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 mod keyed_table;
+mod lists;
 pub mod local;
 pub mod measure;
 pub mod nat;
@@ -94,6 +96,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     bras::CLASSES,
     cache::CLASSES,
     dpi::CLASSES,
+    ddos::CLASSES,
     ipsec::CLASSES,
     store::CLASSES,
     threads::CLASSES,
@@ -132,6 +135,7 @@ pub fn pages() -> alloc::vec::Vec<router::Page> {
         bras::PAGES,
         cache::PAGES,
         dpi::PAGES,
+        ddos::PAGES,
         ethernet::PAGES,
         etherswitch::PAGES,
         flow::PAGES,

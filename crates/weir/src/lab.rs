@@ -46,6 +46,8 @@ fn package(program: &str) -> &'static str {
         "nginx" => "nginx-light",
         "iperf3" => "iperf3",
         "curl" => "curl",
+        "dig" => "bind9-dnsutils",
+        "busybox" => "busybox-static",
         _ => "util-linux",
     }
 }

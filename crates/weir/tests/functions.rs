@@ -17,6 +17,8 @@ mod cache;
 #[path = "functions/cgnat.rs"]
 mod cgnat;
 mod common;
+#[path = "functions/ddos.rs"]
+mod ddos;
 #[path = "functions/dpi.rs"]
 mod dpi;
 #[path = "common/gateway.rs"]
@@ -27,6 +29,8 @@ mod limits;
 mod memory;
 #[path = "functions/nat64.rs"]
 mod nat64;
+#[path = "functions/responder.rs"]
+mod responder;
 #[path = "functions/shaper.rs"]
 mod shaper;
 

@@ -6,6 +6,7 @@
 //! are over, and those that nothing has confirmed yet, are in a second list, oldest first: when the
 //! table is full, the oldest that is over makes room, or if there is none the oldest unconfirmed one.
 
+use crate::lists::Lists;
 use crate::prelude::*;
 use crate::rewriter::flow::{Direction, Entry};
 use crate::rewriter::index::{Index, NoMemory};
@@ -15,52 +16,6 @@ use super::state::{Claim, State};
 
 /// Slots of the wheel: a connection whose time is further off is looked at once a turn.
 const SLOTS: u32 = 256;
-
-/// Doubly linked lists of numbers below a bound; each list has a node of its own above that.
-#[derive(Default)]
-struct Lists(Vec<[u32; 2]>);
-
-const NEXT: usize = 0;
-const PREVIOUS: usize = 1;
-
-impl Lists {
-    fn new(nodes: usize) -> Result<Lists, NoMemory> {
-        let mut lists = Vec::new();
-        lists.try_reserve_exact(nodes).map_err(|_| NoMemory)?;
-        lists.extend((0..nodes as u32).map(|node| [node; 2]));
-        Ok(Lists(lists))
-    }
-
-    fn next(&self, node: u32) -> u32 {
-        self.0.get(node as usize).map_or(node, |links| links[NEXT])
-    }
-
-    fn set(&mut self, node: u32, which: usize, to: u32) {
-        if let Some(links) = self.0.get_mut(node as usize) {
-            links[which] = to;
-        }
-    }
-
-    /// Takes a node out of its list, if it is in one.
-    fn unlink(&mut self, node: u32) {
-        if let Some(&[next, previous]) = self.0.get(node as usize) {
-            self.set(previous, NEXT, next);
-            self.set(next, PREVIOUS, previous);
-            self.set(node, NEXT, node);
-            self.set(node, PREVIOUS, node);
-        }
-    }
-
-    /// Puts a node, which is in no list, at the end of a list.
-    fn append(&mut self, list: u32, node: u32) {
-        if let Some(&[_, last]) = self.0.get(list as usize) {
-            self.set(last, NEXT, node);
-            self.set(node, PREVIOUS, last);
-            self.set(node, NEXT, list);
-            self.set(list, PREVIOUS, node);
-        }
-    }
-}
 
 /// One connection.
 #[derive(Clone, Copy, Debug)]
@@ -134,8 +89,8 @@ impl Connections {
             .try_reserve_exact(capacity)
             .map_err(|_| NoMemory)?;
         connections.resize(capacity, FREE);
-        table.lists = Lists::new(capacity + SLOTS as usize + 1)?;
-        table.yielding = Lists::new(capacity + 2)?;
+        table.lists = Lists::new(capacity + SLOTS as usize + 1).map_err(|_| NoMemory)?;
+        table.yielding = Lists::new(capacity + 2).map_err(|_| NoMemory)?;
         let free = table.free_list();
         for number in 0..capacity as u32 {
             table.lists.append(free, number);

@@ -16,7 +16,7 @@
 use crate::prelude::*;
 use crate::rewriter::key::FlowKey;
 
-mod connections;
+pub(crate) mod connections;
 mod ftp;
 mod mappings;
 #[cfg(test)]

@@ -156,9 +156,9 @@ impl core::fmt::Display for State {
     }
 }
 
-/// Seconds that connections live without packets, by their states.
+/// Seconds that TCP connections live without packets, by their states.
 #[derive(Component, Clone)]
-pub struct Timeouts {
+pub struct TcpTimeouts {
     /// Seconds that a TCP connection lives without packets before its handshake is done.
     #[arg(default = 240)]
     tcp_opening: u32,
@@ -174,6 +174,13 @@ pub struct Timeouts {
     /// Seconds that a TCP connection lives without packets after a RST.
     #[arg(default = 10)]
     tcp_reset: u32,
+}
+
+/// Seconds that connections live without packets, by their states.
+#[derive(Component, Clone)]
+pub struct Timeouts {
+    #[flatten]
+    tcp: TcpTimeouts,
     /// Seconds that a UDP flow lives without packets.
     #[arg(default = 300)]
     udp: u32,
@@ -188,15 +195,24 @@ pub struct Timeouts {
     other: u32,
 }
 
+impl TcpTimeouts {
+    /// The timeout of a connection.
+    pub fn of(&self, state: State) -> u32 {
+        match state {
+            State::Established => self.tcp,
+            State::FinForward | State::FinReply => self.tcp_closing,
+            State::Closed => self.tcp_closed,
+            State::Reset => self.tcp_reset,
+            _ => self.tcp_opening,
+        }
+    }
+}
+
 impl Timeouts {
     /// The timeout of a connection.
     pub fn of(&self, protocol: IpProtocol, state: State) -> u32 {
         match (protocol, state) {
-            (IpProtocol::TCP, State::Established) => self.tcp,
-            (IpProtocol::TCP, State::FinForward | State::FinReply) => self.tcp_closing,
-            (IpProtocol::TCP, State::Closed) => self.tcp_closed,
-            (IpProtocol::TCP, State::Reset) => self.tcp_reset,
-            (IpProtocol::TCP, _) => self.tcp_opening,
+            (IpProtocol::TCP, state) => self.tcp.of(state),
             (IpProtocol::UDP, State::Replied) => self.udp,
             (IpProtocol::UDP, _) => self.udp_opening,
             (IpProtocol::ICMP, _) => self.icmp,

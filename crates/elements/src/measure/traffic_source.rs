@@ -65,6 +65,9 @@ pub struct TrafficSource {
     /// `udp` or `tcp`.
     #[arg(default = IpProtocol::UDP)]
     protocol: IpProtocol,
+    /// Whether TCP segments are SYNs, as those of a flood.
+    #[arg(default = false)]
+    syn: bool,
     /// The source port of the first flows.
     #[arg(name = "SPORT", default = 1024)]
     source_port: u16,
@@ -174,6 +177,9 @@ impl TrafficSource {
         if ![IpProtocol::UDP, IpProtocol::TCP].contains(&self.protocol) {
             return Err(args.fail("PROTOCOL must be udp or tcp"));
         }
+        if self.syn && self.protocol != IpProtocol::TCP {
+            return Err(args.fail("SYN needs PROTOCOL tcp"));
+        }
         if !(1..=FLOWS_MAX).contains(&self.flows) {
             return Err(args.fail(format_args!("FLOWS must be from 1 to {FLOWS_MAX}")));
         }
@@ -190,6 +196,7 @@ impl TrafficSource {
             source: self.source,
             destination: self.destination,
             protocol: self.protocol,
+            is_syn: self.syn,
             port: self.destination_port,
             template: Vec::new(),
         };

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
+use elements::app::dns_responder::table as records;
 use elements::bras::users;
 use elements::dpi::policy;
 use elements::flow::rules;
@@ -43,6 +44,8 @@ pub enum Kind {
     Policy,
     /// A file of a DPI's applications; its content is the value.
     Applications,
+    /// A file of DNS records; its content is the value.
+    Records,
     /// Values of a kind with commas between, or none.
     List(Box<Kind>),
     /// Any text; the function's elements say what is wrong with it.
@@ -81,6 +84,7 @@ impl fmt::Display for Kind {
             Kind::Secret => f.write_str("file with a secret"),
             Kind::Policy => f.write_str("file of policy rules"),
             Kind::Applications => f.write_str("file of applications"),
+            Kind::Records => f.write_str("file of records"),
             Kind::List(kind) => write!(f, "list of {kind}"),
             Kind::Text => f.write_str("text"),
         }
@@ -122,6 +126,7 @@ impl Kind {
             "file with a secret" => Kind::Secret,
             "file of policy rules" => Kind::Policy,
             "file of applications" => Kind::Applications,
+            "file of records" => Kind::Records,
             "text" => Kind::Text,
             _ => return None,
         })
@@ -168,6 +173,7 @@ impl Kind {
             Kind::Secret => return read_secret(value),
             Kind::Policy => return read_lines(value, policy::check_policy),
             Kind::Applications => return read_lines(value, policy::check_applications),
+            Kind::Records => return read_lines(value, records::check),
             Kind::List(kind) => {
                 let items = value.split(',').map(str::trim);
                 for item in items.filter(|_| !value.trim().is_empty()) {
@@ -245,7 +251,7 @@ fn read_text(path: &str) -> Result<String, Wrong> {
         .map_err(|_| Wrong::Content(format!("{path}: it is no UTF-8 text; write it as such")))
 }
 
-/// The rules, or users, in a file, as a string of Click's language.
+/// The lines of a file, as a string of Click's language.
 fn read_lines(path: &str, check: Check) -> Result<String, Wrong> {
     let text = read_text(path)?;
     if let Some((line, why)) = check(&text) {

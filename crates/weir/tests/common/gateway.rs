@@ -116,6 +116,17 @@ impl Gateway {
         self.interfaces.push(interface);
     }
 
+    /// A namespace with a bridge, to which an interface leads.
+    pub fn switch(&mut self, interface: &'static str) -> Namespace {
+        let switch = Namespace::new(&Runner::default()).unwrap();
+        command(&switch, "ip", "link add br0 type bridge");
+        command(&switch, "sysctl", "-qw net.ipv6.conf.br0.disable_ipv6=1");
+        command(&switch, "ip", "link set br0 up");
+        self.join(interface, &switch, "uplink");
+        command(&switch, "ip", "link set uplink master br0");
+        switch
+    }
+
     /// Starts an example here. Guests take no settings.
     pub fn start(&self, home: Home, example: &str, settings: &[&str]) -> Running {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -171,6 +182,19 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.run);
     }
+}
+
+/// A cable from a switch to an interface of a host, which gets an address.
+pub fn plug(switch: &Namespace, port: &str, host: &Namespace, interface: &str, address: &str) {
+    let (here, there) = (switch.pid(), host.pid());
+    let pair =
+        format!("link add name {port} netns {here} type veth peer name {interface} netns {there}");
+    Runner::default().run(ip(&pair), LIMIT).unwrap();
+    let offloads = format!("-K {interface} tx off tso off gso off gro off");
+    command(host, "ethtool", &offloads);
+    command(switch, "ip", &format!("link set {port} up master br0"));
+    command(host, "ip", &format!("link set {interface} up"));
+    command(host, "ip", &format!("addr add {address} dev {interface}"));
 }
 
 #[track_caller]

@@ -2,10 +2,10 @@
 
 use std::process::{Child, Stdio};
 
-use weir::lab::{Namespace, Runner, Service, ip};
+use weir::lab::{Namespace, Runner, Service};
 
 use crate::common::{LIMIT, until};
-use crate::gateway::{Gateway, Running, command, reaches};
+use crate::gateway::{Gateway, Running, command, plug, reaches};
 
 /// Servers 1 to 3, and what they serve; server 4 is started by the test that needs it.
 const SERVERS: usize = 4;
@@ -23,35 +23,11 @@ struct Farm {
     _running: Running,
 }
 
-/// A namespace with a bridge, to which a gateway's interface leads.
-fn switch(gateway: &mut Gateway, interface: &'static str) -> Namespace {
-    let switch = Namespace::new(&Runner::default()).unwrap();
-    command(&switch, "ip", "link add br0 type bridge");
-    command(&switch, "sysctl", "-qw net.ipv6.conf.br0.disable_ipv6=1");
-    command(&switch, "ip", "link set br0 up");
-    gateway.join(interface, &switch, "uplink");
-    command(&switch, "ip", "link set uplink master br0");
-    switch
-}
-
-/// A cable from a switch to an interface of a host, which gets an address.
-fn plug(switch: &Namespace, port: &str, host: &Namespace, interface: &str, address: &str) {
-    let (here, there) = (switch.pid(), host.pid());
-    let pair =
-        format!("link add name {port} netns {here} type veth peer name {interface} netns {there}");
-    Runner::default().run(ip(&pair), LIMIT).unwrap();
-    let offloads = format!("-K {interface} tx off tso off gso off gro off");
-    command(host, "ethtool", &offloads);
-    command(switch, "ip", &format!("link set {port} up master br0"));
-    command(host, "ip", &format!("link set {interface} up"));
-    command(host, "ip", &format!("addr add {address} dev {interface}"));
-}
-
 impl Farm {
     fn new(direct: bool, arguments: &[&str]) -> Farm {
         let mut gateway = Gateway::new();
-        let clients = switch(&mut gateway, "outside");
-        let rack = switch(&mut gateway, "servers");
+        let clients = gateway.switch("outside");
+        let rack = gateway.switch("servers");
         command(&clients, "ip", "addr add 203.0.113.1/24 dev br0");
         std::fs::create_dir_all(&gateway.run).unwrap();
         std::fs::write(gateway.run.join("large"), vec![b'x'; LARGE]).unwrap();

@@ -81,6 +81,8 @@ pub struct Frames {
     pub destination: Range,
     /// UDP or TCP.
     pub protocol: IpProtocol,
+    /// Whether TCP segments are SYNs.
+    pub is_syn: bool,
     /// The destination port.
     pub port: u16,
     /// An Ethernet header, and zeros.
@@ -94,6 +96,7 @@ impl Default for Frames {
             source: none,
             destination: none,
             protocol: IpProtocol::UDP,
+            is_syn: false,
             port: 0,
             template: Vec::new(),
         }
@@ -197,12 +200,17 @@ impl Frames {
         // Behind the stamp are zeros, which add nothing to the checksum.
         match self.protocol {
             IpProtocol::TCP => {
+                let (acknowledgment, flags) = if self.is_syn {
+                    (TcpSequence(0), TcpFlags::SYN)
+                } else {
+                    (TcpSequence(1), TcpFlags::ACK)
+                };
                 let header = TcpHeader {
                     source: flow.port,
                     destination: self.port,
                     sequence: TcpSequence(bytes),
-                    acknowledgment: TcpSequence(1),
-                    flags: TcpFlags::ACK,
+                    acknowledgment,
+                    flags,
                     window: u16::MAX,
                     urgent: 0,
                 };

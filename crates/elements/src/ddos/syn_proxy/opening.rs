@@ -1,0 +1,328 @@
+//! How connections begin: a cookie for each SYN, a SYN to the server for each cookie that comes back, and the client
+//! may send when the server has answered.
+
+use super::cookie::Abilities;
+use super::segment::{Change, Made, Options, Segment, scaled};
+use super::{CLIENTS_OUT, Fate, Phase, Proxied, SERVERS_OUT, SYNProxy};
+use crate::flow::probe::Probe;
+use crate::flow::state::{ACK, RST, SYN, State};
+use crate::prelude::*;
+use crate::rewriter::flow::Direction;
+
+/// The segment size of a client that does not say (RFC 9293, section 3.7.1).
+const SIZE_DEFAULT: u16 = 536;
+
+impl SYNProxy {
+    /// Milliseconds, as timestamps count.
+    fn clock(cx: &Cx<'_>) -> u32 {
+        (cx.steady().0 / 1_000_000) as u32
+    }
+
+    /// Answers a SYN.
+    pub(super) fn answer(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Fate {
+        let ends = [probe.key.source(), probe.key.destination()];
+        let is_group =
+            |it: &Ipv4Addr| it.is_multicast() || it.is_broadcast() || it.is_unspecified();
+        let asked = Segment::of(packet).filter(|_| !ends.iter().any(is_group));
+        let Some(asked) = asked else {
+            return Fate::Invalid;
+        };
+        let abilities = asked.stamps.filter(|_| self.timestamps).map(|_| Abilities {
+            scale: asked.scale,
+            sack: asked.sack && self.sack,
+        });
+        let size = asked.size.unwrap_or(SIZE_DEFAULT).min(self.mss);
+        let cookie = self.keys.make(probe.key, asked.sequence, size, abilities);
+        let can = abilities.unwrap_or(Abilities::NONE);
+        let stamps = abilities.zip(asked.stamps);
+        let stamps = stamps.map(|(can, (value, _))| (can.timestamp(Self::clock(cx)), value));
+        let made = Made {
+            back: true,
+            sequence: cookie,
+            acknowledgment: asked.sequence.wrapping_add(1),
+            flags: TcpFlags::SYN | TcpFlags::ACK,
+            // The client waits for the server.
+            window: 0,
+            options: Options::new()
+                .size(self.mss)
+                .sack(can.sack)
+                .stamps(stamps)
+                .scale(can.scale.map(|_| self.scale)),
+        };
+        if made.replace(packet).is_none() {
+            return Fate::Invalid;
+        }
+        self.cookies += 1;
+        CLIENTS_OUT
+    }
+
+    /// The connection whose client answers with a valid cookie.
+    pub(super) fn cookie(&self, probe: &Probe, packet: &Packet) -> Option<Proxied> {
+        let answer = Segment::of(packet)?;
+        let stamps = answer.stamps.filter(|_| self.timestamps);
+        let abilities = stamps.map(|(_, echo)| Abilities::of_timestamp(echo));
+        let cookie = answer.acknowledgment.wrapping_sub(1);
+        // A probe of the window has the number before.
+        let (client, size) = [answer.sequence.wrapping_sub(1), answer.sequence]
+            .into_iter()
+            .find_map(|client| {
+                let size = self.keys.check(probe.key, client, cookie, abilities);
+                size.map(|size| (client, size))
+            })?;
+        let can = abilities.unwrap_or(Abilities::NONE);
+        Some(Proxied {
+            phase: Phase::Opening,
+            client,
+            cookie,
+            size,
+            window: answer.window,
+            scale: can.scale,
+            sack: can.sack,
+            stamps,
+            ..Proxied::default()
+        })
+    }
+
+    /// Begins a connection if a segment has a valid cookie.
+    #[cold]
+    pub(super) fn open(&mut self, flags: u8, probe: &Probe, packet: &mut Packet) -> Fate {
+        if flags & (SYN | RST | ACK) != ACK {
+            return Fate::Invalid;
+        }
+        match self.cookie(probe, packet) {
+            Some(new) => self.begin(probe, new, packet),
+            None => Fate::Invalid,
+        }
+    }
+
+    /// Gives a connection a place in the table.
+    fn add(&mut self, probe: &Probe, new: Proxied) -> bool {
+        let timeout = self.timeouts.of(State::SynSent);
+        let evicted = &mut self.evicted;
+        let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
+        let added = self
+            .table
+            .add(protocol, key, hash, timeout, |_| *evicted += 1);
+        let Some(number) = added else {
+            return false;
+        };
+        self.table.set_state(number, State::SynSent, timeout);
+        if let Some(known) = self.proxied.get_mut(number as usize) {
+            *known = new;
+        }
+        true
+    }
+
+    /// Begins a connection, and asks its server.
+    pub(super) fn begin(&mut self, probe: &Probe, new: Proxied, packet: &mut Packet) -> Fate {
+        if !self.add(probe, new) {
+            return Fate::Full;
+        }
+        self.opened += 1;
+        self.ask(&new, packet).unwrap_or(Fate::Invalid)
+    }
+
+    /// Makes a client's segment the SYN to its server.
+    fn ask(&self, known: &Proxied, packet: &mut Packet) -> Option<Fate> {
+        let window = scaled(known.window, known.scale.unwrap_or(0) as i8);
+        let made = Made {
+            back: false,
+            sequence: known.client,
+            acknowledgment: 0,
+            flags: TcpFlags::SYN,
+            window,
+            options: Options::new()
+                .size(known.size)
+                .sack(known.sack)
+                .stamps(known.stamps.map(|(value, _)| (value, 0)))
+                .scale(known.scale),
+        };
+        made.replace(packet)?;
+        Some(SERVERS_OUT)
+    }
+
+    /// Notes a connection that a server opens.
+    #[cold]
+    pub(super) fn pass(&mut self, probe: &Probe) -> Fate {
+        if !self.add(probe, Proxied::default()) {
+            return Fate::Full;
+        }
+        self.passed += 1;
+        CLIENTS_OUT
+    }
+
+    /// A segment of a connection whose server is asked.
+    pub(super) fn opening(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u32,
+        known: &Proxied,
+        direction: Direction,
+        flags: u8,
+        packet: &mut Packet,
+    ) -> Option<Fate> {
+        let segment = Segment::of(packet)?;
+        let resets = flags & RST != 0;
+        match (direction, resets) {
+            (Direction::Forward, true) => {
+                self.set_state(number, State::Reset);
+                Some(SERVERS_OUT)
+            }
+            // The client waits.
+            (Direction::Forward, false) => {
+                let (window, stamps) = (segment.window, segment.stamps);
+                let known = self.proxied.get_mut(number as usize)?;
+                known.window = window;
+                if let (Some(had), Some((value, _))) = (&mut known.stamps, stamps) {
+                    had.0 = value;
+                }
+                let known = *known;
+                self.ask(&known, packet)
+            }
+            (Direction::Reply, true) => {
+                // Only an answer to the SYN refuses it.
+                if segment.acknowledgment != known.client.wrapping_add(1) {
+                    return Some(Fate::Invalid);
+                }
+                self.refused += 1;
+                self.refuse(number, known, packet)
+            }
+            (Direction::Reply, false) if flags & (SYN | ACK) != SYN | ACK => {
+                // It has a former connection: it ends that, and answers the next SYN (RFC 9293, section 3.5.1).
+                let made = Made {
+                    back: true,
+                    sequence: segment.acknowledgment,
+                    acknowledgment: 0,
+                    flags: TcpFlags::RST,
+                    window: 0,
+                    options: Options::new(),
+                };
+                made.replace(packet)?;
+                Some(SERVERS_OUT)
+            }
+            (Direction::Reply, false) => self.accept(cx, number, known, &segment, packet),
+        }
+    }
+
+    /// Tells a client that its connection ends.
+    fn refuse(&mut self, number: u32, known: &Proxied, packet: &mut Packet) -> Option<Fate> {
+        self.set_state(number, State::Reset);
+        let made = Made {
+            back: false,
+            sequence: known.cookie.wrapping_add(1),
+            acknowledgment: known.client.wrapping_add(1),
+            flags: TcpFlags::RST | TcpFlags::ACK,
+            window: 0,
+            options: Options::new(),
+        };
+        made.replace(packet)?;
+        Some(CLIENTS_OUT)
+    }
+
+    /// Takes a server's answer: it is acknowledged, and the client may send.
+    #[cold]
+    fn accept(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u32,
+        known: &Proxied,
+        answer: &Segment,
+        packet: &mut Packet,
+    ) -> Option<Fate> {
+        let next = known.client.wrapping_add(1);
+        if answer.acknowledgment != next {
+            return None;
+        }
+        let mut confirmation = cx.pool().clone(packet)?;
+        let told = match (known.stamps, answer.stamps) {
+            (Some(stamps), Some((value, _))) => Some((stamps, value)),
+            (None, _) => None,
+            (Some(_), None) => {
+                self.mismatches += 1;
+                let end = Made {
+                    back: true,
+                    sequence: next,
+                    acknowledgment: 0,
+                    flags: TcpFlags::RST,
+                    window: 0,
+                    options: Options::new(),
+                };
+                self.emit(cx, confirmation, &end);
+                return self.refuse(number, known, packet);
+            }
+        };
+        let offset = known.cookie.wrapping_sub(answer.sequence);
+        let stamp_offset = told.map_or(0, |((_, echo), value)| echo.wrapping_sub(value));
+        let announced = known.scale.map_or(0, |_| self.scale) as i8;
+        let from_client = Change {
+            sequence: 0,
+            acknowledgment: offset.wrapping_neg(),
+            stamps: [0, stamp_offset.wrapping_neg()],
+            // A server that does not scale reads windows as they stand.
+            window: match answer.scale {
+                None => known.scale.unwrap_or(0) as i8,
+                Some(_) => 0,
+            },
+        };
+        let to_client = Change {
+            sequence: offset,
+            acknowledgment: 0,
+            stamps: [stamp_offset, 0],
+            window: answer.scale.unwrap_or(0) as i8 - announced,
+        };
+        let made = Made {
+            back: true,
+            sequence: next,
+            acknowledgment: answer.sequence.wrapping_add(1),
+            flags: TcpFlags::ACK,
+            window: scaled(known.window, from_client.window),
+            options: Options::new().stamps(told.map(|((own, _), value)| (own, value))),
+        };
+        confirmation.clear_annotations();
+        self.emit(cx, confirmation, &made);
+        let update = Made {
+            back: false,
+            sequence: known.cookie.wrapping_add(1),
+            acknowledgment: next,
+            flags: TcpFlags::ACK,
+            // The window of a SYN is not scaled (RFC 7323, section 2.2).
+            window: scaled(answer.window, -announced).max(1),
+            options: Options::new().stamps(told.map(|((own, echo), _)| (echo, own))),
+        };
+        update.replace(packet)?;
+        let known = self.proxied.get_mut(number as usize)?;
+        known.phase = Phase::Open;
+        known.changes = [from_client, to_client];
+        self.set_state(number, State::Established);
+        Some(CLIENTS_OUT)
+    }
+
+    /// Sends a segment in another packet to the server.
+    fn emit(&self, cx: &mut Cx<'_>, mut packet: Packet, made: &Made) {
+        match made.replace(&mut packet) {
+            Some(()) => cx.emit(0, packet),
+            None => cx.kill(packet),
+        }
+    }
+
+    /// Acknowledges a server's answer that came again.
+    #[cold]
+    pub(super) fn confirm(&mut self, known: &Proxied, packet: &mut Packet) -> Option<Fate> {
+        let answer = Segment::of(packet)?;
+        let offset = known.changes[Direction::Reply as usize].sequence;
+        if answer.sequence.wrapping_add(offset) != known.cookie {
+            return None;
+        }
+        let stamps = known.stamps.zip(answer.stamps);
+        let made = Made {
+            back: true,
+            sequence: known.client.wrapping_add(1),
+            acknowledgment: answer.sequence.wrapping_add(1),
+            flags: TcpFlags::ACK,
+            window: scaled(known.window, known.changes[0].window),
+            options: Options::new().stamps(stamps.map(|((own, _), (value, _))| (own, value))),
+        };
+        made.replace(packet)?;
+        Some(SERVERS_OUT)
+    }
+}

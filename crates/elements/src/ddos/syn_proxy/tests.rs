@@ -1,0 +1,513 @@
+//! The proxy between a client and a server that are made of single segments.
+
+use crate::testing::*;
+
+const CONFIG: &str = "p :: SYNProxy(4, TCP 100);
+    c :: Inject -> MarkIPHeader -> [0] p [0] -> servers :: Collect;
+    s :: Inject -> MarkIPHeader -> [1] p [1] -> clients :: Collect;";
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+const CLIENT: (Ipv4Addr, u16) = (A, 4000);
+const SERVER: (Ipv4Addr, u16) = (B, 80);
+
+/// A segment with its numbers and options.
+#[derive(Clone, Debug, PartialEq)]
+struct Seg {
+    from: (Ipv4Addr, u16),
+    to: (Ipv4Addr, u16),
+    flags: u8,
+    numbers: (u32, u32),
+    window: u16,
+    options: Vec<u8>,
+    data: Vec<u8>,
+}
+
+fn seg(back: bool, flags: u8, numbers: (u32, u32)) -> Seg {
+    let (from, to) = match back {
+        true => (SERVER, CLIENT),
+        false => (CLIENT, SERVER),
+    };
+    Seg {
+        from,
+        to,
+        flags,
+        numbers,
+        window: 1000,
+        options: Vec::new(),
+        data: Vec::new(),
+    }
+}
+
+impl Seg {
+    fn options(mut self, options: &[u8]) -> Seg {
+        self.options = options.to_vec();
+        self
+    }
+
+    fn data(mut self, data: &[u8]) -> Seg {
+        self.data = data.to_vec();
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let behind = [&self.options[..], &self.data].concat();
+        let mut packet = tcp(self.from, self.to, self.flags, &behind);
+        packet[24..28].copy_from_slice(&self.numbers.0.to_be_bytes());
+        packet[28..32].copy_from_slice(&self.numbers.1.to_be_bytes());
+        packet[32] = ((20 + self.options.len()) << 2) as u8;
+        packet[34..36].copy_from_slice(&self.window.to_be_bytes());
+        complete_tcp(&mut packet);
+        packet
+    }
+
+    fn read(packet: &[u8]) -> Seg {
+        let ip = Ipv4Packet::new_checked(packet).unwrap();
+        assert!(ip.verify_checksum());
+        let tcp = TcpPacket::new_checked(ip.payload()).unwrap();
+        assert!(tcp.verify_checksum(ip.pseudo_header()));
+        Seg {
+            from: (ip.source(), tcp.source()),
+            to: (ip.destination(), tcp.destination()),
+            flags: tcp.flags().to_bits() as u8,
+            numbers: (tcp.sequence().0, tcp.acknowledgment().0),
+            window: tcp.window(),
+            options: tcp.option_bytes().to_vec(),
+            data: tcp.payload().to_vec(),
+        }
+    }
+
+    /// The timestamps, if there are any.
+    fn stamps(&self) -> Option<(u32, u32)> {
+        let mut options = TcpOptions::new(&self.options).flatten();
+        options.find_map(|option| match option {
+            TcpOption::Timestamps { value, echo } => Some((value, echo)),
+            _ => None,
+        })
+    }
+}
+
+/// What leaves to servers and to clients after a segment of one side.
+fn say(rig: &mut Rig, side: &str, seg: &Seg) -> (Vec<Seg>, Vec<Seg>) {
+    rig.push(side, &seg.bytes());
+    let mut out = |name| {
+        rig.data(name)
+            .iter()
+            .map(|packet| Seg::read(packet))
+            .collect()
+    };
+    (out("servers"), out("clients"))
+}
+
+fn one(segs: Vec<Seg>) -> Seg {
+    assert_eq!(segs.len(), 1, "{segs:?}");
+    segs.into_iter().next().unwrap()
+}
+
+fn stamps(value: u32, echo: u32) -> Vec<u8> {
+    [
+        &[1, 1, 8, 10][..],
+        &value.to_be_bytes(),
+        &echo.to_be_bytes(),
+    ]
+    .concat()
+}
+
+/// A client's SYN: size 1400, SACK, timestamps, scale 6.
+fn syn(isn: u32) -> Seg {
+    let options = [
+        &[2, 4, 5, 0x78, 4, 2, 8, 10][..],
+        &[0, 0, 3, 232, 0, 0, 0, 0, 1, 3, 3, 6],
+    ]
+    .concat();
+    seg(false, SYN, (isn, 0)).options(&options)
+}
+
+const SERVER_ISN: u32 = 5000;
+
+/// Opens a connection; returns the cookie and the timestamp that the client knows.
+fn open_from(rig: &mut Rig, isn: u32) -> (u32, u32) {
+    let (none, answer) = say(rig, "c", &syn(isn));
+    assert!(none.is_empty());
+    let answer = one(answer);
+    assert_eq!(
+        (answer.flags, answer.numbers.1, answer.window),
+        (SYN | ACK, isn + 1, 0)
+    );
+    let (cookie, (stamp, echo)) = (answer.numbers.0, answer.stamps().unwrap());
+    assert_eq!(echo, 1000);
+    let ack = seg(false, ACK, (isn + 1, cookie.wrapping_add(1))).options(&stamps(1001, stamp));
+    let (asked, none) = say(rig, "c", &ack);
+    assert!(none.is_empty());
+    let asked = one(asked);
+    assert_eq!(
+        (asked.flags, asked.numbers, asked.window),
+        (SYN, (isn, 0), 64000)
+    );
+    let options = [
+        &[2, 4, 5, 0x78, 1, 1, 4, 2][..],
+        &stamps(1001, 0),
+        &[1, 3, 3, 6],
+    ]
+    .concat();
+    assert_eq!(asked.options, options);
+    let options = [
+        &[2, 4, 5, 180, 1, 1, 4, 2][..],
+        &stamps(77, 1001),
+        &[1, 3, 3, 9],
+    ]
+    .concat();
+    let answer = seg(true, SYN | ACK, (SERVER_ISN, isn + 1)).options(&options);
+    let (confirmed, update) = say(rig, "s", &answer);
+    let (confirmed, update) = (one(confirmed), one(update));
+    assert_eq!(
+        (confirmed.flags, confirmed.numbers),
+        (ACK, (isn + 1, SERVER_ISN + 1))
+    );
+    assert_eq!(
+        (confirmed.stamps(), confirmed.from),
+        (Some((1001, 77)), CLIENT)
+    );
+    assert_eq!(
+        (update.flags, update.numbers),
+        (ACK, (cookie.wrapping_add(1), isn + 1))
+    );
+    assert_eq!(
+        (update.stamps(), update.window),
+        (Some((stamp, 1001)), 1000 >> 7)
+    );
+    (cookie, stamp)
+}
+
+/// The same, from the number 100.
+fn open(rig: &mut Rig) -> (u32, u32) {
+    open_from(rig, 100)
+}
+
+#[test]
+fn a_connection_is_opened_when_its_client_answers() {
+    let mut rig = Rig::new(CONFIG);
+    let (cookie, stamp) = open(&mut rig);
+    let next = cookie.wrapping_add(1);
+    // The server's scale is 9, the client knows 7; the numbers are those of the cookie.
+    let sack = [
+        &stamps(1010, stamp.wrapping_add(5))[..],
+        &[1, 1, 5, 10],
+        &next.to_be_bytes(),
+        &next.wrapping_add(9).to_be_bytes(),
+    ]
+    .concat();
+    let data = seg(false, ACK, (101, next)).options(&sack).data(b"GET");
+    let passed = one(say(&mut rig, "c", &data).0);
+    assert_eq!(
+        (passed.numbers, passed.stamps()),
+        ((101, SERVER_ISN + 1), Some((1010, 82)))
+    );
+    assert_eq!(passed.data, b"GET");
+    assert_eq!(passed.options[16..20], (SERVER_ISN + 1).to_be_bytes());
+    assert_eq!(passed.options[20..24], (SERVER_ISN + 10).to_be_bytes());
+    assert_eq!(passed.window, 1000);
+    let data = seg(true, ACK, (SERVER_ISN + 1, 104))
+        .options(&stamps(90, 1010))
+        .data(b"page");
+    let passed = one(say(&mut rig, "s", &data).1);
+    assert_eq!((passed.numbers, passed.window), ((next, 104), 4000));
+    assert_eq!(passed.stamps(), Some((stamp.wrapping_add(13), 1010)));
+    rig.assert_handlers(&[
+        ("p.cookies", "1"),
+        ("p.opened", "1"),
+        ("p.count", "1"),
+        ("p.invalid", "0"),
+    ]);
+    assert_contains(&rig.read("p.table"), "established");
+    // The server's answer comes again: the acknowledgment was lost.
+    let answer = seg(true, SYN | ACK, (SERVER_ISN, 101)).options(&stamps(95, 1001));
+    let (confirmed, none) = say(&mut rig, "s", &answer);
+    assert!(none.is_empty());
+    assert_eq!(one(confirmed).numbers, (101, SERVER_ISN + 1));
+    // Both close.
+    say(&mut rig, "c", &seg(false, FIN | ACK, (104, next)));
+    say(&mut rig, "s", &seg(true, FIN | ACK, (SERVER_ISN + 5, 105)));
+    assert_contains(&rig.read("p.table"), "closed");
+    // The same ports again, before the old connection is gone.
+    open_from(&mut rig, 70_000);
+    rig.assert_handlers(&[("p.count", "1"), ("p.opened", "2")]);
+}
+
+#[test]
+fn a_client_that_only_asks_leaves_nothing() {
+    let mut rig = Rig::new(CONFIG);
+    for port in 0..1000 {
+        let flood = Seg {
+            from: (A, port),
+            ..seg(false, SYN, (port.into(), 0))
+        };
+        let (none, answer) = say(&mut rig, "c", &flood);
+        assert!(none.is_empty());
+        let answer = one(answer);
+        // Without timestamps neither scale nor SACK.
+        assert_eq!(answer.options, [2, 4, 5, 180]);
+    }
+    // Neither do guesses.
+    for guess in 0..1000u32 {
+        let ack = seg(false, ACK, (guess, guess.wrapping_mul(0x9e37_79b9)));
+        assert_eq!(say(&mut rig, "c", &ack), (vec![], vec![]));
+    }
+    for flags in [RST, SYN | ACK, FIN | ACK] {
+        assert_eq!(
+            say(&mut rig, "c", &seg(false, flags, (1, 2))),
+            (vec![], vec![])
+        );
+        assert_eq!(
+            say(&mut rig, "s", &seg(true, flags, (1, 2))),
+            (vec![], vec![])
+        );
+    }
+    // Nobody has these addresses.
+    for address in [
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::new(224, 0, 0, 1),
+        Ipv4Addr::UNSPECIFIED,
+    ] {
+        let mut from = seg(false, SYN, (1, 0));
+        from.from.0 = address;
+        assert_eq!(say(&mut rig, "c", &from), (vec![], vec![]));
+    }
+    rig.assert_handlers(&[
+        ("p.count", "0"),
+        ("p.cookies", "1000"),
+        ("p.invalid", "1009"),
+    ]);
+    assert_eq!(rig.outstanding(), 0);
+}
+
+#[test]
+fn a_cookie_ends() {
+    let mut rig = Rig::new(CONFIG);
+    let cookie = |rig: &mut Rig| one(say(rig, "c", &seg(false, SYN, (100, 0))).1).numbers.0;
+    let old = cookie(&mut rig);
+    for _ in 0..121 {
+        rig.advance(SECOND);
+    }
+    let ack = |cookie: u32| seg(false, ACK, (101, cookie.wrapping_add(1)));
+    assert_eq!(say(&mut rig, "c", &ack(old)), (vec![], vec![]));
+    let new = cookie(&mut rig);
+    assert_eq!(one(say(&mut rig, "c", &ack(new)).0).flags, SYN);
+}
+
+/// A client without options that has answered.
+fn answered(rig: &mut Rig) -> u32 {
+    let cookie = one(say(rig, "c", &seg(false, SYN, (100, 0))).1).numbers.0;
+    let ack = seg(false, ACK, (101, cookie.wrapping_add(1)));
+    let asked = one(say(rig, "c", &ack).0);
+    assert_eq!((asked.flags, &asked.options[..]), (SYN, &[2, 4, 2, 24][..]));
+    cookie
+}
+
+#[test]
+fn a_server_may_refuse_or_be_late() {
+    let mut rig = Rig::new(CONFIG);
+    let cookie = answered(&mut rig);
+    // The client probes the window: the SYN is sent again.
+    let probe = seg(false, ACK, (100, cookie.wrapping_add(1)));
+    assert_eq!(one(say(&mut rig, "c", &probe).0).flags, SYN);
+    // The server has a former connection.
+    let old = seg(true, ACK, (7, 9999));
+    let reset = one(say(&mut rig, "s", &old).0);
+    assert_eq!((reset.flags, reset.numbers.0), (RST, 9999));
+    // A reset that answers something else, and one that answers the SYN.
+    assert_eq!(
+        say(&mut rig, "s", &seg(true, RST | ACK, (0, 55))),
+        (vec![], vec![])
+    );
+    let reset = one(say(&mut rig, "s", &seg(true, RST | ACK, (0, 101))).1);
+    assert_eq!(
+        (reset.flags, reset.numbers),
+        (RST | ACK, (cookie.wrapping_add(1), 101))
+    );
+    rig.assert_handlers(&[("p.refused", "1")]);
+    assert_contains(&rig.read("p.table"), "reset");
+    rig.advance(20 * SECOND);
+    rig.assert_handlers(&[("p.count", "0")]);
+}
+
+#[test]
+fn a_server_without_timestamps_is_told_off() {
+    let mut rig = Rig::new(CONFIG);
+    let answer = one(say(&mut rig, "c", &syn(100)).1);
+    let (cookie, (stamp, _)) = (answer.numbers.0, answer.stamps().unwrap());
+    let ack = seg(false, ACK, (101, cookie.wrapping_add(1))).options(&stamps(1001, stamp));
+    say(&mut rig, "c", &ack);
+    let answer = seg(true, SYN | ACK, (SERVER_ISN, 101)).options(&[2, 4, 5, 180]);
+    let (end, refusal) = say(&mut rig, "s", &answer);
+    assert_eq!((one(end).flags, one(refusal).flags), (RST, RST | ACK));
+    rig.assert_handlers(&[("p.mismatches", "1")]);
+}
+
+#[test]
+fn connections_of_servers_pass_and_sides_are_kept() {
+    let mut rig = Rig::new(CONFIG);
+    let own = |flags, numbers| Seg {
+        from: (B, 5000),
+        to: (A, 25),
+        ..seg(true, flags, numbers)
+    };
+    let theirs = |flags, numbers| Seg {
+        from: (A, 25),
+        to: (B, 5000),
+        ..seg(false, flags, numbers)
+    };
+    assert_eq!(
+        one(say(&mut rig, "s", &own(SYN, (1, 0))).1),
+        own(SYN, (1, 0))
+    );
+    let answer = theirs(SYN | ACK, (7, 2));
+    assert_eq!(one(say(&mut rig, "c", &answer).0), answer);
+    assert_eq!(
+        one(say(&mut rig, "s", &own(ACK, (2, 8))).1),
+        own(ACK, (2, 8))
+    );
+    rig.assert_handlers(&[("p.passed", "1"), ("p.cookies", "0")]);
+    // Not from the other side.
+    assert_eq!(say(&mut rig, "c", &own(ACK, (2, 8))), (vec![], vec![]));
+    assert_eq!(say(&mut rig, "s", &theirs(ACK, (8, 2))), (vec![], vec![]));
+    // What is not TCP passes.
+    rig.push("c", &udp(CLIENT, SERVER, b"x"));
+    rig.push("s", &ping(B, A, b"x"));
+    assert_eq!(
+        (rig.data("servers").len(), rig.data("clients").len()),
+        (1, 1)
+    );
+    // Fragments of TCP do not.
+    let mut fragment = seg(false, SYN, (1, 0)).bytes();
+    fragment[7] = 5;
+    fragment[10..12].fill(0);
+    let sum = checksum(&fragment[..20]);
+    fragment[10..12].copy_from_slice(&sum.to_be_bytes());
+    rig.push("c", &fragment);
+    rig.assert_handlers(&[("p.fragments", "1"), ("p.invalid", "2")]);
+}
+
+#[test]
+fn an_error_is_about_what_the_server_sent() {
+    let mut rig = Rig::new(CONFIG);
+    let (cookie, _) = open(&mut rig);
+    let data = seg(true, ACK, (SERVER_ISN + 1, 101))
+        .options(&stamps(90, 1010))
+        .data(b"page");
+    rig.push("s", &data.bytes());
+    let seen = rig.data("clients").pop().unwrap();
+    let mut icmp = vec![3, 4, 0, 0, 0, 0, 5, 0];
+    icmp.extend(&seen[..28]);
+    let sum = checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut error = ping(Ipv4Addr::new(9, 9, 9, 9), B, &icmp[8..]);
+    error.splice(20..28, icmp[..8].iter().copied());
+    rig.push("c", &error);
+    let error = rig.data("servers").pop().unwrap();
+    assert_eq!(checksum(&error[20..]), 0);
+    assert_eq!(seen[24..28], cookie.wrapping_add(1).to_be_bytes());
+    assert_eq!(error[52..56], (SERVER_ISN + 1).to_be_bytes());
+}
+
+#[test]
+fn a_full_table_keeps_what_is_established() {
+    let mut rig = Rig::new(CONFIG);
+    open(&mut rig);
+    let mut begin = |port: u16| {
+        let from = |flags, numbers| Seg {
+            from: (A, port),
+            ..seg(false, flags, numbers)
+        };
+        let cookie = one(say(&mut rig, "c", &from(SYN, (1, 0))).1).numbers.0;
+        say(&mut rig, "c", &from(ACK, (2, cookie.wrapping_add(1))))
+            .0
+            .len()
+    };
+    let begun: usize = (1..20).map(&mut begin).sum();
+    assert_eq!(begun, 19);
+    rig.assert_handlers(&[("p.count", "4"), ("p.evicted", "16")]);
+    assert_contains(&rig.read("p.table"), "established");
+}
+
+#[test]
+fn connections_outlive_a_hotswap() {
+    let mut rig = Rig::new(CONFIG);
+    let (cookie, _) = open(&mut rig);
+    let late = one(say(
+        &mut rig,
+        "c",
+        &Seg {
+            from: (A, 9),
+            ..seg(false, SYN, (7, 0))
+        },
+    )
+    .1);
+    rig.swap(&CONFIG.replace("TCP 100", "TCP 200"));
+    let data = seg(false, ACK, (101, cookie.wrapping_add(1))).data(b"GET");
+    assert_eq!(
+        one(say(&mut rig, "c", &data).0).numbers,
+        (101, SERVER_ISN + 1)
+    );
+    let ack = Seg {
+        from: (A, 9),
+        ..seg(false, ACK, (8, late.numbers.0.wrapping_add(1)))
+    };
+    assert_eq!(one(say(&mut rig, "c", &ack).0).flags, SYN);
+    rig.assert_handlers(&[("p.opened", "2")]);
+}
+
+#[test]
+fn ethernet_addresses_are_exchanged_in_answers() {
+    let mut rig = Rig::new(&CONFIG.replace("MarkIPHeader", "MarkIPHeader(14)"));
+    let frame = ether([2; 6], [1; 6], 0x0800, &syn(100).bytes());
+    // Padded, as short frames are.
+    rig.push("c", &[&frame[..], &[0; 6]].concat());
+    let answer = rig.data("clients").pop().unwrap();
+    assert_eq!(answer[..12], [[1; 6], [2; 6]].concat());
+    assert_eq!(Seg::read(&answer[14..]).flags, SYN | ACK);
+}
+
+#[test]
+fn wrong_arguments_are_told() {
+    for (arguments, why) in [
+        ("0", "CAPACITY must be from 1"),
+        ("5, MSS 100", "MSS must be at least 536"),
+        ("5, SCALE 15", "SCALE from 0 to 14"),
+    ] {
+        let config =
+            format!("Idle -> p :: SYNProxy({arguments}) -> Discard; Idle -> [1] p [1] -> Discard;");
+        Rig::refuses(&config, why);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Any segments and any options: none panics, all that leaves has right checksums, and nothing leaks.
+    #[test]
+    fn no_segment_is_too_odd(
+        segments in prop::collection::vec(
+            (any::<bool>(), 0u8..64, any::<(u32, u32)>(), prop::collection::vec(any::<u8>(), 0..11), 0usize..3),
+            0..60,
+        ),
+    ) {
+        let mut rig = Rig::new(CONFIG);
+        let (cookie, stamp) = open(&mut rig);
+        for (back, flags, mut numbers, mut options, near) in segments {
+            options.resize(4 * options.len().min(10), 1);
+            if near > 0 && !back {
+                numbers = (100 + numbers.0 % 3, cookie.wrapping_add(numbers.1 % 3));
+            }
+            if near > 1 {
+                options = stamps(numbers.0, stamp);
+            }
+            let segment = seg(back, flags, numbers).options(&options);
+            say(&mut rig, if back { "s" } else { "c" }, &segment);
+        }
+        prop_assert_eq!(rig.outstanding(), 0);
+    }
+}
