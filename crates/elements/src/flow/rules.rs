@@ -141,7 +141,7 @@ mod tests {
             ),
             ("allow from", 1, "‘from’ needs the name of a side"),
             ("\nallow tcp dst prot 80", 2, ""),
-            ("allow tcp dst port", 1, "'dst port': value missing"),
+            ("allow tcp dst port", 1, "‘dst port’: value missing"),
         ] {
             let (at, said) = check(text).unwrap();
             assert_eq!(at, line, "{said}");

@@ -156,7 +156,7 @@ fn answers_are_as_long_as_the_client_takes() {
             "{}",
             answer.len()
         );
-        assert_eq!(additional, edns.is_some().into());
+        assert_eq!(additional, u16::from(edns.is_some()));
         let opt = 11 * usize::from(additional);
         assert_eq!(answer.len(), 12 + 22 + 105 * usize::from(records) + opt);
         if edns.is_some() {
