@@ -33,6 +33,10 @@ pub fn sentence(before: &View, change: &Change) -> Option<String> {
             Some(_) => format!("policy {name} is set"),
             None => format!("policy {name} is removed"),
         }),
+        Kind::Network => Some(match value {
+            Some(_) => format!("network {name} is created"),
+            None => format!("network {name} is removed"),
+        }),
         _ => None,
     }
 }

@@ -14,6 +14,9 @@
 //! | `guests/GUEST` | [`GuestRecord`](crate::model::GuestRecord) | commands |
 //! | `placements/GUEST` | [`Placement`](crate::model::Placement) | the leader, agents |
 //! | `orders/HOST/GUEST` | [`Order`](crate::model::Order) | with the placement |
+//! | `network-numbers` | the network that was created last | commands |
+//! | `networks/NETWORK` | [`Network`](crate::model::Network) | commands |
+//! | `members/NETWORK/HOST` | [`Member`](crate::model::Member), under the host's lease | the host's agent |
 //! | `status/GUEST` | [`Status`](crate::model::Status) | the host's agent, the leader |
 
 /// The prefix of a cluster's keys, if no other is given.
@@ -21,6 +24,8 @@ pub const PREFIX: &str = "/weir/";
 
 /// The key of the settings.
 pub const SETTINGS: &str = "settings";
+/// The key that each new network writes, so that no two take the same numbers.
+pub const NETWORKS: &str = "network-numbers";
 /// The key of the leader.
 pub const LEADER: &str = "leader";
 
@@ -47,6 +52,10 @@ pub enum Kind {
     Placement,
     /// How a guest is.
     Status,
+    /// A network over hosts.
+    Network,
+    /// A host's part of a network.
+    Member,
 }
 
 /// Kinds and the folders of their keys.
@@ -61,6 +70,8 @@ const FOLDERS: &[(Kind, &str)] = &[
     (Kind::Guest, "guests/"),
     (Kind::Placement, "placements/"),
     (Kind::Status, "status/"),
+    (Kind::Network, "networks/"),
+    (Kind::Member, "members/"),
 ];
 
 impl Kind {
@@ -81,6 +92,11 @@ pub fn parse(key: &str) -> Option<(Kind, &str)> {
     let rows = FOLDERS.iter();
     let mut found = rows.filter_map(|(kind, folder)| Some((*kind, key.strip_prefix(folder)?)));
     found.next().filter(|(_, name)| !name.is_empty())
+}
+
+/// The key of a host's part of a network.
+pub fn member(network: &str, host: &str) -> String {
+    Kind::Member.of(&format!("{network}/{host}"))
 }
 
 /// The folder of a host's orders.

@@ -22,6 +22,7 @@ pub mod hosts;
 pub mod keys;
 pub mod leader;
 pub mod model;
+pub mod networks;
 pub mod own_etcd;
 pub mod planner;
 pub mod policies;

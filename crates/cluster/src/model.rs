@@ -1,11 +1,13 @@
 //! The values of a cluster's keys, as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use node::model::Guest;
 use scheduler::facts::{self, Membership, Processors};
 use serde::{Deserialize, Serialize};
+use switch::lookup::Mac;
 
 /// The layout of keys and values that this program speaks.
 pub const VERSION: u32 = 1;
@@ -75,6 +77,37 @@ pub struct Alive {
     pub id: String,
     /// When its agent got the lease.
     pub since_ms: u64,
+}
+
+/// A network over hosts: on each, a link of its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Network {
+    /// Tells it from another network of the same name.
+    pub id: String,
+    /// Its number in VXLAN.
+    pub vni: u32,
+    /// Its UDP port.
+    pub port: u16,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// When it was created.
+    pub created_ms: u64,
+}
+
+/// A host's part of a network. A host without one gets no frames of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Member {
+    /// The network's.
+    pub id: String,
+    /// Where the host gets the network's packets.
+    pub address: IpAddr,
+    /// The host's VNICs on the network: their Ethernet addresses, with the IPv4 addresses that are known to be theirs.
+    pub vnics: BTreeMap<Mac, Vec<Ipv4Addr>>,
+    /// Why the host has no link for the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// Processor time that is used on a host.

@@ -13,6 +13,7 @@ use crate::counters::PortStats;
 use crate::lane::LaneStats;
 use crate::lookup::{Answer, Command};
 use crate::memory::{CounterFile, MemoryError};
+use crate::port::LinkRecord;
 use crate::port::links::HostLink;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
@@ -221,6 +222,12 @@ impl SwitchClient {
         properties: PortProperties,
     ) -> Result<(), ClientError> {
         self.order(Request::SetProperties { port, properties })
+    }
+
+    /// Changes what the record of a host link says, which stays attached: of a VXLAN link, its
+    /// remotes and the addresses behind them.
+    pub fn set_link(&self, port: PortId, record: LinkRecord) -> Result<(), ClientError> {
+        self.order(Request::SetLink { port, record })
     }
 
     /// Gives a domain other properties, all of them. It need have no port yet, and keeps them when

@@ -25,6 +25,7 @@ use crate::ids::{DomainIndex, Generation, LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::{Lane, LaneStats, result};
 use crate::mac::Mac;
 use crate::memory::{Collapser, CounterFile, LanePorts};
+use crate::port::LinkRecord;
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{PortId, PortKind};
 use crate::worker::{Handoff, Parts, Worker};
@@ -152,6 +153,12 @@ impl Lanes {
     pub fn files(&self, port: PortIndex) -> Vec<OwnedFd> {
         let files = self.on_all(move |worker| worker.files(port));
         files.into_iter().flatten().collect()
+    }
+
+    /// Changes what the record of a host link says. The error is the reason, as a sentence.
+    pub fn set_link(&self, port: PortIndex, record: LinkRecord) -> Result<(), String> {
+        let set = self.on_all(move |worker| worker.set_link(port, &record));
+        set.into_iter().collect()
     }
 
     /// Brings the counters up to date that the kernel keeps for a port.

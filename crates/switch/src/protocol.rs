@@ -111,6 +111,8 @@ pub(crate) enum Request {
         #[serde(default)]
         properties: PortProperties,
     },
+    /// Change what the record of a host link says, which stays attached.
+    SetLink { port: PortId, record: LinkRecord },
     /// Join two domains.
     AttachPatch { ends: [PatchEnd; 2] },
     /// Replace a port's properties by these.

@@ -234,6 +234,10 @@ impl Server {
                 let set = self.lanes.set_properties(slot, properties);
                 set.map(|()| Reply::Done).map_err(|e| e.to_string())
             }
+            Request::SetLink { port, record } => {
+                self.lanes.set_link(self.slot_of(port)?, record)?;
+                Ok(Reply::Done)
+            }
             Request::SetDomain { domain, properties } => {
                 self.lanes.set_domain(domain, properties)?;
                 Ok(Reply::Done)

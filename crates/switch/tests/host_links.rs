@@ -265,6 +265,7 @@ fn vxlan_link(beyond: &[&Beyond]) -> HostLink {
         vni: 42,
         local: (beyond.len() == 1).then(|| beyond[0].ours),
         remotes: &remotes,
+        neighbors: &[],
         port: None,
         mtu: None,
     })

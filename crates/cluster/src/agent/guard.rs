@@ -197,10 +197,10 @@ fn fence(paths: &Paths) {
         return;
     }
     // Without a ledger there are none.
-    let Ok(ledger) = Ledger::read(paths) else {
+    let Ok(ledger) = Ledger::guests(paths) else {
         return;
     };
-    let names: Vec<String> = ledger.guests().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = ledger.entries().map(|(name, _)| name.clone()).collect();
     if names.is_empty() {
         return;
     }

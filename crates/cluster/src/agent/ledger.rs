@@ -1,5 +1,5 @@
-//! Which of its node's guests are the cluster's: a file that is written before a guest is made, so that no guest of the
-//! cluster is ever left, and no other guest is ever touched.
+//! Which of its node's guests, and which of its links, are the cluster's: files that are written before one is made, so
+//! that none of the cluster is ever left, and no other is ever touched.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,51 +10,59 @@ use node::paths::Paths;
 use crate::context::folder;
 use crate::files::write_private;
 
-/// The guests of the cluster on this host, by name, each with its id.
+/// What is the cluster's on this host, by name, each with its id.
 #[derive(Debug, Default)]
 pub struct Ledger {
     path: PathBuf,
-    guests: BTreeMap<String, String>,
-}
-
-/// The ledger's file.
-fn file(paths: &Paths) -> PathBuf {
-    folder(paths).join("guests.json")
+    entries: BTreeMap<String, String>,
 }
 
 impl Ledger {
-    /// Reads the ledger of this host.
-    pub fn read(paths: &Paths) -> Result<Ledger> {
-        let path = file(paths);
-        let guests = read(&path)?;
-        Ok(Ledger { path, guests })
+    /// Guests.
+    pub fn guests(paths: &Paths) -> Result<Ledger> {
+        Ledger::read(folder(paths).join("guests.json"))
     }
 
-    /// The id of a guest of this name.
-    pub fn id(&self, name: &str) -> Option<&str> {
-        self.guests.get(name).map(String::as_str)
+    /// Networks, whose links have their names.
+    pub fn networks(paths: &Paths) -> Result<Ledger> {
+        Ledger::read(folder(paths).join("networks.json"))
     }
 
-    /// All guests, with their ids.
-    pub fn guests(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.guests.iter()
+    fn read(path: PathBuf) -> Result<Ledger> {
+        let entries = read(&path)?;
+        Ok(Ledger { path, entries })
     }
 
-    /// Adds and removes guests, all at once.
+    /// The id of the one of this name.
+    pub fn id(&self, name: &str) -> Option<&String> {
+        self.entries.get(name)
+    }
+
+    /// All, with their ids.
+    pub fn entries(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.entries.iter()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds and removes some, all at once.
     pub fn change(
         &mut self,
         added: impl IntoIterator<Item = (String, String)>,
         removed: &[String],
     ) -> Result<()> {
-        let mut guests = self.guests.clone();
-        guests.retain(|name, _| !removed.contains(name));
-        guests.extend(added);
-        if guests == self.guests {
+        let mut entries = self.entries.clone();
+        entries.retain(|name, _| !removed.contains(name));
+        entries.extend(added);
+        if entries == self.entries {
             return Ok(());
         }
-        let text = serde_json::to_vec(&guests).map_err(Error::failed)?;
+        let text = serde_json::to_vec(&entries).map_err(Error::failed)?;
         write_private(&self.path, &text)?;
-        self.guests = guests;
+        self.entries = entries;
         Ok(())
     }
 }
@@ -63,7 +71,7 @@ fn read(path: &Path) -> Result<BTreeMap<String, String>> {
     match std::fs::read(path) {
         Ok(text) => serde_json::from_slice(&text).map_err(|error| {
             Error::failed(format_args!(
-                "{}: {error}: restore it from a copy, or write {{\"GUEST\": \"\"}} with the cluster's guests of this host",
+                "{}: {error}: restore it from a copy, or write {{\"NAME\": \"\"}} with what is the cluster's on this host",
                 path.display()
             ))
         }),
@@ -84,16 +92,19 @@ mod tests {
             state: folder.clone(),
         };
         std::fs::create_dir_all(folder.join("cluster")).unwrap();
-        let mut ledger = Ledger::read(&paths).unwrap();
+        let mut ledger = Ledger::guests(&paths).unwrap();
         let added = ["a", "b"].map(|name| (name.to_string(), format!("{name}1")));
         ledger.change(added, &[]).unwrap();
         ledger
             .change([("b".into(), "b2".into())], &["a".into(), "b".into()])
             .unwrap();
-        let again = Ledger::read(&paths).unwrap();
-        assert_eq!((again.id("a"), again.id("b")), (None, Some("b2")));
-        std::fs::write(file(&paths), "{").unwrap();
-        assert!(Ledger::read(&paths).is_err());
+        let again = Ledger::guests(&paths).unwrap();
+        assert_eq!(
+            (again.id("a"), again.id("b")),
+            (None, Some(&"b2".to_string()))
+        );
+        std::fs::write(folder.join("cluster/guests.json"), "{").unwrap();
+        assert!(Ledger::guests(&paths).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -9,12 +9,14 @@ pub mod facts;
 pub mod guard;
 pub mod ledger;
 mod migration;
+mod networks;
 mod reconcile;
 mod session;
 pub mod verbs;
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use node::client::Client;
@@ -40,9 +42,19 @@ struct Agent {
     host: Identity,
     node: Client,
     paths: Paths,
+    /// The number of the host's lease; 0: it has none.
+    lease: Arc<AtomicI64>,
 }
 
 impl Agent {
+    fn lease(&self) -> i64 {
+        self.lease.load(Ordering::Relaxed)
+    }
+
+    fn set_lease(&self, lease: i64) {
+        self.lease.store(lease, Ordering::Relaxed);
+    }
+
     /// Asks the node, which blocks, on a thread of its own.
     async fn ask<T: Send + 'static>(
         &self,
@@ -96,6 +108,7 @@ pub async fn run(paths: Paths, context: Context) -> Result<()> {
         host: host.clone(),
         context: Arc::new(context),
         paths,
+        lease: Arc::default(),
     };
     let mut end = signal(SignalKind::terminate()).map_err(Error::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::failed)?;

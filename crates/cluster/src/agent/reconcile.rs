@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::ledger::Ledger;
+use super::networks::Networks;
 use super::verbs::{act, clear_host, destroy};
 use super::{Agent, RETRY, migration, session};
 use crate::etcd::{Outcome, Watch};
@@ -26,7 +27,8 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Follows the orders of this host. An error: the host was removed.
 pub async fn run(agent: Agent) -> Result<()> {
     let mut worker = Worker {
-        ledger: Ledger::read(&agent.paths)?,
+        ledger: Ledger::guests(&agent.paths)?,
+        networks: Networks::new(agent.clone())?,
         agent,
         view: View::default(),
         said: HashMap::new(),
@@ -49,7 +51,8 @@ pub async fn run(agent: Agent) -> Result<()> {
 struct Worker {
     agent: Agent,
     ledger: Ledger,
-    /// This host's record and its orders.
+    networks: Networks,
+    /// This host's record and its orders, and all networks.
     view: View,
     /// The status of each guest that was told last.
     said: HashMap<String, Status>,
@@ -75,9 +78,16 @@ impl Worker {
         self.check_host()?;
         let mut orders = store.watch(&orders, seen + 1).await?;
         let mut host = store.watch(&record, seen + 1).await?;
+        let (networks, members) = (Kind::Network.folder(), Kind::Member.folder());
+        store.read(&mut self.view, networks).await?;
+        store.read(&mut self.view, members).await?;
+        let mut networks = store.watch(networks, seen + 1).await?;
+        let mut members = store.watch(members, seen + 1).await?;
         loop {
             self.reconcile().await?;
             tokio::select! {
+                changed = changes_of(&mut networks) => self.apply(changed?),
+                changed = changes_of(&mut members) => self.apply(changed?),
                 changed = changes_of(&mut orders) => self.apply(changed?),
                 changed = changes_of(&mut host) => {
                     self.apply(changed?);
@@ -134,6 +144,12 @@ impl Worker {
     /// Makes the node's guests what the orders say.
     async fn reconcile(&mut self) -> Result<()> {
         let orders = self.orders();
+        let is_coming = |guest: &str| {
+            let role = orders.get(guest).map(|order| &order.role);
+            matches!(role, Some(Role::Receive(_)))
+        };
+        self.networks.expect_only(is_coming);
+        self.networks.reconcile(&self.view).await?;
         let there = self.there().await?;
         self.remove_others(&orders, &there).await?;
         self.take_on(&orders, &there).await?;
@@ -166,7 +182,7 @@ impl Worker {
         let is_other = |(name, id): &(&String, &String)| {
             orders.get(*name).is_none_or(|order| order.id != **id)
         };
-        let others = self.ledger.guests().filter(is_other);
+        let others = self.ledger.entries().filter(is_other);
         let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
         let running = others.iter().filter(|name| there.contains_key(*name));
         self.destroy(running.cloned().collect()).await?;
@@ -254,14 +270,17 @@ impl Worker {
         }
     }
 
-    async fn create(&self, name: &str, order: &Order) -> Result<()> {
+    /// An ordered guest, as commands have it.
+    async fn record(&self, name: &str, order: &Order) -> Result<GuestRecord> {
         let mut view = View::default();
         let key = Kind::Guest.of(name);
         self.agent.store.read_key(&mut view, &key).await?;
-        let record: Option<GuestRecord> = view.guest(name);
-        let Some(record) = record.filter(|record| record.id == order.id) else {
-            return Err(Error::failed("its record is gone"));
-        };
+        let record = view.guest(name).filter(|record| record.id == order.id);
+        record.ok_or_else(|| Error::failed("its record is gone"))
+    }
+
+    async fn create(&self, name: &str, order: &Order) -> Result<()> {
+        let record = self.record(name, order).await?;
         let guest = Object::new(name, record.guest);
         tracing::info!("guest {name} is created");
         self.agent
@@ -279,6 +298,12 @@ impl Worker {
 
     /// Says that the guest may come.
     async fn prepare(&mut self, name: &str, order: &Order) -> Result<()> {
+        // One whose record is gone does not come.
+        let Ok(record) = self.record(name, order).await else {
+            return Ok(());
+        };
+        let links = record.guest.interfaces.into_values().collect();
+        self.networks.expect(&self.view, name, links).await?;
         let ready = Order {
             role: Role::Receive(true),
             ..order.clone()

@@ -27,11 +27,14 @@ pub async fn run(agent: Agent) {
             Ok(lease) => {
                 tracing::info!("host {} is in the cluster", agent.host.name);
                 said = None;
+                agent.set_lease(lease.id);
                 let facts = publish(&agent, &machine);
-                tokio::select! {
+                let ended = tokio::select! {
                     ended = keep(&agent, lease) => ended,
                     never = facts => never,
-                }
+                };
+                agent.set_lease(0);
+                ended
             }
             Err(error) => Err(error),
         };

@@ -8,17 +8,18 @@ use node::model::{Action, Guest, GuestAction};
 use node::paths::Paths;
 
 use super::ledger::Ledger;
+use super::networks;
 
-/// Has a node remove all guests of the cluster.
+/// Has a node remove all guests of the cluster, and then its links.
 pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {
-    let mut ledger = Ledger::read(paths)?;
-    let guests: Vec<_> = ledger.guests().map(|(name, _)| name.clone()).collect();
-    if guests.is_empty() {
-        return Ok(());
+    let mut ledger = Ledger::guests(paths)?;
+    let guests: Vec<_> = ledger.entries().map(|(name, _)| name.clone()).collect();
+    if !guests.is_empty() {
+        let there = node.list::<Guest>()?.into_iter().map(|guest| guest.name);
+        destroy(node, there.filter(|name| guests.contains(name)).collect())?;
+        ledger.change([], &guests)?;
     }
-    let there = node.list::<Guest>()?.into_iter().map(|guest| guest.name);
-    destroy(node, there.filter(|name| guests.contains(name)).collect())?;
-    ledger.change([], &guests)
+    networks::clear(&mut Ledger::networks(paths)?, node)
 }
 
 /// Has a node remove guests.

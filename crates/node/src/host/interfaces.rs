@@ -72,6 +72,10 @@ impl Host {
                 .extend(index.map(|index| (link.name.clone(), index)));
         }
         self.claim(link)?;
+        if is_there {
+            // It may have been changed when its node was killed.
+            self.set_tunnel(link)?;
+        }
         if link.class == Class::Stub || is_there {
             return Ok(Attached {
                 mtu: link.mtu,
@@ -106,6 +110,16 @@ impl Host {
             gro: self.gro.contains_key(&link.name),
             index,
         })
+    }
+
+    /// Tells the switch the remotes and neighbors of a VXLAN link that is attached.
+    pub fn set_tunnel(&self, link: &LinkRecord) -> Result<()> {
+        match (self.ports.get(&link.name), &link.vxlan) {
+            (Some(port), Some(tunnel)) => Ok(self
+                .client()?
+                .set_link(port.id, tunnel.record(&link.name))?),
+            _ => Ok(()),
+        }
     }
 
     /// Sees to it that no other node of this host attaches a link's interface. The name of an abstract socket is taken

@@ -1,17 +1,17 @@
 //! Links: how each kind is specified, what follows from the kind, and how it is opened.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 use switch::links::{self, Device, HostLink, LinkError, Tap, Vxlan};
-use switch::lookup::FlowDefault;
-use switch::port::PortKind;
+use switch::lookup::{FlowDefault, Mac};
+use switch::port::{LinkRecord as SwitchRecord, PortKind};
 use switch::properties::{DomainProperties, PortProperties, Vlan};
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 
 /// What a link is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -45,9 +45,12 @@ pub enum Mode {
 pub struct Tunnel {
     /// The network's number, 24 bits.
     pub vni: u32,
-    /// The other hosts' addresses, all IPv4 or all IPv6.
+    /// The other hosts' addresses, all IPv4 or all IPv6. There may be none yet.
     #[schema(value_type = Vec<String>, example = json!(["192.0.2.2"]))]
     pub remotes: Vec<IpAddr>,
+    /// Ethernet addresses that are known to be behind them; others are learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbors: Vec<Neighbor>,
     /// This host's address; without one, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -57,7 +60,64 @@ pub struct Tunnel {
     pub port: Option<u16>,
 }
 
+/// An Ethernet address behind another host. Frames to it, and ARP requests for its IP addresses, go to that host alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbor {
+    /// The address.
+    #[schema(value_type = String, example = "02:00:00:00:00:01")]
+    pub mac: Mac,
+    /// The other host, one of the remotes.
+    #[schema(value_type = String, example = "192.0.2.2")]
+    pub remote: IpAddr,
+    /// Its IPv4 addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2"]))]
+    pub ips: Vec<Ipv4Addr>,
+}
+
 impl Tunnel {
+    /// Refuses what cannot be.
+    fn check(&self, name: &str) -> Result<()> {
+        self.with(name, |link| link.check()).map_err(LinkError::from)?;
+        let lost = self.neighbors.iter();
+        let mut lost = lost.filter(|it| !self.remotes.contains(&it.remote));
+        match lost.next() {
+            Some(it) => Err(Error::invalid(format_args!(
+                "neighbor {} of link ‘{name}’ is behind {}, which is no remote of the link: add it to `remotes`",
+                it.mac, it.remote
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// What the switch is told, beside a socket.
+    pub fn record(&self, name: &str) -> SwitchRecord {
+        SwitchRecord::Vxlan(self.with(name, |link| link.record()))
+    }
+
+    /// Does something with the switch's notion of it.
+    fn with<T>(&self, name: &str, what: impl FnOnce(&Vxlan<'_>) -> T) -> T {
+        let neighbor = |it: &Neighbor| {
+            let remote = self.remotes.iter().position(|remote| *remote == it.remote);
+            Some(links::Neighbor {
+                mac: it.mac,
+                remote: u16::try_from(remote?).ok()?,
+                ips: it.ips.clone(),
+            })
+        };
+        let neighbors: Vec<_> = self.neighbors.iter().filter_map(neighbor).collect();
+        what(&Vxlan {
+            name,
+            vni: self.vni,
+            local: self.local,
+            remotes: &self.remotes,
+            neighbors: &neighbors,
+            port: self.port,
+            mtu: None,
+        })
+    }
+
     /// The tunnel that `VNI@ADDRESS,ADDRESS…` describes.
     fn parse(text: &str) -> Option<Tunnel> {
         let (vni, remotes) = text.split_once('@')?;
@@ -204,8 +264,9 @@ impl Link {
         if let Some(fault) = fault {
             return Err(fault.into());
         }
-        if self.vxlan.is_none() {
-            self.device = name.into();
+        match &self.vxlan {
+            Some(tunnel) => tunnel.check(name)?,
+            None => self.device = name.into(),
         }
         Ok(self)
     }
@@ -242,14 +303,7 @@ impl Link {
         lanes: usize,
     ) -> std::result::Result<HostLink, LinkError> {
         if let Some(tunnel) = &self.vxlan {
-            return HostLink::open(&Vxlan {
-                name,
-                vni: tunnel.vni,
-                local: tunnel.local,
-                remotes: &tunnel.remotes,
-                port: tunnel.port,
-                mtu: None,
-            });
+            return tunnel.with(name, |link| HostLink::open(link));
         }
         let name = &self.device;
         let mode = match self.mode {

@@ -39,7 +39,9 @@ pub use guest::{
     HandlerValue, HandlerWrite, Isolation, Leaving, Limits, Memory, NoSize, Restart, Run,
 };
 pub use health::{Health, NoHealth};
-pub use link::{Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, State, Tunnel};
+pub use link::{
+    Class, LINK_FORMS, LINK_HELP, Link, LinkRecord, LinkStatus, Mode, Neighbor, State, Tunnel,
+};
 pub use log::{LogLine, LogQuery, LogsQuery, NoTime, Since, rfc3339};
 pub use migrate::{Arrival, ArrivalPort, Migrate, Migrated};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};

@@ -7,7 +7,8 @@ use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
-    Class, Link, LinkRecord, LinkStatus, Object, State, VnicRecord, check_interface, check_name,
+    Class, Link, LinkRecord, LinkStatus, Object, State, Tunnel, VnicRecord, check_interface,
+    check_name,
 };
 use crate::store::Change;
 
@@ -45,22 +46,29 @@ impl Resource for Link {
     fn change(node: &mut Node, name: &str, spec: Link) -> Result<()> {
         let spec = spec.canonical(name)?;
         let is = Self::one(node, name)?.spec;
-        let fixed = Link {
+        let mut fixed = Link {
             port: is.port.clone(),
             properties: is.properties.clone(),
             ..spec.clone()
         };
+        if let (Some(fixed), Some(is)) = (&mut fixed.vxlan, &is.vxlan) {
+            fixed.remotes.clone_from(&is.remotes);
+            fixed.neighbors.clone_from(&is.neighbors);
+        }
         if fixed != is {
             return Err(Fault::Fixed {
                 what: "link",
                 name: name.into(),
-                can: "`port` and `properties`",
+                can: "`port`, `properties`, and `remotes` and `neighbors` of `vxlan`",
             }
             .into());
         }
         spec.properties.check().map_err(Error::of_switch)?;
         if spec.port != is.port {
             node.set_link(name, &spec.port)?;
+        }
+        if spec.vxlan != is.vxlan {
+            node.set_tunnel(name, spec.vxlan)?;
         }
         if spec.properties != is.properties {
             node.set_domain(name, &spec.properties)?;
@@ -237,6 +245,19 @@ impl Node {
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_properties(name, &old);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Gives a VXLAN link other remotes and neighbors, from the next frame on.
+    fn set_tunnel(&mut self, name: &str, vxlan: Option<Tunnel>) -> Result<()> {
+        let mut link = self.find_link(name)?;
+        let old = link.clone();
+        link.vxlan = vxlan;
+        self.host.set_tunnel(&link)?;
+        if let Err(error) = self.store.put(&link) {
+            let _ = self.host.set_tunnel(&old);
             return Err(error.into());
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::LinkRecord;
 use super::batch::Batch;
 use crate::counters::PortCounters;
 
@@ -148,6 +149,11 @@ pub(crate) trait Backend: Kind {
         Self: Sized,
     {
         None
+    }
+
+    /// Changes what the record of an attached link says. The error is the reason, as a sentence.
+    fn set_record(&mut self, record: &LinkRecord) -> Result<(), String> {
+        Err(format!("a {} link cannot be changed", record.kind().name()))
     }
 
     /// Brings counters up to date that the kernel keeps.

@@ -157,7 +157,7 @@ pub trait Listed: HostBackend {
 pub mod open {
     pub use super::tap::{Tap, tap_namespace};
     pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected};
-    pub use super::vxlan::{Vxlan, VxlanError};
+    pub use super::vxlan::{NEIGHBORS_MAX, Neighbor, REMOTES_MAX, Tunnel, Vxlan, VxlanError};
     pub use super::xdp::{XdpError, XdpMode};
 }
 
@@ -230,6 +230,7 @@ impl Link {
         fn close(&mut self);
         fn mtu(&self) -> u16;
         fn set_mtu(&mut self, mtu: u16);
+        fn set_record(&mut self, record: &LinkRecord) -> Result<(), String>;
         fn is_down(&self) -> bool;
         fn is_gone(&self) -> bool;
         fn catch_up(&mut self, counters: &PortCounters);

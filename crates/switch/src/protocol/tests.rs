@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::socket::{Versioned, parse};
 use super::*;
-use crate::port::vxlan::Tunnel;
+use crate::port::vxlan::{Neighbor, Tunnel};
 use crate::properties::LIST_MAX;
 
 fn pair() -> (OwnedFd, OwnedFd) {
@@ -163,7 +163,15 @@ fn a_message_that_is_too_long_or_brings_too_much_is_refused_in_a_sentence() {
 fn request() -> Vec<u8> {
     let remotes = vec![([192, 0, 2, 1], 4789).into(); 3];
     let body = Request::AttachLink {
-        record: LinkRecord::Vxlan(Tunnel { vni: 7, remotes }),
+        record: LinkRecord::Vxlan(Tunnel {
+            vni: 7,
+            remotes,
+            neighbors: vec![Neighbor {
+                mac: Mac([2, 0, 0, 0, 0, 2]),
+                remote: 1,
+                ips: vec![[192, 0, 2, 9].into()],
+            }],
+        }),
         name: "overlay".into(),
         domain: 1,
         mtu: 1450,

@@ -12,6 +12,7 @@ use crate::counters::Reason;
 use crate::ids::{DomainIndex, Generation, PortIndex};
 use crate::lookup::{Answer, Command, Known, Lookup, Seconds};
 use crate::pace::Pace;
+use crate::port::LinkRecord;
 use crate::properties::{DomainProperties, FlowAttributes, Share};
 use crate::qos::deficit::{Deficit, LEVEL_DEFAULT, level};
 use crate::qos::delay_line::DelayLine;
@@ -159,6 +160,20 @@ impl Worker {
         files
             .filter_map(|fd| fd.try_clone_to_owned().ok())
             .collect()
+    }
+
+    /// Changes what the record of a port's links says.
+    pub(crate) fn set_link(&mut self, port: PortIndex, record: &LinkRecord) -> Result<(), String> {
+        let Some(entry) = self.table.ports.get(port) else {
+            return Ok(());
+        };
+        let queues = entry.queues.iter();
+        queues
+            .copied()
+            .try_for_each(|index| match self.table.queues.get_mut(index) {
+                Some(queue) => queue.link.set_record(record),
+                None => Ok(()),
+            })
     }
 
     /// Brings the counters up to date that the kernel keeps for a port.

@@ -140,6 +140,7 @@ impl AttachArgs {
             remotes: self.remotes.clone(),
             local: self.local,
             port: self.port,
+            ..Tunnel::default()
         })
     }
 

@@ -12,6 +12,7 @@ pub mod guest;
 pub mod host;
 pub mod link;
 pub mod log;
+pub mod network;
 pub mod node;
 pub mod nsm;
 pub mod output;
@@ -114,6 +115,8 @@ Examples:
     Cluster(cluster::ClusterCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Host(host::HostCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Network(network::NetworkCommand),
     Balance(policy::BalanceArgs),
 }
 
@@ -155,6 +158,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Plugin(command) => plugin::run(command),
         NounCommand::Cluster(command) => cluster::run(command),
         NounCommand::Host(command) => host::run(command),
+        NounCommand::Network(command) => network::run(command),
         NounCommand::Balance(args) => policy::balance(args),
     }
 }

@@ -6,3 +6,4 @@ mod common;
 mod failure;
 mod life;
 mod net;
+mod network;

@@ -1,8 +1,11 @@
 //! An uplink's port by VXLAN (RFC 7348): frames to and from other hosts in UDP packets.
 //!
 //! The link is one network (a VNI) between this host and its remotes. Packets from other hosts are
-//! ignored. A frame for an address that was seen behind a remote goes to that remote, all other
-//! frames to each. No frame from one remote goes to another, so a full mesh of hosts has no loop.
+//! ignored. A frame for an address that was seen behind a remote, or is told to be there, goes to
+//! that remote, as does an ARP request for an IP address that is told with it; all other frames go
+//! to each. No frame from one remote goes to another, so a full mesh of hosts has no loop.
+//!
+//! Remotes and addresses may change while the link is attached.
 //!
 //! Packets are never fragmented below VXLAN. The link's MTU is 1500, or the MTU of the path to the
 //! remotes less the encapsulation, if that is less. A packet too long for the path is dropped and
@@ -14,7 +17,7 @@ mod outbox;
 pub mod packet;
 mod remotes;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -24,9 +27,10 @@ use self::outbox::{Outbox, VxlanDelivery};
 use self::remotes::{Remotes, To};
 use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::offload::{self, ETHERNET, VnetHeader};
-use super::whole;
 use super::{BATCH, Batch, Frame};
+use super::{LinkRecord, whole};
 use crate::counters::{PortCounters, Reason};
+use crate::mac::Mac;
 use crate::sys::udp::{self, Address, Receiver, SENT_AS_ONE};
 
 pub use open::{Vxlan, VxlanError};
@@ -39,6 +43,8 @@ const AROUND_V6: u32 = 40 + AROUND;
 const AROUND: u32 = 8 + packet::HEADER as u32 + ETHERNET as u32;
 /// Most remotes of a link.
 pub const REMOTES_MAX: usize = 256;
+/// Most addresses that are told of the remotes of a link.
+pub const NEIGHBORS_MAX: usize = 2048;
 
 /// Largest IP packet inside where the way takes packets of `path` bytes to `remote`.
 pub fn inner_mtu(path: u32, remote: SocketAddr) -> u16 {
@@ -55,8 +61,38 @@ pub fn inner_mtu(path: u32, remote: SocketAddr) -> u16 {
 pub struct Tunnel {
     /// The network's number.
     pub vni: u32,
-    /// The other hosts, one at least.
+    /// The other hosts.
     pub remotes: Vec<SocketAddr>,
+    /// Addresses that are behind them.
+    #[serde(default)]
+    pub neighbors: Vec<Neighbor>,
+}
+
+/// An address that is behind a remote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbor {
+    /// The address.
+    pub mac: Mac,
+    /// The number of the remote.
+    pub remote: u16,
+    /// Its IP addresses.
+    #[serde(default)]
+    pub ips: Vec<Ipv4Addr>,
+}
+
+impl Tunnel {
+    fn check(&self) -> Result<(), String> {
+        let (remotes, neighbors) = (self.remotes.len(), self.neighbors.len());
+        match (remotes <= REMOTES_MAX, neighbors <= NEIGHBORS_MAX) {
+            (true, true) => Ok(()),
+            (false, _) => Err(format!(
+                "a VXLAN link has {REMOTES_MAX} remotes at most, not {remotes}"
+            )),
+            (_, false) => Err(format!(
+                "a VXLAN link has {NEIGHBORS_MAX} neighbors at most, not {neighbors}"
+            )),
+        }
+    }
 }
 
 /// A UDP socket to other hosts (see [`Vxlan`]).
@@ -82,16 +118,20 @@ struct Inbox {
 }
 
 impl VxlanLink {
-    /// A port on a bound UDP socket that does not wait; `mtu` is that of the frames inside. There
-    /// is at least one remote.
-    pub fn new(socket: OwnedFd, vni: u32, remotes: Vec<SocketAddr>, mtu: u16) -> VxlanLink {
-        let addresses: Vec<_> = remotes.iter().copied().map(Address::from).collect();
+    /// A port on a bound UDP socket that does not wait; `mtu` is that of the frames inside.
+    fn new(socket: OwnedFd, tunnel: Tunnel, mtu: u16) -> VxlanLink {
+        let Tunnel {
+            vni,
+            remotes,
+            neighbors,
+        } = tunnel;
+        let addresses = outer(&remotes);
         VxlanLink {
             lost: udp::drops(socket.as_fd()),
             socket,
             vni,
             mtu,
-            remotes: Remotes::new(remotes),
+            remotes: Remotes::new(remotes, neighbors),
             inbox: Inbox {
                 receiver: Receiver::new(),
                 messages: 0,
@@ -103,18 +143,20 @@ impl VxlanLink {
     }
 }
 
+/// Where packets to remotes go.
+fn outer(remotes: &[SocketAddr]) -> Vec<Address> {
+    remotes.iter().copied().map(Address::from).collect()
+}
+
 impl HostBackend for VxlanLink {
     type Record = Tunnel;
 
     /// With its UDP socket.
     fn attach(tunnel: Tunnel, link: Attachment<'_>) -> Result<Vec<VxlanLink>, String> {
-        let Tunnel { vni, remotes } = tunnel;
-        if remotes.is_empty() || remotes.len() > REMOTES_MAX {
-            return Err(format!("a VXLAN link has 1 to {REMOTES_MAX} remotes"));
-        }
+        tunnel.check()?;
         let mtu = link.mtu;
         let [socket] = link.exactly()?;
-        Ok(vec![VxlanLink::new(socket, vni, remotes, mtu)])
+        Ok(vec![VxlanLink::new(socket, tunnel, mtu)])
     }
 }
 
@@ -194,6 +236,18 @@ impl Backend for VxlanLink {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.socket.as_fd()]
+    }
+
+    /// The number of the network and the socket stay.
+    fn set_record(&mut self, record: &LinkRecord) -> Result<(), String> {
+        let LinkRecord::Vxlan(tunnel) = record else {
+            return Err("it is a VXLAN link".into());
+        };
+        tunnel.check()?;
+        self.outbox.set_addresses(outer(&tunnel.remotes));
+        self.remotes
+            .set(tunnel.remotes.clone(), tunnel.neighbors.clone());
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::super::opening::{Fault, LinkError, Open, Opened, SOCKET_QUEUE};
 use super::packet::{PORT, VNI_MAX};
-use super::{REMOTES_MAX, Tunnel, VxlanLink, inner_mtu};
+use super::{Neighbor, REMOTES_MAX, Tunnel, VxlanLink, inner_mtu};
 use crate::mac::Mac;
 use crate::sys::udp;
 
@@ -27,8 +27,10 @@ pub struct Vxlan<'a> {
     pub vni: u32,
     /// This host's address; none: any.
     pub local: Option<IpAddr>,
-    /// The other hosts, all with IPv4 addresses or all with IPv6.
+    /// The other hosts, all with IPv4 addresses or all with IPv6. There may be none yet.
     pub remotes: &'a [IpAddr],
+    /// Addresses that are behind them.
+    pub neighbors: &'a [Neighbor],
     /// The UDP port, here and there; none: 4789.
     pub port: Option<u16>,
     /// Largest IP packet inside, in bytes: the same for all hosts of the network. None: 1500, or
@@ -43,8 +45,8 @@ pub enum VxlanError {
     /// The number has more than 24 bits.
     #[error("VNI {0} is too large: the maximum is {VNI_MAX}")]
     Vni(u32),
-    /// No remotes, or too many.
-    #[error("a VXLAN link has 1 to {REMOTES_MAX} remotes, this has {0}")]
+    /// Too many remotes.
+    #[error("a VXLAN link has {REMOTES_MAX} remotes at most, this has {0}")]
     Remotes(usize),
     /// A remote that cannot be one.
     #[error("{0} cannot be a remote: it must be another host's own address, not a multicast one")]
@@ -90,16 +92,55 @@ impl From<VxlanError> for LinkError {
     }
 }
 
+impl Vxlan<'_> {
+    /// Refuses what cannot be a link.
+    pub fn check(&self) -> Result<(), VxlanError> {
+        let link = self;
+        if link.vni > VNI_MAX {
+            return Err(VxlanError::Vni(link.vni));
+        }
+        if link.remotes.len() > REMOTES_MAX {
+            return Err(VxlanError::Remotes(link.remotes.len()));
+        }
+        let mut all = link.remotes.iter().chain(&link.local);
+        if let Some(&first) = all.next()
+            && let Some(&other) = all.find(|it| it.is_ipv4() != first.is_ipv4())
+        {
+            return Err(VxlanError::Versions(first, other));
+        }
+        let odd = |ip: &IpAddr| ip.is_multicast() || ip.is_unspecified() || Some(*ip) == link.local;
+        if let Some(&odd) = link.remotes.iter().find(|ip| odd(ip)) {
+            return Err(VxlanError::Remote(odd));
+        }
+        let mut others = link.remotes.iter().enumerate();
+        match others.find(|(i, ip)| link.remotes[..*i].contains(ip)) {
+            Some((_, &twice)) => Err(VxlanError::Twice(twice)),
+            None => Ok(()),
+        }
+    }
+
+    /// What the switch is told, beside the socket.
+    pub fn record(&self) -> Tunnel {
+        let port = self.port.unwrap_or(PORT);
+        let remotes = self.remotes.iter();
+        Tunnel {
+            vni: self.vni,
+            remotes: remotes.map(|&ip| SocketAddr::new(ip, port)).collect(),
+            neighbors: self.neighbors.to_vec(),
+        }
+    }
+}
+
 impl Open for Vxlan<'_> {
     type Link = Box<VxlanLink>;
 
     fn open(&self) -> Result<Opened<Tunnel>, LinkError> {
         let link = self;
         let port = link.port.unwrap_or(PORT);
-        check(link)?;
-        let any = match link.remotes[0] {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        link.check()?;
+        let any = match link.remotes.first() {
+            Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         };
         let local = link.local.unwrap_or(any);
         let socket =
@@ -109,17 +150,13 @@ impl Open for Vxlan<'_> {
                 Errno::PERM | Errno::ACCESS => LinkError::Permission(link.name.into()),
                 error => VxlanError::Socket(error).into(),
             })?;
-        let remotes = link.remotes.iter();
-        let remotes: Vec<_> = remotes.map(|&ip| SocketAddr::new(ip, port)).collect();
+        let record = link.record();
         let mut mtu = MTU;
-        for &remote in &remotes {
+        for &remote in &record.remotes {
             mtu = mtu.min(mtu_to(remote)?);
         }
         Ok(Opened {
-            record: Tunnel {
-                vni: link.vni,
-                remotes,
-            },
+            record,
             name: link.name.into(),
             mtu: link.mtu.unwrap_or(mtu),
             files: vec![socket],
@@ -127,30 +164,6 @@ impl Open for Vxlan<'_> {
             mac: Mac::ZERO,
             gro: None,
         })
-    }
-}
-
-fn check(link: &Vxlan<'_>) -> Result<(), VxlanError> {
-    if link.vni > VNI_MAX {
-        return Err(VxlanError::Vni(link.vni));
-    }
-    if !(1..=REMOTES_MAX).contains(&link.remotes.len()) {
-        return Err(VxlanError::Remotes(link.remotes.len()));
-    }
-    let first = link.remotes[0];
-    for &remote in link.remotes.iter().chain(&link.local) {
-        if remote.is_ipv4() != first.is_ipv4() {
-            return Err(VxlanError::Versions(first, remote));
-        }
-    }
-    let odd = |ip: &IpAddr| ip.is_multicast() || ip.is_unspecified() || Some(*ip) == link.local;
-    if let Some(&odd) = link.remotes.iter().find(|ip| odd(ip)) {
-        return Err(VxlanError::Remote(odd));
-    }
-    let mut others = link.remotes.iter().enumerate();
-    match others.find(|(i, ip)| link.remotes[..*i].contains(ip)) {
-        Some((_, &twice)) => Err(VxlanError::Twice(twice)),
-        None => Ok(()),
     }
 }
 
@@ -182,6 +195,7 @@ mod tests {
             local: Some(IpAddr::from([127, 0, 0, 1])),
             remotes: &here,
             port: Some(0),
+            neighbors: &[],
             mtu: None,
         };
         let link = good.open().expect("a link");
@@ -193,12 +207,14 @@ mod tests {
             ..good.clone()
         });
         assert_eq!(error, "VNI 16777216 is too large: the maximum is 16777215");
-        let remotes: &[IpAddr] = &[];
+        let remotes: Vec<_> = (0..=REMOTES_MAX as u32)
+            .map(|it| IpAddr::V4((0x0a00_0000 + it).into()))
+            .collect();
         let error = refused(Vxlan {
-            remotes,
+            remotes: &remotes,
             ..good.clone()
         });
-        assert!(error.contains("this has 0"), "{error}");
+        assert!(error.contains("this has 257"), "{error}");
         let remotes = &[here[0], IpAddr::from(Ipv6Addr::LOCALHOST)];
         let error = refused(Vxlan {
             remotes,

@@ -182,6 +182,11 @@ impl Outbox {
         }
     }
 
+    /// Replaces the addresses; the outbox is empty between deliveries.
+    pub fn set_addresses(&mut self, addresses: Vec<Address>) {
+        self.addresses = addresses;
+    }
+
     fn send(&mut self, socket: BorrowedFd<'_>, messages: &[Message]) -> Result<usize, Errno> {
         self.sender
             .send(socket, &self.bytes, messages, &self.addresses)

@@ -1,0 +1,377 @@
+//! Networks over hosts: a link of the node for each, by VXLAN to the hosts that have VNICs on it. Each host tells the
+//! others where it is and which addresses are its own, so that frames for them are not flooded.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use node::client::Client;
+use node::error::{Error, Kind as ErrorKind, Result};
+use node::model::{Link, Neighbor, Object, Tunnel, Vnic};
+use serde_json::json;
+use switch::links::{NEIGHBORS_MAX, REMOTES_MAX};
+use switch::lookup::Mac;
+use switch::properties::PortProperties;
+
+use super::Agent;
+use super::ledger::Ledger;
+use crate::keys::{self, Kind};
+use crate::model::{Member, Network};
+use crate::transaction::Transaction;
+use crate::view::View;
+
+/// How long other hosts may take to hear of a new member.
+const SPREAD: Duration = Duration::from_millis(100);
+
+/// The networks of a host.
+pub struct Networks {
+    agent: Agent,
+    /// Networks whose link is this host's own work.
+    ledger: Ledger,
+    /// Guests that come to this host, and the networks that they need.
+    coming: BTreeMap<String, Vec<String>>,
+    /// What was told of this host's part of each network, under which lease.
+    told: BTreeMap<String, (Member, i64)>,
+    /// What the host's address was resolved to.
+    address: Option<(String, Option<IpAddr>)>,
+}
+
+/// What the node has.
+struct There {
+    links: BTreeMap<String, Link>,
+    vnics: Vec<Object<Vnic>>,
+}
+
+impl There {
+    fn look(node: &Client) -> Result<There> {
+        let links = node.list::<Link>()?.into_iter();
+        Ok(There {
+            links: links.map(|link| (link.name, link.spec)).collect(),
+            vnics: node.list::<Vnic>()?,
+        })
+    }
+
+    /// The VNICs on a link.
+    fn vnics_on(&self, link: &str) -> BTreeMap<Mac, Vec<Ipv4Addr>> {
+        let vnics = self.vnics.iter().filter(|vnic| vnic.spec.link == link);
+        vnics
+            .filter_map(|vnic| Some((vnic.spec.mac?, addresses(&vnic.spec))))
+            .collect()
+    }
+}
+
+/// The IPv4 addresses that are known to be a VNIC's: those of its interface, and those that it may use alone.
+fn addresses(vnic: &Vnic) -> Vec<Ipv4Addr> {
+    let own = vnic.addresses.iter().map(IpNet::addr);
+    let allowed = vnic.properties.allowed_ips.iter();
+    let allowed = allowed.filter_map(|prefix| prefix.to_string().parse().ok());
+    let mut all: Vec<_> = own
+        .chain(allowed)
+        .filter_map(|address| match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+impl Networks {
+    pub fn new(agent: Agent) -> Result<Networks> {
+        Ok(Networks {
+            ledger: Ledger::networks(&agent.paths)?,
+            agent,
+            coming: BTreeMap::new(),
+            told: BTreeMap::new(),
+            address: None,
+        })
+    }
+
+    /// Notes that a guest with interfaces on these links comes to this host, and waits until the other hosts send its
+    /// frames here.
+    pub async fn expect(&mut self, view: &View, guest: &str, links: Vec<String>) -> Result<()> {
+        let is_network = |link: &String| view.get::<Network>(&Kind::Network.of(link)).is_some();
+        let networks: Vec<_> = links.into_iter().filter(is_network).collect();
+        let is_new = networks.iter().any(|it| !self.told.contains_key(it));
+        self.coming.insert(guest.into(), networks);
+        if is_new {
+            self.reconcile(view).await?;
+            tokio::time::sleep(SPREAD).await;
+        }
+        Ok(())
+    }
+
+    /// Forgets guests that came, or do not come.
+    pub fn expect_only(&mut self, is_coming: impl Fn(&str) -> bool) {
+        self.coming.retain(|guest, _| is_coming(guest));
+    }
+
+    /// Makes the node's links what the networks ask for, and tells of this host's part.
+    pub async fn reconcile(&mut self, view: &View) -> Result<()> {
+        let networks: BTreeMap<String, Network> = view
+            .names(Kind::Network)
+            .filter_map(|name| Some((name.to_string(), view.get(&Kind::Network.of(name))?)))
+            .collect();
+        if networks.is_empty() && self.ledger.is_empty() {
+            return Ok(());
+        }
+        let there = self.agent.ask(There::look).await?;
+        self.remove_others(&networks, &there).await?;
+        let own = self.own_address(view).await;
+        for (name, network) in &networks {
+            let fault = self.bring(view, name, network, own, &there).await?;
+            let vnics = there.vnics_on(name);
+            let is_needed =
+                !vnics.is_empty() || self.coming.values().flatten().any(|it| it == name);
+            let member = own.filter(|_| is_needed || fault.is_some());
+            let member = member.map(|address| Member {
+                id: network.id.clone(),
+                address,
+                vnics,
+                fault,
+            });
+            self.tell(name, member).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the links of networks that are gone.
+    async fn remove_others(
+        &mut self,
+        networks: &BTreeMap<String, Network>,
+        there: &There,
+    ) -> Result<()> {
+        let is_other =
+            |(name, id): &(&String, &String)| networks.get(*name).is_none_or(|it| it.id != **id);
+        let others = self.ledger.entries().filter(is_other);
+        let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
+        for name in others {
+            if there.links.contains_key(&name) {
+                let link = name.clone();
+                let removed = self.agent.ask(move |node| node.delete::<Link>(&link)).await;
+                if let Err(error) = removed.or_else(unless_gone) {
+                    tracing::debug!("the link of network {name} stays: {error}");
+                    continue;
+                }
+                tracing::info!("the link of network {name} is removed");
+            }
+            self.tell(&name, None).await?;
+            self.ledger.change([], &[name])?;
+        }
+        Ok(())
+    }
+
+    /// The address at which this host gets packets of networks.
+    async fn own_address(&mut self, view: &View) -> Option<IpAddr> {
+        let address = view.host(&self.agent.host.name)?.address?;
+        if let Some((of, resolved @ Some(_))) = &self.address
+            && *of == address
+        {
+            return *resolved;
+        }
+        let found = tokio::net::lookup_host(&address).await;
+        let resolved = found.ok().and_then(|mut found| Some(found.next()?.ip()));
+        self.address = Some((address, resolved));
+        resolved
+    }
+
+    /// Makes the link of a network, or changes it. Returns why that cannot be.
+    async fn bring(
+        &mut self,
+        view: &View,
+        name: &str,
+        network: &Network,
+        own: Option<IpAddr>,
+        there: &There,
+    ) -> Result<Option<String>> {
+        let tunnel = tunnel(view, &self.agent.host.name, name, network, own);
+        let is_own = self.ledger.id(name) == Some(&network.id);
+        let done = match there.links.get(name) {
+            Some(_) if !is_own => {
+                return Ok(Some(
+                    "the host has a link of this name that is not the cluster's: detach it there"
+                        .into(),
+                ));
+            }
+            Some(link) if link.vxlan.as_ref() == Some(&tunnel) => return Ok(None),
+            Some(_) => {
+                let patch = json!({
+                    "vxlan": { "remotes": tunnel.remotes, "neighbors": tunnel.neighbors }
+                });
+                let name = name.to_string();
+                let patched = move |node: &Client| node.patch::<Link>(&name, &patch).map(drop);
+                self.agent.ask(patched).await
+            }
+            None => {
+                let noted = [(name.to_string(), network.id.clone())];
+                self.ledger.change(noted, &[])?;
+                let link = Link {
+                    vxlan: Some(tunnel),
+                    port: PortProperties {
+                        mtu: Some(network.mtu),
+                        ..PortProperties::default()
+                    },
+                    ..Link::default()
+                };
+                let link = Object::new(name, link);
+                self.agent
+                    .ask(move |node| node.create(&link).map(drop))
+                    .await
+            }
+        };
+        match done {
+            Ok(()) => Ok(None),
+            Err(error) if error.kind == ErrorKind::Unavailable => Err(error),
+            Err(error) => Ok(Some(error.error)),
+        }
+    }
+
+    /// Tells of this host's part of a network, if that is news.
+    async fn tell(&mut self, network: &str, member: Option<Member>) -> Result<()> {
+        let lease = self.agent.lease();
+        let key = keys::member(network, &self.agent.host.name);
+        let news = match (member, self.told.get(network)) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => {
+                self.told.remove(network);
+                Transaction::default().removes(key)
+            }
+            // Without a lease, this host has no part.
+            (Some(_), _) if lease == 0 => return Ok(()),
+            (Some(member), said) => {
+                let now = (member, lease);
+                if said == Some(&now) {
+                    return Ok(());
+                }
+                if let Some(fault) = &now.0.fault {
+                    tracing::warn!("network {network}: {fault}");
+                }
+                let put = Transaction::default().puts(key, &now.0).under(lease);
+                self.told.insert(network.into(), now);
+                put
+            }
+        };
+        let told = self.agent.store.commit(&news).await.map(drop);
+        if told.is_err() {
+            self.told.remove(network);
+        }
+        told
+    }
+}
+
+/// A removal of what is gone already is done.
+fn unless_gone(error: Error) -> Result<()> {
+    match error.kind {
+        ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Has a node remove all links of networks.
+pub fn clear(ledger: &mut Ledger, node: &Client) -> Result<()> {
+    let names: Vec<_> = ledger.entries().map(|(name, _)| name.clone()).collect();
+    for name in &names {
+        node.delete::<Link>(name).or_else(unless_gone)?;
+    }
+    ledger.change([], &names)
+}
+
+/// The tunnel of a host to all other members of a network.
+fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<IpAddr>) -> Tunnel {
+    let folder = keys::member(name, "");
+    let members = view.keys(&folder).filter_map(|key| {
+        let other = key.strip_prefix(&folder)?;
+        let member: Member = view.get(key)?;
+        let is_there = other != host && member.id == network.id && member.fault.is_none();
+        let reaches = own
+            .is_some_and(|own| own.is_ipv4() == member.address.is_ipv4() && own != member.address);
+        (is_there && reaches).then_some(member)
+    });
+    let members: BTreeMap<IpAddr, Member> = members
+        .map(|member| (member.address, member))
+        .take(REMOTES_MAX)
+        .collect();
+    let neighbors = members.values().flat_map(|member| {
+        member.vnics.iter().map(|(mac, ips)| Neighbor {
+            mac: *mac,
+            remote: member.address,
+            ips: ips.clone(),
+        })
+    });
+    Tunnel {
+        vni: network.vni,
+        neighbors: neighbors.take(NEIGHBORS_MAX).collect(),
+        remotes: members.keys().copied().collect(),
+        local: own,
+        port: Some(network.port),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tunnel_leads_to_the_other_members_and_knows_their_addresses() {
+        let network = Network {
+            id: "1".into(),
+            vni: 7,
+            port: 4795,
+            mtu: 1450,
+            created_ms: 0,
+        };
+        let member = |id: &str, last: u8, fault: Option<&str>| Member {
+            id: id.into(),
+            address: IpAddr::from([192, 0, 2, last]),
+            vnics: [(Mac([2, 0, 0, 0, 0, last]), vec![[10, 0, 0, last].into()])].into(),
+            fault: fault.map(String::from),
+        };
+        let mut view = View::default();
+        let members = [
+            ("lan/a", member("1", 1, None)),
+            ("lan/b", member("1", 2, None)),
+            ("lan/c", member("0", 3, None)),
+            ("lan/d", member("1", 4, Some("its port is taken"))),
+            ("lan2/b", member("1", 5, None)),
+        ];
+        for (name, member) in members {
+            let value = serde_json::to_vec(&member).unwrap();
+            view.apply(&Kind::Member.of(name), Some(&value), 1);
+        }
+        let own = Some(IpAddr::from([192, 0, 2, 1]));
+        let found = tunnel(&view, "a", "lan", &network, own);
+        assert_eq!(found.remotes, [IpAddr::from([192, 0, 2, 2])]);
+        assert_eq!(
+            found.neighbors,
+            [Neighbor {
+                mac: Mac([2, 0, 0, 0, 0, 2]),
+                remote: IpAddr::from([192, 0, 2, 2]),
+                ips: vec![[10, 0, 0, 2].into()],
+            }]
+        );
+        // A host that the others do not reach reaches none.
+        let alone = tunnel(&view, "a", "lan", &network, None);
+        assert!(alone.remotes.is_empty() && alone.neighbors.is_empty());
+    }
+
+    #[test]
+    fn addresses_of_a_vnic_are_those_that_are_its_own() {
+        let vnic = Vnic {
+            addresses: vec![
+                "10.0.0.2/24".parse().unwrap(),
+                "fd00::2/64".parse().unwrap(),
+            ],
+            properties: PortProperties {
+                allowed_ips: vec!["10.0.0.9".parse().unwrap(), "10.1.0.0/16".parse().unwrap()],
+                ..PortProperties::default()
+            },
+            ..Vnic::default()
+        };
+        assert_eq!(
+            addresses(&vnic),
+            [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 9)]
+        );
+    }
+}

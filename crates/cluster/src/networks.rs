@@ -1,0 +1,252 @@
+//! What commands do with networks.
+
+use std::collections::BTreeSet;
+
+use node::error::{Error, Kind as ErrorKind, Result};
+use node::model::check_name;
+use serde::Serialize;
+use switch::port::vxlan::packet::{PORT, VNI_MAX};
+
+use crate::etcd::{Outcome, Store};
+use crate::keys::{self, Kind};
+use crate::model::{Member, Network, new_id, now_ms};
+use crate::transaction::Transaction;
+use crate::view::View;
+
+/// MTU of a network, if no other is given: that of Ethernet less what is around a packet in IPv4.
+pub const MTU: u16 = 1450;
+/// Smallest MTU: what every IPv4 host takes (RFC 791).
+const MTU_MIN: u16 = 576;
+/// Most networks of a cluster.
+const NETWORKS_MAX: u32 = 1024;
+
+/// A network that is created.
+#[derive(Clone, Debug, Default)]
+pub struct Creation {
+    /// Its number; none: the least one that is free.
+    pub vni: Option<u32>,
+    /// Its UDP port; none: the least one that is free, from that of VXLAN on.
+    pub port: Option<u16>,
+    /// Largest IP packet, in bytes.
+    pub mtu: Option<u16>,
+}
+
+/// All networks.
+fn all(view: &View) -> impl Iterator<Item = (&str, Network)> {
+    let names = view.names(Kind::Network);
+    names.filter_map(|name| Some((name, view.get(&Kind::Network.of(name))?)))
+}
+
+impl Creation {
+    /// The record, beside the networks that there are.
+    fn record(&self, view: &View) -> Result<Network> {
+        let (vnis, ports): (BTreeSet<_>, BTreeSet<_>) =
+            all(view).map(|(_, it)| (it.vni, it.port)).unzip();
+        let taken = |what: &str, number: u32| {
+            let of = all(view).find(|(_, it)| it.vni == number || u32::from(it.port) == number);
+            let of = of.map_or("", |(name, _)| name);
+            Error::new(
+                ErrorKind::Exists,
+                format_args!("{what} {number} is that of network {of}: choose another"),
+            )
+        };
+        let mut vni = 1..=NETWORKS_MAX;
+        let mut port = PORT..PORT + NETWORKS_MAX as u16;
+        let full = || {
+            Error::refused(format_args!(
+                "a cluster has {NETWORKS_MAX} networks at most"
+            ))
+        };
+        let network = Network {
+            id: new_id(),
+            vni: match self.vni {
+                Some(vni) if vni > VNI_MAX => {
+                    return Err(Error::invalid(format_args!(
+                        "VNI {vni} is too large: the maximum is {VNI_MAX}"
+                    )));
+                }
+                Some(vni) if vnis.contains(&vni) => return Err(taken("VNI", vni)),
+                Some(vni) => vni,
+                None => vni.find(|it| !vnis.contains(it)).ok_or_else(full)?,
+            },
+            port: match self.port {
+                Some(port) if ports.contains(&port) => return Err(taken("UDP port", port.into())),
+                Some(port) => port,
+                None => port.find(|it| !ports.contains(it)).ok_or_else(full)?,
+            },
+            mtu: self.mtu.unwrap_or(MTU),
+            created_ms: now_ms(),
+        };
+        match network.mtu {
+            MTU_MIN..=1500 => Ok(network),
+            mtu => Err(Error::invalid(format_args!(
+                "an MTU of {mtu} bytes cannot be: a network has {MTU_MIN} to 1500"
+            ))),
+        }
+    }
+}
+
+/// Creates a network.
+pub async fn create(store: &Store, name: &str, creation: &Creation) -> Result<()> {
+    check_name("network", name)?;
+    loop {
+        let view = store.view().await?;
+        let key = Kind::Network.of(name);
+        if view.revision_of(&key) != 0 {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format_args!("there is a network {name} already"),
+            ));
+        }
+        let record = creation.record(&view)?;
+        // Another command may take the same numbers at this moment.
+        let last = keys::NETWORKS.to_string();
+        let put = Transaction::default()
+            .as_seen(&view, last.clone())
+            .puts(last, &name)
+            .expects(key.clone(), 0)
+            .puts(key, &record);
+        if store.commit(&put).await? != Outcome::Changed {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes a network without VNICs.
+pub async fn delete(store: &Store, name: &str) -> Result<()> {
+    let view = store.view().await?;
+    let row = list(&view).into_iter().find(|row| row.network == name);
+    let row = row.ok_or_else(|| {
+        let known: Vec<_> = view.names(Kind::Network).take(20).collect();
+        Error::not_found(match known.as_slice() {
+            [] => format!("there is no network {name}: `weir network create` makes one"),
+            known => format!("there is no network {name}: there are {}", known.join(", ")),
+        })
+    })?;
+    let users = view.names(Kind::Guest).filter(|guest| {
+        let record = view.guest(guest);
+        record.is_some_and(|it| it.guest.interfaces.values().any(|link| link == name))
+    });
+    let users: Vec<_> = users.take(5).collect();
+    let why = match (users.as_slice(), row.vnics) {
+        ([], 0) => {
+            let gone = Transaction::default()
+                .as_seen(&view, Kind::Network.of(name))
+                .removes(Kind::Network.of(name));
+            return match store.commit(&gone).await? {
+                Outcome::Done(_) => Ok(()),
+                Outcome::Changed => Err(Error::new(
+                    ErrorKind::InUse,
+                    format_args!("network {name} changed meanwhile: try again"),
+                )),
+            };
+        }
+        ([], vnics) => format!("{vnics} VNICs on hosts {}", row.hosts.join(", ")),
+        (users, _) => format!("interfaces of guests {}", users.join(", ")),
+    };
+    Err(Error::new(
+        ErrorKind::InUse,
+        format_args!("network {name} has {why}: remove these first"),
+    ))
+}
+
+/// How a network is.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct NetworkRow {
+    /// Its name.
+    pub network: String,
+    /// Its number in VXLAN.
+    pub vni: u32,
+    /// Its UDP port.
+    pub port: u16,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Its VNICs.
+    pub vnics: usize,
+    /// Hosts that have VNICs on it, or are about to.
+    pub hosts: Vec<String>,
+    /// Hosts that have no link for it, each with the reason.
+    pub faults: Vec<String>,
+}
+
+/// All networks, as they are.
+pub fn list(view: &View) -> Vec<NetworkRow> {
+    all(view)
+        .map(|(name, record)| {
+            let folder = keys::member(name, "");
+            let members = view.keys(&folder).filter_map(|key| {
+                let member = view.get::<Member>(key)?;
+                let host = key.strip_prefix(&folder)?.to_string();
+                (member.id == record.id).then_some((host, member))
+            });
+            let members: Vec<_> = members.collect();
+            let is_well = |(_, it): &&(String, Member)| it.fault.is_none();
+            let faults = members.iter().filter_map(|(host, it)| {
+                let fault = it.fault.as_ref()?;
+                Some(format!("{host}: {fault}"))
+            });
+            NetworkRow {
+                network: name.into(),
+                vni: record.vni,
+                port: record.port,
+                mtu: record.mtu,
+                vnics: members.iter().map(|(_, it)| it.vnics.len()).sum(),
+                hosts: members
+                    .iter()
+                    .filter(is_well)
+                    .map(|(host, _)| host.clone())
+                    .collect(),
+                faults: faults.collect(),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_least_that_are_free() {
+        let mut view = View::default();
+        let put = |view: &mut View, name: &str, network: &Network| {
+            let value = serde_json::to_vec(network).unwrap();
+            view.apply(&Kind::Network.of(name), Some(&value), 1);
+        };
+        let first = Creation::default().record(&view).unwrap();
+        assert_eq!((first.vni, first.port, first.mtu), (1, 4789, 1450));
+        put(&mut view, "one", &first);
+        let second = Creation {
+            vni: Some(3),
+            port: Some(4791),
+            mtu: Some(1400),
+        };
+        put(&mut view, "two", &second.record(&view).unwrap());
+        let next = Creation::default().record(&view).unwrap();
+        assert_eq!((next.vni, next.port), (2, 4790));
+        let refused = |creation: Creation| creation.record(&view).unwrap_err().error;
+        let vni = |vni| Creation {
+            vni: Some(vni),
+            ..Creation::default()
+        };
+        assert_eq!(
+            refused(vni(3)),
+            "VNI 3 is that of network two: choose another"
+        );
+        assert!(refused(vni(1 << 24)).contains("16777215"));
+        let port = Creation {
+            port: Some(4789),
+            ..Creation::default()
+        };
+        assert_eq!(
+            refused(port),
+            "UDP port 4789 is that of network one: choose another"
+        );
+        let mtu = Creation {
+            mtu: Some(100),
+            ..Creation::default()
+        };
+        assert!(refused(mtu).contains("576 to 1500"));
+    }
+}
