@@ -41,6 +41,7 @@ mod template;
 mod text;
 mod title;
 mod tracking;
+mod vault;
 mod watchdog;
 mod zygote;
 
