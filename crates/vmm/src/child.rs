@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use abi::boot::{Doorbells, Span};
+use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::unistd::getsid;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -22,12 +23,11 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 use crate::error::{Context, Error, Result};
 use crate::image::Image;
 use crate::jail::Jail;
-use crate::kvm::{Kvm, Machine};
+use crate::kvm::{Kvm, Machine, Processor};
 use crate::launch::{self, Launch};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
 use crate::title::{self, MemoryMap};
-use crate::vault::{Start, VaultTemplate};
 use crate::{GuestSpec, tracking, watchdog};
 use memory::{map_control, map_image, map_memory};
 
@@ -41,7 +41,6 @@ pub(crate) struct ChildSetup<'a> {
     /// KVM, if that is the wall.
     pub(crate) kvm: Option<&'a Kvm>,
     pub(crate) process: &'a ProcessWall,
-    pub(crate) vault: &'a VaultTemplate,
     pub(crate) jail: &'a Jail,
     /// Of the process that forks it; none if that is not known.
     pub(crate) memory: Option<MemoryMap>,
@@ -109,11 +108,11 @@ pub(crate) fn run(setup: &ChildSetup<'_>) -> ! {
     let Ok(Some(launch)) = launch::receive(launches) else {
         end(EXIT_UNREPORTED);
     };
-    let Ok(reporter) = map_control(&launch) else {
+    let Ok((control, reporter)) = map_control(&launch) else {
         end(EXIT_UNREPORTED);
     };
     let outcome =
-        preforked.and_then(|preforked| catch(|| preforked.start(setup, launch, reporter)));
+        preforked.and_then(|preforked| catch(|| preforked.start(setup, launch, control, reporter)));
     if let Err(error) = outcome {
         reporter.write_setup(&error.to_string());
     }
@@ -152,7 +151,13 @@ impl Preforked {
     }
 
     /// Runs the guest to its end.
-    fn start(self, setup: &ChildSetup<'_>, launch: Launch, reporter: Reporter) -> Result<()> {
+    fn start(
+        self,
+        setup: &ChildSetup<'_>,
+        launch: Launch,
+        control: Region<'static>,
+        reporter: Reporter,
+    ) -> Result<()> {
         let (image, layout, pins) = (
             setup.image,
             launch.parameters.layout,
@@ -160,28 +165,38 @@ impl Preforked {
         );
         set_thread_name(&launch.parameters.name);
         let title = title::of_guest(&launch.parameters.name, &launch.parameters.owner);
+        let show = |title| setup.memory.map(|memory| memory.show(title));
         map_memory(image, &launch)?;
-        let vault = match self.machine {
-            None => setup.process.enter(setup.vault, image, &layout, &title)?,
+        match self.machine {
+            None => {
+                let vault = setup.process.prepare_entry(image, &layout, &title)?;
+                show(vault.title);
+                confine(setup, launch)?;
+                close(self.launches);
+                let cpus = (0..layout.cpus).zip(pins);
+                let run = |(cpu, pin)| {
+                    vault.use_signal_stack(cpu)?;
+                    start_thread(pin)?;
+                    vault.enter(cpu)
+                };
+                run_all(cpus.collect(), reporter, run)
+            }
             Some(machine) => {
                 let processors = machine.enter(image, &layout)?;
-                let start = Start::Machine(&processors);
-                let filter = setup.jail.filter();
-                setup.vault.prepare_entry(&start, &layout, filter, &title)?
+                // The kernel reads it as long as the process lives.
+                show(title::place(Box::leak(title.into_boxed_c_str())));
+                confine(setup, launch)?;
+                close(self.launches);
+                let run = |(mut processor, pin): (Processor, _)| {
+                    start_thread(pin)?;
+                    setup.jail.filter()?;
+                    processor.run(control, reporter);
+                    // The jail leaves no way to tear the machine down; the kernel does it.
+                    end(0)
+                };
+                run_all(processors.into_iter().zip(pins).collect(), reporter, run)
             }
-        };
-        if let Some(memory) = setup.memory {
-            memory.show(vault.title);
         }
-        confine(setup, launch)?;
-        close(self.launches);
-        let cpus = (0..layout.cpus).zip(pins);
-        let run = |(cpu, pin)| {
-            vault.use_signal_stack(cpu)?;
-            start_thread(pin)?;
-            vault.enter(cpu)
-        };
-        run_all(cpus.collect(), reporter, run)
     }
 }
 

@@ -8,7 +8,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::io::{pread, pwrite};
+use rustix::io::pwrite;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Context, Error, Result};
@@ -144,16 +144,6 @@ impl Image {
         let symbol = self.symbols.get(after.checked_sub(1)?)?;
         let offset = address - symbol.address;
         (offset < symbol.size.max(1)).then(|| format!("{}+{offset:#x}", symbol.name))
-    }
-
-    /// The bytes at an address in the image's code; zero elsewhere.
-    pub(crate) fn code(&self, address: u64) -> [u8; 16] {
-        let mut code = [0; 16];
-        if self.access(address) == Some(Access::Execute) {
-            // The file has whole pages, and what cannot be read stays zero.
-            let _ = pread(&self.file, &mut code[..], address - IMAGE_BASE);
-        }
-        code
     }
 
     /// The image's permissions at an address.

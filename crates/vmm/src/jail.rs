@@ -24,13 +24,14 @@ use rustix::fs::{Gid, Uid};
 use rustix::process::{Resource, Rlimit, chroot, fchdir, geteuid, getpid, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::time::{ClockId, clock_gettime};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
 };
 
 use crate::error::{Context, Error, Result};
-use crate::kvm::ioctl;
+use crate::kvm;
 
 /// The first of the users and groups of guests, which own nothing: a guest's is this plus the number of its
 /// process, so that no two guests have the same. systemd leaves these numbers unused.
@@ -47,10 +48,12 @@ pub(crate) struct Jail {
 
 impl Jail {
     pub(crate) fn prepare() -> Result<Self> {
+        // The first read of a clock finds the vDSO, by calls that the filter forbids.
+        let _ = clock_gettime(ClockId::Monotonic);
         let root = geteuid().is_root().then(nameless_folder).transpose()?;
-        let ioctls = [ioctl::RUN, ioctl::GET_REGS, ioctl::GET_SREGS]
-            .into_iter()
-            .map(|request| vec![argument(1, request)]);
+        let ioctls = kvm::IOCTLS
+            .iter()
+            .map(|&request| vec![argument(1, request)]);
         let filter = compile(
             &[
                 (libc::SYS_ioctl, ioctls.collect()),
@@ -60,6 +63,7 @@ impl Jail {
                     libc::SYS_futex,
                     vec![vec![argument(1, libc::FUTEX_WAKE as u32)]],
                 ),
+                // The vDSO answers this one, except where its clock is not usable.
                 (libc::SYS_clock_gettime, vec![]),
                 (libc::SYS_rt_sigreturn, vec![]),
                 (libc::SYS_exit_group, vec![]),
@@ -106,9 +110,12 @@ impl Jail {
         Ok(())
     }
 
-    /// The filter that forbids all system calls that a VMM doesn't need.
-    pub(crate) fn filter(&self) -> &BpfProgram {
-        &self.filter
+    /// Forbids all system calls that a VMM doesn't need, in this thread.
+    pub(crate) fn filter(&self) -> Result<()> {
+        seccompiler::apply_filter(&self.filter).map_err(|error| Error::System {
+            what: "installing the system call filter",
+            source: std::io::Error::other(error),
+        })
     }
 }
 

@@ -3,10 +3,12 @@
 //! A processor starts in 64-bit mode at ring 3 on page tables that the VMM wrote. The guest has no
 //! descriptor tables, no interrupts and no devices: an exception finds no handler and shuts the machine down
 //! with all registers intact, which is the crash report. Two of its doorbells end in eventfds inside the
-//! kernel. The others exit to the [vault](crate::vault), in the processor's own thread.
+//! kernel. The others exit to [`Processor::run`], in the processor's own thread.
+
+mod processor;
 
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use abi::boot::Span;
 use kvm_bindings::{
@@ -14,8 +16,10 @@ use kvm_bindings::{
     kvm_xcr, kvm_xcrs,
 };
 use kvm_ioctls::{Cap, IoEventAddress, NoDatamatch, VcpuFd, VmFd};
+pub(crate) use processor::Processor;
+use processor::{HeartbeatMonitor, handle_alarm};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::mm::{Advice, madvise};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::child::{ChildSetup, Descriptors};
@@ -26,11 +30,7 @@ use crate::paging::Tables;
 use crate::report::NO_FAULT;
 
 /// KVM requests that a running machine makes: run, and read registers when it has crashed.
-pub(crate) mod ioctl {
-    pub(crate) const RUN: u32 = 0xae80;
-    pub(crate) const GET_REGS: u32 = 0x8090_ae81;
-    pub(crate) const GET_SREGS: u32 = 0x8138_ae83;
-}
+pub(crate) const IOCTLS: [u32; 3] = [0xae80, 0x8090_ae81, 0x8138_ae83];
 
 const CR0: u64 = 1 << 0 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 18 | 1 << 31;
 /// PAE, FXSR and SIMD exceptions, XSAVE.
@@ -148,6 +148,7 @@ impl Kvm {
                 Ok(processor)
             })
             .collect::<Result<_>>()?;
+        handle_alarm()?;
         Ok(Machine {
             processors,
             machine,
@@ -162,9 +163,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Sets the machine's processors to the first instruction of a mapped guest, and maps their exit pages. Returns
-    /// their descriptors, which stay open until the process ends.
-    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Vec<RawFd>> {
+    /// Sets the machine's processors to the first instruction of a mapped guest.
+    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Vec<Processor>> {
         write_tables(image, layout);
         // Each processor keeps the machine, which ends with the process.
         std::mem::forget(self.machine);
@@ -178,29 +178,16 @@ impl Machine {
                 tables: layout.private.address,
             };
             set_entry(&processor, start)?;
-            let descriptor = processor.as_raw_fd();
-            map_exits(descriptor, layout.exit_page(number))?;
-            std::mem::forget(processor);
-            Ok(descriptor)
+            Ok(Processor {
+                number: number as usize,
+                processor,
+                layout: *layout,
+                text: text(image),
+                monitor: HeartbeatMonitor::default(),
+            })
         });
         processors.collect()
     }
-}
-
-/// Maps the page in which KVM tells why a virtual processor exits, in place of a page of the private part.
-fn map_exits(processor: RawFd, at: u64) -> Result<()> {
-    // SAFETY: an open descriptor; the page was mapped for this, and nothing refers to it yet.
-    let mapped = unsafe {
-        let processor = BorrowedFd::borrow_raw(processor);
-        let (protection, flags) = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::FIXED,
-        );
-        mmap(at as *mut _, abi::PAGE, protection, flags, processor, 0)
-    };
-    mapped
-        .map(drop)
-        .context("mapping a virtual processor's exit page")
 }
 
 /// Sets CPUID and XCR0 of a new virtual processor.
@@ -303,7 +290,7 @@ fn long_mode(special: &mut kvm_sregs, tables: u64) {
 }
 
 fn write_tables(image: &Image, layout: &Layout) {
-    let Span { address, length } = layout.tables();
+    let Span { address, length } = layout.private;
     // SAFETY: mapped, zeroed, page aligned, and nothing else refers to it.
     let memory = unsafe {
         std::slice::from_raw_parts_mut(address as *mut [u64; 512], length as usize / abi::PAGE)
@@ -327,4 +314,12 @@ fn write_tables(image: &Image, layout: &Layout) {
     }
     tables.map_large(layout.data);
     tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
+}
+
+fn text(image: &Image) -> Span {
+    let text = image.segments.iter().find(|s| s.access == Access::Execute);
+    text.map_or(Span::default(), |s| Span {
+        address: s.address,
+        length: s.length,
+    })
 }

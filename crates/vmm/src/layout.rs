@@ -9,8 +9,8 @@
 //! image | boot area | control region | report | . | stacks | . | heap | . | data region | doorbells | private
 //! ```
 //!
-//! A dot is one or more pages that are never mapped, as between any two stacks. The report and the private part (page
-//! tables and exit pages under KVM; the vault and its stacks) are not in the guest's page tables. The
+//! A dot is one or more pages that are never mapped, as between any two stacks. The report and the private part
+//! (page tables under KVM; signal stack and code of the process wall) are not in the guest's page tables. The
 //! doorbell page has no memory behind it; only its physical address differs.
 //!
 //! A guest's first access of a page exits to KVM, which takes longer than the guest's work on the page (26 us
@@ -24,7 +24,7 @@ use abi::{CPUS_MAX, PAGE};
 
 use crate::error::{Error, Result};
 use crate::image::{IMAGE_BASE, Image, LARGE_PAGE};
-use crate::{GuestSpec, Shape, Wall, paging, vault};
+use crate::{GuestSpec, Shape, Wall, paging, process};
 
 /// Bytes of a CPU's stack.
 const STACK: u64 = 128 << 10;
@@ -176,9 +176,9 @@ impl Layout {
         let data = span((heap_end + page).next_multiple_of(unit), data);
         let doorbells = span(data.end(), page);
         let private = match wall {
-            Wall::Vm => paging::bytes(IMAGE_BASE, doorbells.end()) + cpus * page,
-            Wall::Process => 0,
-        } + vault::bytes(cpus);
+            Wall::Vm => paging::bytes(IMAGE_BASE, doorbells.end()),
+            Wall::Process => process::private_bytes(cpus),
+        };
         Self {
             image: image_span,
             boot,
@@ -191,27 +191,6 @@ impl Layout {
             private: span(doorbells.end(), private),
             data_wake: 0,
             cpus,
-        }
-    }
-
-    /// The page tables under KVM: the private part without the exit pages and the vault.
-    pub(crate) fn tables(&self) -> Span {
-        Span {
-            address: self.private.address,
-            length: self.exit_page(0) - self.private.address,
-        }
-    }
-
-    /// Where KVM tells why virtual processor `cpu` exits.
-    pub(crate) fn exit_page(&self, cpu: u64) -> u64 {
-        self.vault().address - (self.cpus - cpu) * PAGE as u64
-    }
-
-    /// The vault, with its stacks behind it.
-    pub(crate) fn vault(&self) -> Span {
-        Span {
-            address: self.end() - vault::bytes(self.cpus),
-            length: PAGE as u64,
         }
     }
 

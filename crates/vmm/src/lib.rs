@@ -41,7 +41,6 @@ mod template;
 mod text;
 mod title;
 mod tracking;
-mod vault;
 mod watchdog;
 mod zygote;
 

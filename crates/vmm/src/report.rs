@@ -50,6 +50,8 @@ pub(crate) mod kind {
     pub(crate) const WATCHDOG: u32 = 6;
     /// The guest could not be started; the text has the reason.
     pub(crate) const SETUP: u32 = 7;
+    /// KVM: an attempt to enter ring 0.
+    pub(crate) const SYSTEM_CALL: u32 = 8;
 }
 
 /// CR2 before the first page fault: no address that can be accessed.
@@ -61,7 +63,7 @@ pub(crate) const SENT: u32 = 1 << 16;
 /// Longest sentence about a start that failed, in bytes.
 const TEXT_MAX: usize = 1024;
 
-/// The report page. The assembly in [`crate::vault`] knows the offsets.
+/// The report page. The assembly in [`crate::process`] knows the offsets.
 #[repr(C)]
 pub(crate) struct RawReport {
     /// Written last.
@@ -69,15 +71,17 @@ pub(crate) struct RawReport {
     pub(crate) detail: u32,
     pub(crate) address: u64,
     pub(crate) registers: [u64; 23],
-    /// Not 0 once a CPU has begun to write the report.
+    /// Behind the process wall: not 0 once a CPU has begun to write the report.
     pub(crate) claimed: AtomicU32,
     /// The CPU that the guest ended on.
     pub(crate) cpu: u32,
-    /// Threads that have left the memory to be unmapped, and whether it is unmapped.
+    /// Behind the process wall: threads that have left the memory to be unmapped, and whether it is unmapped.
     pub(crate) arrived: AtomicU32,
     pub(crate) unmapped: AtomicU32,
-    /// The watchdog's state of each CPU: last heartbeat, ticks since.
+    /// Behind the process wall, the watchdog's state of each CPU: last heartbeat, ticks since.
     pub(crate) beats: [[u64; 2]; CPUS_MAX],
+    /// Bytes at `rip`, if they could be read.
+    pub(crate) code: [u8; 16],
     pub(crate) text_length: u32,
     pub(crate) text: [u8; TEXT_MAX],
 }
@@ -109,16 +113,42 @@ impl Reporter {
         Self(page)
     }
 
+    /// Writes a report. The last one counts.
+    pub(crate) fn write(
+        self,
+        cpu: usize,
+        kind: u32,
+        detail: u32,
+        address: u64,
+        registers: &[u64; 23],
+    ) {
+        let page = self.0.as_ptr();
+        // SAFETY: it stays mapped, and its reader copies it without trusting it.
+        unsafe {
+            (&raw mut (*page).cpu).write_volatile(cpu as u32);
+            (&raw mut (*page).detail).write_volatile(detail);
+            (&raw mut (*page).address).write_volatile(address);
+            (&raw mut (*page).registers).write_volatile(*registers);
+            (*page).kind.store(kind, Ordering::Release);
+        }
+    }
+
+    /// Adds the bytes at the address of the crash.
+    pub(crate) fn write_code(self, code: [u8; 16]) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.0.as_ptr()).code).write_volatile(code) };
+    }
+
     /// Reports a start that failed.
     pub(crate) fn write_setup(self, sentence: &str) {
         let length = sentence.len().min(TEXT_MAX);
-        // SAFETY: it stays mapped, and its reader copies it without trusting it.
+        // SAFETY: as above.
         unsafe {
             let page = self.0.as_ptr();
             ptr::copy_nonoverlapping(sentence.as_ptr(), (&raw mut (*page).text).cast(), length);
             (&raw mut (*page).text_length).write_volatile(length as u32);
-            (*page).kind.store(kind::SETUP, Ordering::Release);
         }
+        self.write(0, kind::SETUP, 0, 0, &[0; 23]);
     }
 }
 
@@ -264,7 +294,7 @@ pub(crate) fn read(
     seen: bool,
 ) -> Exit {
     // SAFETY: the page is mapped, its process has ended, and every bit pattern is a valid report.
-    let mut raw = unsafe { page.as_ptr().read_volatile() };
+    let raw = unsafe { page.as_ptr().read_volatile() };
     let kind = raw.kind.load(Ordering::Acquire);
     match kind {
         kind::HALTED => return Exit::Halted,
@@ -282,12 +312,10 @@ pub(crate) fn read(
         }
         _ => {}
     }
-    if kind == kind::EXCEPTION {
-        diagnosis::find_system_call(&mut raw.registers, image);
-    }
     let registers = Registers(raw.registers);
     let (fault, reason, address) = match kind {
         kind::EXCEPTION => diagnosis::exception(&raw, image, layout),
+        kind::SYSTEM_CALL => diagnosis::system_call(),
         kind::SIGNAL => diagnosis::signal(&raw, layout),
         kind::DOORBELL => diagnosis::wild_doorbell(raw.address, layout),
         kind::WATCHDOG => {

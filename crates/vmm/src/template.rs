@@ -29,7 +29,6 @@ use crate::launch;
 use crate::layout::{Layout, doorbell};
 use crate::process::ProcessWall;
 use crate::title::MemoryMap;
-use crate::vault::VaultTemplate;
 use crate::zygote::{self, Request, Zygote};
 use crate::{Guest, GuestSpec, Identity, Isolation, Shape, Wall, started};
 
@@ -45,7 +44,6 @@ pub(crate) struct Parts {
     image: Rc<Image>,
     kvm: Result<Kvm>,
     process: ProcessWall,
-    vault: VaultTemplate,
     jail: Jail,
     memory: Option<MemoryMap>,
 }
@@ -71,7 +69,6 @@ impl Parts {
             cpus: request.cpus,
             kvm: self.kvm.as_ref().ok().filter(|_| request.vm),
             process: &self.process,
-            vault: &self.vault,
             jail: &self.jail,
             memory: self.memory,
             switch_doorbell,
@@ -91,7 +88,6 @@ impl Template {
             image: Rc::new(Image::parse(image)?),
             kvm: Kvm::open(),
             process: ProcessWall::prepare()?,
-            vault: VaultTemplate::prepare()?,
             jail: Jail::prepare()?,
             memory: MemoryMap::own(),
         };

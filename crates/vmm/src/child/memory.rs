@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use abi::PAGE;
 use abi::boot::Span;
+use abi::control::Region;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::pread;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
@@ -18,17 +19,17 @@ use crate::layout::{CLUSTER, Layout, STACK_AHEAD};
 use crate::report::Reporter;
 use crate::snapshot::data_ranges;
 
-pub(super) fn map_control(launch: &Launch) -> Result<Reporter> {
+pub(super) fn map_control(launch: &Launch) -> Result<(Region<'static>, Reporter)> {
     let span = Span {
         address: launch.parameters.layout.control.address,
         length: FILE_BYTES as u64,
     };
     let file = launch.control.as_fd();
     let at = map_file(span, Access::Write, MapFlags::SHARED, file, 0)?;
-    // SAFETY: just mapped, and never unmapped; the report lies inside and is page aligned.
+    // SAFETY: just mapped, and never unmapped; both parts lie inside and are page aligned.
     unsafe {
         let report = at.add(launch.parameters.layout.control.length as usize);
-        Ok(Reporter::new(report.cast()))
+        Ok((Region::new(at), Reporter::new(report.cast())))
     }
 }
 

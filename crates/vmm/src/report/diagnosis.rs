@@ -8,19 +8,6 @@ use crate::layout::{Layout, doorbell};
 
 pub(super) type Finding = (Fault, String, Option<u64>);
 
-/// The opcode of SYSCALL.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
-
-/// Corrects the instruction pointer after a SYSCALL. Some versions of KVM execute it even where it is disabled. It jumps
-/// to address 0, which is unmapped; RCX holds the address behind the instruction.
-pub(super) fn find_system_call(registers: &mut [u64; 23], image: &Image) {
-    let caller = registers[register::RCX].wrapping_sub(2);
-    if registers[register::RIP] == 0 && image.code(caller).starts_with(&SYSCALL) {
-        registers[register::RIP] = caller;
-        registers[register::CR2] = NO_FAULT;
-    }
-}
-
 /// KVM reports only that an exception happened. Only page faults change CR2; other exceptions follow from the
 /// instruction.
 pub(super) fn exception(raw: &RawReport, image: &Image, layout: &Layout) -> Finding {
@@ -29,8 +16,8 @@ pub(super) fn exception(raw: &RawReport, image: &Image, layout: &Layout) -> Find
     if address != NO_FAULT {
         return page_fault(&registers, address, image, layout);
     }
-    match image.code(registers.rip()) {
-        code if code.starts_with(&SYSCALL) => system_call(),
+    match raw.code {
+        [0x0f, 0x05, ..] => system_call(),
         // DIV and IDIV, with and without a prefix.
         [0xf6 | 0xf7, modrm, ..] | [0x40..=0x4f | 0x66, 0xf6 | 0xf7, modrm, ..]
             if modrm >> 4 & 3 == 3 =>
