@@ -240,7 +240,9 @@ pub fn graph(
         router.end();
         Some(pulls)
     });
-    flat.zip(pulls).filter(|_| diagnostics.errors() == 0).ok_or(diagnostics)
+    flat.zip(pulls)
+        .filter(|_| diagnostics.errors() == 0)
+        .ok_or(diagnostics)
 }
 
 /// Refuses a health check of a handler that does not exist. A handler of a configuration that may be installed later is

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use click::config::{quote, split_args, unquote_text};
+use click::config::{split_args, unquote_text};
 use click::{Connection, FlatElement, FlatGraph, Location};
 
 use super::{FunctionError, read};
@@ -139,7 +139,9 @@ pub enum ChainError {
         interface: String,
     },
     /// A part that the wire has already.
-    #[error("it makes a {kind} ‘{name}’, which the wire has already: give one of them another name")]
+    #[error(
+        "it makes a {kind} ‘{name}’, which the wire has already: give one of them another name"
+    )]
     Taken {
         /// Stub, vnic or guest.
         kind: &'static str,
@@ -179,11 +181,7 @@ pub fn stages(
             function: name.clone(),
             why,
         })?;
-        let checked = check::graph(
-            &configuration.whole(),
-            &path.display().to_string(),
-            cpus,
-        );
+        let checked = check::graph(&configuration.whole(), &path.display().to_string(), cpus);
         let checked = checked
             .map_err(|said| ChainError::Configuration(said.to_string().trim_end().into()))?;
         let is_end = [stages.is_empty(), stages.len() + 1 == functions.len()];
@@ -326,7 +324,7 @@ pub fn fuse(name: &str, mut stages: Vec<Stage>) -> Result<String, ChainError> {
         for (side, interface) in sides.filter(|(side, _)| [i > 0, i < last][*side]) {
             let interface = interface.unwrap_or_default();
             let address = address([name, &stage.name, &interface]);
-            inner.push(format!("{} {address}", quote(interface.as_bytes())));
+            inner.push(format!("{interface} {address}"));
             ends[side] = stage.open(&interface, start)?;
         }
         let mut graph = std::mem::take(&mut stage.graph);
@@ -357,11 +355,13 @@ pub fn fuse(name: &str, mut stages: Vec<Stage>) -> Result<String, ChainError> {
 fn join(all: &mut FlatGraph, senders: &[usize], receiver: Option<usize>) {
     match receiver {
         Some(receiver) if senders.is_empty() => all.elements[receiver].class = "Idle".into(),
-        Some(receiver) => all.connections.extend(senders.iter().map(|&from| Connection {
-            from: (from, 0),
-            to: (receiver, 0),
-            location: Location::default(),
-        })),
+        Some(receiver) => all
+            .connections
+            .extend(senders.iter().map(|&from| Connection {
+                from: (from, 0),
+                to: (receiver, 0),
+                location: Location::default(),
+            })),
         None => {
             for &sender in senders {
                 all.elements[sender].class = "Discard".into();
@@ -483,6 +483,9 @@ mod tests {
     fn an_inner_interface_has_one_receiver() {
         let two = "FromNetfront(a) -> ToNetfront(b); FromNetfront(a) -> ToNetfront(b);";
         let error = fused(&[("x", WIRE), ("y", two)]).unwrap_err().to_string();
-        assert!(error.starts_with("‘y’ receives from ‘a’ by two elements"), "{error}");
+        assert!(
+            error.starts_with("‘y’ receives from ‘a’ by two elements"),
+            "{error}"
+        );
     }
 }

@@ -46,6 +46,7 @@ pub struct Wire {
     pub description: String,
     /// Stubs and links of the node that it uses, and neither makes nor removes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
     pub existing: BTreeSet<String>,
     /// Functions in a row, in a wire's file only: reading it makes guests of them.
     #[serde(rename = "chain", default, skip_serializing)]

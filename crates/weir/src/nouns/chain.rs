@@ -11,8 +11,8 @@ use super::output::print;
 use super::verb::Waiting;
 use super::wire::tell;
 use super::{Result, client};
-use crate::run::foreground::{IsolationArg, memory};
 use crate::run::cpus;
+use crate::run::foreground::{IsolationArg, memory};
 
 /// Puts functions in a row: a guest for each, with the switch between them, or one guest for all
 #[derive(Debug, Subcommand)]
@@ -23,13 +23,15 @@ use crate::run::cpus;
   weir wire delete edge")]
 pub enum ChainCommand {
     /// Creates a chain, as a wire of its name
-    #[command(after_help = "`weir wire show NAME` shows the chain, `weir wire delete NAME` removes it.
+    #[command(
+        after_help = "`weir wire show NAME` shows the chain, `weir wire delete NAME` removes it.
 
 Examples:
   weir chain create edge firewall nat44 --between lan eth1 -p firewall.rules=office.rules
   weir chain create edge firewall nat44 --between tap:weir0 dev:eth1 --fuse
   weir chain create web ddos:outside balancer --between eth1 servers
-  weir chain create metered monitor nat44 --between lan eth1 --link monitor.export=management")]
+  weir chain create metered monitor nat44 --between lan eth1 --link monitor.export=management"
+    )]
     Create(CreateArgs),
     /// Prints a chain as a wire's file
     #[command(after_help = "Example:
@@ -118,8 +120,9 @@ fn of_function(text: &str) -> Result<OfFunction, String> {
         let (function, name) = name.split_once('.')?;
         Some((function, name, value))
     });
-    let (function, name, value) = parts
-        .ok_or_else(|| format!("‘{text}’ is not FUNCTION.NAME=VALUE, as in nat44.gateway=10.0.0.1"))?;
+    let (function, name, value) = parts.ok_or_else(|| {
+        format!("‘{text}’ is not FUNCTION.NAME=VALUE, as in nat44.gateway=10.0.0.1")
+    })?;
     Ok(OfFunction {
         function: function.into(),
         name: name.into(),
@@ -167,7 +170,11 @@ fn wire(args: &ChainArgs) -> Result<Wire> {
         description: format!("A chain: {}", args.functions.functions.join(", ")),
         ..Wire::default()
     };
-    let ends: Result<Vec<_>> = args.between.iter().map(|end| add_end(&mut wire, end)).collect();
+    let ends: Result<Vec<_>> = args
+        .between
+        .iter()
+        .map(|end| add_end(&mut wire, end))
+        .collect();
     let mut links = by_function(&args.links)?;
     for link in links.values_mut().flat_map(|links| links.values_mut()) {
         *link = add_end(&mut wire, link)?;
@@ -217,7 +224,11 @@ fn create(args: &CreateArgs) -> Result {
     let wire = wire(&args.chain)?.read_files(Path::new(""));
     let wire = wire.map_err(Error::invalid)?;
     let client = client();
-    if client.list::<Wire>()?.iter().any(|there| there.name == *name) {
+    if client
+        .list::<Wire>()?
+        .iter()
+        .any(|there| there.name == *name)
+    {
         return Err(Error::invalid(format_args!(
             "there is a wire ‘{name}’ already: `weir wire delete {name}` first"
         )));

@@ -72,7 +72,10 @@ impl Ends {
             output.unwrap().stdout
         };
         until("the page does not come", || fetch(80) == b"served");
-        let words = format!("-m http.server 81 --directory {}", self.host.folder.display());
+        let words = format!(
+            "-m http.server 81 --directory {}",
+            self.host.folder.display()
+        );
         let _other = self.server.service("python3", &words).unwrap();
         until("the server does not serve", || {
             let url = "-s -m 3 http://198.51.100.1:81/page";
@@ -136,7 +139,8 @@ fn a_firewall_and_a_nat_in_one_guest() {
 fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     let ends = Ends::new();
     let host = &ends.host;
-    let parameters = PARAMETERS.map(|(name, value)| format!("{name} = '{}'", value.replace('_', " ")));
+    let parameters =
+        PARAMETERS.map(|(name, value)| format!("{name} = '{}'", value.replace('_', " ")));
     let rules = host.folder.join("rules");
     let wire = |functions: &str, fuse: bool| {
         let text = format!(
@@ -151,7 +155,10 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     let file = wire("['firewall', 'nat44']", false);
     host.ok(&format!("wire apply {file}"));
     ends.is_served();
-    host.shows("ls -p -o guest,memory", "edge-firewall:8388608\nedge-nat44:8388608\n");
+    host.shows(
+        "ls -p -o guest,memory",
+        "edge-firewall:8388608\nedge-nat44:8388608\n",
+    );
     // A function more, while it runs: of those before, nothing is recreated.
     let pid = host.ok("ls -p -o pid edge-firewall");
     let file = wire("['firewall', 'nat44', 'ids']", false);
@@ -178,7 +185,8 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
 #[test]
 fn a_function_is_tried_between_a_generator_and_a_sink() {
     let host = Host::new();
-    let words = "chain create trial generator wire sink --fuse -p generator.count=1000 -p generator.rate=0";
+    let words =
+        "chain create trial generator wire sink --fuse -p generator.count=1000 -p generator.rate=0";
     host.ok(words);
     until("packets are missing", || {
         host.ok("read trial sink/sink.count") == "1000\n"

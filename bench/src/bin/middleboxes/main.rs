@@ -10,24 +10,30 @@
 //! own, in the same run. The rate is by the wall clock, on one core, less the time that sending
 //! takes where the frames end behind the first pair.
 
+mod linux;
+mod subscriber;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use bench::compare::{Length, measure};
 use bench::program::{Program, rounds};
 use bench::traffic::Random;
-use bench::{bars, children_time, document, machine, results, save};
+use bench::{bars, children_time, document, median, report, results};
 use serde::Serialize;
+use subscriber::Subscriber;
 
 /// Bytes of frames, with their check sequence.
 const SIZES: [usize; 3] = [64, 512, 1500];
 /// Bytes of the frame check sequence, which packets in memory do not have.
 const FCS: usize = 4;
 /// Stands for the number of packets in a fused configuration.
-const COUNT: &str = "987654321987654321";
+const COUNT: &str = "1987654321";
 /// Stands for the next hop's address.
 const NEXT_HOP: &str = "00:00:00:98:76:54";
+/// Bytes of the headers of PPPoE and PPP.
+const HEADER: usize = 8;
 /// Packets that a function may hold when its source ends.
 const HELD: u64 = 4096;
 
@@ -45,6 +51,8 @@ struct Row {
     sink: &'static str,
     /// What ClickOS reached with 64 bytes (2014), in million packets a second.
     published: Option<f64>,
+    /// Linux in its place.
+    linux: Option<linux::Role>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,8 +61,18 @@ struct Traffic {
     to: &'static str,
     port: u16,
     flows: u32,
-    /// Whether payloads are text instead of zeros; then there is one flow.
-    has_text: bool,
+    kind: Kind,
+}
+
+/// What packets are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Datagrams of flows, with zeros.
+    Flows,
+    /// Datagrams of one flow, with text.
+    Text,
+    /// Datagrams of flows in a session of PPPoE.
+    Session,
 }
 
 /// Traffic of 1000 flows to one host.
@@ -63,7 +81,7 @@ const USUAL: Traffic = Traffic {
     to: "10.2.0.2",
     port: 9,
     flows: 1000,
-    has_text: false,
+    kind: Kind::Flows,
 };
 
 /// ClickOS's bars for middleboxes: "roughly 5 Mpps and up each".
@@ -118,6 +136,7 @@ fn file(name: &str, text: &str) -> Result<String, String> {
 /// All rows.
 fn rows() -> Result<Vec<Row>, String> {
     let rules = file("rules", RULES)?;
+    let users = file("users", "ann secret 100.64.0.7\n")?;
     let row = |name: &str, function, parameters: &[&str]| Row {
         name: name.into(),
         function,
@@ -125,6 +144,7 @@ fn rows() -> Result<Vec<Row>, String> {
         traffic: USUAL,
         sink: "10.2.0.0/24",
         published: MIDDLEBOX,
+        linux: None,
     };
     let mut rows = vec![
         Row {
@@ -133,8 +153,16 @@ fn rows() -> Result<Vec<Row>, String> {
         },
         row("mirror", "mirror", &[]),
         row("router", "router", &[]),
-        row("firewall, 10 rules", "firewall", &[&format!("rules={rules}")]),
         Row {
+            linux: Some(linux::Role::Firewall),
+            ..row(
+                "firewall, 10 rules",
+                "firewall",
+                &[&format!("rules={rules}")],
+            )
+        },
+        Row {
+            linux: Some(linux::Role::Nat),
             sink: "198.51.100.1",
             traffic: Traffic {
                 to: "203.0.113.9",
@@ -158,6 +186,16 @@ fn rows() -> Result<Vec<Row>, String> {
                     "check=none",
                 ],
             )
+        },
+        Row {
+            traffic: Traffic {
+                from: "100.64.0.7",
+                to: "192.0.2.9",
+                kind: Kind::Session,
+                ..USUAL
+            },
+            sink: "203.0.113.1",
+            ..row("bras", "bras", &[&format!("users={users}")])
         },
         Row {
             traffic: Traffic {
@@ -204,7 +242,7 @@ fn rows() -> Result<Vec<Row>, String> {
     ];
     let text = Traffic {
         flows: 1,
-        has_text: true,
+        kind: Kind::Text,
         ..USUAL
     };
     for count in [5, 10_000] {
@@ -244,24 +282,40 @@ impl Row {
             to,
             port,
             flows,
-            has_text,
+            kind,
         } = self.traffic;
-        let source = if has_text {
-            let mut random = Random::new(1);
-            let words = std::iter::repeat_with(|| random_word(&mut random) + " ");
-            let payload: String = words.take(size / 13 + 1).collect();
-            let payload = &payload[..size - 42];
-            format!(
-                "InfiniteSource(\"{payload}\", LIMIT {COUNT}, BURST 64, STOP true, TIMESTAMP false)
-                -> UDPIPEncap({from}, 1024, {to}, {port})
-                -> EtherEncap(0x0800, port, {NEXT_HOP}) -> ToNetfront(port);\n"
-            )
-        } else {
-            format!(
+        let flows = format!("DPORT {port}, FLOWS {flows}, RATE 0, COUNT {COUNT}, STOP true");
+        let source = match kind {
+            Kind::Flows => format!(
                 "TrafficSource(SRCETH port, DSTETH {NEXT_HOP}, SRC {from}, DST {to}, PROTOCOL udp,
-                DPORT {port}, FLOWS {flows}, SIZES {size}, RATE 0, COUNT {COUNT}, STOP true)
-                -> ToNetfront(port);\n"
-            )
+                SIZES {size}, {flows}) -> ToNetfront(port);\n"
+            ),
+            Kind::Text => {
+                let mut random = Random::new(1);
+                let words = std::iter::repeat_with(|| random_word(&mut random) + " ");
+                let payload: String = words.take(size / 13 + 1).collect();
+                let payload = &payload[..size - 42];
+                format!(
+                    "InfiniteSource(\"{payload}\", LIMIT {COUNT}, BURST 64, STOP true, TIMESTAMP false)
+                    -> UDPIPEncap({from}, 1024, {to}, {port})
+                    -> EtherEncap(0x0800, port, {NEXT_HOP}) -> ToNetfront(port);\n"
+                )
+            }
+            Kind::Session => {
+                // The shortest frame of the source is as long as one of its own.
+                let size = size.max(60 + HEADER) - HEADER;
+                let (session, ppp) = (subscriber::SESSION, size - 14 + 2);
+                let (packets, start) = (subscriber::PACKETS, subscriber::START);
+                return format!(
+                    "source :: TrafficSource(SRC {from}, DST {to}, PROTOCOL udp, SIZES {size}, {flows},
+                    ACTIVE false) -> Strip(14) -> Unstrip({HEADER})
+                    -> StoreData(0, \\<1100 {session:04x} {ppp:04x} 0021>)
+                    -> EtherEncap(0x{packets:04x}, port, {NEXT_HOP}) -> ToNetfront(port);
+                    FromNetfront(port) -> line :: Null -> kind :: Classifier(12/{start:04x}, -);
+                    kind[0] -> Counter(COUNT_CALL 1 source.active true) -> Discard;
+                    kind[1] -> ToNetfront(port);\n"
+                );
+            }
         };
         source + &end(from)
     }
@@ -282,19 +336,32 @@ impl Row {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // Frames are for the function, or for the sink behind one that is a wire.
-        let addresses = format!("{}/AddressInfo@0 :: AddressInfo(", self.stage());
-        let address = text.split(&addresses).nth(1).and_then(|rest| {
-            let mut words = rest.split([' ', ',', ')']);
-            words.nth(1)
-        });
-        let address = address.ok_or("the function has no inner address")?.to_string();
-        // The monitor exports to nobody.
+        let [here, router] = sockets();
         Ok(text
-            .replace(NEXT_HOP, &address)
+            .replace(NEXT_HOP, &address(&text, self.stage())?)
+            // The monitor exports to nobody.
             .replace("FromNetfront(export)", "Idle")
-            .replace("ToNetfront(export)", "Discard"))
+            .replace("ToNetfront(export)", "Discard")
+            .replace(
+                "from/line :: Null",
+                &format!("from/line :: Socket(UNIX_DGRAM, {here}, {router}, CLIENT true)"),
+            ))
     }
+}
+
+/// The sockets of a subscriber's line: the subscriber's and the router's.
+fn sockets() -> [String; 2] {
+    ["subscriber", "router"].map(|name| folder().join(name).display().to_string())
+}
+
+/// The address of the first inner interface of a stage.
+fn address(fused: &str, stage: &str) -> Result<String, String> {
+    let addresses = format!("{stage}/AddressInfo@0 :: AddressInfo(");
+    let words = fused.split(&addresses).nth(1);
+    let address = words.and_then(|rest| rest.split([' ', ',', ')']).nth(1));
+    address
+        .map(String::from)
+        .ok_or_else(|| format!("{stage} has no inner address"))
 }
 
 /// An end of a chain: what arrives is counted, and ARP requests for some addresses are answered.
@@ -307,18 +374,42 @@ fn end(addresses: &str) -> String {
     )
 }
 
+/// Gets a session of the BRAS up, which starts the traffic.
+fn subscribe(fused: &str) -> Result<(), String> {
+    let station = address(fused, "from")?;
+    let mut bytes = station.split(':').map(|it| u8::from_str_radix(it, 16));
+    let own = std::array::from_fn(|_| bytes.next().and_then(Result::ok).unwrap_or_default());
+    let [here, router] = sockets();
+    let subscriber = Subscriber::new(here.as_ref(), router.as_ref(), own);
+    let started = subscriber.and_then(|mut subscriber| subscriber.start());
+    started.map_err(|error| format!("no session: {error}"))
+}
+
 /// Seconds of CPU time of a run; most packets have to arrive.
 fn seconds(program: &Program, row: &Row, fused: &str, packets: u64) -> Result<f64, String> {
     let config = folder().join("config.click");
     let text = fused.replace(COUNT, &packets.to_string());
     std::fs::write(&config, text).map_err(|error| error.to_string())?;
     let before = children_time();
+    let failed = |error: std::io::Error| error.to_string();
     let mut command = program.command(&config);
-    let output = command.args(["-h", row.arrived()]).output();
-    let output = output.map_err(|error| error.to_string())?;
+    command.args(["-h", row.arrived()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    if row.traffic.kind == Kind::Session {
+        let started = subscribe(fused);
+        if started.is_err() {
+            let _ = child.kill();
+            child.wait().map_err(failed)?;
+        }
+        started?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
     let took = children_time() - before;
     let said = String::from_utf8_lossy(&output.stdout);
-    let arrived = said.lines().find_map(|line| line.trim().parse::<u64>().ok());
+    let arrived = said
+        .lines()
+        .find_map(|line| line.trim().parse::<u64>().ok());
     match arrived {
         Some(arrived) if arrived + HELD >= packets => Ok(took.as_secs_f64()),
         Some(arrived) => Err(format!("{arrived} of {packets} packets arrived")),
@@ -326,11 +417,11 @@ fn seconds(program: &Program, row: &Row, fused: &str, packets: u64) -> Result<f6
     }
 }
 
-/// A function's speed.
+/// A speed.
 #[derive(Serialize)]
 struct Figure {
-    function: String,
-    program: String,
+    /// The row: a function, or Linux in its place.
+    name: String,
     /// With the check sequence.
     frame_bytes: usize,
     /// Million packets a second, median.
@@ -344,71 +435,90 @@ struct Figure {
     published_mpps: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    benchmark: &'static str,
-    machine: String,
-    rounds: usize,
-    figures: Vec<Figure>,
+impl Figure {
+    fn new(name: &str, frame_bytes: usize, rates: [f64; 3], published: Option<f64>) -> Figure {
+        let [mpps, least, most] = rates;
+        Figure {
+            name: name.into(),
+            frame_bytes,
+            mpps,
+            least,
+            most,
+            gbps: mpps * 8e-3 * frame_bytes as f64,
+            published_mpps: published.filter(|_| frame_bytes == SIZES[0]),
+        }
+    }
+}
+
+/// A function's speeds.
+fn measure_weir(row: &Row, weir: &Path, rounds: usize) -> Result<Vec<Figure>, String> {
+    let programs = Program::all();
+    let length = Length {
+        // Every flow has had a packet before packets count.
+        first: u64::from(row.traffic.flows).max(1 << 17),
+        seconds: 0.3,
+        most: 1 << 28,
+        rounds,
+    };
+    let mut all = Vec::new();
+    for bytes in SIZES {
+        let fused = row.fused(weir, bytes)?;
+        let figures = measure(&row.name, &[&programs[0]], &length, |program, packets| {
+            seconds(program, row, &fused, packets)
+        });
+        let figures = figures.map_err(|error| format!("{}, {bytes} bytes: {error}", row.name))?;
+        let figure = |it: &bench::compare::Figure| {
+            let rates = [it.mpps, it.least, it.most];
+            Figure::new(&row.name, bytes, rates, row.published)
+        };
+        all.extend(figures.iter().map(figure));
+    }
+    Ok(all)
+}
+
+/// Linux's speeds in a function's place.
+fn measure_linux(role: linux::Role, rounds: usize) -> Result<Vec<Figure>, String> {
+    let network = linux::Network::new(role).map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for bytes in SIZES {
+        let rate = |_| network.rate(bytes - FCS);
+        let rates: Result<Vec<_>, _> = (0..rounds).map(rate).collect();
+        let rates = rates.map_err(|error| format!("{}: {error}", role.name()))?;
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let rates = [median(&rates), least, most];
+        all.push(Figure::new(role.name(), bytes, rates, None));
+    }
+    Ok(all)
 }
 
 fn run() -> Result<(), String> {
     let rounds = rounds(3);
     let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
-    let programs = Program::all();
-    let program = &programs[..1].iter().collect::<Vec<_>>();
-    let length = Length {
-        first: 1 << 17,
-        seconds: 0.3,
-        most: 1 << 28,
-        rounds,
-    };
-    let mut report = Report {
-        benchmark: "middleboxes",
-        machine: machine(),
-        rounds,
-        figures: Vec::new(),
-    };
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word));
+    let (mut figures, mut table, mut plotted) = (Vec::new(), String::new(), Vec::new());
+    let mut add = |measured: Vec<Figure>| {
+        let line = line(&measured);
+        println!("{line}");
+        table += &(line + "\n");
+        let rates = measured.iter().map(|figure| figure.mpps).collect();
+        plotted.push((measured[0].name.clone(), rates));
+        figures.extend(measured);
+    };
     for row in rows()?.iter().filter(|row| is_wanted(&row.name)) {
-        for bytes in SIZES {
-            let fused = row.fused(Path::new(&weir), bytes)?;
-            // Every flow has had a packet before packets count.
-            let length = Length {
-                first: length.first.max(u64::from(row.traffic.flows)),
-                ..length
-            };
-            let figures = measure(&row.name, program, &length, |program, packets| {
-                seconds(program, row, &fused, packets)
-            });
-            let figures = figures.map_err(|error| format!("{}, {bytes} bytes: {error}", row.name))?;
-            report.figures.extend(figures.into_iter().map(|it| Figure {
-                function: row.name.clone(),
-                program: it.program,
-                frame_bytes: bytes,
-                mpps: it.mpps,
-                least: it.least,
-                most: it.most,
-                gbps: it.mpps * 8e-3 * bytes as f64,
-                published_mpps: row.published.filter(|_| bytes == SIZES[0]),
-            }));
+        add(measure_weir(row, Path::new(&weir), rounds)?);
+        if let Some(role) = row.linux {
+            add(measure_linux(role, rounds)?);
         }
-        println!("{}", line(&report.figures, &row.name));
     }
     if !wanted.is_empty() {
         return Ok(());
     }
-    println!("{}", save("middleboxes", &report)?.display());
-    let names: Vec<_> = rows()?.into_iter().map(|row| row.name).collect();
-    let lines: Vec<_> = names.iter().map(|name| line(&report.figures, name)).collect();
-    let table = format!(
-        "| function | 64 bytes | 512 bytes | 1500 bytes | Gb/s at 64, 512, 1500 bytes | ClickOS, 64 bytes |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: |\n{}\n",
-        lines.join("\n")
-    );
-    document("middleboxes", &table).map_err(|error| error.to_string())?;
-    let plotted: Vec<_> = names.iter().map(|name| plot_row(&report.figures, name)).collect();
+    report("middleboxes", rounds, &figures)?;
+    let head = "| function | 64 bytes | 512 bytes | 1500 bytes | Gb/s | ClickOS, 64 bytes |\n\
+        | --- | ---: | ---: | ---: | ---: | ---: |\n";
+    document("middleboxes", &(head.to_string() + &table)).map_err(|error| error.to_string())?;
     bars(
         &results().join("middleboxes.svg"),
         "Functions on one core, packets from memory",
@@ -418,22 +528,18 @@ fn run() -> Result<(), String> {
     )
 }
 
-/// The figures of a function, by size.
-fn of<'a>(figures: &'a [Figure], name: &'a str) -> impl Iterator<Item = &'a Figure> {
-    figures.iter().filter(move |figure| figure.function == name)
-}
-
-fn plot_row(figures: &[Figure], name: &str) -> (String, Vec<f64>) {
-    (name.into(), of(figures, name).map(|it| it.mpps).collect())
-}
-
-/// A function's row of the table.
-fn line(figures: &[Figure], name: &str) -> String {
-    let rates: Vec<_> = of(figures, name).map(|it| format!("{:.1}", it.mpps)).collect();
-    let bits: Vec<_> = of(figures, name).map(|it| format!("{:.0}", it.gbps)).collect();
-    let published = of(figures, name).find_map(|it| it.published_mpps);
-    let published = published.map_or(String::new(), |mpps| mpps.to_string());
-    format!("| {name} | {} | {} | {published} |", rates.join(" | "), bits.join(", "))
+/// A row of the table.
+fn line(figures: &[Figure]) -> String {
+    let rates = figures.iter().map(|it| format!("{:.1}", it.mpps));
+    let bits = figures.iter().map(|it| format!("{:.0}", it.gbps));
+    let published = figures.iter().find_map(|it| it.published_mpps);
+    format!(
+        "| {} | {} | {} | {} |",
+        figures[0].name,
+        rates.collect::<Vec<_>>().join(" | "),
+        bits.collect::<Vec<_>>().join(", "),
+        published.map_or(String::new(), |mpps| mpps.to_string())
+    )
 }
 
 fn main() -> ExitCode {
