@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::function::chain::{ChainError, Stage, check_names, fuse, stages};
-use crate::model::{Chain, Guest, INTERFACE_NAME_MAX, Stub, Vnic, Wire};
+use crate::model::{Chain, Guest, INTERFACE_NAME_MAX, Memory, Stub, Vnic, Wire};
 
 /// Longest name of a chain: the names of its VNICs have a hyphen, a number and a letter besides.
 const NAME_MAX: usize = INTERFACE_NAME_MAX - "-16a".len();
@@ -50,7 +50,10 @@ impl Wire {
             let sides = first.into_iter().chain(stages[last].sides[1].clone());
             let interfaces = sides.zip(switches).chain(others.into_iter().flatten());
             let interfaces: Vec<_> = interfaces.collect();
+            // As much as all of them would have.
+            let memory = vmm::DEFAULT_MEMORY * stages.len() as u64;
             let guest = Guest {
+                memory: chain.guest.memory.or(Some(Memory(memory))),
                 config: fuse(name, stages)?,
                 ..chain.guest
             };

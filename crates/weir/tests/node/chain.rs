@@ -109,7 +109,7 @@ fn a_firewall_and_a_nat_in_guests_of_their_own() {
     );
     host.ok("wire delete edge");
     host.shows("ls -p -o guest", "");
-    host.shows("stub show -p -o stub", "lan\nwan\n");
+    host.shows("stub show -p -o link", "lan\nwan\n");
     host.shows("vnic show -p -o vnic", "client0\nserver0\n");
 }
 
@@ -123,8 +123,9 @@ fn a_firewall_and_a_nat_in_one_guest() {
     let hits = ends.read("edge", "firewall/rules.hits");
     assert!(!hits.starts_with("0 "), "{hits}");
     let host = &ends.host;
-    host.shows("ls -p -o guest", "edge\n");
-    host.shows("stub show -p -o stub", "lan\nwan\n");
+    // It has as much memory as two guests.
+    host.shows("ls -p -o guest,memory", "edge:8388608\n");
+    host.shows("stub show -p -o link", "lan\nwan\n");
     // The same configuration as a guest of its own.
     host.ok("wire delete edge");
     let fused = ends.chain("chain fuse firewall nat44");
@@ -145,7 +146,7 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     let wire = |functions: &str, fuse: bool| {
         let text = format!(
             "wire = 'office'\nexisting = ['lan', 'wan']\n[chain.edge]\nfunctions = {functions}\n\
-             between = ['lan', 'wan']\nfuse = {fuse}\nguest = {{ memory = '8M' }}\n\
+             between = ['lan', 'wan']\nfuse = {fuse}\nguest = {{ memory = '16M' }}\n\
              [chain.edge.parameters]\nfirewall.rules = '{}'\n{}\n",
             rules.display(),
             parameters.join("\n")
@@ -157,7 +158,7 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     ends.is_served();
     host.shows(
         "ls -p -o guest,memory",
-        "edge-firewall:8388608\nedge-nat44:8388608\n",
+        "edge-firewall:16777216\nedge-nat44:16777216\n",
     );
     // A function more, while it runs: of those before, nothing is recreated.
     let pid = host.ok("ls -p -o pid edge-firewall");
@@ -179,7 +180,7 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     host.shows(&format!("wire diff {copy}"), "");
     // A stub that the wire does not make has to be there.
     let wrong = host.file("wrong.toml", "wire = 'w'\nexisting = ['nowhere']\n");
-    host.refuses(&format!("wire apply {wrong}"), "there is no link ‘nowhere’");
+    host.refuses(&format!("wire apply {wrong}"), "no link ‘nowhere’");
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn mistakes_in_chains_are_told() {
             "monitor monitor --between lan lan --fuse --link monitor.export=lan --link monitor2.export=lan",
             "‘monitor’ and ‘monitor2’ both have an outer interface ‘export’",
         ),
-        ("wire --between lan nowhere", "there is no link ‘nowhere’"),
+        ("wire --between lan nowhere", "no link ‘nowhere’"),
     ] {
         host.refuses(&format!("chain create c {words}"), expected);
     }
