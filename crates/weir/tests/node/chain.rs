@@ -65,6 +65,11 @@ impl Ends {
 
     /// The client pings the server and fetches a page, and is not let to another port.
     fn is_served(&self) {
+        // Another guest has another address.
+        for host in [&self.client, &self.server] {
+            let flush = host.command("ip", "neighbor flush all");
+            Runner::default().run(flush, LIMIT).unwrap();
+        }
         pings(&self.client, "198.51.100.1");
         let fetch = |port: u16| {
             let url = format!("-s -m 3 http://198.51.100.1:{port}/page");
