@@ -195,7 +195,7 @@ fn rows() -> Result<Vec<Row>, String> {
                 ..USUAL
             },
             sink: "203.0.113.1",
-            ..row("bras", "bras", &[&format!("users={users}")])
+            ..row("bras", "bras", &[&format!("users={users}"), "auth=pap"])
         },
         Row {
             traffic: Traffic {

@@ -15,6 +15,9 @@ pub const START: u16 = 0x9000;
 /// How long all of it may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Time after which a BRAS passes a session's packets, and some more.
+const PAUSE: Duration = Duration::from_millis(250);
+
 /// Types of PPPoE's frames.
 const DISCOVERY: u16 = 0x8863;
 pub const PACKETS: u16 = 0x8864;
@@ -137,6 +140,7 @@ impl Subscriber {
                 _ => (),
             }
         }
+        std::thread::sleep(PAUSE);
         self.send(START, 0, 0, &[])
     }
 
