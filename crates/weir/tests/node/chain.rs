@@ -181,7 +181,7 @@ fn a_file_with_a_chain_gets_what_the_chain_stands_for() {
     // Its exported form stands by itself.
     let exported = host.ok("wire export office");
     assert!(!exported.contains("[chain"), "{exported}");
-    let copy = host.file("copy.toml", &exported);
+    let copy = host.config("copy.toml", &exported);
     host.shows(&format!("wire diff {copy}"), "");
     // A stub that the wire does not make has to be there.
     let wrong = host.file("wrong.toml", "wire = 'w'\nexisting = ['nowhere']\n");
