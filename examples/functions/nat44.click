@@ -35,6 +35,9 @@ define($inside_ip 192.168.1.1);
 // IPv4 prefix: the addresses inside.
 define($inside_net 192.168.1.0/24);
 
+// IPv4 address: the router to the hosts inside; 0.0.0.0 if they are neighbors.
+define($inside_gateway 0.0.0.0);
+
 // unicast IPv4 address: the address that hosts share.
 define($outside_ip 198.51.100.2);
 
@@ -81,6 +84,8 @@ outside :: Side(outside, $outside_ip);
 
 connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering, $forwards);
+to_inside :: StaticIPLookup(0.0.0.0/0 $inside_gateway 0) -> inside;
+to_outside :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> outside;
 
 // Pings to the NAT itself, and what is for nobody here.
 inside -> broadcasts :: DropBroadcasts -> local :: IPClassifier(
@@ -92,15 +97,15 @@ outside -> arrived :: IPClassifier(
 	icmp type echo and dst host $outside_ip,
 	dst host $outside_ip,
 	-);
-local[0] -> ICMPPingResponder -> inside;
-arrived[0] -> ICMPPingResponder -> next :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> outside;
+local[0] -> ICMPPingResponder -> to_inside;
+arrived[0] -> ICMPPingResponder -> to_outside;
 local[2] -> inside_dropped :: Discard;
 arrived[2] -> outside_dropped :: Discard;
 
 // The time to live is decremented before translation, so that an error is about the host's own packet.
 local[1] -> out_ttl :: DecIPTTL -> [0] connections [0] -> [0] nat;
 arrived[1] -> in_ttl :: DecIPTTL -> [1] connections [1] -> [1] nat;
-out_ttl[1] -> ICMPError($inside_ip, timeexceeded) -> inside;
-in_ttl[1] -> ICMPError($outside_ip, timeexceeded) -> next;
-nat[0] -> next;
-nat[1] -> GetIPAddress(16) -> inside;
+out_ttl[1] -> ICMPError($inside_ip, timeexceeded) -> to_inside;
+in_ttl[1] -> ICMPError($outside_ip, timeexceeded) -> to_outside;
+nat[0] -> to_outside;
+nat[1] -> GetIPAddress(16) -> to_inside;

@@ -1196,6 +1196,7 @@ module Wire_object = struct
   type t = {
     app : Application.t Dict.t option; [@yojson.default None] (** Programs that the node runs, whose sockets NSMs serve. *)
     description : string option; [@yojson.default None] (** A description for people. *)
+    existing : string list option; [@yojson.default None] (** Stubs and links of the node that it uses, and neither makes nor removes. *)
     flow : Flow.t Dict.t option; [@yojson.default None] (** Traffic classes on links and stubs. *)
     guest : Guest.t Dict.t option; [@yojson.default None] (** Network functions. *)
     link : Link.t Dict.t option; [@yojson.default None] (** Switches with a NIC: interfaces of the host that are attached. *)

@@ -2532,6 +2532,8 @@ export interface components {
             };
             /** @description A description for people. */
             description?: string;
+            /** @description Stubs and links of the node that it uses, and neither makes nor removes. */
+            existing?: string[];
             /** @description Traffic classes on links and stubs. */
             flow?: {
                 [key: string]: components["schemas"]["Flow"];

@@ -18,10 +18,13 @@ use crate::error::{Error, Result};
 use crate::model::{Guest, Health};
 
 /// Elements that name the guest's interfaces.
-const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
+pub const DEVICES: [&str; 4] = [RECEIVERS[0], SENDERS[0], RECEIVERS[1], SENDERS[1]];
 
 /// The receiving classes among them.
-const RECEIVERS: [&str; 2] = ["FromNetfront", "FromDevice"];
+pub const RECEIVERS: [&str; 2] = ["FromNetfront", "FromDevice"];
+
+/// The sending classes among them.
+pub const SENDERS: [&str; 2] = ["ToNetfront", "ToDevice"];
 
 /// Elements that name ports, in a switch.
 const PORTS: [&str; 2] = ["FromPort", "ToPort"];
@@ -206,6 +209,40 @@ pub fn check_all(
         }
     }
     diagnostics
+}
+
+/// The graph of `source`, a configuration with settings in front, and for each element whether its first input pulls:
+/// as a guest with `cpus` CPUs would take it that has all interfaces which it names. Else what is wrong with it.
+pub fn graph(
+    source: &[u8],
+    file: &str,
+    cpus: usize,
+) -> std::result::Result<(FlatGraph, Vec<bool>), Diagnostics> {
+    let mut diagnostics = Diagnostics::new();
+    let library = elements::guest_library();
+    let files = BTreeMap::from([(String::new(), file.to_string())]);
+    let all = Configurations {
+        installed: Vec::new(),
+        main: source,
+    };
+    say_unknown(source, file, |_| false, &mut diagnostics);
+    let flat = elaborate(&all, &files, &library, &mut diagnostics);
+    let pulls = flat.as_ref().and_then(|flat| {
+        let names = named(flat, &DEVICES).into_iter();
+        let dry = Dry {
+            interfaces: names.map(|(name, _)| (name, [2; 6])).collect(),
+        };
+        let text = click::text::decode(click::settings::split(source).1);
+        let router = try_out(flat.clone(), &text, &library, dry, cpus, &mut diagnostics)?;
+        let elements = router.graph().elements.iter();
+        let pulls = elements.map(|element| element.inputs.first() == Some(&false));
+        let pulls = pulls.collect();
+        router.end();
+        Some(pulls)
+    });
+    flat.zip(pulls)
+        .filter(|_| diagnostics.errors() == 0)
+        .ok_or(diagnostics)
 }
 
 /// Refuses a health check of a handler that does not exist. A handler of a configuration that may be installed later is

@@ -130,6 +130,7 @@ fn each_command_of_the_documentation_runs() {
         ran,
         [
             "README.md",
+            "docs/chains.md",
             "docs/cluster.md",
             "docs/node.md",
             "docs/nsm.md",

@@ -1346,6 +1346,8 @@ class WireObject(Model):
     """Programs that the node runs, whose sockets NSMs serve."""
     description: str | None = None
     """A description for people."""
+    existing: list[str] | None = None
+    """Stubs and links of the node that it uses, and neither makes nor removes."""
     flow: dict[str, Flow] | None = None
     """Traffic classes on links and stubs."""
     guest: dict[str, Guest] | None = None

@@ -12,6 +12,7 @@ use router::nearest;
 
 use crate::files;
 
+pub mod chain;
 mod declaration;
 mod kind;
 

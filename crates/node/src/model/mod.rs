@@ -2,6 +2,7 @@
 //! client and the commands; and the store's records around them.
 
 mod application;
+mod chain;
 mod configuration;
 mod copy;
 mod crash;
@@ -29,6 +30,7 @@ pub use application::{
     Admission, Admitted, Application, ApplicationRecord, ApplicationStatus, CommandLine, Ended,
     Intercept,
 };
+pub use chain::Chain;
 pub use configuration::{Configuration, ConfigurationState, MAIN};
 pub use copy::{Clones, Restore, Save, Saved};
 pub use crash::{CrashRecord, CrashReport, CrashesQuery};

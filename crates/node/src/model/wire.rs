@@ -1,6 +1,6 @@
 //! Virtual wires: whole networks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use super::{Application, Flow, Guest, GuestState, Link, Nsm, State, Stub, Vnic, output};
+use super::{Application, Chain, Flow, Guest, GuestState, Link, Nsm, State, Stub, Vnic, output};
 
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
 ///
@@ -44,6 +44,14 @@ pub struct Wire {
     /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// Stubs and links of the node that it uses, and neither makes nor removes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub existing: BTreeSet<String>,
+    /// Functions in a row, in a wire's file only: reading it makes guests of them.
+    #[serde(rename = "chain", default, skip_serializing)]
+    #[schema(ignore)]
+    pub chains: BTreeMap<String, Chain>,
     /// Switches without a NIC, and their properties.
     #[serde(rename = "stub", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stubs: BTreeMap<String, Stub>,

@@ -67,12 +67,16 @@ impl Look<'_> {
     }
 
     fn is_switch(&self, name: &str) -> bool {
-        self.wire.stubs.contains_key(name) || self.wire.links.contains_key(name)
+        let wire = self.wire;
+        let is_own = wire.stubs.contains_key(name) || wire.links.contains_key(name);
+        is_own || wire.existing.contains(name)
     }
 
     fn names(&mut self) {
         let Wire {
             wire,
+            existing,
+            chains,
             stubs,
             links,
             patches,
@@ -104,6 +108,18 @@ impl Look<'_> {
                     "{kind} ‘{name}’: a name is 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, and starts with a letter or digit"
                 ));
             }
+        }
+        for name in existing {
+            if stubs.contains_key(name) || links.contains_key(name) {
+                self.error(format!(
+                    "‘{name}’ is existing, and a stub or link of the wire: remove one of them"
+                ));
+            }
+        }
+        if let Some(name) = chains.keys().next() {
+            self.error(format!(
+                "chain ‘{name}’: only a file has chains: `weir wire apply` makes guests of them"
+            ));
         }
         for name in stubs.keys().filter(|name| links.contains_key(*name)) {
             self.error(format!(

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::read_from;
+use crate::function::chain::ChainError;
 use crate::function::{self, FunctionError};
 use crate::model::Wire;
 
@@ -41,6 +42,16 @@ pub enum FileError {
         /// Why not.
         why: FunctionError,
     },
+    /// No parts can be made of a chain.
+    #[error("{path}: chain ‘{chain}’: {why}")]
+    Chain {
+        /// The file.
+        path: PathBuf,
+        /// The chain.
+        chain: String,
+        /// Why not.
+        why: ChainError,
+    },
     /// A configuration is given twice, or not at all.
     #[error("{path}: guest ‘{guest}’ needs either ‘file’ or ‘config’, the Click configuration")]
     Config {
@@ -66,15 +77,26 @@ impl Wire {
         } else {
             read(path)?
         };
-        let mut wire = Wire::parse(&text, path)?;
+        Wire::parse(&text, path)?.read_files(path)
+    }
+
+    /// Reads the configurations that a wire from the file `path` names, and makes the parts of its
+    /// chains: the result stands by itself.
+    pub fn read_files(mut self, path: &Path) -> Result<Wire, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        for application in wire.applications.values_mut() {
+        self.expand_chains(folder)
+            .map_err(|(chain, why)| FileError::Chain {
+                path: path.into(),
+                chain,
+                why,
+            })?;
+        for application in self.applications.values_mut() {
             if let Some(directory) = &mut application.directory {
                 let there = folder.join(&*directory);
                 *directory = std::path::absolute(&there).unwrap_or(there);
             }
         }
-        for (name, guest) in &mut wire.guests {
+        for (name, guest) in &mut self.guests {
             let own = (&mut guest.file, &mut guest.config, &mut guest.variables);
             let installed = guest.configurations.values_mut();
             let installed = installed.map(|it| (&mut it.file, &mut it.config, &mut it.variables));
@@ -104,7 +126,7 @@ impl Wire {
                 }
             }
         }
-        Ok(wire)
+        Ok(self)
     }
 
     /// The wire in a text; `path` is what errors call it.

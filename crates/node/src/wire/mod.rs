@@ -4,6 +4,7 @@
 //! it, [`plan`] makes the steps from one wire to another. [`capture`] makes a wire of an existing Linux network.
 
 pub mod capture;
+mod chain;
 pub mod check;
 pub mod file;
 pub mod plan;

@@ -403,3 +403,17 @@ fn a_guest_on_a_stub_of_long_packets_is_warned_of() {
     assert!(warnings("mtu = 9000", "properties = { mtu = 1500 }").is_empty());
     assert!(warnings("mtu = 1600", "").is_empty() && warnings("", "").is_empty());
 }
+
+#[test]
+fn switches_of_the_node_are_used_but_not_made() {
+    let parse = |text: &str| Wire::parse(text, Path::new("w.toml")).unwrap();
+    let text = "wire = 'w'\nexisting = ['lan']\n[vnic.a]\nlink = 'lan'\n";
+    let wire = parse(text);
+    assert_eq!(check(&wire).errors, Vec::<String>::new());
+    assert_eq!(lines(&Wire::default(), &wire), ["+ vnic ‘a’"]);
+    let both = parse(&format!("{text}[stub.lan]\n"));
+    assert!(check(&both).errors[0].starts_with("‘lan’ is existing, and a stub or link"));
+    // A chain that was not read from a file.
+    let chain = parse("wire = 'w'\n[chain.c]\nfunctions = ['wire']\n");
+    assert!(check(&chain).errors[0].starts_with("chain ‘c’: only a file has chains"));
+}

@@ -53,6 +53,9 @@ impl Drawing {
                 Some(link.leads_to()),
             );
         }
+        for name in &wire.existing {
+            drawing.part(Part::Switch(name.clone()), "existing", name, None);
+        }
         for name in wire.namespaces.keys() {
             let part = Part::Host(format!("namespace {name}"));
             drawing.part(part, "namespace", name, None);

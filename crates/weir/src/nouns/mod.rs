@@ -1,6 +1,7 @@
 //! The commands that are clients of a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `nsm`,
 //! and the commands on guests; and `weir node`, the node itself. Modelled on dladm and flowadm.
 
+pub mod chain;
 pub mod cluster;
 pub mod clustered;
 pub mod configuration;
@@ -105,6 +106,8 @@ Examples:
     #[command(subcommand, arg_required_else_help = true)]
     Wire(wire::WireCommand),
     #[command(subcommand, arg_required_else_help = true)]
+    Chain(chain::ChainCommand),
+    #[command(subcommand, arg_required_else_help = true)]
     Nsm(nsm::NsmCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Policy(policy::PolicyCommand),
@@ -152,6 +155,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Vnic(command) => vnic::run(command),
         NounCommand::Flow(command) => flow::run(command),
         NounCommand::Wire(command) => wire::run(command),
+        NounCommand::Chain(command) => chain::run(command),
         NounCommand::Nsm(command) => nsm::run(command),
         NounCommand::Policy(command) => policy::run(command),
         NounCommand::Place(args) => policy::place(args),

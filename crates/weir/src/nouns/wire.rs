@@ -241,7 +241,8 @@ fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
     lines.collect()
 }
 
-fn tell(change: &WireChange, json: bool) -> Result {
+/// Tells the steps of a change.
+pub(super) fn tell(change: &WireChange, json: bool) -> Result {
     if json {
         let text = serde_json::to_string_pretty(change).map_err(Error::failed)?;
         return print(&(text + "\n"));

@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod cgroups;
+mod chain;
 mod changes;
 mod configurations;
 mod copies;

@@ -122,6 +122,9 @@ impl Node {
         if !findings.errors.is_empty() {
             return Err(Error::invalid(findings.errors.join("\n")));
         }
+        for name in &new.existing {
+            self.find_link(name)?;
+        }
         // Of a guest that has just ended, too.
         self.take_events();
         let old = &record.applied;
