@@ -43,7 +43,12 @@ impl Engine {
             self.runtime.embedding.handlers(&mut list);
             return list.specs;
         };
-        let mut list = HandlerList::default();
+        let info = self.graph.info(id);
+        let mut list = HandlerList {
+            pulls: info.inputs.first() == Some(&false),
+            pushes: info.outputs.first() == Some(&true),
+            ..HandlerList::default()
+        };
         list.add("name", CALM)
             .add("class", CALM)
             .add("config", CALM)
@@ -53,7 +58,7 @@ impl Engine {
         // One that is at work is not there to be asked: another of its class has the same handlers, unless
         // they depend on arguments.
         let made = match self.elements.get(id) {
-            None => self.graph.info(id).class.make(),
+            None => info.class.make(),
             Some(_) => None,
         };
         if let Some(element) = self.elements.get(id).or(made.as_deref()) {
@@ -66,8 +71,11 @@ impl Engine {
     }
 
     pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
-        let specs = self.handlers(element);
-        HandlerList { specs }.flags(name)
+        let list = HandlerList {
+            specs: self.handlers(element),
+            ..HandlerList::default()
+        };
+        list.flags(name)
     }
 
     /// A handler's name with its element's.
