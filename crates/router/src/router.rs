@@ -15,7 +15,7 @@ use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Watch;
-use crate::scheduler::pace::{self, Pace};
+use crate::scheduler::pace::{self, DriverPace};
 use crate::settings::Settings;
 use crate::store::StoreAnswer;
 use crate::threads::quiesce::{Member, ThreadGroup, Waker};
@@ -398,7 +398,7 @@ impl Router {
     }
 
     /// A round of Click's driver: some tasks, and the timers that expired if it is their turn.
-    pub fn run_at(&mut self, pace: &mut Pace) -> Status {
+    pub fn run_at(&mut self, pace: &mut DriverPace) -> Status {
         pace.begin();
         self.round(pace::TASKS, |engine| pace.timers(|| engine.lateness()))
     }

@@ -96,5 +96,7 @@ mod tests {
     fn control_information_is_a_number() {
         let errors = Rig::errors("Idle -> SetVLANAnno(1 2) -> Discard;");
         assert!(errors.contains("VLAN_TCI: invalid number"), "{errors}");
+        let errors = Rig::errors("Idle -> SetVLANAnno(-1) -> Discard;");
+        assert!(errors.contains("out of range, bound 0"), "{errors}");
     }
 }

@@ -68,7 +68,8 @@ impl<const ANNO: bool> Tag<ANNO> {
         if ANNO && WordArg.parse(text, context)? == "ANNO" {
             return Ok(Some(None));
         }
-        context.parse_with(CONTROL, text).map(|tci| Some(Some(tci)))
+        let control: i32 = context.parse_with(CONTROL, text)?;
+        Ok(Some(Some(control as u16)))
     }
 
     /// Combines the arguments.

@@ -3,6 +3,7 @@ use crate::prelude::*;
 /// Binary digits of a probability.
 const BITS: u32 = 28;
 const ONE: u32 = 1 << BITS;
+const UNDERFLOW: &str = "zero bit error probability (underflow?)";
 
 /// Changes each bit of packets with a probability.
 ///
@@ -115,8 +116,12 @@ impl RandomBitErrors {
         }
     }
 
-    fn changed(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        self.check()
+    fn changed(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.check()?;
+        if self.probability.0 == 0 {
+            cx.warn_writer(UNDERFLOW);
+        }
+        Ok(())
     }
 }
 
@@ -137,7 +142,7 @@ impl Element for RandomBitErrors {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.check().map_err(|error| args.fail(error))?;
         if self.probability.0 == 0 {
-            args.warning("zero bit error probability (underflow?)");
+            args.warning(UNDERFLOW);
         }
         Ok(())
     }
@@ -226,10 +231,10 @@ mod tests {
         let error = rig.try_write("r.error_kind", "turn").unwrap_err();
         assert_eq!(
             error,
-            "bad action ‘turn’ (must be ‘set’, ‘clear’, or ‘flip’)"
+            "bad action ‘turn’ (must be ‘set’, ‘clear’, or ‘flip’)".into()
         );
         assert_eq!(rig.read("r.error_kind"), "set");
-        rig.write("r.error_kind", "");
+        rig.write("r.error_kind", "\"\"");
         assert_eq!(rig.read("r.error_kind"), "flip");
     }
 

@@ -10,7 +10,7 @@ const IN_TIME: u32 = 12;
 const SELECT: u64 = 2;
 
 /// Where the driver stands, and how often it looks at timers: less often as long as none is late.
-pub struct Pace {
+pub struct DriverPace {
     round: u64,
     stride: u64,
     in_time: u32,
@@ -18,10 +18,10 @@ pub struct Pace {
     late: u64,
 }
 
-impl Pace {
+impl DriverPace {
     /// That of a router that starts. With a clock that stands still while there is work, each timer is late.
-    pub fn new(clock_stands: bool) -> Pace {
-        Pace {
+    pub fn new(clock_stands: bool) -> DriverPace {
+        DriverPace {
             round: 0,
             stride: STRIDE_MAX,
             in_time: 0,
@@ -66,10 +66,11 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// The rounds of the first `count` looks at timers, of which the first is `lateness` late each time.
     fn rounds(count: usize, lateness: u64) -> Vec<u64> {
-        let mut pace = Pace::new(false);
+        let mut pace = DriverPace::new(false);
         let mut rounds = Vec::new();
         while rounds.len() < count {
             pace.begin();
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn timers_in_time_have_their_turn_less_often_again() {
-        let mut pace = Pace::new(false);
+        let mut pace = DriverPace::new(false);
         pace.stride = 1;
         for _ in 0..12 {
             pace.begin();

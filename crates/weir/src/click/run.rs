@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
-use router::{Pace, Router, Status, Steady};
+use router::{DriverPace, Router, Status, Steady};
 
 use super::driver::Driver;
 use super::store::{Connection, PAUSE};
@@ -50,7 +50,7 @@ fn run_with(
     let polls = driver.settings.threads > 1;
     // One packet at a time is Click's order of events.
     let stands = driver.clock.warp() == Warp::Simulation;
-    let mut pace = (driver.settings.batch == 1).then(|| Pace::new(stands));
+    let mut pace = (driver.settings.batch == 1).then(|| DriverPace::new(stands));
     let mut idle_since = None;
     loop {
         if events.take_end() {
@@ -78,7 +78,7 @@ fn run_with(
                 rounds += 1;
                 let turn = pace
                     .as_ref()
-                    .map_or(rounds % ROUNDS == 0, Pace::descriptors);
+                    .map_or(rounds % ROUNDS == 0, DriverPace::descriptors);
                 if !turn || router.watches().is_empty() && store.is_none() {
                     continue;
                 }

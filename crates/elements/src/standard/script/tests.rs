@@ -47,11 +47,9 @@ fn variables_and_handlers_are_put_in() {
 fn a_parameter_is_refused_where_none_is_expected() {
     for name in ["now", "s.now", "name", "s.config", "x", "s.x"] {
         let (_, own) = name.rsplit_once('.').unwrap_or(("", name));
-        let heading = "While executing 's :: Script':|\n";
-        let error = format!("  read handler 's.{own}' does not take parameters|\n");
-        let script = format!("export x 3, print $({name} 1)");
-        let expected = format!("$({name} 1)\n{heading}{error}");
-        let printed = run(&script);
+        let printed = run(&format!("export x 3, print $({name} 1)"));
+        let error = format!("read handler ‘s.{own}’ does not take parameters");
+        let expected = format!("While executing ‘s :: Script’:|\n  {error}|\n$({name} 1)|\n");
         assert_eq!(printed, expected, "{name}");
     }
 }
@@ -444,7 +442,6 @@ fn calculations() {
         ("random 0", "bad N"),
         ("random many", "N1: invalid number"),
         ("random 1 many", "N2: invalid number"),
-        ("random few many", "N1: invalid number\nN2: invalid number"),
         ("random 4294967296", "N1: out of range, bound 4294967295"),
         ("random 1 2 3", "too many arguments"),
         ("random 5 2", "bad N"),
@@ -661,7 +658,7 @@ fn warnings_of_a_handler_go_to_its_writer() {
 
 #[test]
 fn an_exported_variable_hides_a_calculation() {
-    let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count 1 2));
+    let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count));
         t :: Script(TYPE PASSIVE, return $(count 1 2));";
     let mut rig = Rig::new(config);
     assert_eq!(rig.read("s.count"), "7");
