@@ -842,6 +842,13 @@ fn the_first_command_of_a_connection_reaches_all_threads() {
 }
 
 #[test]
+fn a_compact_configuration_is_a_requirement() {
+    let config = "require(compact_config); Idle -> Discard";
+    let output = run(&["-q", "-e", config, "-h", "requirements"]);
+    assert_eq!(text(&output.stdout), "compact_config\n\n");
+}
+
+#[test]
 fn a_command_called_click_keeps_clicks_order() {
     let link = path("bin").join("click");
     std::fs::create_dir(link.parent().unwrap()).unwrap();

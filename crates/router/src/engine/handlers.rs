@@ -219,11 +219,12 @@ impl Engine {
             "config" => text = listing(|out| out.write_str(&self.graph.source))?,
             "flatconfig" => text = self.flat_config(),
             "requirements" => {
-                let requirements = &self.graph.requirements;
-                lines(
-                    &mut text,
-                    &mut requirements.iter().map(|r| r.value.as_str()),
-                );
+                // A package has a name; `compact_config` is its own.
+                let mut names = self.graph.requirements.iter().map(|it| match &*it.value {
+                    "" => &*it.kind,
+                    name => name,
+                });
+                lines(&mut text, &mut names);
             }
             "handlers" => text = handlers_text(self.handlers(None).iter()),
             "element_counts" => {
