@@ -449,7 +449,7 @@ fn a_script_that_gives_a_signal_up_ends_no_run_by_it() {
         std::thread::sleep(Duration::from_millis(50));
         client.until("i.limit", "1");
         // The next one does what it does by default.
-        running.signal(Signal::TERM);
+        running.signal(Signal::INT);
         assert_eq!(running.end().0, None);
     }
 }

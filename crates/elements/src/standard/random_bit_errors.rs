@@ -21,7 +21,7 @@ pub struct RandomBitErrors {
     #[arg(mandatory, name = "P", read, write, config, handler = "p_bit_error", then = changed)]
     probability: Probability,
     /// What happens to a bit.
-    #[arg(positional, name = "KIND", default = "flip".into(), kind = "flip, set or clear",
+    #[arg(positional, name = "KIND", default = "flip".into(), default_text = "flip", kind = "flip, set or clear",
         write, config, handler = "error_kind", then = changed)]
     kind: String,
     /// Whether it changes anything.
