@@ -420,13 +420,13 @@ impl ScriptMachine {
         errors: &mut Errors,
     ) -> NextStep {
         let (expanded, ok) = self.expand_as(cx, condition, Style::Bare, errors);
-        if !ok {
-            errors.error(cx, &format!("bad condition ‘{condition}’"));
-            return NextStep::On;
-        }
-        let condition = expanded;
+        // If nothing came of what failed, it stays as it stands.
+        let condition = match expanded.as_str() {
+            "" if !ok => condition,
+            expanded => expanded,
+        };
         if !condition.is_empty() {
-            match cx.names().parse::<bool>(&condition) {
+            match cx.names().parse::<bool>(condition) {
                 Ok(true) => {}
                 Ok(false) => return NextStep::On,
                 Err(_) => {

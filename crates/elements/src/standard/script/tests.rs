@@ -55,6 +55,21 @@ fn a_parameter_is_refused_where_none_is_expected() {
 }
 
 #[test]
+fn a_condition_that_failed_in_part_counts_as_what_came_of_it() {
+    for (condition, error, jumps) in [
+        ("$(nosuch)", "bad condition ‘$(nosuch)’", false),
+        ("$(if true 21 $(if b))", "bad condition ‘21’", false),
+        ("$(if true 1 $(if b))", "syntax error", true),
+    ] {
+        let printed = run(&format!(
+            "goto x {condition}, print \"1\", label x, print \"2\""
+        ));
+        assert!(printed.contains(error), "{printed}");
+        assert_eq!(printed.contains("1\n2\n"), !jumps, "{printed}");
+    }
+}
+
+#[test]
 fn a_script_that_runs_by_itself_may_call_itself() {
     let mut rig = Rig::new(
         "s :: Script(TYPE PASSIVE, print \"$0 $# $1 $write\", wait 1s, goto e $(eq $# 2),
