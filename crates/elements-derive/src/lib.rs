@@ -10,7 +10,7 @@
 //! - `segments`: packets may stand for several TCP segments.
 //! - `live`: the `config` handler can be written while packets flow.
 //! - `task`: the handlers of the element's first task; with `task(when = CONDITION)`, the element
-//!   has them only then.
+//!   has them only then. `list.pulls` and `list.pushes` say what its first input and output are.
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.

@@ -82,7 +82,16 @@ impl Call {
         if others.is_some_and(|id| cx.is_at_work(id)) {
             return Ok(());
         }
-        let flags = cx.handler(self.element, &self.handler);
+        self.check_flags(cx, cx.handler(self.element, &self.handler), flag)
+    }
+
+    /// As [`check`](Self::check), of a handler with these flags.
+    pub fn check_flags(
+        &self,
+        cx: &Cx<'_>,
+        flags: Option<HandlerFlags>,
+        flag: HandlerFlags,
+    ) -> Result<(), String> {
         let Some(flags) = flags.filter(|flags| flags.has(flag)) else {
             let kind = if flag.has(HandlerFlags::WRITE) {
                 "write"

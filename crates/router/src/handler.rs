@@ -97,6 +97,10 @@ const UNLISTED: HandlerFlags = HandlerFlags::READ
 #[derive(Debug, Default)]
 pub struct HandlerList {
     pub(crate) specs: Vec<HandlerSpec>,
+    /// The element’s first input is pull.
+    pub pulls: bool,
+    /// Its first output is push.
+    pub pushes: bool,
 }
 
 impl HandlerList {

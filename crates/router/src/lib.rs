@@ -63,6 +63,7 @@ pub use random::Random;
 pub use router::{Kept, Refused, Router, Status};
 pub use runtime::{DeviceId, Runtime};
 pub use scheduler::Watch;
+pub use scheduler::pace::DriverPace;
 pub use scheduler::signal::{Notice, Signal, SignalId};
 pub use scheduler::task::{NO_THREAD, Pull, Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use scheduler::timer::TimerId;

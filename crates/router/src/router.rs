@@ -15,6 +15,7 @@ use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Watch;
+use crate::scheduler::pace::{self, DriverPace};
 use crate::settings::Settings;
 use crate::store::StoreAnswer;
 use crate::threads::quiesce::{Member, ThreadGroup, Waker};
@@ -391,8 +392,19 @@ impl Router {
         core::mem::forget(self);
     }
 
-    /// Runs at most `tasks` tasks, then the timers that expired: in Click's order.
+    /// Runs at most `tasks` tasks, then the timers that expired.
     pub fn run(&mut self, tasks: usize) -> Status {
+        self.round(tasks, |_| true)
+    }
+
+    /// A round of Click's driver: some tasks, and the timers that expired if it is their turn.
+    pub fn run_at(&mut self, pace: &mut DriverPace) -> Status {
+        pace.begin();
+        self.round(pace::TASKS, |engine| pace.timers(|| engine.lateness()))
+    }
+
+    /// Runs at most `tasks` tasks, then the timers that expired if `timers` says so.
+    fn round(&mut self, tasks: usize, timers: impl FnOnce(&mut Engine) -> bool) -> Status {
         let mut received = false;
         let is_divided = self.engine.threads.partition.is_some();
         if is_divided {
@@ -404,7 +416,7 @@ impl Router {
         if self.engine.driver.run_count <= 0 && !self.goes_on() {
             return Status::Stopped;
         }
-        self.engine.run(tasks);
+        self.engine.run(tasks, timers);
         if self.engine.driver.run_count <= 0 && !self.goes_on() {
             return Status::Stopped;
         }

@@ -3,9 +3,11 @@
 //! A namespace is held by a process that dies with this one, also if this one is killed. With the
 //! namespace go its interfaces, and the other ends of its veth pairs. So nothing is left behind.
 
+use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest that a namespace is kept, in seconds.
@@ -78,10 +80,12 @@ impl Runner {
         let shown = shown(&command);
         let start = Instant::now();
         let mut child = start_child(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        // The output is far shorter than a pipe's buffer, so it can be read at the end.
-        loop {
+        // Read while it runs: a full pipe would stop it.
+        let stdout = child.stdout.take().map(read_aside);
+        let stderr = child.stderr.take().map(read_aside);
+        let status = loop {
             match child.try_wait() {
-                Ok(Some(_)) => break,
+                Ok(Some(status)) => break status,
                 Ok(None) => {}
                 Err(error) => return Err(failed(&shown, error)),
             }
@@ -97,10 +101,13 @@ impl Runner {
                 });
             }
             std::thread::sleep(Duration::from_millis(2));
-        }
-        child
-            .wait_with_output()
-            .map_err(|error| failed(&shown, error))
+        };
+        let all = |reader: Option<JoinHandle<Vec<u8>>>| reader.and_then(|it| it.join().ok());
+        Ok(Output {
+            status,
+            stdout: all(stdout).unwrap_or_default(),
+            stderr: all(stderr).unwrap_or_default(),
+        })
     }
 
     /// Runs a command that must succeed. Returns its output.
@@ -113,6 +120,15 @@ impl Runner {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// Reads a pipe to its end, beside what goes on.
+fn read_aside(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
 }
 
 fn shown(command: &Command) -> String {
@@ -262,5 +278,23 @@ impl Namespace {
             runner.run(self.command("ip", &route), limit)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_may_be_longer_than_a_pipe() {
+        let long = "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2";
+        let mut command = Command::new("sh");
+        command.args(["-c", long]);
+        let output = Runner::default().output(command, Duration::from_secs(20));
+        let output = output.expect("it ends");
+        assert_eq!(
+            (output.stdout.len(), output.stderr.len()),
+            (300_000, 300_000)
+        );
     }
 }

@@ -449,7 +449,7 @@ fn a_script_that_gives_a_signal_up_ends_no_run_by_it() {
         std::thread::sleep(Duration::from_millis(50));
         client.until("i.limit", "1");
         // The next one does what it does by default.
-        running.signal(Signal::TERM);
+        running.signal(Signal::INT);
         assert_eq!(running.end().0, None);
     }
 }
@@ -487,6 +487,48 @@ fn a_signal_has_its_default_effect_while_its_script_waits() {
     client.until("c.count", "1");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, None);
+}
+
+#[test]
+fn a_signal_gives_up_no_other_signal() {
+    use rustix::process::Signal;
+    let socket = path("others");
+    let shown = socket.to_str().expect("text");
+    let router = "s :: Script(TYPE SIGNAL INT TERM USR1, write i.limit $(add $(i.limit) 1), exit);
+        t :: Script(TYPE SIGNAL USR1, write j.limit $(add $(j.limit) 1), end);
+        i :: InfiniteSource(LIMIT 0) -> Discard; j :: InfiniteSource(LIMIT 0) -> Discard;";
+    let mut running = Running::start(&["-e", router, "-u", shown]);
+    let mut client = Client::connect(&socket);
+    for (signal, own, other) in [
+        (Signal::INT, "1", "0"),
+        (Signal::TERM, "2", "0"),
+        (Signal::USR1, "3", "1"),
+        // The second script is armed for this one still.
+        (Signal::USR1, "3", "2"),
+    ] {
+        running.signal(signal);
+        client.until("i.limit", own);
+        client.until("j.limit", other);
+    }
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, None);
+}
+
+#[test]
+fn a_signal_whose_script_fails_has_its_default_effect() {
+    let router = "Script(TYPE SIGNAL USR1, print \"heard $1\", error bad);
+        Script(set x $(kill USR1 $$), wait 60s, stop);";
+    let mut running = Running::start(&["-e", router]);
+    assert_eq!(running.end(), (None, "heard \n".to_string()));
+}
+
+#[test]
+fn signals_that_reach_no_program_are_taken_without_effect() {
+    let output = run(&[
+        "-e",
+        "Script(TYPE SIGNAL 0 9 0x1f, end); Script(print \"$(kill 0 $$)\", stop);",
+    ]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("\n", ""));
 }
 
 #[test]
@@ -800,6 +842,13 @@ fn the_first_command_of_a_connection_reaches_all_threads() {
 }
 
 #[test]
+fn a_compact_configuration_is_a_requirement() {
+    let config = "require(compact_config); Idle -> Discard";
+    let output = run(&["-q", "-e", config, "-h", "requirements"]);
+    assert_eq!(text(&output.stdout), "compact_config\n\n");
+}
+
+#[test]
 fn a_command_called_click_keeps_clicks_order() {
     let link = path("bin").join("click");
     std::fs::create_dir(link.parent().unwrap()).unwrap();
@@ -814,6 +863,12 @@ fn a_command_called_click_keeps_clicks_order() {
     };
     let as_click = order(&mut Command::new(&link));
     let as_weir = order(&mut weir());
+    // Timers wait for 32 rounds of 129 tasks, or for the end of all work.
+    let sources =
+        "InfiniteSource -> c :: Counter -> Discard; InfiniteSource -> d :: Counter -> Discard;
+        i :: InfiniteSource(LIMIT 1000) -> Discard; Script(print \"$(c.count) $(i.count)\", stop);";
+    let counts = Command::new(&link).args(["-e", sources]).output();
+    assert_eq!(text(&counts.expect("it starts").stdout), "1564 1000\n");
     std::fs::remove_dir_all(link.parent().unwrap()).unwrap();
     assert_eq!(as_click, "abab");
     assert_eq!(as_weir, "aabb");

@@ -78,13 +78,25 @@ mod tests {
         assert_eq!(rig.read("s.vlan_tci"), "24585");
         assert_eq!(rig.read("s.config"), "VLAN_ID 9, VLAN_PCP 3");
         assert!(rig.try_write("s.vlan_tci", "ANNO").is_err());
-        rig.write("s.vlan_tci", "1");
-        rig.push("i", &[]);
-        assert_eq!(vlan_tag::annotation(&rig.collected("c")[0]), 1);
+        // As in Click, the priority is an argument of its own, and no argument has the third bit.
+        for (handler, value, control) in [
+            ("vlan_tci", "0xffff", 0xffff),
+            ("vlan_id", "7", 0xe007),
+            ("vlan_tci", "0x1001", 0xf001),
+            ("vlan_pcp", "1", 0x2001),
+        ] {
+            rig.write(&format!("s.{handler}"), value);
+            rig.push("i", &[]);
+            let packets = rig.collected("c");
+            assert_eq!(vlan_tag::annotation(&packets[0]), control, "{value}");
+        }
     }
+
     #[test]
     fn control_information_is_a_number() {
         let errors = Rig::errors("Idle -> SetVLANAnno(1 2) -> Discard;");
         assert!(errors.contains("VLAN_TCI: invalid number"), "{errors}");
+        let errors = Rig::errors("Idle -> SetVLANAnno(-1) -> Discard;");
+        assert!(errors.contains("out of range, bound 0"), "{errors}");
     }
 }

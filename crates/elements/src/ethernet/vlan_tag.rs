@@ -68,7 +68,8 @@ impl<const ANNO: bool> Tag<ANNO> {
         if ANNO && WordArg.parse(text, context)? == "ANNO" {
             return Ok(Some(None));
         }
-        context.parse_with(CONTROL, text).map(|tci| Some(Some(tci)))
+        let control: i32 = context.parse_with(CONTROL, text)?;
+        Ok(Some(Some(control as u16)))
     }
 
     /// Combines the arguments.
@@ -77,24 +78,22 @@ impl<const ANNO: bool> Tag<ANNO> {
         self.control = control.map(|control| control | (self.vlan_pcp as u16) << 13);
     }
 
+    // A handler stands for its argument beside the others as `config` shows them: VLAN and priority.
+
     fn set_control(&mut self, _cx: &mut Cx<'_>) {
-        self.control = self.vlan_tci.unwrap_or(self.control);
+        let priority = self.fixed().priority;
+        if let Some(control) = self.vlan_tci {
+            self.control = control.map(|control| control | u16::from(priority) << 13);
+        }
     }
 
     fn set_id(&mut self, _cx: &mut Cx<'_>) {
-        let id = self.vlan_id as u16;
-        self.control = Some(VlanTag { id, ..self.fixed() }.to_control());
+        let priority = self.fixed().priority;
+        self.control = Some(self.vlan_id as u16 | u16::from(priority) << 13);
     }
 
     fn set_priority(&mut self, _cx: &mut Cx<'_>) {
-        let priority = self.vlan_pcp as u8;
-        self.control = Some(
-            VlanTag {
-                priority,
-                ..self.fixed()
-            }
-            .to_control(),
-        );
+        self.control = Some(self.fixed().id | (self.vlan_pcp as u16) << 13);
     }
 
     fn fixed(&self) -> VlanTag {

@@ -7,7 +7,7 @@ const FRAMING: usize = 14 + 8;
 
 /// A device, and on a pull input a task that feeds it.
 #[derive(Component)]
-#[component(handlers, task(when = self.pull.is_some()))]
+#[component(handlers, task(when = list.pulls))]
 pub struct Sender {
     /// Frames sent.
     #[handler(read)]

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// Pulls from input 0 as long as there are packets.
 #[derive(Component)]
-#[component(task(when = self.task.is_some()))]
+#[component(task(when = list.pulls))]
 pub struct Puller {
     task: Option<TaskId>,
     signal: Signal,

@@ -179,10 +179,17 @@ fn tcp_and_udp_flows_are_different_flows_of_ip_rewriter() {
     );
     assert_eq!(rig.read("rw.udp_table").lines().count(), 2);
     let id = rig.router.find("rw");
-    let mut lookup = |flow| rig.router.read(id, "tcp_lookup", flow).unwrap();
+    let mut read = |flow| rig.router.read(id, "tcp_lookup", flow);
+    let mut lookup = |flow| read(flow).unwrap();
     assert_eq!(lookup("9.0.0.1 5 10.0.0.4 1"), "1.0.0.1 1024 10.0.0.4 1");
     assert_eq!(lookup("10.0.0.4 1 1.0.0.1 1024"), "10.0.0.4 1 9.0.0.1 5");
     assert_eq!(lookup("10.0.0.4 1 1.0.0.1 1025"), "");
+    let refused = read("host 5 10.0.0.4");
+    let reason = "SADDR: parse error\nDPORT: required argument missing";
+    assert_eq!(
+        refused,
+        Err(HandlerError::failed(router::FailureKind::Failed, reason))
+    );
 }
 
 #[test]

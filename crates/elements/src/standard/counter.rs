@@ -290,6 +290,10 @@ mod tests {
         for (argument, message) in [
             ("COUNT_CALL often k.reset", "COUNT_CALL type mismatch"),
             (
+                "COUNT_CALL 18446744073709551616 k.reset",
+                "COUNT_CALL overflow, max 18446744073709551615",
+            ),
+            (
                 "BYTE_COUNT_CALL -1 k.reset",
                 "BYTE_COUNT_CALL type mismatch",
             ),

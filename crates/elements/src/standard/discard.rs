@@ -13,14 +13,13 @@ use crate::prelude::*;
 /// # See also
 /// Idle
 #[derive(Element)]
-#[element(ports = "1/0", processing = "a", segments, handlers,
-    task(when = self.pull.is_some()))]
+#[element(ports = "1/0", processing = "a", segments, handlers, task(when = list.pulls))]
 pub struct Discard {
     /// Whether it pulls.
     #[arg(default = true, read, write, checkbox, when = self.pull.is_some(),
         error = "syntax error", then = wake)]
     active: bool,
-    /// Most packets pulled each time.
+    /// Most packets pulled each time; 0: no limit.
     #[arg(default = 1, read, when = self.pull.is_some())]
     burst: u32,
     /// Packets dropped.
@@ -56,9 +55,12 @@ impl Discard {
 }
 
 impl Element for Discard {
-    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !self.active && cx.input_is_push(0) {
+            return Err(args.fail("ACTIVE is meaningless in push context"));
+        }
         if self.burst == 0 {
-            return Err(args.fail("BURST must be at least 1"));
+            self.burst = u32::MAX;
         }
         Ok(())
     }
@@ -136,6 +138,11 @@ mod tests {
         assert_eq!((rig.read("d.count"), rig.outstanding()), ("5".into(), 0));
         let refused = rig.try_write("d.burst", "0");
         assert_eq!(refused, Err("‘burst’ takes an integer of 1 or more".into()));
-        Rig::refuses("Idle -> Discard(BURST 0);", "BURST must be at least 1");
+        let mut rig = Rig::new("i :: Inject -> Queue -> d :: Discard(BURST 0);");
+        (0..5).for_each(|n| rig.push("i", &[n]));
+        rig.step();
+        assert_eq!(rig.read("d.count"), "5");
+        let error = "ACTIVE is meaningless in push context";
+        Rig::refuses("Idle -> Discard(ACTIVE false);", error);
     }
 }

@@ -10,6 +10,11 @@ impl Limit {
     /// No limit.
     pub const NONE: Limit = Limit(-1);
 
+    /// What a handler shows that has one number for no limit.
+    pub fn or_none(&self) -> i64 {
+        self.0.max(Self::NONE.0)
+    }
+
     /// Packets still to come when there were `count`.
     #[inline]
     pub fn left(self, count: u64) -> u64 {
@@ -30,11 +35,11 @@ impl Argument for Limit {
     const KIND: &'static str = "integer";
 
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
-        i64::parse(text, context).map(|limit| Limit(limit.max(-1)))
+        i64::parse(text, context).map(Limit)
     }
 }
 
-/// -1 stands for none.
+/// As it was given.
 impl Shown for Limit {
     fn shown(&self) -> String {
         self.0.to_string()
@@ -53,7 +58,7 @@ mod tests {
             ("2", "2", 0),
             ("0", "0", 0),
             ("-1", "-1", u64::MAX),
-            ("-7", "-1", u64::MAX),
+            ("-7", "-7", u64::MAX),
             (
                 "9223372036854775807",
                 "9223372036854775807",

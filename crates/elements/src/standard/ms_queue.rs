@@ -31,12 +31,15 @@ pub struct MSQueue {
     #[delegate(configured = warn)]
     #[init(QueueStorage::new(Overflow::New, Sleep::Late, true))]
     storage: QueueStorage,
+    warned: bool,
 }
 
 impl MSQueue {
     fn warn(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.storage.configured(cx, args)?;
-        args.warning("MSQueue is deprecated, use ThreadSafeQueue instead");
+        if !core::mem::replace(&mut self.warned, true) {
+            args.warning("MSQueue is deprecated, use ThreadSafeQueue instead");
+        }
         Ok(())
     }
 }
@@ -47,8 +50,11 @@ mod tests {
 
     #[test]
     fn it_works_and_warns_of_its_name() {
-        let mut rig = Rig::new("i :: Inject -> MSQueue -> p :: Puller;");
+        let mut rig = Rig::new("i :: Inject -> q :: MSQueue -> p :: Puller;");
         assert_contains(&rig.printed().concat(), "use ThreadSafeQueue instead");
+        rig.write("q.config", "5");
+        assert_eq!(rig.read("q.capacity"), "5");
+        assert!(rig.printed().is_empty(), "the warning is printed once");
         rig.push("i", &[1]);
         assert_eq!(rig.pull("p", 9).len(), 1);
         let errors = Rig::errors("Idle -> MSQueue(-1) -> Discard;");

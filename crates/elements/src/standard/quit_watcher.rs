@@ -84,6 +84,19 @@ mod tests {
     }
 
     #[test]
+    fn it_may_stand_before_the_elements() {
+        for watched in [
+            "w :: InfiniteSource -> Discard;",
+            "w :: RatedSource -> Discard;",
+            "Idle -> Queue -> w :: Discard;",
+        ] {
+            Rig::new(&format!("QuitWatcher(w); {watched}"));
+        }
+        let errors = Rig::errors("QuitWatcher(w); Idle -> w :: Discard;");
+        assert!(errors.contains("no 'w.scheduled' read handler"), "{errors}");
+    }
+
+    #[test]
     fn elements_without_a_task_are_refused() {
         let errors = Rig::errors("Idle -> n :: Null -> Discard; QuitWatcher(n, nobody);");
         assert!(errors.contains("no 'n.scheduled' read handler"), "{errors}");

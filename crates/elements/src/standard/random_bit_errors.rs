@@ -3,6 +3,7 @@ use crate::prelude::*;
 /// Binary digits of a probability.
 const BITS: u32 = 28;
 const ONE: u32 = 1 << BITS;
+const UNDERFLOW: &str = "zero bit error probability (underflow?)";
 
 /// Changes each bit of packets with a probability.
 ///
@@ -14,25 +15,19 @@ const ONE: u32 = 1 << BITS;
 /// # See also
 /// RandomSample, SetCRC32
 #[derive(Element)]
-#[element(ports = "1/1", live)]
+#[element(ports = "1/1", live, handlers)]
 pub struct RandomBitErrors {
     /// The probability, 0 to 1.
-    #[arg(mandatory, name = "P", read, write, config, handler = "p_bit_error")]
+    #[arg(mandatory, name = "P", read, write, config, handler = "p_bit_error", then = changed)]
     probability: Probability,
     /// What happens to a bit.
-    #[arg(
-        positional,
-        name = "KIND",
-        default_text = "flip",
-        read,
-        write,
-        config,
-        handler = "error_kind"
-    )]
-    change: BitChange,
+    #[arg(positional, name = "KIND", default = "flip".into(), default_text = "flip", kind = "flip, set or clear",
+        write, config, handler = "error_kind", then = changed)]
+    kind: String,
     /// Whether it changes anything.
     #[arg(positional, default = true, read, write, error = "expected boolean")]
     active: bool,
+    change: BitChange,
 }
 
 /// A probability in parts of 2²⁸.
@@ -43,10 +38,8 @@ impl Argument for Probability {
     const KIND: &'static str = "probability";
 
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
-        match (FixedPoint { bits: BITS }).parse(text, context)? {
-            probability @ ..=ONE => Ok(Probability(probability)),
-            _ => Err(Invalid::because("must be between 0 and 1")),
-        }
+        let parts = FixedPoint { bits: BITS }.parse(text, context);
+        parts.map(Probability)
     }
 }
 
@@ -104,36 +97,52 @@ impl BitChange {
     }
 }
 
-impl Argument for BitChange {
-    const KIND: &'static str = "flip, set or clear";
-
-    fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
-        match text {
-            "flip" | "" => Ok(BitChange::Flip),
-            "set" => Ok(BitChange::Set),
-            "clear" => Ok(BitChange::Clear),
-            _ => Err(Invalid::because(alloc::format!(
-                "bad action ‘{text}’ (must be ‘set’, ‘clear’, or ‘flip’)"
-            ))),
+impl RandomBitErrors {
+    /// Checks what the arguments say.
+    fn check(&mut self) -> Result<(), String> {
+        self.change = match self.kind.as_str() {
+            "flip" | "" => BitChange::Flip,
+            "set" => BitChange::Set,
+            "clear" => BitChange::Clear,
+            kind => {
+                return Err(alloc::format!(
+                    "bad action ‘{kind}’ (must be ‘set’, ‘clear’, or ‘flip’)"
+                ));
+            }
+        };
+        match self.probability.0 {
+            ..=ONE => Ok(()),
+            _ => Err("drop probability must be between 0 and 1".into()),
         }
+    }
+
+    fn changed(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.check()?;
+        if self.probability.0 == 0 {
+            cx.warn_writer(UNDERFLOW);
+        }
+        Ok(())
     }
 }
 
-impl Shown for BitChange {
-    fn shown(&self) -> String {
-        let name = match self {
+#[handlers]
+impl RandomBitErrors {
+    /// The argument KIND.
+    #[read]
+    fn error_kind(&self) -> &'static str {
+        match self.change {
             BitChange::Flip => "flip",
             BitChange::Set => "set",
             BitChange::Clear => "clear",
-        };
-        name.into()
+        }
     }
 }
 
 impl Element for RandomBitErrors {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.check().map_err(|error| args.fail(error))?;
         if self.probability.0 == 0 {
-            args.warning("zero bit error probability (underflow?)");
+            args.warning(UNDERFLOW);
         }
         Ok(())
     }
@@ -219,13 +228,21 @@ mod tests {
         rig.assert_handlers(&[("r.p_bit_error", "0.5"), ("r.error_kind", "set")]);
         assert!(rig.try_write("r.p_bit_error", "1.01").is_err());
         assert_eq!(rig.read("r.p_bit_error"), "0.5");
+        let error = rig.try_write("r.error_kind", "turn").unwrap_err();
+        assert_eq!(
+            error,
+            "bad action ‘turn’ (must be ‘set’, ‘clear’, or ‘flip’)".into()
+        );
+        assert_eq!(rig.read("r.error_kind"), "set");
+        rig.write("r.error_kind", "\"\"");
+        assert_eq!(rig.read("r.error_kind"), "flip");
     }
 
     #[test]
     fn wrong_arguments_are_refused() {
         for (arguments, message) in [
             ("", "P: required argument missing"),
-            ("1.1", "P: must be between 0 and 1"),
+            ("1.1", "drop probability must be between 0 and 1"),
             (
                 "0.5, turn",
                 "bad action 'turn' (must be 'set', 'clear', or 'flip')",

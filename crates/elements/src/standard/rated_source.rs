@@ -17,7 +17,7 @@ use crate::rates::token_bucket::TokenBucket;
 /// # See also
 /// InfiniteSource, TimedSource, RatedUnqueue
 #[derive(Element)]
-#[element(ports = "0/1", processing = "a", handlers, task(when = self.task.is_some()))]
+#[element(ports = "0/1", processing = "a", handlers, task(when = list.pushes))]
 pub struct RatedSource {
     #[flatten]
     payload: SourceData,
@@ -25,7 +25,8 @@ pub struct RatedSource {
     #[arg(positional, default = 10, read, write, error = "syntax error", then = set_rate)]
     rate: u32,
     /// Packets after which it stops; no limit if negative.
-    #[arg(positional, default_text = "-1", read, write, calm, error = "syntax error", then = wake)]
+    #[arg(positional, default_text = "-1", read = Limit::or_none, write, calm,
+        error = "syntax error", then = wake)]
     limit: Limit,
     /// Whether it makes packets.
     #[arg(positional, default = true, read, checkbox)]

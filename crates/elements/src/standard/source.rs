@@ -63,7 +63,7 @@ impl SourceData {
 
 /// When a source makes packets.
 #[derive(Component)]
-#[component(handlers, task(when = self.task.is_some()))]
+#[component(handlers, task(when = list.pushes))]
 pub struct SourcePace {
     /// Packets after which it stops; no limit if negative.
     #[arg(positional, default_text = "-1", read, write, calm, then = wake,

@@ -4,6 +4,8 @@ use crate::prelude::*;
 
 /// Most nanoseconds of arrears that are made up for; longer ones are dropped.
 const ARREARS_MAX: u64 = 1_000_000_000;
+/// Free bytes in front of a packet that is made without a HEADROOM, as Click counts them: there are more.
+const HEADROOM: u32 = 28;
 
 /// Makes a packet at every interval.
 ///
@@ -37,7 +39,7 @@ pub struct TimedSource {
     #[arg]
     stop: bool,
     /// Free bytes in front of each packet's data, at least.
-    #[arg(default = packet::HEADROOM as u32, read, write, calm, error = "bad headroom")]
+    #[arg(default = HEADROOM, read, write, calm, error = "bad headroom")]
     headroom: u32,
     /// Packets made.
     #[handler(read)]
@@ -195,5 +197,7 @@ mod tests {
         rig.advance(10 * MS);
         assert_eq!(rig.router.run_count(), 0);
         assert!(rig.collected("c")[0].headroom() >= 500);
+        let mut rig = Rig::new("s :: TimedSource -> Discard;");
+        assert_eq!(rig.read("s.headroom"), "28");
     }
 }

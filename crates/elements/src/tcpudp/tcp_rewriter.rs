@@ -171,25 +171,17 @@ pub(super) fn show(flow: &Flow, direction: Direction, sequences: &Sequences) -> 
 
 /// Answers what a connection, as `text` gives it, is rewritten to.
 pub(super) fn lookup(base: &mut Base, cx: &mut Cx<'_>, text: &str) -> Result<String, HandlerError> {
-    let names = cx.names();
-    let words = click::config::split_space(text);
-    let [source, from, destination, to] = &words[..] else {
-        return Err("expected ‘SADDR SPORT DADDR DPORT’".into());
-    };
-    let address = |keyword, text: &str| -> Result<Ipv4Addr, HandlerError> {
-        names
-            .parse(text)
-            .map_err(|_| format!("{keyword}: expected IP address").into())
-    };
-    let port = |keyword, text: &str| -> Result<u16, HandlerError> {
-        names
-            .parse_with(Port::TCP, text)
-            .map_err(|_| format!("{keyword}: expected port").into())
-    };
-    let key = FlowKey::new(
-        (address("SADDR", source)?, port("SPORT", from)?),
-        (address("DADDR", destination)?, port("DPORT", to)?),
-    );
+    let (mut source, mut destination) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
+    let (mut from, mut to) = (0, 0);
+    router::parse_words(cx, text, |args| {
+        args.read()
+            .mandatory_positional("SADDR", &mut source)
+            .mandatory_positional_with("SPORT", Port::TCP, &mut from)
+            .mandatory_positional("DADDR", &mut destination)
+            .mandatory_positional_with("DPORT", Port::TCP, &mut to)
+            .complete()
+    })?;
+    let key = FlowKey::new((source, from), (destination, to));
     let found = base.lookup(cx, 0, key);
     Ok(found.map_or_else(String::new, |(flow, direction)| {
         let to = flow.rewritten(direction);

@@ -80,6 +80,7 @@ pub struct McastSocket {
     #[flatten]
     inlet: Inlet,
     #[flatten]
+    #[init(Outlet::with_task())]
     outlet: Outlet,
     group: Option<SocketAddrV4>,
     source: Option<SocketAddrV4>,
@@ -237,7 +238,7 @@ impl Element for McastSocket {
         if let (Some(receiver), 1..) = (&self.receiver, cx.outputs()) {
             cx.watch(receiver.as_raw_fd(), true, false);
         }
-        self.outlet.initialize_with_task(cx);
+        self.outlet.initialize(cx);
         Ok(())
     }
 

@@ -94,6 +94,7 @@ pub struct RawSocket {
     #[flatten]
     inlet: Inlet,
     #[flatten]
+    #[init(Outlet::with_task())]
     outlet: Outlet,
     port: u16,
     socket: Option<OwnedFd>,
@@ -205,7 +206,7 @@ impl Element for RawSocket {
         }
         self.socket = Some(socket);
         self.timer = Some(cx.timer());
-        self.outlet.initialize_with_task(cx);
+        self.outlet.initialize(cx);
         Ok(())
     }
 

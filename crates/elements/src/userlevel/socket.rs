@@ -99,6 +99,7 @@ pub struct Socket {
     #[flatten]
     inlet: Inlet,
     #[flatten]
+    #[init(Outlet::with_task())]
     outlet: Outlet,
     kind: Option<Kind>,
     client: bool,
@@ -385,7 +386,7 @@ impl Element for Socket {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.open(cx).map_err(|error| cx.error(error))?;
-        self.outlet.initialize_with_task(cx);
+        self.outlet.initialize(cx);
         self.watch(cx);
         Ok(())
     }

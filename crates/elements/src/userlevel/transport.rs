@@ -124,7 +124,7 @@ pub enum Sent {
 
 /// Pulls packets and keeps the one that waits for room.
 #[derive(Component)]
-#[component(task(when = self.lists_task || self.task.is_some()))]
+#[component(task(when = self.lists_task || list.pulls))]
 pub struct Outlet {
     held: Option<Packet>,
     task: Option<TaskId>,
@@ -138,6 +138,14 @@ pub struct Outlet {
 }
 
 impl Outlet {
+    /// That of an element which has the task's handlers in any case.
+    pub fn with_task() -> Outlet {
+        Outlet {
+            lists_task: true,
+            ..Outlet::default()
+        }
+    }
+
     /// Prepares to pull from input 0, if it is pull.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) {
         if cx.inputs() == 0 || cx.input_is_push(0) {
@@ -147,12 +155,6 @@ impl Outlet {
         cx.schedule(task);
         self.pulls = true;
         self.signal = cx.upstream_signal(0, Some(task));
-    }
-
-    /// As [`initialize`](Self::initialize), of an element that has the task's handlers in any case.
-    pub fn initialize_with_task(&mut self, cx: &mut Cx<'_>) {
-        self.lists_task = true;
-        self.initialize(cx);
     }
 
     /// Whether a packet waits for room.

@@ -43,7 +43,12 @@ impl Engine {
             self.runtime.embedding.handlers(&mut list);
             return list.specs;
         };
-        let mut list = HandlerList::default();
+        let info = self.graph.info(id);
+        let mut list = HandlerList {
+            pulls: info.inputs.first() == Some(&false),
+            pushes: info.outputs.first() == Some(&true),
+            ..HandlerList::default()
+        };
         list.add("name", CALM)
             .add("class", CALM)
             .add("config", CALM)
@@ -53,7 +58,7 @@ impl Engine {
         // One that is at work is not there to be asked: another of its class has the same handlers, unless
         // they depend on arguments.
         let made = match self.elements.get(id) {
-            None => self.graph.info(id).class.make(),
+            None => info.class.make(),
             Some(_) => None,
         };
         if let Some(element) = self.elements.get(id).or(made.as_deref()) {
@@ -66,8 +71,11 @@ impl Engine {
     }
 
     pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
-        let specs = self.handlers(element);
-        HandlerList { specs }.flags(name)
+        let list = HandlerList {
+            specs: self.handlers(element),
+            ..HandlerList::default()
+        };
+        list.flags(name)
     }
 
     /// A handler's name with its element's.
@@ -211,11 +219,12 @@ impl Engine {
             "config" => text = listing(|out| out.write_str(&self.graph.source))?,
             "flatconfig" => text = self.flat_config(),
             "requirements" => {
-                let requirements = &self.graph.requirements;
-                lines(
-                    &mut text,
-                    &mut requirements.iter().map(|r| r.value.as_str()),
-                );
+                // A package has a name; `compact_config` is its own.
+                let mut names = self.graph.requirements.iter().map(|it| match &*it.value {
+                    "" => &*it.kind,
+                    name => name,
+                });
+                lines(&mut text, &mut names);
             }
             "handlers" => text = handlers_text(self.handlers(None).iter()),
             "element_counts" => {

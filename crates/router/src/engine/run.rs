@@ -216,8 +216,8 @@ impl Engine {
 
 /// Tasks and timers.
 impl Engine {
-    /// Runs at most `most` tasks, then the timers that expired.
-    pub fn run(&mut self, most: usize) {
+    /// Runs at most `most` tasks, then the timers that expired if `timers` says so.
+    pub fn run(&mut self, most: usize, timers: impl FnOnce(&mut Engine) -> bool) {
         self.scheduler.check_devices(&mut self.runtime.devices);
         self.scheduler.turns = most;
         for run in 0.. {
@@ -240,9 +240,16 @@ impl Engine {
                 break;
             }
         }
-        if self.driver.run_count > 0 {
+        if self.driver.run_count > 0 && timers(self) {
             self.run_timers();
         }
+    }
+
+    /// Nanoseconds since the first timer expired; `None` if none has.
+    pub fn lateness(&mut self) -> Option<u64> {
+        let next = self.scheduler.timers.next()?;
+        let now = self.runtime.embedding.steady();
+        (next <= now).then(|| now.since(next))
     }
 
     /// Runs the next task; `None` if none is scheduled, else whether it did something.

@@ -1,5 +1,6 @@
 //! The scheduler: tasks, timers, signals, and what tasks and elements wait for outside.
 
+pub(crate) mod pace;
 pub(crate) mod signal;
 pub(crate) mod task;
 pub(crate) mod timer;

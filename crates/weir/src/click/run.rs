@@ -6,16 +6,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
-use router::{Router, Status, Steady};
+use router::{DriverPace, Router, Status, Steady};
 
 use super::driver::Driver;
 use super::store::{Connection, PAUSE};
 use super::threads::RouterThreads;
-use crate::host::{Events, chatter};
+use crate::host::{Events, Warp, chatter};
 
-/// Tasks between two looks at the clock.
+/// Tasks between two looks at the clock, but in Click's order of events.
 const TASKS: usize = 128;
-/// Rounds of tasks between two looks at descriptors while there is always something to do.
+/// Rounds of tasks between two looks at descriptors while there is always something to do, as above.
 const ROUNDS: u32 = 16;
 
 /// How long a thread of several looks for work before it sleeps. To wake one takes about as long,
@@ -48,12 +48,18 @@ fn run_with(
     let mut woken = Vec::new();
     let mut rounds = 0;
     let polls = driver.settings.threads > 1;
+    // One packet at a time is Click's order of events.
+    let stands = driver.clock.warp() == Warp::Simulation;
+    let mut pace = (driver.settings.batch == 1).then(|| DriverPace::new(stands));
     let mut idle_since = None;
     loop {
         if events.take_end() {
             router.interrupt();
         }
-        let status = router.run(TASKS);
+        let status = match &mut pace {
+            None => router.run(TASKS),
+            Some(pace) => router.run_at(pace),
+        };
         if let Some(next) = next() {
             Router::succeed(router, next);
             continue;
@@ -70,14 +76,15 @@ fn run_with(
             Status::Busy => {
                 idle_since = None;
                 rounds += 1;
-                if rounds % ROUNDS != 0 {
-                    continue;
-                }
-                if router.watches().is_empty() && store.is_none() {
+                let turn = pace
+                    .as_ref()
+                    .map_or(rounds % ROUNDS == 0, DriverPace::descriptors);
+                if !turn || router.watches().is_empty() && store.is_none() {
                     continue;
                 }
                 Some(0)
             }
+            Status::Idle(_) if pace.as_ref().is_some_and(|pace| !pace.descriptors()) => continue,
             Status::Idle(_)
                 if polls && idle_since.get_or_insert_with(Instant::now).elapsed() < POLL =>
             {

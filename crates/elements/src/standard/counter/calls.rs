@@ -1,5 +1,7 @@
 //! Handlers that are written when a count is reached.
 
+use router::args::Saturating;
+
 use crate::prelude::*;
 
 /// A Counter's calls.
@@ -29,21 +31,21 @@ impl Calls {
         ];
         let wrong = calls
             .iter()
-            .find(|(call, _)| call.is_given && !call.is_a_count);
+            .find_map(|(call, keyword)| Some((call.wrong?, keyword)));
         match wrong {
-            Some((_, keyword)) => Err(args.fail(format_args!("{keyword} type mismatch"))),
+            Some((wrong, keyword)) => Err(args.fail(format_args!("{keyword} {wrong}"))),
             None => Ok(()),
         }
     }
 
     fn count_written(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
         let error = "'count_call' first word should be unsigned (count)";
-        self.count_call.is_a_count.then_some(()).ok_or(error)
+        self.count_call.wrong.map_or(Ok(()), |_| Err(error))
     }
 
     fn byte_count_written(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
         let error = "'byte_count_call' first word should be unsigned (count)";
-        self.byte_count_call.is_a_count.then_some(()).ok_or(error)
+        self.byte_count_call.wrong.map_or(Ok(()), |_| Err(error))
     }
 
     /// Finds the handlers to be written.
@@ -80,8 +82,8 @@ impl Calls {
 #[derive(Clone, Default)]
 struct CountCall {
     at: u64,
-    /// Whether the first word is a number.
-    is_a_count: bool,
+    /// What is wrong with the first word, if it is no number.
+    wrong: Option<&'static str>,
     /// Whether there is one.
     is_given: bool,
     text: String,
@@ -96,9 +98,14 @@ impl Argument for CountCall {
     fn parse(text: &str, context: &Context<'_>) -> Result<CountCall, Invalid> {
         let (number, call) = click::config::shift_space(text);
         let at = context.parse(number);
+        let is_greater = || context.parse_with(Saturating, number) == Ok(u64::MAX);
         Ok(CountCall {
             at: at.as_ref().copied().unwrap_or_default(),
-            is_a_count: at.is_ok(),
+            wrong: match at {
+                Ok(_) => None,
+                Err(_) if is_greater() => Some("overflow, max 18446744073709551615"),
+                Err(_) => Some("type mismatch"),
+            },
             is_given: true,
             text: call.to_string(),
             ..CountCall::default()

@@ -294,15 +294,21 @@ fn junction(name: &str, words: Words<'_>) -> Result<bool, String> {
 
 /// A number up to 2³¹ − 1, below N, or from N1 to N2.
 fn random(cx: &mut Cx<'_>, text: &str) -> Result<u32, String> {
-    let words = config::split_space(text);
-    let (first, last): (u32, u32) = match words.as_slice() {
+    let (mut numbers, mut errors) = (Vec::new(), Vec::new());
+    for (i, word) in Words(text).enumerate() {
+        match Context::blank().parse::<u32>(word) {
+            _ if i >= 2 => errors = vec!["too many arguments".to_string()],
+            Ok(number) => numbers.push(number),
+            Err(invalid) => errors.push(format!("N{}: {invalid}", i + 1)),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors.join("\n"));
+    }
+    let (first, last) = match *numbers.as_slice() {
         [] => (0, i32::MAX as u32),
-        [n] => match parse::<u32>(n)? {
-            0 => return Err("bad N".to_string()),
-            n => (0, n - 1),
-        },
-        [first, last] => (parse(first)?, parse(last)?),
-        _ => return Err("too many arguments".to_string()),
+        [n] => (0, n.checked_sub(1).ok_or("bad N")?),
+        [first, last, ..] => (first, last),
     };
     let span = last.checked_sub(first).ok_or("bad N")?;
     let random = cx.random();

@@ -126,18 +126,8 @@ impl ScriptMachine {
             call.check(cx, flag)?;
             return Ok(call);
         }
-        if self
-            .flags(&call.handler)
-            .is_some_and(|flags| flags.has(flag))
-        {
-            return Ok(call);
-        }
-        let kind = if flag == HandlerFlags::WRITE {
-            "write"
-        } else {
-            "read"
-        };
-        Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
+        call.check_flags(cx, self.flags(&call.handler), flag)?;
+        Ok(call)
     }
 
     /// Calls another element's handler, while this one's can be called.

@@ -59,7 +59,7 @@ pub(super) struct ScriptMachine {
     at: usize,
     /// It still has to take the step that starts it.
     fresh: bool,
-    /// A run is under way.
+    /// A run is under way that a handler started.
     running: bool,
     /// Steps that were asked for during the run.
     more: u32,
@@ -112,40 +112,21 @@ impl ScriptMachine {
         self.run(cx, 1, Cause::Plain, &mut errors);
     }
 
-    /// Runs the script once for all signals that arrived. Until it has ended, signals have their default effect.
+    /// Runs the script for each signal that arrived.
     #[cfg(feature = "host")]
     pub fn signals_arrived(&mut self, cx: &mut Cx<'_>) {
-        if !self.signals.take() {
-            return;
+        for number in self.signals.take() {
+            let mut errors = Errors::while_executing(cx);
+            self.restart(cx);
+            self.args.clear();
+            self.as_handler(cx, "run", true, 0, Cause::Plain, &mut errors);
+            let failed = matches!(self.ending(), Some(Ending::Error { .. }));
+            self.signals.settle(number, failed);
         }
-        self.signals.leave();
-        let mut errors = Errors::while_executing(cx);
-        self.restart(cx);
-        self.as_handler("run", true, |script| {
-            script.run(cx, 0, Cause::Plain, &mut errors);
-        });
     }
 
     #[cfg(not(feature = "host"))]
     pub fn signals_arrived(&mut self, _cx: &mut Cx<'_>) {}
-
-    /// Takes signals again if the script has ended with `end`, and none any more if it has ended otherwise. One
-    /// that waits takes none.
-    #[cfg(feature = "host")]
-    fn settle_signals(&mut self, cx: &mut Cx<'_>) {
-        if !matches!(self.script_type, ScriptType::Signal(_)) {
-            return;
-        }
-        match self.ending() {
-            Some(Ending::End) => self.signals.take_again(cx),
-            Some(_) => self.signals.give_up(cx),
-            None if self.returned().is_some() => self.signals.give_up(cx),
-            None => {}
-        }
-    }
-
-    #[cfg(not(feature = "host"))]
-    fn settle_signals(&mut self, _cx: &mut Cx<'_>) {}
 
     fn packets_pulled(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.filter(
@@ -184,13 +165,27 @@ impl ScriptMachine {
         }
     }
 
-    /// Does what a call of a handler asks for. Afterwards, `$0` and `$write` say that there is none,
-    /// also to a script that called itself and goes on; that ended in `stop` or an error, it forgets
-    /// its words too.
-    fn as_handler(&mut self, handler: &str, writing: bool, work: impl FnOnce(&mut Self)) {
+    /// Does what a call of a handler asks for; the run under way does it, if the script called itself from
+    /// one that a handler started. Afterwards, `$0` and `$write` say that there is none, also to a script
+    /// that called itself and goes on; that ended in `stop` or an error, it forgets its words too.
+    fn as_handler(
+        &mut self,
+        cx: &mut Cx<'_>,
+        handler: &str,
+        writing: bool,
+        steps: u32,
+        cause: Cause,
+        errors: &mut Errors,
+    ) {
         self.handler = handler.to_string();
         self.writing = writing;
-        work(self);
+        if self.running {
+            self.more += steps;
+        } else {
+            self.running = true;
+            self.run(cx, steps, cause, errors);
+            self.running = false;
+        }
         self.handler.clear();
         self.writing = false;
         if let Some(Ending::Stop | Ending::Error { .. }) = self.ending() {
@@ -207,7 +202,7 @@ impl ScriptMachine {
         value: &str,
         writing: bool,
     ) -> Result<String, HandlerError> {
-        let mut steps = 0;
+        let mut steps = Some(0);
         match request {
             Request::Goto => {
                 self.jump(config::uncomment(value).trim())?;
@@ -220,17 +215,13 @@ impl ScriptMachine {
             Request::Step => steps = parse_steps(value)?,
         }
         let mut errors = Errors::Caller(Vec::new());
-        self.as_handler(handler, writing, |script| {
-            if script.running {
-                script.more += steps;
-                return;
-            }
+        if let Some(steps) = steps {
             let cause = match (request, value.trim()) {
                 (Request::Step, "router") => Cause::Driver,
                 _ => Cause::Plain,
             };
-            script.run(cx, steps, cause, &mut errors);
-        });
+            self.as_handler(cx, handler, writing, steps, cause, &mut errors);
+        }
         let returned = self.returned().map(String::from).unwrap_or_default();
         let reason = match self.ending() {
             Some(Ending::Error { .. }) => FailureKind::Failed,
@@ -275,7 +266,6 @@ impl ScriptMachine {
     /// Runs the script until it blocks or ends, passing `steps` blocking instructions, and those
     /// that it asks itself to pass.
     fn run(&mut self, cx: &mut Cx<'_>, steps: u32, cause: Cause, errors: &mut Errors) {
-        let outer = core::mem::replace(&mut self.running, true);
         let mut jumps = 0;
         self.more = 0;
         self.step(cx, steps, cause, &mut jumps, errors);
@@ -284,8 +274,10 @@ impl ScriptMachine {
             jumps += 1;
             self.step(cx, steps, Cause::Plain, &mut jumps, errors);
         }
-        self.running = outer;
-        self.settle_signals(cx);
+        #[cfg(feature = "host")]
+        if let Some(Ending::End) = self.ending() {
+            self.signals.arm();
+        }
     }
 
     fn step(
@@ -428,13 +420,13 @@ impl ScriptMachine {
         errors: &mut Errors,
     ) -> NextStep {
         let (expanded, ok) = self.expand_as(cx, condition, Style::Bare, errors);
-        if !ok {
-            errors.error(cx, &format!("bad condition ‘{condition}’"));
-            return NextStep::On;
-        }
-        let condition = expanded;
+        // If nothing came of what failed, it stays as it stands.
+        let condition = match expanded.as_str() {
+            "" if !ok => condition,
+            expanded => expanded,
+        };
         if !condition.is_empty() {
-            match cx.names().parse::<bool>(&condition) {
+            match cx.names().parse::<bool>(condition) {
                 Ok(true) => {}
                 Ok(false) => return NextStep::On,
                 Err(_) => {
@@ -468,13 +460,13 @@ enum NextStep {
     End(Ending),
 }
 
-fn parse_steps(value: &str) -> Result<u32, HandlerError> {
+/// The steps that `step` is written; `None` if they are fewer than none.
+fn parse_steps(value: &str) -> Result<Option<u32>, HandlerError> {
     match config::uncomment(value).trim() {
-        "" | "router" => Ok(1),
+        "" | "router" => Ok(Some(1)),
         text => {
-            let steps = Context::blank().parse::<i32>(text).ok();
-            let steps = steps.and_then(|steps| u32::try_from(steps).ok());
-            Ok(steps.ok_or("syntax error")?)
+            let steps = Context::blank().parse::<i32>(text);
+            Ok(u32::try_from(steps.map_err(|_| "syntax error")?).ok())
         }
     }
 }
@@ -491,9 +483,7 @@ impl DriverHook for ScriptMachine {
         for _ in 0..JUMPS {
             let mut errors = Errors::of_driver();
             let before = self.at;
-            self.as_handler("step", true, |script| {
-                script.run(cx, 1, Cause::Driver, &mut errors);
-            });
+            self.as_handler(cx, "step", true, 1, Cause::Driver, &mut errors);
             let ended = matches!(self.ending(), Some(Ending::Stop | Ending::Error { .. }));
             if cx.run_count() > 0 || ended || (self.at == before && self.ending().is_some()) {
                 break;

@@ -54,8 +54,8 @@ pub use signal::is_taken as takes_signal;
 ///   the first instruction, `end`, `exit`, `stop` and `error` those instructions. A script that
 ///   jumps 1000 times without waiting is ended.
 /// - `return [TEXT]`, `returnq [TEXT]`: ends the script with a value.
-/// - `end`: ends it; a packet leaves by output 0, and signals run the script again: until then they have
-///   their default effect. `exit`: ends it; a packet is dropped. `stop`: ends it and stops the driver. `error [TEXT]`,
+/// - `end`: ends it; a packet leaves by output 0, and all its signals run the script again: until then, a
+///   signal that came has its default effect. `exit`: ends it; a packet is dropped. `stop`: ends it and stops the driver. `error [TEXT]`,
 ///   `errorq [TEXT]`: ends it with an error.
 ///
 /// # Handlers

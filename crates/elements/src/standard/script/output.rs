@@ -83,7 +83,7 @@ pub(super) mod host {
 
     use router::Cx;
     use router::args::{Argument, FilenameArg};
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
     use super::super::signal;
     use super::super::words::Words;
@@ -129,11 +129,17 @@ pub(super) mod host {
     fn kill(cx: &Cx<'_>, text: &str) -> Result<String, String> {
         let mut words = Words(text);
         let number = signal::number(words.next()).ok_or("bad SIGNO")?;
-        let signal = Signal::from_named_raw(number).ok_or("bad SIGNO")?;
         for word in words {
             let pid = i32::parse(word, &cx.names()).ok().and_then(Pid::from_raw);
             let pid = pid.ok_or("bad PID")?;
-            kill_process(pid, signal).map_err(|error| format!("kill({pid}, {number}): {error}"))?;
+            let sent = match Signal::from_named_raw(number) {
+                Some(signal) => kill_process(pid, signal),
+                None => test_kill_process(pid),
+            };
+            sent.map_err(|error| {
+                let reason = super::reason(&error.into());
+                format!("kill({pid}, {number}): {reason}")
+            })?;
         }
         Ok(String::new())
     }

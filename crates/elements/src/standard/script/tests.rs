@@ -44,6 +44,46 @@ fn variables_and_handlers_are_put_in() {
 }
 
 #[test]
+fn a_parameter_is_refused_where_none_is_expected() {
+    for name in ["now", "s.now", "name", "s.config", "x", "s.x"] {
+        let (_, own) = name.rsplit_once('.').unwrap_or(("", name));
+        let printed = run(&format!("export x 3, print $({name} 1)"));
+        let error = format!("read handler ‘s.{own}’ does not take parameters");
+        let expected = format!("While executing ‘s :: Script’:|\n  {error}|\n$({name} 1)|\n");
+        assert_eq!(printed, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_condition_that_failed_in_part_counts_as_what_came_of_it() {
+    for (condition, error, jumps) in [
+        ("$(nosuch)", "bad condition ‘$(nosuch)’", false),
+        ("$(if true 21 $(if b))", "bad condition ‘21’", false),
+        ("$(if true 1 $(if b))", "syntax error", true),
+    ] {
+        let printed = run(&format!(
+            "goto x {condition}, print \"1\", label x, print \"2\""
+        ));
+        assert!(printed.contains(error), "{printed}");
+        assert_eq!(printed.contains("1\n2\n"), !jumps, "{printed}");
+    }
+}
+
+#[test]
+fn a_script_that_runs_by_itself_may_call_itself() {
+    let mut rig = Rig::new(
+        "s :: Script(TYPE PASSIVE, print \"$0 $# $1 $write\", wait 1s, goto e $(eq $# 2),
+            write s.run x y, print here, label e, end);",
+    );
+    rig.write("s.run", "a b c");
+    rig.advance(1500 * MS);
+    // The timer's run calls the script, which runs to its wait; then the timer's goes on behind that.
+    assert_eq!(text(&mut rig), "run 3 a true\nrun 2 x true\n");
+    rig.advance(1000 * MS);
+    assert_eq!(text(&mut rig), "");
+}
+
+#[test]
 fn values_are_bytes() {
     for (script, expected) in [
         ("print \"\\<e9>\u{efff}\"", "\u{efe9}\u{efff}\n"),
@@ -415,6 +455,10 @@ fn calculations() {
         ("neg 1 ", "expected one number"),
         ("not x", "syntax error"),
         ("random 0", "bad N"),
+        ("random many", "N1: invalid number"),
+        ("random 1 many", "N2: invalid number"),
+        ("random 4294967296", "N1: out of range, bound 4294967295"),
+        ("random 1 2 3", "too many arguments"),
         ("random 5 2", "bad N"),
         ("get nosuch", "undefined variable"),
     ] {
@@ -629,7 +673,7 @@ fn warnings_of_a_handler_go_to_its_writer() {
 
 #[test]
 fn an_exported_variable_hides_a_calculation() {
-    let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count 1 2));
+    let config = "s :: Script(TYPE PASSIVE, export count 7, return $(count));
         t :: Script(TYPE PASSIVE, return $(count 1 2));";
     let mut rig = Rig::new(config);
     assert_eq!(rig.read("s.count"), "7");
