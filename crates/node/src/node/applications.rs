@@ -88,6 +88,36 @@ impl Node {
 
     /// Has a program be an application.
     pub fn admit(&mut self, admission: Admission) -> Result<Admitted> {
+        let token = self.add_application(admission)?;
+        let paths = self.paths.sock();
+        Ok(Admitted {
+            sock: paths.sock_of(token),
+            library: paths.library,
+        })
+    }
+
+    /// Has a guest, which is to run in this process, be an application of its name.
+    pub(super) fn admit_guest(
+        &mut self,
+        guest: &str,
+        nsm: &str,
+        pid: u32,
+    ) -> Result<netkernel::guest::Guest> {
+        let former = self.store.get::<ApplicationRecord>(guest)?;
+        if former.is_some_and(|it| !it.is_run() && !it.runs()) {
+            // Sockets of the guest's last run may be left.
+            self.drop_application(guest, false)?;
+        }
+        let token = self.add_application(Admission {
+            name: guest.into(),
+            nsm: nsm.into(),
+            pid,
+            ..Admission::default()
+        })?;
+        self.host.join_guest(token)
+    }
+
+    fn add_application(&mut self, admission: Admission) -> Result<Token> {
         let Admission {
             name,
             nsm,
@@ -118,11 +148,7 @@ impl Node {
         }
         let name = &application.name;
         self.tell(Event::of(Topic::Application, name, Happened::Started));
-        let paths = self.paths.sock();
-        Ok(Admitted {
-            sock: paths.sock_of(application.token),
-            library: paths.library,
-        })
+        Ok(application.token)
     }
 
     /// Refuses a name that an application has. One that has ended gives it up.

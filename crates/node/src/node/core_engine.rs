@@ -3,7 +3,7 @@
 use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Kind, Result, Subject};
-use crate::model::{ApplicationRecord, Event, Happened, Nsm, NsmRecord, Topic};
+use crate::model::{ApplicationRecord, Event, GuestRecord, Happened, Nsm, NsmRecord, Topic};
 
 impl Node {
     /// Takes over the CoreEngine that runs, with what it has: what is configured and not there is made later.
@@ -59,12 +59,23 @@ impl Node {
         Ok(())
     }
 
+    /// Ends the guests that had sockets at a CoreEngine that ended: they cannot return to the next one, and are restarted
+    /// as guests that crashed are.
+    fn end_guests_with_sockets(&mut self) {
+        for guest in self.store.all::<GuestRecord>().unwrap_or_default() {
+            if guest.as_booted().spec.nsm.is_some() {
+                self.host.kill(guest.id);
+            }
+        }
+    }
+
     /// Starts a CoreEngine in the place of one that ended: at once, unless that one ended soon, too.
     pub(super) fn replace_core(&mut self) {
         let Some((how, settled)) = self.host.core_ended() else {
             return;
         };
         let event = |event| Event::of(Topic::CoreEngine, "", event).because(&how);
+        self.end_guests_with_sockets();
         if !settled {
             let note = "the node starts another within a second";
             self.tell(event(Happened::Down).note(note));

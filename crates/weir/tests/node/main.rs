@@ -14,6 +14,7 @@ mod crashes;
 mod damage;
 mod events;
 mod faults;
+mod guest_sockets;
 mod health;
 mod leftovers;
 mod limits;
