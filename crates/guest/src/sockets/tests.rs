@@ -48,15 +48,16 @@ fn endpoint(serves: bool, stream: bool) -> Endpoint {
 
 impl Rig {
     fn new() -> Rig {
-        let memory = |bytes| {
-            let layout = Layout::from_size_align(bytes, PAGE).unwrap();
+        // Of the payload, pages that are not used take no memory, as its alignment is any.
+        let memory = |bytes, align| {
+            let layout = Layout::from_size_align(bytes, align).unwrap();
             // SAFETY: the size is not zero; the memory is never freed.
             NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap()
         };
         // SAFETY: aligned and that long, never freed; each side of the queue set is opened once.
         unsafe {
-            let queues = QueueFile::new(memory(NSM_FILE_BYTES), NSM_FILE_BYTES);
-            let payload = PayloadFile::new(memory(PAYLOAD_FILE_BYTES));
+            let queues = QueueFile::new(memory(NSM_FILE_BYTES, PAGE), NSM_FILE_BYTES);
+            let payload = PayloadFile::new(memory(PAYLOAD_FILE_BYTES, 1));
             queues.format();
             let (submissions, deliveries) = queues.core(0);
             Rig {
