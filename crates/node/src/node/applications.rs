@@ -88,7 +88,7 @@ impl Node {
 
     /// Has a program be an application.
     pub fn admit(&mut self, admission: Admission) -> Result<Admitted> {
-        let token = self.add_application(admission)?;
+        let token = self.add_application(admission, false)?;
         let paths = self.paths.sock();
         Ok(Admitted {
             sock: paths.sock_of(token),
@@ -103,21 +103,27 @@ impl Node {
         nsm: &str,
         pid: u32,
     ) -> Result<netkernel::guest::Guest> {
+        let status = self.host.core_status()?;
+        if !status.nsms.iter().any(|it| it.name == nsm && it.present) {
+            let missing = format_args!("NSM ‘{nsm}’, which is to serve its sockets, does not run");
+            return Err(Error::new(Kind::Unavailable, missing));
+        }
         let former = self.store.get::<ApplicationRecord>(guest)?;
-        if former.is_some_and(|it| !it.is_run() && !it.runs()) {
-            // Sockets of the guest's last run may be left.
+        if former.is_some_and(|it| it.guest) {
+            // The guest's last run, whose process may not have ended yet.
             self.drop_application(guest, false)?;
         }
-        let token = self.add_application(Admission {
+        let admission = Admission {
             name: guest.into(),
             nsm: nsm.into(),
             pid,
             ..Admission::default()
-        })?;
+        };
+        let token = self.add_application(admission, true)?;
         self.host.join_guest(token)
     }
 
-    fn add_application(&mut self, admission: Admission) -> Result<Token> {
+    fn add_application(&mut self, admission: Admission, guest: bool) -> Result<Token> {
         let Admission {
             name,
             nsm,
@@ -138,6 +144,7 @@ impl Node {
             id: 0,
             token: Token::random().map_err(Error::failed)?,
             pid,
+            guest,
             started: vmm::started(pid),
             ended: None,
         };

@@ -40,6 +40,7 @@ impl Node {
     pub(super) fn bring_core(&mut self) {
         let started = match self.host.core_pid() {
             None if self.store.count::<NsmRecord>().is_ok_and(|nsms| nsms > 0) => {
+                self.end_guests_with_sockets();
                 self.host.start_core()
             }
             _ => Ok(()),
@@ -75,7 +76,6 @@ impl Node {
             return;
         };
         let event = |event| Event::of(Topic::CoreEngine, "", event).because(&how);
-        self.end_guests_with_sockets();
         if !settled {
             let note = "the node starts another within a second";
             self.tell(event(Happened::Down).note(note));
