@@ -10,7 +10,7 @@ use core::mem::{align_of, offset_of, size_of};
 /// First word of the boot page.
 pub const BOOT_MAGIC: u64 = u64::from_le_bytes(*b"WEIRBOOT");
 /// Version of this layout. A guest refuses another one.
-pub const BOOT_VERSION: u32 = 2;
+pub const BOOT_VERSION: u32 = 3;
 /// Longest guest name, in bytes.
 pub const NAME_MAX: usize = 255;
 /// Longest configuration text at boot, in bytes.
@@ -56,8 +56,8 @@ pub struct Piece {
 /// The guest's doorbells.
 ///
 /// Under KVM each is an address: an 8-byte store there rings the doorbell. In a process the first two are
-/// descriptors of eventfds (`u64::MAX`: none). The others are unused there, since waiting, halting and waking
-/// are system calls.
+/// descriptors of eventfds (`u64::MAX`: none), and so is the last. The others are unused there, since waiting, halting
+/// and waking are system calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbells {
@@ -73,6 +73,8 @@ pub struct Doorbells {
     /// Wakes the guest's first CPU. The doorbell of each further CPU is 8 bytes behind the previous one.
     /// Bump the CPU's word in the control region first.
     pub wake: u64,
+    /// Tells CoreEngine that a ring of socket calls that it sleeps on has changed.
+    pub sockets: u64,
 }
 
 /// The first bytes of the boot area.
@@ -117,20 +119,22 @@ pub struct BootPage {
     /// Address of the word by which the switch wakes the guest's first CPU; the words of the others follow. 0
     /// if there is no data region.
     pub data_wake: u64,
+    /// The sockets' memory ([`crate::tenant::GUEST_BYTES`]).
+    pub sockets: Span,
 }
 
 const _: () = {
     assert!(size_of::<Span>() == 16);
     assert!(size_of::<Piece>() == 8);
-    assert!(size_of::<Doorbells>() == 40);
+    assert!(size_of::<Doorbells>() == 48);
     assert!(align_of::<BootPage>() == 8);
-    assert!(size_of::<BootPage>() == 232);
+    assert!(size_of::<BootPage>() == 256);
     assert!(offset_of!(BootPage, guest_id) == 16);
     assert!(offset_of!(BootPage, tsc_khz) == 56);
     assert!(offset_of!(BootPage, boot) == 72);
     assert!(offset_of!(BootPage, doorbells) == 168);
-    assert!(offset_of!(BootPage, name) == 208);
-    assert!(offset_of!(BootPage, data_wake) == 224);
+    assert!(offset_of!(BootPage, name) == 216);
+    assert!(offset_of!(BootPage, data_wake) == 232);
 };
 
 /// Why a boot area can't be written or read.
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let error = write(&mut [0; 236], &page(236), "name", b"config").unwrap_err();
+        let error = write(&mut [0; 260], &page(260), "name", b"config").unwrap_err();
         assert_eq!(error, BootError::AreaTooShort);
         let long = std::string::String::from("n").repeat(NAME_MAX + 1);
         let error = write(&mut [0; 4096], &page(4096), &long, b"").unwrap_err();

@@ -67,7 +67,7 @@ struct Cpu {
     element: AtomicU32,
     slept_control: AtomicU32,
     slept_data: AtomicU32,
-    _pad: AtomicU32,
+    slept_sockets: AtomicU32,
     sleep_ns: AtomicU64,
 }
 
@@ -145,6 +145,8 @@ pub struct Sleep {
     pub control: u32,
     /// The same for its wake word in the data region.
     pub data: u32,
+    /// The same for the wake word in the sockets' memory.
+    pub sockets: u32,
     /// Longest sleep, in nanoseconds; `u64::MAX` for no limit.
     pub nanoseconds: u64,
 }
@@ -369,6 +371,7 @@ impl<'a> Region<'a> {
         Sleep {
             control: cpu.slept_control.load(Ordering::Relaxed),
             data: cpu.slept_data.load(Ordering::Relaxed),
+            sockets: cpu.slept_sockets.load(Ordering::Relaxed),
             nanoseconds: cpu.sleep_ns.load(Ordering::Relaxed),
         }
     }
@@ -378,6 +381,7 @@ impl<'a> Region<'a> {
         let cpu = self.cpu(cpu);
         cpu.slept_control.store(sleep.control, Ordering::Relaxed);
         cpu.slept_data.store(sleep.data, Ordering::Relaxed);
+        cpu.slept_sockets.store(sleep.sockets, Ordering::Relaxed);
         cpu.sleep_ns.store(sleep.nanoseconds, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,5 @@
-//! A tenant of the network stacks: an application whose sockets an NSM serves. Its processes share two
-//! memory files, which CoreEngine makes.
+//! A tenant of the network stacks: an application, or a guest, whose sockets an NSM serves. Its processes share
+//! two memory files, which CoreEngine makes.
 //!
 //! The *queue file* has a pair of rings of [`Nqe`]s for each of the tenant's processes, and memory
 //! that only its processes use:
@@ -18,10 +18,15 @@
 //!
 //! A process begins with a [`Hello`] on a Unix socket of packets and gets a [`Welcome`].
 //!
+//! A guest is a process of its own tenant. It maps queue set 0 and the payload file as one span of its memory,
+//! [`GUEST_BYTES`] long: the payload file, then the first [`NSM_FILE_BYTES`] of the queue file. Its host says hello
+//! for it. CoreEngine wakes it by the queue file's wake word.
+//!
 //! The files outlive CoreEngine: another one gets the same from the node, and the processes return to
 //! their queue sets. They announce their sockets, which the other one does not know: elements with the
 //! flag [`RESTORED`](crate::nqe::RESTORED).
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -43,7 +48,7 @@ pub const QUEUE_SET_BYTES: usize = 2 * RING_BYTES;
 pub const PRIVATE_BYTES: usize = 128 << 20;
 /// Length of a tenant's queue file; pages never written take no memory.
 pub const QUEUE_FILE_BYTES: usize = PRIVATE_AT + PRIVATE_BYTES;
-/// Length of an NSM's queue file: one queue set.
+/// Length of an NSM's queue file, and of a guest's part of its tenant's: one queue set.
 pub const NSM_FILE_BYTES: usize = PAGE + QUEUE_SET_BYTES.next_multiple_of(PAGE);
 
 /// Bytes of a chunk of payload.
@@ -54,6 +59,10 @@ pub const CHUNKS: usize = 8192;
 pub const SEND_CHUNKS: usize = CHUNKS / 2;
 /// Length of a tenant's payload file.
 pub const PAYLOAD_FILE_BYTES: usize = CHUNKS * CHUNK_BYTES;
+/// Length of the memory of a guest's sockets.
+pub const GUEST_BYTES: usize = PAYLOAD_FILE_BYTES + NSM_FILE_BYTES;
+/// Offset of the wake word in the memory of a guest's sockets.
+pub const GUEST_WAKE_OFFSET: usize = PAYLOAD_FILE_BYTES + offset_of!(Header, wake);
 /// Most chunks that a socket has received and not given back.
 pub const RECEIVE_WINDOW: usize = 64;
 /// Most chunks of a socket that are with the NSM to be sent.
@@ -62,7 +71,7 @@ pub const SEND_WINDOW: usize = 64;
 const RING_BYTES: usize = ring_bytes_of::<Nqe>(SLOTS);
 const PRIVATE_AT: usize = (PAGE + SETS * QUEUE_SET_BYTES).next_multiple_of(PAGE);
 const MAGIC: u64 = u64::from_le_bytes(*b"weirsock");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[repr(C)]
 struct Header {
@@ -70,6 +79,8 @@ struct Header {
     version: AtomicU32,
     /// The queue sets in use, a bit each.
     taken: [AtomicU32; SETS / 32],
+    /// Counts the times that CoreEngine has woken a guest, whose CPUs sleep on it.
+    wake: AtomicU32,
 }
 
 /// A mapped queue file.
@@ -129,6 +140,11 @@ impl QueueFile {
     pub fn is_taken(&self, set: usize) -> bool {
         let word = self.header().taken.get(set / 32);
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (set % 32) & 1 != 0)
+    }
+
+    /// The word that a guest's CPUs sleep on.
+    pub fn wake_word(&self) -> &AtomicU32 {
+        &self.header().wake
     }
 
     /// The queue sets in the file.
@@ -230,6 +246,9 @@ pub enum Role {
     Process,
     /// A network stack module.
     Nsm,
+    /// A guest: its host says hello for it, and CoreEngine wakes it by the queue file's wake word. The eventfd
+    /// beside the hello is not used.
+    Guest,
 }
 
 /// The first message to CoreEngine. With it come two descriptors: one end of a new pair of Unix
@@ -258,6 +277,7 @@ impl Hello {
         let role = match self.role {
             Role::Process => 1u32,
             Role::Nsm => 2,
+            Role::Guest => 3,
         };
         all[12..16].copy_from_slice(&role.to_le_bytes());
         all[16..32].copy_from_slice(&self.token);
@@ -276,6 +296,7 @@ impl Hello {
         let role = match word(12) {
             1 => Role::Process,
             2 => Role::Nsm,
+            3 => Role::Guest,
             _ => return None,
         };
         (head[..8] == MAGIC.to_le_bytes() && word(8) == VERSION).then_some(Hello {
@@ -365,11 +386,11 @@ mod tests {
         #[test]
         fn messages_are_read_as_written(
             token in any::<[u8; 16]>(),
-            nsm in any::<bool>(),
+            role in 0..3usize,
             words in any::<[u32; 4]>(),
             returns_to in proptest::option::of(0..SETS as u32),
         ) {
-            let role = if nsm { Role::Nsm } else { Role::Process };
+            let role = [Role::Process, Role::Nsm, Role::Guest][role];
             let hello = Hello { role, token, returns_to };
             prop_assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
             let [refused, tenant, set, engine] = words;

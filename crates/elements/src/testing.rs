@@ -77,6 +77,12 @@ impl Embedding for Simulation {
         Ok(Box::new(cable.clone()))
     }
 
+    /// The cable of the name `socket`.
+    fn socket(&mut self, _endpoint: &Endpoint) -> Result<Box<dyn Device>, String> {
+        self.device("socket", Side::Receive)
+            .map_err(|_| NO_SOCKETS.into())
+    }
+
     fn device_name(&self, index: usize) -> Option<String> {
         self.cables.get(index).map(|(name, _)| name.clone())
     }

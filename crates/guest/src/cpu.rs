@@ -20,11 +20,12 @@ pub struct Cpu {
     number: usize,
 }
 
-/// Values of a CPU's two wake words at one moment.
+/// Values of a CPU's wake words at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakes {
     control: u32,
     data: u32,
+    sockets: u32,
 }
 
 impl Cpu {
@@ -64,9 +65,11 @@ impl Cpu {
     pub fn wakes(&self) -> Wakes {
         let control = self.platform.control().wake_word(self.number);
         let data = self.platform.data_wake(self.number);
+        let sockets = self.platform.sockets_wake();
         Wakes {
             control: control.load(Ordering::Acquire),
             data: data.map_or(0, |word| word.load(Ordering::Acquire)),
+            sockets: sockets.map_or(0, |word| word.load(Ordering::Acquire)),
         }
     }
 
@@ -83,14 +86,19 @@ impl Cpu {
         let sleep = Sleep {
             control: seen.control,
             data: seen.data,
+            sockets: seen.sockets,
             nanoseconds,
         };
         let control = self.platform.control();
         if self.platform.is_process() {
-            let word = core::ptr::from_ref(control.wake_word(self.number)) as u64;
-            let data = self.platform.data_wake(self.number);
-            let data = data.map_or(0, |word| core::ptr::from_ref(word) as u64);
-            system::sleep(word, data, sleep);
+            let address =
+                |word: Option<&AtomicU32>| word.map_or(0, |word| core::ptr::from_ref(word) as u64);
+            let words = [
+                address(Some(control.wake_word(self.number))),
+                address(self.platform.data_wake(self.number)),
+                address(self.platform.sockets_wake()),
+            ];
+            system::sleep(words, sleep);
         } else {
             control.set_sleep(self.number, sleep);
             // SAFETY: the boot page says that a store here is a doorbell.

@@ -30,6 +30,7 @@ mod netfront;
 mod platform;
 mod router_application;
 mod run;
+mod sockets;
 #[cfg(feature = "image")]
 mod start;
 mod store;

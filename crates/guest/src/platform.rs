@@ -8,6 +8,9 @@ use core::sync::atomic::AtomicU32;
 use abi::CPUS_MAX;
 use abi::boot::{BootArea, BootError, Span, WALL_PROCESS};
 use abi::control::{MESSAGE_MAX, Region, State};
+use abi::tenant::{
+    GUEST_BYTES, GUEST_WAKE_OFFSET, NSM_FILE_BYTES, PAYLOAD_FILE_BYTES, PayloadFile, QueueFile,
+};
 
 use spin::Mutex;
 
@@ -82,6 +85,21 @@ impl Platform {
         Some((NonNull::new(address as *mut u8)?, length as usize))
     }
 
+    /// The queue set and the payload of its sockets. `None` if the guest has none.
+    pub(crate) fn sockets(&self) -> Option<(QueueFile, PayloadFile)> {
+        let Span { address, length } = self.boot.page().sockets;
+        let payload = NonNull::new(address as *mut u8)?;
+        // SAFETY: the boot page says that so many bytes are mapped there.
+        let sockets = unsafe {
+            let queues = payload.add(PAYLOAD_FILE_BYTES);
+            (
+                QueueFile::new(queues, NSM_FILE_BYTES),
+                PayloadFile::new(payload),
+            )
+        };
+        (length as usize >= GUEST_BYTES).then_some(sockets)
+    }
+
     /// Text to the host.
     pub fn console(&self) -> &Console {
         &self.console
@@ -148,6 +166,11 @@ impl Platform {
         self.ring(self.boot.page().doorbells.control);
     }
 
+    /// Rings CoreEngine's doorbell, when it sleeps on a changed ring.
+    pub(crate) fn ring_sockets(&self) {
+        self.ring(self.boot.page().doorbells.sockets);
+    }
+
     fn ring(&self, doorbell: u64) {
         match (self.is_process(), doorbell) {
             (true, u64::MAX) => {}
@@ -169,6 +192,14 @@ impl Platform {
         }
         // SAFETY: the first of a word for each CPU in the data region, by the boot page.
         unsafe { address.add(cpu).as_ref() }
+    }
+
+    /// The word by which CoreEngine wakes the guest's CPUs; `None` if it has no sockets.
+    pub(crate) fn sockets_wake(&self) -> Option<&AtomicU32> {
+        let Span { address, length } = self.boot.page().sockets;
+        let word = (address as usize + GUEST_WAKE_OFFSET) as *const AtomicU32;
+        // SAFETY: inside the sockets' memory, by the boot page.
+        (length > 0).then(|| unsafe { &*word })
     }
 
     /// Ends the guest cleanly.

@@ -16,13 +16,14 @@ use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::memory::{MORE_MEMORY, RESERVE, spare};
 use router::{
-    Device, ElementId, Embedding, HandlerError, HandlerList, Kept, Library, NO_DEVICE, Router,
-    Runtime, Settings, Side, Status, Steady, StoreBox,
+    Device, ElementId, Embedding, Endpoint, HandlerError, HandlerList, Kept, Library, NO_DEVICE,
+    NO_SOCKETS, Router, Runtime, Settings, Side, Status, Steady, StoreBox,
 };
 
 use crate::configurations::Text;
 use crate::cpus::{self, IdlePolling};
 use crate::netfront::Netfront;
+use crate::sockets::Sockets;
 use crate::store::Connection;
 use crate::{Answer, Application, Cpu, Platform, Request, Round};
 
@@ -36,16 +37,17 @@ pub(crate) struct GuestEmbedding {
     cpu: Cpu,
     region: Option<Region>,
     store: StoreBox,
+    sockets: Option<Sockets>,
 }
 
 impl GuestEmbedding {
     /// The embedding of another CPU.
     pub(crate) fn on(&self, cpu: Cpu) -> GuestEmbedding {
-        let store = self.store.clone();
         GuestEmbedding {
             cpu,
-            store,
-            ..*self
+            region: self.region,
+            store: self.store.clone(),
+            sockets: self.sockets.clone(),
         }
     }
 }
@@ -90,6 +92,11 @@ impl Embedding for GuestEmbedding {
         // pools are over this region.
         let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) };
         Ok(Box::new(device.ok_or(NO_DEVICE)?))
+    }
+
+    fn socket(&mut self, endpoint: &Endpoint) -> Result<Box<dyn Device>, String> {
+        let sockets = self.sockets.as_ref().ok_or(NO_SOCKETS)?;
+        Ok(sockets.device(endpoint))
     }
 
     fn store(&self) -> Option<StoreBox> {
@@ -171,7 +178,13 @@ impl RouterApplication {
             _ => StoreBox::new(move || platform.cpu(0).wake()),
         };
         let connection = Connection::new(platform, store.clone());
-        let embedding = GuestEmbedding { cpu, region, store };
+        let embedding = GuestEmbedding {
+            cpu,
+            region,
+            store,
+            // SAFETY: once in the guest, here.
+            sockets: unsafe { Sockets::of(platform) },
+        };
         let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();

@@ -18,6 +18,7 @@ const FUTEX_WORD: u32 = 2;
 
 /// An element of `futex_waitv`'s list.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Waiter {
     value: u64,
     address: u64,
@@ -55,17 +56,23 @@ pub(crate) fn ring(descriptor: u64) {
     unsafe { call(WRITE, descriptor, (&raw const one) as u64, 8, 0, 0) };
 }
 
-/// Sleeps until one of the two words is woken or differs from its value in `sleep`, or until the timeout. An
-/// address of 0 stands for no word.
-pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
+/// Sleeps until one of the words of the control region, the data region and the sockets is woken or differs from its
+/// value in `sleep`, or until the timeout. An address of 0 stands for no word.
+pub(crate) fn sleep([control, data, sockets]: [u64; 3], sleep: Sleep) {
     let waiter = |address, value: u32| Waiter {
         value: value.into(),
         address,
         flags: FUTEX_WORD,
         reserved: 0,
     };
-    let waiters = [waiter(control, sleep.control), waiter(data, sleep.data)];
-    let count = if data == 0 { 1 } else { 2 };
+    let mut waiters = [waiter(control, sleep.control); 3];
+    let mut count = 1;
+    for (word, value) in [(data, sleep.data), (sockets, sleep.sockets)] {
+        if word != 0 {
+            waiters[count] = waiter(word, value);
+            count += 1;
+        }
+    }
     let mut until = Timespec {
         seconds: 0,
         nanoseconds: 0,
@@ -93,7 +100,7 @@ pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
         call(
             FUTEX_WAITV,
             (&raw const waiters) as u64,
-            count,
+            count as u64,
             0,
             timeout,
             CLOCK_MONOTONIC,

@@ -9,11 +9,13 @@
 //! GuestLib (the crate `sock`) turns socket calls into [queue elements](abi::nqe). [CoreEngine](core)
 //! switches them between tenants and network stack modules by its connection table, and reads no
 //! payload. An NSM is a program with [ServiceLib](service) and a network stack: Linux's in [`kernel`], one of its
-//! own in [`user`], none at all in [`shm`]. Each runs in a process of its own.
+//! own in [`user`], none at all in [`shm`]. Each runs in a process of its own. A virtual machine can be an
+//! application, too: [`guest`].
 #![deny(unsafe_code)]
 
 pub mod calls;
 pub mod core;
+pub mod guest;
 pub mod intercept;
 pub mod kernel;
 mod options;

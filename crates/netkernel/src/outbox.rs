@@ -1,12 +1,11 @@
 //! A producer's side of a ring, with what does not fit and the waker of its consumer.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 
 use abi::nqe::Nqe;
 use abi::ring::{Producer, Violation};
 
-use crate::sys;
+use crate::sys::Waker;
 
 /// Most elements that wait beside a full ring before no more are made for its consumer.
 const WAITING_MAX: usize = 1 << 16;
@@ -67,7 +66,7 @@ impl Outbox {
 
     /// Publishes what was put, and wakes a consumer that sleeps.
     #[inline]
-    pub fn flush(&mut self, ring: &mut Producer<Nqe>, waker: &OwnedFd) -> Result<(), Violation> {
+    pub fn flush(&mut self, ring: &mut Producer<Nqe>, waker: &Waker) -> Result<(), Violation> {
         if !self.waiting.is_empty() {
             self.free = ring.free(abi::tenant::SLOTS)?;
             let more = self.free.saturating_sub(self.filled) as usize;
@@ -81,7 +80,7 @@ impl Outbox {
             self.free = self.free.saturating_sub(self.filled);
             self.filled = 0;
             if ring.take_consumer_sleeper().is_some() {
-                sys::wake(waker);
+                waker.wake();
             }
         }
         Ok(())
@@ -91,7 +90,7 @@ impl Outbox {
     pub fn take_of(
         &mut self,
         ring: &mut Producer<Nqe>,
-        waker: &OwnedFd,
+        waker: &Waker,
         socket: u32,
     ) -> Result<VecDeque<Nqe>, Violation> {
         let all = std::mem::take(&mut self.waiting);

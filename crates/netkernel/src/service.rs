@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use crate::outbox::Outbox;
 use crate::protocol::{self, FromNsm, Measured, ToNsm, Token};
-use crate::sys::{self, Payload, Queues, UserSides};
+use crate::sys::{self, Payload, Queues, UserSides, Waker};
 
 /// A tenant as an NSM has it.
 struct Tenant {
@@ -56,7 +56,7 @@ pub struct Service {
     /// Wakes the NSM.
     waker: OwnedFd,
     /// Wakes CoreEngine.
-    core: OwnedFd,
+    core: Waker,
     sides: UserSides,
     /// Requests that may be taken, and requests that were.
     filled: u32,
@@ -84,7 +84,7 @@ impl Service {
         Ok(Service {
             control: welcomed.control,
             waker: welcomed.waker,
-            core,
+            core: Waker::Event(core),
             sides: UserSides::open(queues, 0),
             filled: 0,
             taken: 0,

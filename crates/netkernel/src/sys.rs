@@ -205,6 +205,30 @@ pub(crate) fn waker() -> Result<OwnedFd, Errno> {
     rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
+/// Wakes the other side of a queue set.
+pub(crate) enum Waker {
+    /// A process: by an eventfd.
+    Event(OwnedFd),
+    /// A guest: by the word of its queue file that its CPUs sleep on.
+    Word(std::sync::Arc<Queues>),
+}
+
+impl Waker {
+    pub fn wake(&self) {
+        match self {
+            Waker::Event(eventfd) => wake(eventfd),
+            Waker::Word(queues) => {
+                let word = queues.file().wake_word();
+                word.fetch_add(1, std::sync::atomic::Ordering::Release);
+                // Not private: another process sleeps. That nobody does is no error.
+                let all = abi::CPUS_MAX as u32;
+                let _ =
+                    rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), all);
+            }
+        }
+    }
+}
+
 /// Wakes the owner of an eventfd. One that is full has been written to.
 pub(crate) fn wake(waker: impl AsFd) {
     let _ = rustix::io::write(waker, &1u64.to_ne_bytes());

@@ -8,8 +8,8 @@ use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
-    Device, Embedding, HandlerFlags, Library, NO_DEVICE, Router, Runtime, Settings, Side, Steady,
-    StoreBox,
+    Device, Embedding, Endpoint, HandlerFlags, Library, NO_DEVICE, Router, Runtime, Settings, Side,
+    Steady, StoreBox,
 };
 
 use vmm::Place;
@@ -34,7 +34,8 @@ struct Dry {
     interfaces: Vec<(String, [u8; 6])>,
 }
 
-struct NoTraffic([u8; 6]);
+/// A device without traffic, with its Ethernet address.
+pub struct NoTraffic(pub [u8; 6]);
 
 impl Device for NoTraffic {
     fn mac(&self) -> [u8; 6] {
@@ -78,6 +79,10 @@ impl Embedding for Dry {
         let known = self.interfaces.iter().find(|(there, _)| there == name);
         let (_, mac) = known.ok_or(NO_DEVICE)?;
         Ok(Box::new(NoTraffic(*mac)))
+    }
+
+    fn socket(&mut self, _endpoint: &Endpoint) -> Result<Box<dyn Device>, String> {
+        Ok(Box::new(NoTraffic([0; 6])))
     }
 
     fn store(&self) -> Option<StoreBox> {

@@ -340,6 +340,9 @@ faults! {
     /// An NSM that applications use.
     NsmInUse { name: String, applications: String } InUse =>
         "NSM ‘{name}’ is in use: end its applications, or `weir nsm move` them to another NSM first ({applications})";
+    /// A guest to be copied whose sockets an NSM has.
+    HasSockets { guest: String, nsm: String } InUse =>
+        "guest ‘{guest}’ has sockets at NSM ‘{nsm}’, which no copy of it could have: create another guest, or take the NSM away by `weir set {guest} --no-nsm` and restart it";
     /// An NSM in whose namespace others are.
     NsmHasNsms { name: String, namespace: String, nsms: String } InUse =>
         "the network namespace ‘{namespace}’ of NSM ‘{name}’ is in use: `weir nsm delete` the NSMs in it first ({nsms})";

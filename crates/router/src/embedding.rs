@@ -1,5 +1,6 @@
 //! The program around the engine: time, a console, devices.
 
+use core::net::SocketAddr;
 use core::sync::atomic::AtomicU32;
 
 use packet::Pool;
@@ -29,6 +30,34 @@ impl Steady {
 
 /// Why a device is not opened that a guest, or a test, does not have.
 pub const NO_DEVICE: &str = "no such interface; name one that the guest was given";
+
+/// Why a socket is not opened where no network stack serves sockets.
+pub const NO_SOCKETS: &str =
+    "no NSM serves this router's sockets; start the guest with `--nsm NAME`";
+
+/// What a socket is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Whether it serves at the address; else it is connected to it.
+    pub serves: bool,
+    /// Whether it is one of bytes (TCP); else one of datagrams (UDP).
+    pub stream: bool,
+    /// The address.
+    pub address: SocketAddr,
+}
+
+/// What a socket has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketStatus {
+    /// Connections that are open.
+    pub open: u64,
+    /// Connections that were made or accepted.
+    pub connections: u64,
+    /// Connections that were refused, or broke.
+    pub failed: u64,
+    /// Packets that no connection was there for.
+    pub drops: u64,
+}
 
 /// The program a router lives in: `weir click`, a guest, a test.
 pub trait Embedding: Send {
@@ -79,6 +108,12 @@ pub trait Embedding: Send {
     fn device(&mut self, name: &str, side: Side) -> Result<Box<dyn Device>, String> {
         let _ = (name, side);
         Err(NO_DEVICE.into())
+    }
+
+    /// Opens a socket that a network stack serves, or says why not.
+    fn socket(&mut self, socket: &Endpoint) -> Result<Box<dyn Device>, String> {
+        let _ = socket;
+        Err(NO_SOCKETS.into())
     }
 
     /// The name of network device number `index`, in the order in which the program was given them;
@@ -175,6 +210,17 @@ pub trait Device: Send {
     /// [`arm_receive`](Self::arm_receive), is what wakes the router.
     fn descriptor(&self) -> Option<i32> {
         None
+    }
+
+    /// An element begins to use it.
+    fn open(&mut self) {}
+
+    /// An element uses it no more. A socket that no element uses is closed.
+    fn close(&mut self) {}
+
+    /// What it has done, if it is a socket.
+    fn socket_status(&mut self) -> SocketStatus {
+        SocketStatus::default()
     }
 
     /// Whether a frame waits to be received.

@@ -52,7 +52,9 @@ pub type Text = alloc::string::String;
 
 pub use effects::Effects;
 pub use elements_derive::{Component, Element, handlers};
-pub use embedding::{Device, Embedding, NO_DEVICE, Side, Steady};
+pub use embedding::{
+    Device, Embedding, Endpoint, NO_DEVICE, NO_SOCKETS, Side, SocketStatus, Steady,
+};
 pub use engine::graph::{ElementInfo, Graph};
 pub use engine::library::{Library, nearest};
 pub use engine::{Cx, VERSION, ports};

@@ -3,7 +3,7 @@
 
 use packet::Pool;
 
-use crate::embedding::{Device, Embedding, Side, Steady};
+use crate::embedding::{Device, Embedding, Endpoint, Side, Steady};
 use crate::prelude::*;
 
 /// What outlives a router when another replaces it.
@@ -38,18 +38,28 @@ impl Runtime {
 
     /// Opens a side of the device called `name`, or says why not.
     pub(crate) fn open(&mut self, name: &str, side: Side) -> Result<DeviceId, String> {
-        let open = &mut self.devices.0;
         let known = |device: &OpenDevice| device.name == name && device.side == side;
-        if let Some(at) = open.iter().position(known) {
+        if let Some(at) = self.devices.0.iter().position(known) {
             return Ok(DeviceId(at));
         }
         let device = self.embedding.device(name, side)?;
-        open.push(OpenDevice {
-            name: name.to_string(),
-            side,
-            device,
-        });
-        Ok(DeviceId(open.len() - 1))
+        Ok(self.devices.keep(name, side, device))
+    }
+
+    /// Opens the socket of the element called `name`, or says why not. One that is open already outlives a
+    /// replaced router.
+    pub(crate) fn open_socket(
+        &mut self,
+        name: &str,
+        socket: &Endpoint,
+    ) -> Result<DeviceId, String> {
+        let name = format!("{socket:?} {name}");
+        let known = |device: &OpenDevice| device.name == name;
+        if let Some(at) = self.devices.0.iter().position(known) {
+            return Ok(DeviceId(at));
+        }
+        let device = self.embedding.socket(socket)?;
+        Ok(self.devices.keep(&name, Side::Receive, device))
     }
 }
 
@@ -81,6 +91,15 @@ impl OpenDevice {
 }
 
 impl Devices {
+    fn keep(&mut self, name: &str, side: Side, device: Box<dyn Device>) -> DeviceId {
+        self.0.push(OpenDevice {
+            name: name.to_string(),
+            side,
+            device,
+        });
+        DeviceId(self.0.len() - 1)
+    }
+
     /// An open device.
     #[inline]
     pub fn get(&mut self, id: DeviceId) -> &mut dyn Device {

@@ -6,7 +6,7 @@
 mod memory;
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -72,8 +72,9 @@ const HANDLED: [Signal; 10] = [
 /// Descriptors of the doorbells in a guest's process: the first two numbers.
 pub(crate) const SWITCH_DOORBELL: RawFd = 0;
 pub(crate) const CONTROL_DOORBELL: RawFd = 1;
-/// Descriptor of the launch socket in a pre-forked process.
+/// Descriptor of the launch socket in a pre-forked process; of the doorbell to CoreEngine in one of a guest with sockets.
 const LAUNCHES: RawFd = 2;
+pub(crate) const SOCKETS_DOORBELL: RawFd = LAUNCHES;
 /// Descriptors from here on have no fixed meaning.
 const FREE: RawFd = 3;
 
@@ -89,6 +90,10 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
         wait: u64::MAX,
         halt: u64::MAX,
         wake: u64::MAX,
+        sockets: number(
+            spec.sockets.map(|sockets| sockets.doorbell),
+            SOCKETS_DOORBELL,
+        ),
     }
 }
 
@@ -154,7 +159,7 @@ impl Preforked {
     fn start(
         self,
         setup: &ChildSetup<'_>,
-        launch: Launch,
+        mut launch: Launch,
         control: Region<'static>,
         reporter: Reporter,
     ) -> Result<()> {
@@ -167,12 +172,13 @@ impl Preforked {
         let title = title::of_guest(&launch.parameters.name, &launch.parameters.owner);
         let show = |title| setup.memory.map(|memory| memory.show(title));
         map_memory(image, &launch)?;
+        let sockets = launch.sockets.take();
         match self.machine {
             None => {
                 let vault = setup.process.prepare_entry(image, &layout, &title)?;
                 show(vault.title);
+                keep_sockets(self.launches, sockets)?;
                 confine(setup, launch)?;
-                close(self.launches);
                 let cpus = (0..layout.cpus).zip(pins);
                 let run = |(cpu, pin)| {
                     vault.use_signal_stack(cpu)?;
@@ -182,11 +188,12 @@ impl Preforked {
                 run_all(cpus.collect(), reporter, run)
             }
             Some(machine) => {
-                let processors = machine.enter(image, &layout)?;
+                let doorbell = sockets.as_ref().map(|sockets| sockets.doorbell.as_fd());
+                let processors = machine.enter(image, &layout, doorbell)?;
                 // The kernel reads it as long as the process lives.
                 show(title::place(Box::leak(title.into_boxed_c_str())));
+                keep_sockets(self.launches, sockets)?;
                 confine(setup, launch)?;
-                close(self.launches);
                 let run = |(mut processor, pin): (Processor, _)| {
                     start_thread(pin)?;
                     setup.jail.filter()?;
@@ -323,6 +330,23 @@ pub(crate) struct Descriptors {
     pub(crate) switch_doorbell: Option<BorrowedFd<'static>>,
     pub(crate) control_doorbell: Option<BorrowedFd<'static>>,
     launches: BorrowedFd<'static>,
+}
+
+/// Leaves a guest the doorbell to CoreEngine, and its process the connection that ends with it. The launch socket is
+/// closed.
+fn keep_sockets(launches: BorrowedFd<'_>, sockets: Option<launch::Sockets>) -> Result<()> {
+    let Some(sockets) = sockets else {
+        close(launches);
+        return Ok(());
+    };
+    // rustix's dup2 takes an owned descriptor for the number, which has none here.
+    // SAFETY: replaces the launch socket, which is not used any more.
+    if unsafe { libc::dup2(sockets.doorbell.as_raw_fd(), SOCKETS_DOORBELL) } < 0 {
+        return Err(std::io::Error::last_os_error()).context("a doorbell");
+    }
+    // Its number is none that the guest can use.
+    let _ = sockets.connection.into_raw_fd();
+    Ok(())
 }
 
 /// Moves the doorbells and the launch socket to their numbers and closes all other descriptors but KVM's.

@@ -2,8 +2,8 @@
 //!
 //! A processor starts in 64-bit mode at ring 3 on page tables that the VMM wrote. The guest has no
 //! descriptor tables, no interrupts and no devices: an exception finds no handler and shuts the machine down
-//! with all registers intact, which is the crash report. Two of its doorbells end in eventfds inside the
-//! kernel. The others exit to [`Processor::run`], in the processor's own thread.
+//! with all registers intact, which is the crash report. Its doorbells to the switch, the control
+//! plane and CoreEngine end in eventfds inside the kernel. The others exit to [`Processor::run`], in the processor's own thread.
 
 mod processor;
 
@@ -133,10 +133,7 @@ impl Kvm {
             (descriptors.control_doorbell, doorbell::CONTROL),
         ] {
             if let Some(doorbell) = doorbell {
-                let address = IoEventAddress::Mmio(range.end() + offset);
-                machine
-                    .register_ioevent(&event(doorbell), &address, NoDatamatch)
-                    .context("connecting a doorbell")?;
+                connect(&machine, doorbell, range.end() + offset)?;
             }
         }
         let processors = (0..setup.cpus)
@@ -164,8 +161,16 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Sets the machine's processors to the first instruction of a mapped guest.
-    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Vec<Processor>> {
+    pub(crate) fn enter(
+        self,
+        image: &Image,
+        layout: &Layout,
+        sockets_doorbell: Option<BorrowedFd<'_>>,
+    ) -> Result<Vec<Processor>> {
         write_tables(image, layout);
+        if let Some(doorbell) = sockets_doorbell {
+            connect(&self.machine, doorbell, layout.end() + doorbell::SOCKETS)?;
+        }
         // Each processor keeps the machine, which ends with the process.
         std::mem::forget(self.machine);
         let processors = (0..).zip(self.processors);
@@ -188,6 +193,14 @@ impl Machine {
         });
         processors.collect()
     }
+}
+
+/// Has a store to an address ring a doorbell.
+fn connect(machine: &VmFd, doorbell: BorrowedFd<'_>, address: u64) -> Result<()> {
+    let address = IoEventAddress::Mmio(address);
+    machine
+        .register_ioevent(&event(doorbell), &address, NoDatamatch)
+        .context("connecting a doorbell")
 }
 
 /// Sets CPUID and XCR0 of a new virtual processor.
@@ -313,6 +326,7 @@ fn write_tables(image: &Image, layout: &Layout) {
         tables.map(span, Access::Write);
     }
     tables.map_large(layout.data);
+    tables.map_large(layout.sockets);
     tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
 }
 

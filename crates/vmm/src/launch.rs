@@ -20,8 +20,8 @@ use crate::error::{Context, Result};
 use crate::layout::Layout;
 use crate::{GuestSpec, Part};
 
-/// Memory files: control, data, snapshot.
-const FILES: usize = 3;
+/// The files of control, data, snapshot; and the four of sockets.
+const FILES: usize = 7;
 const LAUNCHING: &str = "passing a guest to its process";
 
 /// What a process needs to know of its guest.
@@ -33,8 +33,8 @@ pub(crate) struct Parameters {
     /// CPUs of the host that the guest's are bound to.
     pub(crate) pins: [Option<usize>; CPUS_MAX],
     pub(crate) end_with_parent: bool,
-    /// Whether there is a data region, and a snapshot.
-    with: [bool; 2],
+    /// Whether there are a data region, a snapshot, and sockets.
+    with: [bool; 3],
 }
 
 /// The message, as received.
@@ -44,6 +44,15 @@ pub(crate) struct Launch {
     pub(crate) control: OwnedFd,
     pub(crate) data: Option<OwnedFd>,
     pub(crate) snapshot: Option<OwnedFd>,
+    pub(crate) sockets: Option<Sockets>,
+}
+
+/// A guest's sockets, as received.
+pub(crate) struct Sockets {
+    pub(crate) queues: OwnedFd,
+    pub(crate) payload: OwnedFd,
+    pub(crate) doorbell: OwnedFd,
+    pub(crate) connection: OwnedFd,
 }
 
 /// The sending and the receiving end.
@@ -65,7 +74,11 @@ pub(crate) fn send(
         owner: spec.owner.to_owned(),
         pins: [(); CPUS_MAX].map(|()| pins.next()),
         end_with_parent: spec.end_with_parent,
-        with: [spec.data.is_some(), spec.snapshot.is_some()],
+        with: [
+            spec.data.is_some(),
+            spec.snapshot.is_some(),
+            spec.sockets.is_some(),
+        ],
     };
     let parameters = postcard::to_allocvec(&parameters)
         .map_err(std::io::Error::other)
@@ -76,6 +89,9 @@ pub(crate) fn send(
     let mut files = vec![control.as_fd()];
     files.extend(spec.data.map(|data| data.file));
     files.extend(spec.snapshot.map(|snapshot| snapshot.file(Part::Memory)));
+    if let Some(it) = &spec.sockets {
+        files.extend([it.queues, it.payload, it.doorbell, it.connection]);
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&files));
@@ -110,15 +126,31 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<Launch>> {
     let (parameters, boot_area): (Parameters, _) = postcard::take_from_bytes(&message)
         .map_err(std::io::Error::other)
         .context(LAUNCHING)?;
-    let [data, snapshot] = parameters
-        .with
-        .map(|with| with.then(|| files.next()).flatten());
+    let [with_data, with_snapshot, with_sockets] = parameters.with;
+    let mut next = |with: bool| with.then(|| files.next()).flatten();
+    let (data, snapshot) = (next(with_data), next(with_snapshot));
+    let sockets = [(); 4].map(|()| next(with_sockets));
+    let sockets = match sockets {
+        [
+            Some(queues),
+            Some(payload),
+            Some(doorbell),
+            Some(connection),
+        ] => Some(Sockets {
+            queues,
+            payload,
+            doorbell,
+            connection,
+        }),
+        _ => None,
+    };
     Ok(Some(Launch {
         parameters,
         boot_area: boot_area.to_vec(),
         control,
         data,
         snapshot,
+        sockets,
     }))
 }
 

@@ -6,7 +6,7 @@
 //! Linux process.
 //!
 //! ```text
-//! image | boot area | control region | report | . | stacks | . | heap | . | data region | doorbells | private
+//! image | boot area | control region | report | . | stacks | . | heap | . | data region | sockets | doorbells | private
 //! ```
 //!
 //! A dot is one or more pages that are never mapped, as between any two stacks. The report and the private part
@@ -20,6 +20,7 @@
 
 use abi::boot::{BootPage, Span, area_length};
 use abi::control::REGION_BYTES;
+use abi::tenant::{GUEST_BYTES, GUEST_WAKE_OFFSET};
 use abi::{CPUS_MAX, PAGE};
 
 use crate::error::{Error, Result};
@@ -49,8 +50,9 @@ pub(crate) mod doorbell {
     pub(crate) const CONTROL: u64 = 8;
     pub(crate) const WAIT: u64 = 16;
     pub(crate) const HALT: u64 = 24;
+    pub(crate) const SOCKETS: u64 = 32;
     /// The first CPU's; the other CPUs' follow it.
-    pub(crate) const WAKE: u64 = 32;
+    pub(crate) const WAKE: u64 = 40;
 }
 
 /// A guest's addresses.
@@ -64,6 +66,8 @@ pub(crate) struct Layout {
     stacks: Span,
     pub(crate) heap: Span,
     pub(crate) data: Span,
+    /// The sockets' memory ([`abi::tenant::GUEST_BYTES`]); of length 0 without sockets.
+    pub(crate) sockets: Span,
     pub(crate) doorbells: Span,
     pub(crate) private: Span,
     /// Address of the data region's wake word for the first CPU; 0 without one.
@@ -108,7 +112,8 @@ impl Layout {
         {
             return Err(Error::DataRegion(spec.name.to_owned()));
         }
-        let mut layout = Self::place(image, boot, cpus, spec.memory, data, wall);
+        let shared = (data, spec.sockets.is_some());
+        let mut layout = Self::place(image, boot, cpus, spec.memory, shared, wall);
         if let Some(data) = spec.data {
             layout.data_wake = layout.data.address + data.wake_offset as u64;
         }
@@ -143,14 +148,22 @@ impl Layout {
         let least = image.private() + cpus * STACK;
         let memory = shape.memory.clamp(least, MEMORY_MAX);
         let data = (shape.data as u64).min(MEMORY_MAX);
-        let layout = Self::place(image, 0, cpus, memory, data, wall);
+        let layout = Self::place(image, 0, cpus, memory, (data, shape.sockets), wall);
         Span {
             address: layout.start(),
             length: layout.end() - layout.start(),
         }
     }
 
-    fn place(image: &Image, boot: u64, cpus: u64, memory: u64, data: u64, wall: Wall) -> Self {
+    /// `data` is the length of the data region.
+    fn place(
+        image: &Image,
+        boot: u64,
+        cpus: u64,
+        memory: u64,
+        (data, sockets): (u64, bool),
+        wall: Wall,
+    ) -> Self {
         let page = PAGE as u64;
         let span = |address: u64, length: u64| Span { address, length };
         let image_span = span(IMAGE_BASE, image.length);
@@ -174,7 +187,11 @@ impl Layout {
             LARGE_PAGE
         };
         let data = span((heap_end + page).next_multiple_of(unit), data);
-        let doorbells = span(data.end(), page);
+        let sockets = match sockets {
+            true => span(data.end().next_multiple_of(LARGE_PAGE), GUEST_BYTES as u64),
+            false => span(data.end(), 0),
+        };
+        let doorbells = span(sockets.end(), page);
         let private = match wall {
             Wall::Vm => paging::bytes(IMAGE_BASE, doorbells.end()),
             Wall::Process => process::private_bytes(cpus),
@@ -187,6 +204,7 @@ impl Layout {
             stacks,
             heap: span(heap, heap_end.saturating_sub(heap)),
             data,
+            sockets,
             doorbells,
             private: span(doorbells.end(), private),
             data_wake: 0,
@@ -256,7 +274,19 @@ impl Layout {
             stack_stride: STRIDE,
             cpus: self.cpus,
             data_wake: self.data_wake,
+            sockets: match self.sockets.length {
+                0 => Span::default(),
+                _ => self.sockets,
+            },
             ..BootPage::default()
+        }
+    }
+
+    /// Address of the word by which CoreEngine wakes the guest; 0 without sockets.
+    pub(crate) fn sockets_wake(&self) -> u64 {
+        match self.sockets.length {
+            0 => 0,
+            _ => self.sockets.address + GUEST_WAKE_OFFSET as u64,
         }
     }
 
@@ -279,6 +309,8 @@ impl Layout {
             "its heap"
         } else if self.data.contains(address) {
             "its data region"
+        } else if self.sockets.contains(address) {
+            "its sockets' memory"
         } else if self.doorbells.contains(address) {
             "its doorbells"
         } else {
@@ -296,7 +328,8 @@ mod tests {
         let image = Image::parse(crate::IMAGE).unwrap();
         let page = PAGE as u64;
         for (cpus, data) in [(1, 0), (1, 1 << 20), (2, 13 << 20), (8, LARGE_PAGE)] {
-            let place = |boot| Layout::place(&image, boot * page, cpus, 8 << 20, data, Wall::Vm);
+            let place =
+                |boot| Layout::place(&image, boot * page, cpus, 8 << 20, (data, false), Wall::Vm);
             let without = place(0);
             for boot in [1, 2, 7, 8, 9, 300] {
                 let layout = place(boot);
@@ -314,11 +347,13 @@ mod tests {
     #[test]
     fn parts_lie_apart_and_start_on_clusters() {
         let image = Image::parse(crate::IMAGE).unwrap();
-        for (cpus, data) in [(1, 1 << 20), (3, 13 << 20)] {
-            let layout = Layout::place(&image, PAGE as u64, cpus, 8 << 20, data, Wall::Vm);
+        for (cpus, data, sockets) in [(1, 1 << 20, false), (1, 0, true), (3, 13 << 20, true)] {
+            let shared = (data, sockets);
+            let layout = Layout::place(&image, PAGE as u64, cpus, 8 << 20, shared, Wall::Vm);
             let mut spans = vec![layout.image, layout.boot, layout.control, layout.report];
             spans.extend(layout.stacks());
-            spans.extend([layout.heap, layout.data, layout.doorbells, layout.private]);
+            spans.extend([layout.heap, layout.data, layout.sockets]);
+            spans.extend([layout.doorbells, layout.private]);
             for pair in spans.windows(2) {
                 assert!(pair[0].end() <= pair[1].address, "{pair:?}");
             }

@@ -52,7 +52,7 @@ pub use error::{Error, Result};
 pub use guest::{Guest, started};
 pub use report::{Crash, Exit, Fault, REGISTERS, Registers};
 pub use snapshot::{Part, Snapshot, data, data_ranges};
-pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
+pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, SocketFiles, Wall};
 pub use store::StoreConnection;
 pub use template::{Prepared, Template};
 pub use text::printable;

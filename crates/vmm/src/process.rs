@@ -3,7 +3,7 @@
 //! Before the first instruction of the guest, code in a page of its own (the [vault]) unmaps everything that the
 //! child inherited: program, libraries, stack, heap. Then it installs the filter and jumps. Only the guest's
 //! memory, the vault and signal stacks remain. The guest may sleep on a futex, wake one, read the clock, ring its
-//! two doorbells, return from a signal and exit; any other system call ends it.
+//! doorbells, return from a signal and exit; any other system call ends it.
 //!
 //! A guest's CPUs are threads. The further ones enter the vault too, and report that they have left the memory to
 //! be unmapped; the first waits for them, unmaps it, and lets them continue. Each has its own signal stack, by
@@ -31,7 +31,7 @@ use vault::{
     weir_vault_tick,
 };
 
-use crate::child::{CONTROL_DOORBELL, SWITCH_DOORBELL};
+use crate::child::{CONTROL_DOORBELL, SOCKETS_DOORBELL, SWITCH_DOORBELL};
 use crate::error::{Context, Error, Result};
 use crate::image::Image;
 use crate::jail::{argument, compile};
@@ -90,7 +90,9 @@ impl ProcessWall {
                 (libc::SYS_clock_gettime, vec![]),
                 (
                     libc::SYS_write,
-                    vec![ring(SWITCH_DOORBELL), ring(CONTROL_DOORBELL)],
+                    [SWITCH_DOORBELL, CONTROL_DOORBELL, SOCKETS_DOORBELL]
+                        .map(ring)
+                        .into(),
                 ),
                 (libc::SYS_rt_sigreturn, vec![]),
                 (libc::SYS_exit_group, vec![]),

@@ -48,6 +48,19 @@ pub struct DataFile<'a> {
     pub wake_offset: usize,
 }
 
+/// The guest's sockets, which a network stack serves: what CoreEngine gave the host for it.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketFiles<'a> {
+    /// The queue file of its tenant.
+    pub queues: BorrowedFd<'a>,
+    /// The payload file.
+    pub payload: BorrowedFd<'a>,
+    /// Eventfd that it rings for CoreEngine.
+    pub doorbell: BorrowedFd<'a>,
+    /// The connection whose end tells CoreEngine that the guest has ended. The guest's process keeps it.
+    pub connection: BorrowedFd<'a>,
+}
+
 /// The properties of a guest that a pre-forked process depends on.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
@@ -59,6 +72,8 @@ pub struct Shape<'a> {
     pub memory: u64,
     /// Bytes of its data region; 0 for none.
     pub data: usize,
+    /// Whether it has sockets.
+    pub sockets: bool,
     /// Eventfd that it rings for the switch.
     pub switch_doorbell: Option<BorrowedFd<'a>>,
     /// Eventfd that it rings for the control plane.
@@ -84,6 +99,8 @@ pub struct GuestSpec<'a> {
     pub config: &'a [u8],
     /// Its packet rings and buffers.
     pub data: Option<DataFile<'a>>,
+    /// Its sockets, if a network stack serves some.
+    pub sockets: Option<SocketFiles<'a>>,
     /// Its control region, not used before.
     pub control: &'a Control,
     /// Eventfd that it rings for the switch.
@@ -112,6 +129,7 @@ impl<'a> GuestSpec<'a> {
             memory: DEFAULT_MEMORY,
             config: b"",
             data: None,
+            sockets: None,
             control,
             switch_doorbell: None,
             control_doorbell: None,
@@ -128,6 +146,7 @@ impl<'a> GuestSpec<'a> {
             cpus: self.cpus,
             memory: self.memory,
             data: self.data.map_or(0, |data| data.length),
+            sockets: self.sockets.is_some(),
             switch_doorbell: self.switch_doorbell,
             control_doorbell: self.control_doorbell,
         }

@@ -218,6 +218,7 @@ impl Template {
                 page.doorbells.wait = address(doorbell::WAIT);
                 page.doorbells.halt = address(doorbell::HALT);
                 page.doorbells.wake = address(doorbell::WAKE);
+                page.doorbells.sockets = address(doorbell::SOCKETS);
             }
             Wall::Process => {
                 page.wall = boot::WALL_PROCESS;

@@ -1,9 +1,10 @@
-//! A guest's network devices: the rings it shares with the switch.
+//! A guest's network devices: the rings it shares with the switch, and its sockets.
 
 use crate::prelude::*;
 
 pub mod dpdk;
 mod guest;
+mod nsm_socket;
 mod receiver;
 mod rss;
 mod sender;
@@ -13,6 +14,8 @@ crate::elements! {
     ensure_dpdk_buffer: EnsureDpdkBuffer;
     from_dpdk_device: FromDpdkDevice;
     from_netfront: FromNetfront;
+    socket_client: SocketClient;
+    socket_server: SocketServer;
     to_dpdk_device: ToDpdkDevice;
     to_netfront: ToNetfront;
 }

@@ -23,7 +23,7 @@ use crate::protocol::{
     self, FromNsm, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus,
     ToNsm,
 };
-use crate::sys::{self, CoreSides, Queues};
+use crate::sys::{self, CoreSides, Queues, Waker};
 
 /// Most tenants, and most NSMs.
 const PEERS_MAX: usize = 255;
@@ -380,6 +380,10 @@ impl CoreEngine {
         let welcomed =
             watched.and_then(|()| sys::send_message(&control, &welcome.to_bytes(), &sent));
         tenant.live.push(set);
+        let waker = match hello.role {
+            Role::Guest => Waker::Word(Arc::clone(&tenant.files.queues)),
+            Role::Process | Role::Nsm => Waker::Event(waker),
+        };
         tenant.sets[set as usize] = Some(Peer::new(sides, waker, control));
         if welcomed.is_err() {
             tenant.free_set(set);
@@ -413,7 +417,7 @@ impl CoreEngine {
         sys::send_message(&control, &welcome.to_bytes(), &sent)?;
         let data = EventData::new_u64(Watch::Nsm(number).word());
         epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
-        nsm.running = Some(Peer::new(sides, waker, control));
+        nsm.running = Some(Peer::new(sides, Waker::Event(waker), control));
         self.restore(number);
         Ok(())
     }

@@ -6,19 +6,18 @@ use abi::nqe::Nqe;
 use abi::ring::Violation;
 
 use crate::outbox::Outbox;
-use crate::sys::CoreSides;
+use crate::sys::{CoreSides, Waker};
 
 pub(crate) struct Peer {
     pub sides: CoreSides,
     pub outbox: Outbox,
-    /// Wakes the peer.
-    pub waker: OwnedFd,
+    pub waker: Waker,
     /// The peer is gone when this ends.
     pub control: OwnedFd,
 }
 
 impl Peer {
-    pub fn new(sides: CoreSides, waker: OwnedFd, control: OwnedFd) -> Peer {
+    pub fn new(sides: CoreSides, waker: Waker, control: OwnedFd) -> Peer {
         Peer {
             sides,
             outbox: Outbox::default(),

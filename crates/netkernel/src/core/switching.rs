@@ -108,7 +108,7 @@ impl CoreEngine {
         {
             queue.sides.submissions.release(taken);
             if queue.sides.submissions.take_producer_sleeper().is_some() {
-                crate::sys::wake(&queue.waker);
+                queue.waker.wake();
             }
         }
         taken > 0
@@ -540,7 +540,7 @@ impl CoreEngine {
         {
             running.sides.submissions.release(batch);
             if running.sides.submissions.take_producer_sleeper().is_some() {
-                crate::sys::wake(&running.waker);
+                running.waker.wake();
             }
         }
         batch > 0

@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::Timeout;
 
-use super::caller::{self, Memory, Message};
+use super::caller;
 use super::guest::{self, Envelope, Epoll};
 use super::listener::{Call, Deadline, Listener};
+use super::memory::{Memory, Message};
 use super::relay::Relay;
 use super::socket::{Sent, Socket, State};
 
@@ -145,7 +146,7 @@ impl Program {
             many: matches!(call.number, libc::SYS_sendmmsg | libc::SYS_recvmmsg),
         };
         let [_, second, third, fourth, fifth, _] = call.arguments;
-        let memory = || Memory::of(&self.listener, call);
+        let memory = || caller::memory(&self.listener, call);
         match call.number {
             libc::SYS_bind => {
                 let address = memory()?.value(second, third)?;
@@ -244,7 +245,7 @@ impl Program {
     ) -> std::result::Result<End, (Errno, OwnedFd)> {
         let [_, at, len_at, ..] = call.arguments;
         if at != 0 {
-            let memory = Memory::of(&self.listener, call);
+            let memory = caller::memory(&self.listener, call);
             let wrote = memory.and_then(|memory| memory.write_address(at, len_at, from));
             if let Err(error) = wrote {
                 return Err((error, nsm));

@@ -44,6 +44,7 @@ mod calls;
 mod filter;
 mod guest;
 mod listener;
+mod memory;
 mod relay;
 mod socket;
 mod start;

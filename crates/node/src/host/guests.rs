@@ -11,7 +11,10 @@ use ::switch::protocol::PortKind;
 use abi::control::State;
 use abi::region::{Geometry, Region};
 use rustix::process::Signal;
-use vmm::{Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, Watch};
+use vmm::{
+    Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, SocketFiles,
+    Watch,
+};
 
 use super::cgroup;
 use super::console::{Console, Logs};
@@ -35,6 +38,7 @@ pub(super) struct ProcessKind {
     cpus: usize,
     memory: u64,
     data: usize,
+    sockets: bool,
 }
 
 /// A pre-forked process for the next guest of its kind.
@@ -88,6 +92,7 @@ impl Host {
             cpus: kind.cpus,
             memory: kind.memory,
             data: kind.data,
+            sockets: kind.sockets,
             switch_doorbell: Some(doorbell.as_fd()),
             control_doorbell: waker.as_ref().map(AsFd::as_fd),
         })?;
@@ -115,7 +120,11 @@ impl Host {
         if !launch.limits.is_empty() {
             cgroup::check_limits(&launch.limits)?;
         }
-        Ok(self.template.check(&launch.spec(&self.blank, data, None))?)
+        let spec = GuestSpec {
+            sockets: self.no_sockets(launch),
+            ..launch.spec(&self.blank, data, None)
+        };
+        Ok(self.template.check(&spec)?)
     }
 
     /// A data region of which only the length matters.
@@ -127,6 +136,17 @@ impl Host {
         }
     }
 
+    /// Sockets of which only matters whether there are some.
+    fn no_sockets(&self, launch: &Launch) -> Option<SocketFiles<'_>> {
+        let file = self.blank.file();
+        launch.sockets.then_some(SocketFiles {
+            queues: file,
+            payload: file,
+            doorbell: file,
+            connection: file,
+        })
+    }
+
     /// Pre-forks a process for a guest. It waits for [`start`](Self::start), and ends if this is
     /// dropped.
     pub fn reserve(&mut self, launch: Launch) -> Result<Reserved> {
@@ -135,6 +155,7 @@ impl Host {
             cpus: launch.cpus,
             memory: launch.memory,
             data: launch.geometry()?.bytes(),
+            sockets: launch.sockets,
         };
         let ready = self.pre_forked.take_if(|forked| forked.kind == kind);
         let forked = match ready {
@@ -145,8 +166,13 @@ impl Host {
     }
 
     /// Starts a guest in its process. If the guest's identity is not `recorded`, the guest ends with this process,
-    /// so that no guest runs unrecorded. If this fails, there is no guest.
-    pub fn start(&mut self, reserved: Reserved, recorded: bool) -> Result<()> {
+    /// so that no guest runs unrecorded. `sockets` are its own, if it has some. If this fails, there is no guest.
+    pub fn start(
+        &mut self,
+        reserved: Reserved,
+        recorded: bool,
+        sockets: Option<netkernel::guest::Guest>,
+    ) -> Result<()> {
         let Reserved { launch, mut forked } = reserved;
         let geometry = launch.geometry()?;
         let interfaces = launch
@@ -186,6 +212,12 @@ impl Host {
             owner: &owner,
             end_with_parent: !recorded,
             control_doorbell: forked.waker.as_ref().map(AsFd::as_fd),
+            sockets: sockets.as_ref().map(|it| SocketFiles {
+                queues: it.queues.as_fd(),
+                payload: it.payload.as_fd(),
+                doorbell: it.doorbell.as_fd(),
+                connection: it.connection.as_fd(),
+            }),
             ..launch.spec(&control, data, Some(forked.doorbell.as_fd()))
         };
         // Before it runs, so that its end is told whenever it comes.
@@ -254,7 +286,10 @@ impl Host {
             return Ok(false);
         };
         let data = self.no_data(launch.geometry()?);
-        let spec = launch.spec(&self.blank, data, None);
+        let spec = GuestSpec {
+            sockets: self.no_sockets(&launch),
+            ..launch.spec(&self.blank, data, None)
+        };
         let (guest, control) = orphan.adopt(self.template, &spec)?;
         let id = launch.id;
         let watch = self.ends.watch(id, &control)?;

@@ -57,6 +57,8 @@ pub struct Launch {
     pub routers: Vec<Router>,
     /// Its interfaces.
     pub ports: Vec<LaunchPort>,
+    /// Whether an NSM serves sockets of its.
+    pub sockets: bool,
     /// Which wall it gets.
     pub isolation: Isolation,
     /// Bytes of private memory.

@@ -381,6 +381,14 @@ impl Host {
         Ok(())
     }
 
+    /// Has a guest be the one process of an application that CoreEngine knows.
+    pub fn join_guest(&self, token: Token) -> Result<netkernel::guest::Guest> {
+        let joined = netkernel::guest::Guest::join(&self.sock_paths.door, token);
+        joined.map_err(|error| {
+            Error::failed(format_args!("CoreEngine does not take the guest: {error}"))
+        })
+    }
+
     /// Has new sockets of an application go to its NSM, and its limits hold.
     pub fn change_application(&mut self, application: &ApplicationRecord) -> Result<()> {
         self.ask_core(&Request::Move {

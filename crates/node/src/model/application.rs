@@ -241,6 +241,9 @@ pub struct ApplicationRecord {
     pub token: Token,
     /// The process that it was started as.
     pub pid: u32,
+    /// Whether that is a guest's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub guest: bool,
     /// When that was started, in clock ticks since the boot of the machine; none if it had ended.
     pub started: Option<u64>,
     /// Of one that the node runs: how it ended, if it is not to be restarted.

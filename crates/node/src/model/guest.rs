@@ -78,6 +78,9 @@ pub struct Guest {
     /// removed with the guest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interfaces: BTreeMap<String, String>,
+    /// The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nsm: Option<String>,
     /// Private memory; default: 4 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = memory_schema, required = false)]
@@ -539,6 +542,8 @@ pub struct Booted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     interfaces: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nsm: Option<String>,
     memory: u64,
     ring_slots: u32,
     cpus: usize,
@@ -552,6 +557,7 @@ impl Booted {
         Booted {
             config: None,
             interfaces: guest.interfaces.clone(),
+            nsm: guest.nsm.clone(),
             memory: guest.memory(),
             ring_slots: guest.ring_slots(),
             cpus: guest.cpus(),
@@ -568,6 +574,7 @@ impl GuestRecord {
         if let Some(booted) = &self.booted {
             let booted = booted.clone();
             guest.spec.interfaces = booted.interfaces;
+            guest.spec.nsm = booted.nsm;
             guest.spec.memory = Some(Memory(booted.memory));
             guest.spec.ring_slots = Some(booted.ring_slots);
             guest.spec.cpus = Some(booted.cpus);
@@ -585,6 +592,7 @@ impl GuestRecord {
         let fields = [
             ("config", booted.config.is_some()),
             ("interfaces", booted.interfaces != self.interfaces),
+            ("nsm", booted.nsm != self.nsm),
             ("memory", booted.memory != self.memory()),
             ("ring-slots", booted.ring_slots != self.ring_slots()),
             ("cpus", booted.cpus != self.cpus()),

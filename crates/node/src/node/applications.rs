@@ -88,6 +88,42 @@ impl Node {
 
     /// Has a program be an application.
     pub fn admit(&mut self, admission: Admission) -> Result<Admitted> {
+        let token = self.add_application(admission, false)?;
+        let paths = self.paths.sock();
+        Ok(Admitted {
+            sock: paths.sock_of(token),
+            library: paths.library,
+        })
+    }
+
+    /// Has a guest, which is to run in this process, be an application of its name.
+    pub(super) fn admit_guest(
+        &mut self,
+        guest: &str,
+        nsm: &str,
+        pid: u32,
+    ) -> Result<netkernel::guest::Guest> {
+        let status = self.host.core_status()?;
+        if !status.nsms.iter().any(|it| it.name == nsm && it.present) {
+            let missing = format_args!("NSM ‘{nsm}’, which is to serve its sockets, does not run");
+            return Err(Error::new(Kind::Unavailable, missing));
+        }
+        let former = self.store.get::<ApplicationRecord>(guest)?;
+        if former.is_some_and(|it| it.guest) {
+            // The guest's last run, whose process may not have ended yet.
+            self.drop_application(guest, false)?;
+        }
+        let admission = Admission {
+            name: guest.into(),
+            nsm: nsm.into(),
+            pid,
+            ..Admission::default()
+        };
+        let token = self.add_application(admission, true)?;
+        self.host.join_guest(token)
+    }
+
+    fn add_application(&mut self, admission: Admission, guest: bool) -> Result<Token> {
         let Admission {
             name,
             nsm,
@@ -108,6 +144,7 @@ impl Node {
             id: 0,
             token: Token::random().map_err(Error::failed)?,
             pid,
+            guest,
             started: vmm::started(pid),
             ended: None,
         };
@@ -118,11 +155,7 @@ impl Node {
         }
         let name = &application.name;
         self.tell(Event::of(Topic::Application, name, Happened::Started));
-        let paths = self.paths.sock();
-        Ok(Admitted {
-            sock: paths.sock_of(application.token),
-            library: paths.library,
-        })
+        Ok(application.token)
     }
 
     /// Refuses a name that an application has. One that has ended gives it up.

@@ -107,7 +107,7 @@ impl Node {
     pub fn start_arrived(&mut self, id: u64) -> Result<()> {
         let waiting = self.arriving.get_mut(&id).and_then(Option::take);
         let (guest, reserved) = waiting.ok_or_else(removed)?;
-        self.host.start(reserved, true)?;
+        self.host.start(reserved, true, None)?;
         for port in &guest.record.ports {
             self.bring_flows(&port.vnic);
         }

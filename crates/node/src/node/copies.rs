@@ -33,12 +33,25 @@ pub enum Purpose {
     Departure,
 }
 
+/// Refuses a copy of a guest whose sockets are its NSM's.
+pub(super) fn check_without_sockets(guest: &GuestRecord) -> Result<()> {
+    match guest.as_booted().spec.nsm {
+        None => Ok(()),
+        Some(nsm) => Err(Fault::HasSockets {
+            guest: guest.name.clone(),
+            nsm,
+        }
+        .into()),
+    }
+}
+
 impl Node {
     /// Begins to suspend a guest for `purpose`. `None` if it is suspended already: it is a template.
     pub fn begin_suspension(&mut self, name: &str, purpose: Purpose) -> Result<Option<Asked>> {
         let guest = self.find_guest(name)?;
         if purpose == Purpose::Copy {
             self.check_settled(&guest)?;
+            check_without_sockets(&guest)?;
         }
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());

@@ -3,7 +3,7 @@
 use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Kind, Result, Subject};
-use crate::model::{ApplicationRecord, Event, Happened, Nsm, NsmRecord, Topic};
+use crate::model::{ApplicationRecord, Event, GuestRecord, Happened, Nsm, NsmRecord, Topic};
 
 impl Node {
     /// Takes over the CoreEngine that runs, with what it has: what is configured and not there is made later.
@@ -40,6 +40,7 @@ impl Node {
     pub(super) fn bring_core(&mut self) {
         let started = match self.host.core_pid() {
             None if self.store.count::<NsmRecord>().is_ok_and(|nsms| nsms > 0) => {
+                self.end_guests_with_sockets();
                 self.host.start_core()
             }
             _ => Ok(()),
@@ -57,6 +58,16 @@ impl Node {
             self.host.note(Subject::CoreEngine, Ok(()));
         }
         Ok(())
+    }
+
+    /// Ends the guests that had sockets at a CoreEngine that ended: they cannot return to the next one, and are restarted
+    /// as guests that crashed are.
+    fn end_guests_with_sockets(&mut self) {
+        for guest in self.store.all::<GuestRecord>().unwrap_or_default() {
+            if guest.as_booted().spec.nsm.is_some() {
+                self.host.kill(guest.id);
+            }
+        }
     }
 
     /// Starts a CoreEngine in the place of one that ended: at once, unless that one ended soon, too.

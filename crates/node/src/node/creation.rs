@@ -16,7 +16,7 @@ use crate::error::{Error, Fault, Kind, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
     Event, Guest, GuestPort, GuestRecord, Happened, LOCATIONS, LinkRecord, Location, Memory,
-    Object, Run, Topic, Vnic, VnicRecord, check_name, takes_less,
+    NsmRecord, Object, Run, Topic, Vnic, VnicRecord, check_name, takes_less,
 };
 
 /// The other side of `--link` in messages.
@@ -181,7 +181,7 @@ impl Node {
         for ((at, guest), reserved) in batch.into_iter().zip(reserved) {
             let started = match reserved {
                 Ok(reserved) => {
-                    let started = self.host.start(reserved, true);
+                    let started = self.start_reserved(&guest.record, reserved, true);
                     // A record that cannot be removed is a guest that is restarted.
                     started.inspect_err(|_| {
                         let _ = self.remove_guests(&[(guest.record.clone(), guest.made.clone())]);
@@ -273,6 +273,11 @@ impl Node {
         }
         check_cpus(&spec.pin)?;
         spec.check_limits()?;
+        if let Some(nsm) = &spec.nsm
+            && self.store.get::<NsmRecord>(nsm)?.is_none()
+        {
+            return Err(Fault::NoNsmFor { nsm: nsm.clone() }.into());
+        }
         let port = |(name, mac): &(String, Mac)| LaunchPort {
             interface: name.clone(),
             name: String::new(),
@@ -288,6 +293,7 @@ impl Node {
             name: name.into(),
             config: spec.text().into_bytes(),
             ports: interfaces.iter().map(port).collect(),
+            sockets: spec.nsm.is_some(),
             isolation: spec.isolation.into(),
             memory: spec.memory(),
             ring_slots: spec.ring_slots(),
@@ -438,6 +444,7 @@ impl Node {
             config,
             routers: super::control_store::routers_of(guest),
             ports,
+            sockets: guest.nsm.is_some(),
             isolation: guest.isolation.into(),
             memory: guest.memory(),
             ring_slots: guest.ring_slots(),

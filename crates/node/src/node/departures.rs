@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::Node;
+use super::copies::check_without_sockets;
 use crate::error::{Error, Fault, Result};
 use crate::host::Departure;
 use crate::model::{
@@ -46,6 +47,7 @@ impl Node {
     ) -> Result<(Arrival, Departure)> {
         let guest = self.find_guest(name)?;
         self.check_settled(&guest)?;
+        check_without_sockets(&guest)?;
         if !self.host.runs(guest.id) {
             return Err(Fault::NotRunning { guest: guest.name }.into());
         }

@@ -198,9 +198,28 @@ impl Node {
         let kept = self.store.put(&record);
         let recorded = kept.is_ok();
         self.tell_unkept(kept);
-        let started = self.host.start(reserved, recorded);
+        let started = self.start_reserved(&record, reserved, recorded);
         self.tell_start(&record, &started);
         started
+    }
+
+    /// Starts a guest in its process, as an application if an NSM serves its sockets.
+    pub(super) fn start_reserved(
+        &mut self,
+        guest: &GuestRecord,
+        mut reserved: Reserved,
+        recorded: bool,
+    ) -> Result<()> {
+        let Some(nsm) = &guest.nsm else {
+            return self.host.start(reserved, recorded, None);
+        };
+        let pid = reserved.identity()?.pid;
+        let sockets = self.admit_guest(&guest.name, nsm, pid)?;
+        let started = self.host.start(reserved, recorded, Some(sockets));
+        started.inspect_err(|_| {
+            // The next start removes it, too.
+            let _ = self.drop_application(&guest.name, false);
+        })
     }
 
     /// Tells that a guest was started, or why it could not be, once.
@@ -249,7 +268,7 @@ impl Node {
         let recorded = kept.is_ok();
         self.tell_unkept(kept);
         for (guest, reserved) in ready {
-            let started = self.host.start(reserved, recorded);
+            let started = self.start_reserved(&guest, reserved, recorded);
             self.tell_start(&guest, &started);
             self.host.note(Subject::Guest(guest.name.clone()), started);
             for port in &guest.ports {

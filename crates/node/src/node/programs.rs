@@ -26,6 +26,7 @@ impl Node {
             id: change.next("application")?,
             token: Token::random().map_err(Error::failed)?,
             pid: 0,
+            guest: false,
             started: None,
             ended: None,
         };

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use abi::PAGE;
 use abi::boot::Span;
 use abi::control::Region;
+use abi::tenant::{NSM_FILE_BYTES, PAYLOAD_FILE_BYTES};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::pread;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
@@ -66,6 +67,19 @@ pub(super) fn map_memory(image: &Image, launch: &Launch) -> Result<()> {
         let file = file.as_fd();
         map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
         populate_present(layout.data, file);
+    }
+    if let Some(sockets) = &launch.sockets {
+        let queues = Span {
+            address: layout.sockets.address + PAYLOAD_FILE_BYTES as u64,
+            length: NSM_FILE_BYTES as u64,
+        };
+        let payload = Span {
+            length: PAYLOAD_FILE_BYTES as u64,
+            ..layout.sockets
+        };
+        for (span, file) in [(payload, &sockets.payload), (queues, &sockets.queues)] {
+            map_file(span, Access::Write, MapFlags::SHARED, file.as_fd(), 0)?;
+        }
     }
     if let Some(snapshot) = &launch.snapshot {
         map_snapshot(image, layout, snapshot.as_fd())?;

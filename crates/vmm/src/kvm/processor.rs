@@ -114,7 +114,7 @@ impl Processor {
                         address: 0,
                     },
                     // A doorbell without an eventfd.
-                    (doorbell::SWITCH | doorbell::CONTROL, 8) => Next::Continue,
+                    (doorbell::SWITCH | doorbell::CONTROL | doorbell::SOCKETS, 8) => Next::Continue,
                     (offset, 8) => match self.layout.woken(offset) {
                         Some(number) => Next::Wake(number),
                         None => wild(address),
@@ -152,16 +152,22 @@ impl Processor {
         let Sleep {
             control: seen,
             data,
+            sockets,
             nanoseconds,
         } = control.sleep(self.number);
         let word = control.wake_word(self.number);
-        let mut words = [waiter(word.as_ptr() as u64, seen); 2];
-        let count = if self.layout.data_wake == 0 {
-            1
-        } else {
-            words[1] = waiter(self.layout.data_wake + 4 * self.number as u64, data);
-            2
+        let mut words = [waiter(word.as_ptr() as u64, seen); 3];
+        let mut count = 1;
+        let data_wake = match self.layout.data_wake {
+            0 => 0,
+            first => first + 4 * self.number as u64,
         };
+        for (word, value) in [(data_wake, data), (self.layout.sockets_wake(), sockets)] {
+            if word != 0 {
+                words[count] = waiter(word, value);
+                count += 1;
+            }
+        }
         let until = (nanoseconds != u64::MAX).then(|| after(nanoseconds));
         // Woken, changed already, timed out, interrupted: in every case the guest checks its rings.
         let _ = futex::waitv(

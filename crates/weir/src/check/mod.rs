@@ -19,12 +19,12 @@ use click::Diagnostics;
 use click::text::decode;
 use elements::net::dpdk;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
-use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady, StoreBox};
+use router::{ClassEntry, Device, Embedding, Endpoint, Refused, Router, Runtime, Steady, StoreBox};
 
 use crate::click::{ClickEnvironment, Source};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
 use crate::run::links::address;
-use node::check::named;
+use node::check::{NoTraffic, named};
 use node::function::{self, FunctionError};
 
 /// Reports errors in a configuration, without running it.
@@ -225,6 +225,10 @@ impl Embedding for Nowhere {
 
     fn driver(&self) -> &'static str {
         "userlevel"
+    }
+
+    fn socket(&mut self, _endpoint: &Endpoint) -> Result<Box<dyn Device>, String> {
+        Ok(Box::new(NoTraffic([0; 6])))
     }
 
     fn store(&self) -> Option<StoreBox> {

@@ -117,6 +117,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
     let mut firewall = Instance::start(&Plan {
         name: "firewall".into(),
         config: config.whole(),
+        nsm: None,
         links: vec![link("inside", 'i'), link("outside", 'o')],
         isolation: vmm::Isolation::Auto,
         memory: vmm::DEFAULT_MEMORY,

@@ -56,6 +56,9 @@ pub struct CreateGuest {
     /// An interface of the configuration: INTERFACE=VNIC, or INTERFACE=LINK for a new VNIC on it
     #[arg(short, long = "link", value_name = "LINK")]
     pub links: Vec<GuestLink>,
+    /// The NSM that serves its sockets: SocketServer and SocketClient
+    #[arg(long, value_name = "NSM")]
+    pub nsm: Option<String>,
     /// The wall around the guest
     #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
     pub isolation: IsolationArg,
@@ -192,6 +195,12 @@ pub struct SetArgs {
     /// An interface that is removed
     #[arg(long, value_name = "INTERFACE")]
     pub unlink: Vec<String>,
+    /// The NSM that serves its sockets
+    #[arg(long, value_name = "NSM")]
+    pub nsm: Option<String>,
+    /// Takes its NSM away
+    #[arg(long, conflicts_with = "nsm")]
+    pub no_nsm: bool,
     /// The wall around the guest
     #[arg(long, value_enum)]
     pub isolation: Option<IsolationArg>,
@@ -368,6 +377,8 @@ pub fn set(args: &SetArgs) -> Result {
         "isolation",
         args.isolation.map(|it| json!(Isolation::from(it))),
     );
+    put("nsm", args.nsm.clone().map(Value::from));
+    put("nsm", args.no_nsm.then_some(Value::Null));
     put("memory", args.memory.map(|it| json!(Memory(it))));
     put("ring-slots", args.ring_slots.map(Value::from));
     put("cpus", args.cpus.map(Value::from));
@@ -464,6 +475,7 @@ pub fn create(args: &CreateGuest) -> Result {
         variables,
         configurations: BTreeMap::new(),
         interfaces: interfaces(&args.links)?,
+        nsm: args.nsm.clone(),
         isolation: args.isolation.into(),
         memory: Some(Memory(args.memory)),
         ring_slots: Some(args.ring_slots),

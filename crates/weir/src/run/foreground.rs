@@ -52,6 +52,9 @@ pub struct RunArgs {
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
+    /// The NSM of this host's node that serves its sockets: SocketServer and SocketClient
+    #[arg(long, value_name = "NSM")]
+    pub nsm: Option<String>,
     /// Number of vCPUs, for configurations with several threads (StaticThreadSched); default: the
     /// number of CPUs in --pin, else 1
     #[arg(long, visible_alias = "cpu", value_name = "N", value_parser = cpus::count)]
@@ -303,6 +306,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         name,
         config,
         links: args.links.clone(),
+        nsm: args.nsm.clone(),
         isolation: args.isolation.into(),
         memory: args.memory,
         ring_slots: args.ring_slots,

@@ -1,5 +1,6 @@
 //! One guest with its switch, run by this process.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +9,9 @@ use abi::control::State;
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use click::text::{decode, encode};
+use netkernel::protocol::Token;
 use node::host::claim;
+use node::model::Admission;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::client::Guest as SwitchGuest;
 use switch::counters::PortStats;
@@ -18,10 +21,13 @@ use switch::memory::SharedRegion;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
-use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Shape, Template, Wall, printable};
+use vmm::{
+    Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Shape, SocketFiles, Template, Wall, printable,
+};
 
 use super::links;
 use super::plan::{InstanceError, Plan, START};
+use crate::nouns::client;
 
 /// How long a guest may take to end when it is asked to.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -76,11 +82,12 @@ impl Instance {
         let switch_doorbell = event("make a doorbell for the switch")?;
         let doorbell = event("make a doorbell for the guest")?;
         // Pre-forked before the links are opened.
-        let prepared = template.prepare(&Shape {
+        let mut prepared = template.prepare(&Shape {
             isolation: plan.isolation,
             cpus: plan.cpus,
             memory: plan.memory,
             data: geometry.bytes(),
+            sockets: plan.nsm.is_some(),
             switch_doorbell: Some(switch_doorbell.as_fd()),
             control_doorbell: Some(doorbell.as_fd()),
         })?;
@@ -139,6 +146,10 @@ impl Instance {
             guest,
             host,
         });
+        let sockets = match &plan.nsm {
+            None => None,
+            Some(nsm) => Some(admit(&plan.name, nsm, prepared.identity()?.pid)?),
+        };
         let control = Control::new()?;
         control.set_sleeps(true);
         let spec = GuestSpec {
@@ -149,6 +160,12 @@ impl Instance {
                 file: file.as_fd(),
                 length: geometry.bytes(),
                 wake_offset: Region::WAKE_OFFSET,
+            }),
+            sockets: sockets.as_ref().map(|it| SocketFiles {
+                queues: it.queues.as_fd(),
+                payload: it.payload.as_fd(),
+                doorbell: it.doorbell.as_fd(),
+                connection: it.connection.as_fd(),
             }),
             switch_doorbell: Some(switch_doorbell.as_fd()),
             control_doorbell: Some(doorbell.as_fd()),
@@ -376,6 +393,20 @@ impl Instance {
     pub fn console_lost(&self) -> u64 {
         self.control.console_lost()
     }
+}
+
+/// Has the node take the guest, which is to run in this process, for an application of its name.
+fn admit(name: &str, nsm: &str, pid: u32) -> Result<netkernel::guest::Guest, InstanceError> {
+    let admitted = client().admit(&Admission {
+        name: name.into(),
+        nsm: nsm.into(),
+        pid,
+        ..Admission::default()
+    })?;
+    let (door, token) = admitted.sock.rsplit_once(':').unwrap_or_default();
+    let token = Token::try_from(token.to_string()).map_err(io::Error::other);
+    let joined = token.and_then(|token| netkernel::guest::Guest::join(Path::new(door), token));
+    joined.map_err(InstanceError::Sockets)
 }
 
 fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), InstanceError> {

@@ -22,6 +22,8 @@ pub struct Plan {
     pub config: Vec<u8>,
     /// Its interfaces.
     pub links: Vec<Link>,
+    /// The NSM of a node that serves its sockets.
+    pub nsm: Option<String>,
     /// Which wall it gets.
     pub isolation: Isolation,
     /// Bytes of private memory.
@@ -39,7 +41,7 @@ pub struct Plan {
 /// Why a guest could not be run, or did not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// Another program has an interface.
+    /// Another program has an interface, or the node refused the guest's sockets.
     #[error("{0}")]
     Claimed(#[from] node::error::Error),
     /// The wall.
@@ -48,6 +50,9 @@ pub enum InstanceError {
     /// Ring slots or interfaces.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// CoreEngine.
+    #[error("CoreEngine does not take the guest: {0}")]
+    Sockets(std::io::Error),
     /// Shared memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -283,7 +283,7 @@ fn is_guest(guest: &GuestRecord, it: &Guest) -> bool {
             .ring_slots
             .is_none_or(|slots| slots == guest.ring_slots())
         && it.cpus.is_none_or(|cpus| cpus == guest.cpus())
-        && (&it.pin, it.isolation) == (&guest.pin, guest.isolation)
+        && (&it.pin, it.isolation, &it.nsm) == (&guest.pin, guest.isolation, &guest.nsm)
 }
 
 /// Properties in a sentence.

@@ -10,7 +10,7 @@ use packet::{Pool, Prefetcher};
 use super::graph::Graph;
 use super::{Cx, Engine};
 use crate::args;
-use crate::embedding::{Device, Side, Steady};
+use crate::embedding::{Device, Endpoint, Side, Steady};
 use crate::prelude::*;
 use crate::random::Random;
 use crate::runtime::DeviceId;
@@ -340,6 +340,15 @@ impl Cx<'_> {
     /// Opens a side of the device called `name`, or says why not.
     pub fn device(&mut self, name: &str, side: Side) -> Result<DeviceId, String> {
         let device = self.engine.runtime.open(name, side)?;
+        self.engine.threads.openers.push((device, self.id));
+        Ok(device)
+    }
+
+    /// Opens this element's socket, or says why not.
+    pub fn socket(&mut self, socket: &Endpoint) -> Result<DeviceId, String> {
+        let name = self.name().to_string();
+        let device = self.engine.runtime.open_socket(&name, socket)?;
+        self.device_info(device).open();
         self.engine.threads.openers.push((device, self.id));
         Ok(device)
     }
