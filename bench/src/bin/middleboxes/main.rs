@@ -217,7 +217,7 @@ fn rows() -> Result<Vec<Row>, String> {
                 "cgnat, 1 M mappings",
                 "cgnat",
                 &[
-                    "pool=198.51.0.0/21",
+                    "pool=198.51.0.0/22",
                     "block=16",
                     "blocks=4",
                     "subscribers=65536",
@@ -340,6 +340,7 @@ impl Row {
         Ok(text
             .replace(NEXT_HOP, &address(&text, self.stage())?)
             // The monitor exports to nobody.
+            .replace("AddressInfo(a ", "AddressInfo(export 02:00:00:00:00:03, a ")
             .replace("FromNetfront(export)", "Idle")
             .replace("ToNetfront(export)", "Discard")
             .replace(
