@@ -79,7 +79,7 @@ elementclass Side { $interface, $address |
 inside :: Side(inside, $inside_ip);
 outside :: Side(outside, $outside_ip);
 
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering, $forwards);
 
 // Pings to the NAT itself, and what is for nobody here.
