@@ -382,7 +382,10 @@ fn say_parameters(text: &[u8], file: &str, diagnostics: &mut Diagnostics) {
             let place = entry.text().strip_prefix(file);
             let place = place.and_then(|place| place.strip_prefix(':')?.split(':').next());
             line = place.and_then(|place| place.parse().ok());
-        } else if let (Some(line), Severity::Error) = (line, entry.severity()) {
+        } else if let (Some(line), Severity::Error) = (line, entry.severity())
+            // What stands below a heading is indented.
+            && entry.to_string().starts_with(' ')
+        {
             let explained = explain(&source, Some(line), entry.text());
             said.extend(explained.map(|text| (Location::new(file, line), text)));
         }
