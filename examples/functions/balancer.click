@@ -122,7 +122,7 @@ elementclass Side { $interface, $address |
 outside :: Side(outside, $address);
 servers :: Side(servers, $servers_ip);
 
-connections :: ConnectionTracker($connections, TCP $tcp_timeout, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP $tcp_timeout, TCP_CLOSED $closed_timeout);
 balancer :: FlowIPLoadBalancer($servers, MODE $mode, STICKY $sticky, DOWN $down);
 health :: HealthCheck(balancer, $servers_ip, $check, PORT $check_port, PATH $path, HOST $host,
 	INTERVAL $check_interval, TIMEOUT 500ms, FALL $fall, RISE $rise);

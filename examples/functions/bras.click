@@ -19,7 +19,8 @@
 //   bob@example.net    uv5Aiqu7    100.64.0.7
 //
 // The addresses of users, in the file or by RADIUS, must be addresses of the pool: no others are routed
-// to subscribers.
+// to subscribers. A file with another is refused, and a user to whom RADIUS gives another is turned away. The first
+// and the last address of the pool, and the server's own, are not given out.
 //
 // # IPv6
 //
@@ -30,6 +31,8 @@
 //
 // Users that are not in the file are asked of RADIUS servers, in turn until one answers. A server must know
 // the secret, and sign its answers about users by a Message-Authenticator, unless `radius_signed` is false.
+// FreeRADIUS 3.2.1, as in Debian 12, does not sign them: nobody gets in, and `radius.unsigned` counts its answers. Take
+// a later version, or give `radius_signed=false` if nobody can forge answers on the network between.
 // It can give an address, and times after which a session ends; without an address, the user gets one of the
 // pool. Accounts are sent when packets begin to flow, every `interim` seconds, and at the end.
 //
@@ -55,7 +58,8 @@
 // - `radius.accepts`, `radius.rejects`, `radius.unanswered` (read): users that servers accepted, rejected, said
 //   nothing about. `radius.accounts`, `radius.lost` (read): accounts that servers confirmed, and did not.
 // - `radius.pending`, `radius.resent`, `radius.invalid` (read): requests without an answer; requests
-//   that were sent again; packets that answer none, or are not authentic.
+//   that were sent again; packets that answer none, or are not authentic. `radius.unsigned` (read): answers that do
+//   not count because they have no Message-Authenticator.
 
 // unicast IPv4 address: the server's address towards subscribers.
 define($address 100.64.0.1);

@@ -17,17 +17,20 @@
 // origin does not answer, it is used unless `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` forbids it.
 //
 // Clients that want one object at a time share a request to the origin. Conditions and ranges of one part are
-// answered from an object that is whole; ranges of others, HEAD and methods other than GET are passed to the origin.
+// answered from an object that is whole; conditions about an object that is not there, ranges of others, HEAD and
+// methods other than GET are passed to the origin, but for CONNECT. Methods that may change something drop the object.
 // Answers tell by `Cache-Status` (RFC 9211) how the cache came to them, and by `Age` how old they are.
 //
 // # Limits
 //
 // Objects take `objects` bytes; the ones used least recently make room for others. Longer ones than `longest` are
 // passed on, and not kept. There are `connections` connections of clients; further ones are refused until one ends.
+// Beside them, 64 handshakes go on at a time; a further one takes the place of the oldest.
 // 16 requests are at the origin at a time, others wait. A head has 8192 bytes and 64 fields at most, a request's body
 // 65536 bytes. Heads that another server may read otherwise are refused (400): several Content-Length fields, or
-// one with a Transfer-Encoding; folded lines. A connection without progress ends after 60 seconds, and the
-// origin has 30 seconds to answer.
+// one with a Transfer-Encoding; folded lines. A connection without progress ends after 60 seconds. A request gets an
+// error if the origin has not begun to answer after 30 seconds, those included in which it waited for others. If
+// the body then pauses for 30 seconds, or ends by a reset, its clients get a reset, and it is not kept.
 //
 // # Handlers
 //
@@ -35,7 +38,8 @@
 //   the origin was asked for; whose object it said is still right; passed on; refused; without a right answer.
 // - `cache.objects` (read): the objects, each with status, bytes, age, lifetime, server and path.
 //   `cache.count`, `size`, `evicted` (read): how many, their bytes, and those that made room for others.
-// - `cache.purge` (write): drops the objects of a server and path, or all of them. `cache.reset_counts` (write).
+// - `cache.purge` (write): drops the objects of a server and path, or all of them if it is empty; it fails if a server
+//   and path have none. `cache.reset_counts` (write).
 // - `cache.connections` (read): connections of clients.
 
 // unicast IPv4 address: the cache's address on `clients`, which clients connect to.

@@ -13,7 +13,8 @@
 // A subscriber has at most `blocks` blocks, at most as many mappings as these have ports, and makes at most
 // `rate` of them in a second; what is beyond is dropped, and harms no other subscriber as long as
 // `subscribers` times `blocks` times `block` mappings fit. A mapping takes some 60 bytes, a subscriber 60, and a
-// block of 512 ports 216: 1 000 000 mappings of 16 addresses need `--memory 128M`.
+// block of 512 ports 216: 1 000 000 mappings of 16 addresses need `--memory 128M`; the default of
+// `mappings` fits the default memory.
 //
 // # Logs
 //
@@ -55,7 +56,7 @@ define($outside_net 203.0.113.0/24);
 // unicast IPv4 address: the provider's router.
 define($gateway 203.0.113.1);
 
-// IPv4 prefix: the addresses that subscribers share.
+// IPv4 prefix without outside_ip, gateway: the addresses that subscribers share.
 define($pool 198.51.100.16/28);
 
 // number from 16 to 64512: ports of a block.
@@ -70,11 +71,11 @@ define($subscribers 1024);
 // number from 1 to 1000000: most new mappings of a subscriber in a second.
 define($rate 500);
 
-// text: a prefix inside whose addresses have fixed blocks; empty if blocks are given as needed.
+// text in inside_net: a prefix inside whose addresses have fixed blocks; empty if blocks are given as needed.
 define($deterministic "");
 
 // number from 1 to 16777216: most mappings.
-define($mappings 65536);
+define($mappings 16384);
 
 // number from 1 to 604800: seconds that a mapping of TCP lives without packets while a connection is open.
 define($tcp_timeout 7440);

@@ -76,7 +76,7 @@ define($tcp_timeout 7440);
 to_inside :: ToNetfront(inside);
 to_outside :: ToNetfront(outside);
 
-proxy :: SYNProxy($connections, MSS $mss, SCALE $scale, SACK $sack, TIMESTAMPS $timestamps, TCP $tcp_timeout);
+proxy :: SYNProxy(CAPACITY $connections, MSS $mss, SCALE $scale, SACK $sack, TIMESTAMPS $timestamps, TCP $tcp_timeout);
 proxy[0] -> to_inside;
 proxy[1] -> to_outside;
 

@@ -96,7 +96,7 @@ to_b :: ToNetfront(b);
 FromNetfront(a) -> there :: Counter -> from_a :: Packets;
 FromNetfront(b) -> back :: Counter -> from_b :: Packets;
 
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout, LOOSE true);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout, LOOSE true);
 dpi :: FlowDPI($policy, APPLICATIONS $applications, STREAMS $streams, WINDOW $window, TOP $top);
 from_a[0] -> [0] connections [0] -> [0] dpi [0] -> to_b;
 from_b[0] -> [1] connections [1] -> [1] dpi [1] -> to_a;

@@ -127,7 +127,7 @@ routes[1] -> inside;
 routes[2] -> outside;
 routes[3] -> ICMPError($inside_ip, unreachable, net) -> errors;
 
-connections :: ConnectionTracker($connections, TCP $tcp_timeout, UDP $udp_timeout, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP $tcp_timeout, UDP $udp_timeout, TCP_CLOSED $closed_timeout);
 rules :: FlowFirewall($rules, SIDES inside outside);
 
 // Sources: the firewall's own, those of the side, others.

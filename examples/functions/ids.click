@@ -80,7 +80,7 @@ elementclass Packets {
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> copy_back :: Tee -> ToNetfront(a);
 
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout);
 ids :: FlowIDS($rules, HOME_NET $home_net, STREAMS $streams, WINDOW $window, PRINT $print);
 copy_there[1] -> Packets -> [0] connections [0] -> [0] ids [0] -> Discard;
 copy_back[1] -> Packets -> [1] connections [1] -> [1] ids [1] -> Discard;

@@ -84,7 +84,7 @@ elementclass Packets {
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> copy_back :: Tee -> ToNetfront(a);
 
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout);
 flows :: FlowMonitor(IDLE $idle, ACTIVE $active, TOP $top);
 copy_there[1] -> Packets -> [0] connections [0] -> [0] flows [0] -> Discard;
 copy_back[1] -> Packets -> [1] connections [1] -> [1] flows [1] -> Discard;

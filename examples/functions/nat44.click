@@ -82,7 +82,7 @@ elementclass Side { $interface, $address |
 inside :: Side(inside, $inside_ip);
 outside :: Side(outside, $outside_ip);
 
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering, $forwards);
 to_inside :: StaticIPLookup(0.0.0.0/0 $inside_gateway 0) -> inside;
 to_outside :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> outside;

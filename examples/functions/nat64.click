@@ -105,7 +105,7 @@ inside :: Inside(inside, $inside_ip);
 outside :: Outside(outside, $outside_ip);
 
 hosts :: HostTranslator64($prefix, $aliases);
-connections :: ConnectionTracker($connections, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP_CLOSED $closed_timeout);
 nat :: FlowIPNAT($outside_ip, PORTS $ports, FILTERING $filtering);
 
 // From inside: pings to the NAT itself, and packets to IPv4.

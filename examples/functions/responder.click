@@ -22,8 +22,9 @@
 // # Records
 //
 // A zone file (RFC 1035) has a record on each line: a name, a type and its data. Types are A, AAAA,
-// CNAME, MX, NS, PTR, SOA and TXT; each name is in a zone with a SOA record. Names in no zone are
-// refused, and so is recursion.
+// CNAME, MX, NS, PTR, SOA and TXT; each name is in a zone with a SOA record. Without `$TTL`, the
+// time to live is 3600 seconds. A file is refused if it has wildcards, NS records of a name below its zone's, or chains
+// of more than 8 CNAME records. Queries for names in no zone are refused, and so is recursion.
 //
 //   $ORIGIN example.org.
 //   @    SOA ns root 1 1h 10m 1d 60
@@ -54,7 +55,7 @@
 //   (write): all become 0.
 // - `pings.count` (read): pings that were answered.
 
-// unicast IPv4 address: the responder's address.
+// unicast IPv4 address in net: the responder's address.
 define($ip 10.0.0.1);
 
 // IPv4 prefix: the network that it is in.

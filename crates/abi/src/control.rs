@@ -136,6 +136,8 @@ pub enum State {
     Failed = 3,
     /// Stands still at a place where its memory alone holds its whole state, until a request comes.
     Suspended = 4,
+    /// Cannot run its configuration; the message says why.
+    Refused = 5,
 }
 
 /// A CPU's request to sleep, as the guest wrote it.
@@ -275,6 +277,7 @@ impl<'a> Region<'a> {
             2 => State::Halted,
             3 => State::Failed,
             4 => State::Suspended,
+            5 => State::Refused,
             _ => return None,
         })
     }

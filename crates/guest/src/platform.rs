@@ -214,15 +214,16 @@ impl Platform {
         }
     }
 
-    /// Ends the guest with a sentence that gives the reason.
-    pub fn fail(&self, reason: fmt::Arguments<'_>) -> ! {
+    /// Ends the guest, which cannot run its configuration, with the reason.
+    pub fn refuse(&self, reason: fmt::Arguments<'_>) -> ! {
         let mut text = Text::new();
         let _ = fmt::write(&mut text, reason);
-        self.fail_with(text.as_str())
+        self.set_last_state(State::Refused, text.as_str());
+        crash()
     }
 
-    /// As [`Self::fail`].
-    pub(crate) fn fail_with(&self, reason: &str) -> ! {
+    /// Ends the guest, in which something is wrong, with a sentence that says what.
+    pub(crate) fn fail(&self, reason: &str) -> ! {
         self.set_last_state(State::Failed, reason);
         crash()
     }

@@ -157,14 +157,14 @@ impl RouterApplication {
         // It is copied when it is split, and into the arguments of elements.
         let length = platform.config().len();
         if length > RESERVE && !spare(3 * length) {
-            platform.fail(format_args!(
+            platform.refuse(format_args!(
                 "the guest's memory is too small for a configuration of {length} bytes; {MORE_MEMORY}"
             ));
         }
         let region = platform.data().map(|(base, length)| {
             // SAFETY: the boot page says that the region stays mapped there.
             unsafe { Region::open(base, length) }
-                .unwrap_or_else(|error| platform.fail(format_args!("{error}")))
+                .unwrap_or_else(|error| platform.refuse(format_args!("{error}")))
         });
         let settings = Settings {
             threads: platform.cpus() as u16,
@@ -253,7 +253,7 @@ impl RouterApplication {
                     .iter()
                     .find(|entry| !entry.is_heading());
                 let reason = first.map_or("", |entry| entry.text());
-                platform.fail(format_args!("the configuration cannot run: {reason}"))
+                platform.refuse(format_args!("{reason}"))
             }
         }
     }

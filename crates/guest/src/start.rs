@@ -69,7 +69,7 @@ extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
     let heap = platform.boot().heap;
     // SAFETY: the heap is the allocator's alone.
     if !unsafe { HEAP.claim(heap) } {
-        platform.fail(format_args!(
+        platform.refuse(format_args!(
             "the guest's memory is too small: {} bytes are left for its heap",
             heap.length
         ));
@@ -261,7 +261,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         let _ = write!(sentence, "panicked: {}", text.as_str());
     }
     let _ = writeln!(platform.console(), "{}", sentence.as_str());
-    platform.fail_with(sentence.as_str())
+    platform.fail(sentence.as_str())
 }
 
 /// The precompiled core library names these two for unwinding, which never happens in the image.

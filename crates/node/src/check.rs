@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use click::configurations::Configurations;
-use click::{Diagnostics, FlatGraph, Location, Options};
+use click::{Diagnostics, FlatGraph, Location, Options, Severity};
 use elements::net::dpdk;
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
@@ -12,9 +12,10 @@ use router::{
     Steady, StoreBox,
 };
 
-use vmm::Place;
+use vmm::{Exit, Place};
 
 use crate::error::{Error, Result};
+use crate::function::explain;
 use crate::model::{Guest, Health};
 
 /// Elements that name the guest's interfaces.
@@ -204,7 +205,12 @@ pub fn check_all(
             interfaces: interfaces.to_vec(),
         };
         let text = click::text::decode(source);
-        if let Some(mut router) = try_out(flat, &text, &library, dry, cpus, &mut diagnostics) {
+        let router = try_out(flat, &text, &library, dry, cpus, &mut diagnostics);
+        for (name, text) in main.iter().chain(&all.installed).copied() {
+            let file = files.get(name).map_or(name, String::as_str);
+            say_parameters(text, file, &mut diagnostics);
+        }
+        if let Some(mut router) = router {
             for check in health {
                 if let Err(why) = check_handler(&mut router, check, &all) {
                     diagnostics.error_here(why);
@@ -406,6 +412,45 @@ fn say_unknown(
     }
 }
 
+/// Says which parameters of a function the errors in its configuration are about.
+fn say_parameters(text: &[u8], file: &str, diagnostics: &mut Diagnostics) {
+    let (_, source) = click::settings::split(text);
+    let source = click::text::decode(source);
+    let mut said: Vec<(Location, String)> = Vec::new();
+    let mut line = None;
+    for entry in diagnostics.entries() {
+        if entry.is_heading() {
+            // It names its place itself.
+            let place = entry.text().strip_prefix(file);
+            let place = place.and_then(|place| place.strip_prefix(':')?.split(':').next());
+            line = place.and_then(|place| place.parse().ok());
+        } else if let (Some(line), Severity::Error) = (line, entry.severity())
+            // What stands below a heading is indented.
+            && entry.to_string().starts_with(' ')
+        {
+            let explained = explain(&source, Some(line), entry.text());
+            said.extend(explained.map(|text| (Location::new(file, line), text)));
+        }
+    }
+    said.dedup();
+    for (location, text) in said {
+        diagnostics.message(&location, text);
+    }
+}
+
+/// How a guest with some configuration ended, in a sentence. If it could not run that, the sentence says which
+/// parameters of a function are about it.
+pub fn told(exit: &Exit, config: &[u8]) -> String {
+    let sentence = exit.to_string();
+    let source = click::configurations::split(config).main;
+    let (_, source) = click::settings::split(source);
+    let explained = explain(&click::text::decode(source), None, &sentence);
+    match explained.filter(|_| matches!(exit, Exit::Refused(_))) {
+        Some(explained) => format!("{sentence} ({explained})"),
+        None => sentence,
+    }
+}
+
 /// Whether a guest had a variable of one of its configurations before.
 fn knew(had: Option<&Guest>, configuration: &str, variable: &str) -> bool {
     had.is_some_and(|had| {
@@ -520,6 +565,62 @@ mod tests {
         let interfaces = interfaces.iter().map(|name| (name.to_string(), [2; 6]));
         let interfaces: Vec<_> = interfaces.collect();
         check(source.as_bytes(), "x.click", &interfaces, 1, "tap:weir0")
+    }
+
+    #[test]
+    fn an_error_of_an_element_names_the_parameter() {
+        for (function, interfaces, parameter, value, expected) in [
+            (
+                "responder",
+                &["port"][..],
+                "dns",
+                "x",
+                "DNS is the parameter 'dns'",
+            ),
+            (
+                "cache",
+                &["clients", "origin"],
+                "longest",
+                "5000000",
+                "MEMORY is the parameter 'objects', OBJECT is the parameter 'longest'",
+            ),
+            (
+                "ddos",
+                &["outside", "inside"],
+                "allow",
+                "nowhere",
+                "it comes of the parameter 'allow'",
+            ),
+            (
+                "generator",
+                &["port"],
+                "from",
+                "::1",
+                "SRC is the parameter 'from', DST is the parameter 'to'",
+            ),
+        ] {
+            let function = crate::function::find(function.as_ref()).unwrap();
+            let text = click::settings::join([(parameter, value)], function.text);
+            let said = checked(&text, interfaces).to_string();
+            assert!(said.contains(expected), "{said}");
+            let text = click::settings::join([], function.text);
+            let said = checked(&text, interfaces).to_string();
+            assert_eq!(said, "", "{}", function.name);
+        }
+    }
+
+    #[test]
+    fn a_guest_that_cannot_run_names_the_parameter() {
+        let function = crate::function::find("ddos".as_ref()).unwrap();
+        let reason = String::from("out of memory; give a smaller CAPACITY");
+        let told = |exit| told(&exit, function.text.as_bytes());
+        assert_eq!(
+            told(Exit::Refused(reason.clone())),
+            "the configuration cannot run: out of memory; give a smaller CAPACITY (CAPACITY is the parameter \
+             ‘connections’)"
+        );
+        let other = told(Exit::NotStarted(reason));
+        assert!(!other.contains("parameter"), "{other}");
     }
 
     #[test]

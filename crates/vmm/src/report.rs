@@ -247,6 +247,8 @@ impl fmt::Display for Crash {
 pub enum Exit {
     /// It ended cleanly.
     Halted,
+    /// It could not run its configuration: its own reason.
+    Refused(String),
     /// It had a fault.
     Crashed(Box<Crash>),
     /// The watchdog stopped it: it used its CPU for almost half a second, or for ten seconds in a start or
@@ -262,6 +264,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Halted => f.write_str("the guest halted"),
+            Self::Refused(reason) => write!(f, "the configuration cannot run: {reason}"),
             Self::Crashed(crash) => write!(f, "the guest crashed: {crash}"),
             Self::Stopped(crash) => write!(f, "the guest was stopped: {crash}"),
             Self::Killed(0) => f.write_str("the guest's process was killed"),
@@ -331,9 +334,16 @@ pub(crate) fn read(
         ),
     };
     let cpu = raw.cpu.min(layout.cpus as u32 - 1);
-    let own = (fault == Fault::Instruction && control.state() == Some(State::Failed))
-        .then(|| own_reason(control))
-        .flatten();
+    let said = match control.state() {
+        Some(state @ (State::Failed | State::Refused)) if fault == Fault::Instruction => {
+            own_reason(control).map(|said| (state, said))
+        }
+        _ => None,
+    };
+    let own = match said {
+        Some((State::Refused, reason)) => return Exit::Refused(reason),
+        said => said.map(|(_, reason)| reason),
+    };
     let crash = Box::new(Crash {
         fault: if own.is_some() { Fault::Failed } else { fault },
         reason: own.unwrap_or(reason),

@@ -51,7 +51,8 @@ const TICK: u64 = 10_000_000;
 ///
 /// USERS has a user on each line: name, secret, and an address if it is always the same. A line that
 /// begins with `#` is a comment. Users that are not there are asked of RADIUS, a RADIUSClient, which gets
-/// accounts of all sessions. Names and secrets have at most 128 bytes.
+/// accounts of all sessions. Names and secrets have at most 128 bytes. Of a POOL that is a prefix, the first and
+/// the last address are not given out. A user whose address by RADIUS is outside POOL is turned away.
 ///
 /// There are CAPACITY sessions; their memory, some 1000 bytes each, is allocated when the router is
 /// initialized. When all are in use, a new one takes the place of the one whose user has
@@ -101,8 +102,8 @@ pub struct PPPoEServer {
     #[arg(mandatory, read)]
     address: Ipv4Addr,
     /// The subscribers' addresses: a prefix, or the first and last, as in 100.64.0.4-100.64.0.9.
-    #[arg(mandatory, with = range, kind = "prefix or range of addresses")]
-    pool: (u32, u32),
+    #[arg(mandatory, with = read_pool, kind = "prefix or range of addresses")]
+    pool: Pool,
     /// The users, one on each line.
     #[arg(name = "USERS")]
     users_text: String,
@@ -336,10 +337,9 @@ impl PPPoEServer {
         if !is_unicast(self.address) {
             return Err("ADDRESS must be the address of a host".into());
         }
-        let (first, count) = self.pool;
-        let ends = [first, first.wrapping_add(count.wrapping_sub(1))];
+        let ends = self.pool.ends();
         let are_hosts = ends.map(Ipv4Addr::from_bits).into_iter().all(is_unicast);
-        if !(1..=POOL_MAX).contains(&count) || !are_hosts {
+        if !(1..=POOL_MAX).contains(&self.pool.count) || !are_hosts {
             return Err(format!(
                 "POOL must have from 1 to {POOL_MAX} addresses, all of hosts"
             ));
@@ -401,6 +401,42 @@ impl PPPoEServer {
     }
 }
 
+/// The subscribers' addresses.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Pool {
+    first: u32,
+    count: u32,
+    /// Whether it is a prefix, whose first and last address are no host's.
+    is_prefix: bool,
+}
+
+fn read_pool(text: &str, context: &Context<'_>) -> Result<Pool, Invalid> {
+    let (first, count) = range(text, context)?;
+    Ok(Pool {
+        first,
+        count,
+        is_prefix: text.contains('/') && count > 2,
+    })
+}
+
+impl Pool {
+    fn ends(&self) -> [u32; 2] {
+        let last = self.first.wrapping_add(self.count.wrapping_sub(1));
+        [self.first, last]
+    }
+
+    fn contains(&self, address: Ipv4Addr) -> bool {
+        address.to_bits().wrapping_sub(self.first) < self.count
+    }
+
+    /// The addresses that are given out.
+    fn hosts(&self) -> impl Iterator<Item = u32> {
+        let [first, last] = self.ends();
+        let outer = u32::from(self.is_prefix);
+        first + outer..=last - outer
+    }
+}
+
 fn is_name(text: &str) -> bool {
     (1..=TEXT_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -411,7 +447,13 @@ impl Element for PPPoEServer {
         let users = Users::parse(&core::mem::take(&mut self.users_text));
         self.users =
             users.map_err(|(line, why)| args.fail(format_args!("USERS: line {line}: {why}")))?;
-        Ok(())
+        let mut fixed = self.users.addresses();
+        match fixed.find(|address| !self.pool.contains(*address)) {
+            None => Ok(()),
+            Some(address) => Err(args.fail(format_args!(
+                "USERS: the address {address} of a user is outside POOL; give an address of it, or none"
+            ))),
+        }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
@@ -421,9 +463,8 @@ impl Element for PPPoEServer {
         let prefixes = (self.pool6.address.to_bits() >> 64) as u64;
         let table = Table::new(self.ether, capacity, prefixes, seeds());
         self.fixed = self.users.addresses().map(Ipv4Addr::to_bits).collect();
-        let (first, count) = self.pool;
-        let pool = (0..count).map(|number| first + number);
         let own = self.address.to_bits();
+        let pool = self.pool.hosts();
         let pool = pool.filter(|address| *address != own && !self.fixed.contains(address));
         let sessions = Sessions::new(capacity, pool, seeds());
         let (Ok(table), Ok(sessions)) = (table, sessions) else {

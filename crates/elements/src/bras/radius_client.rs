@@ -122,6 +122,9 @@ pub struct RADIUSClient {
     /// Packets that are no right answers to a request.
     #[handler(read)]
     invalid: u64,
+    /// Answers about users that do not count because they have no Message-Authenticator.
+    #[handler(read)]
+    unsigned: u64,
     requests: Vec<Option<Pending>>,
     free: VecDeque<u16>,
     /// Accounts among the requests.
@@ -335,9 +338,13 @@ impl RADIUSClient {
             code::ACCOUNTING_RESPONSE => !about_user,
             _ => false,
         };
-        let (secret, signed) = (self.secret.as_bytes(), about_user && self.signed);
-        if !is_answer || !answer.is_authentic(&pending.authenticator, secret, signed) {
+        let secret = self.secret.as_bytes();
+        if !is_answer || !answer.is_authentic(&pending.authenticator, secret) {
             return None;
+        }
+        if about_user && self.signed && !answer.is_signed() {
+            self.unsigned += 1;
+            return Some(());
         }
         server.answered += 1;
         let pending = self.take(number as u16)?;
@@ -398,7 +405,7 @@ impl RADIUSClient {
         self.announced = old.announced;
         (self.accepts, self.rejects, self.accounts) = (old.accepts, old.rejects, old.accounts);
         (self.resent, self.unanswered) = (old.resent, old.unanswered);
-        (self.lost, self.invalid) = (old.lost, old.invalid);
+        (self.lost, self.invalid, self.unsigned) = (old.lost, old.invalid, old.unsigned);
     }
 }
 

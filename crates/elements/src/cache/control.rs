@@ -159,7 +159,7 @@ mod tests {
         let request = std::format!("GET / HTTP/1.1\r\nHost: a\r\n{request}\r\n");
         let response = std::format!("HTTP/1.1 {response}\r\n");
         let (request, _) = head::request(request.as_bytes()).unwrap().unwrap();
-        let (response, _) = head::response(response.as_bytes(), Method::Get)
+        let (response, _) = head::response(response.as_bytes(), &Method::Get)
             .unwrap()
             .unwrap();
         life(&request, &response, NOW, NOW)

@@ -90,6 +90,22 @@ impl Fields {
         self.0.extend(others.0.iter().cloned());
     }
 
+    /// Counts a server on the way in Max-Forwards, if it is there (RFC 9110, section 7.6.2); false if this is
+    /// the last one.
+    pub fn forward(&mut self) -> bool {
+        let field = self.0.iter_mut().find(|(name, _)| name == "max-forwards");
+        let Some((_, value)) = field else {
+            return true;
+        };
+        match length(value) {
+            Some(0) => return false,
+            Some(left) => *value = (left - 1).to_string().into_bytes(),
+            // What is no number means nothing.
+            None => {}
+        }
+        true
+    }
+
     /// Writes them as lines.
     pub fn write(&self, to: &mut Vec<u8>) {
         for (name, value) in &self.0 {
@@ -140,49 +156,42 @@ pub struct Request {
     pub fields: Fields,
 }
 
-/// A method that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A method: those that are treated in ways of their own, and others, which are passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Method {
     Get,
     Head,
-    Post,
-    Put,
-    Delete,
     Options,
-    Patch,
+    Trace,
+    Other(String),
 }
 
 impl Method {
     /// Its name in requests.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Method::Get => "GET",
             Method::Head => "HEAD",
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Delete => "DELETE",
             Method::Options => "OPTIONS",
-            Method::Patch => "PATCH",
+            Method::Trace => "TRACE",
+            Method::Other(name) => name,
         }
     }
 
-    fn named(name: &str) -> Option<Method> {
-        const ALL: [Method; 7] = [
-            Method::Get,
-            Method::Head,
-            Method::Post,
-            Method::Put,
-            Method::Delete,
-            Method::Options,
-            Method::Patch,
-        ];
-        ALL.into_iter().find(|method| method.name() == name)
+    fn named(name: &str) -> Method {
+        match name {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "OPTIONS" => Method::Options,
+            "TRACE" => Method::Trace,
+            other => Method::Other(other.into()),
+        }
     }
 
-    /// Whether it changes nothing at the server (RFC 9110, section 9.2.1).
-    pub fn is_safe(self) -> bool {
-        matches!(self, Method::Get | Method::Head | Method::Options)
+    /// Whether it changes nothing at the server (RFC 9110, section 9.2.1). An unknown one may.
+    pub fn is_safe(&self) -> bool {
+        !matches!(self, Method::Other(_))
     }
 }
 
@@ -239,7 +248,10 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
     );
     let is_current = parsed.version == Some(1);
     let mut fields = Fields::of(parsed.headers);
-    let method = Method::named(method).ok_or(Refused(501, "the method is not known"))?;
+    if method == "CONNECT" {
+        return Err(Refused(501, "CONNECT is for proxies, and this is none"));
+    }
+    let method = Method::named(method);
     let several = |_| Refused(400, "the head has several Host fields");
     let own_host = fields.only("host").map_err(several)?;
     let own_host = own_host.map(|host| String::from_utf8_lossy(host).to_ascii_lowercase());
@@ -296,6 +308,9 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
         }
         (Ok(None), Ok(None)) => Framing::Length(0),
     };
+    if method == Method::Trace && framing != Framing::Length(0) {
+        return Err(Refused(400, "a TRACE has no body"));
+    }
     let options = fields.items("connection");
     let has = |option: &str| options.iter().any(|own| own == option);
     let closes = has("close") || !(is_current || has("keep-alive"));
@@ -315,7 +330,7 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refused> {
 
 /// Reads the head of a response to a request of some method; as [`request`]. Informational responses are
 /// responses like others.
-pub fn response(bytes: &[u8], method: Method) -> Result<Option<(Response, usize)>, Unreadable> {
+pub fn response(bytes: &[u8], method: &Method) -> Result<Option<(Response, usize)>, Unreadable> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut fields);
     let size = match parsed.parse(bytes) {
@@ -331,7 +346,7 @@ pub fn response(bytes: &[u8], method: Method) -> Result<Option<(Response, usize)
         fields.only("transfer-encoding").map_err(|()| Unreadable)?,
     );
     let framing = match lengths {
-        _ if method == Method::Head || matches!(status, 100..=199 | 204 | 304) => {
+        _ if *method == Method::Head || matches!(status, 100..=199 | 204 | 304) => {
             Framing::Length(0)
         }
         (Some(_), Some(_)) => return Err(Unreadable),
@@ -379,7 +394,7 @@ mod tests {
         let head = "GET /a?b HTTP/1.1\r\nHost: Example.com:80\r\nAccept:  x \r\nX-Hop: y\r\nConnection: close, x-hop\r\n\r\nrest";
         let (read, size) = request(head.as_bytes()).unwrap().unwrap();
         assert_eq!(&head[size..], "rest");
-        assert_eq!((read.method, read.target.as_str()), (Method::Get, "/a?b"));
+        assert_eq!((&read.method, read.target.as_str()), (&Method::Get, "/a?b"));
         assert_eq!(read.host, "example.com:80");
         assert!(read.closes && read.is_current);
         assert_eq!(read.framing, Framing::Length(0));
@@ -443,7 +458,12 @@ mod tests {
             ("GET / HTTP/1.1\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
             ("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400),
-            ("BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+            ("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+            (
+                "TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n",
+                400,
+            ),
+            ("B{EW / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
             ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ] {
@@ -483,7 +503,7 @@ mod tests {
             ("Transfer-Encoding: gzip\r\n", Method::Get, Err(Unreadable)),
         ] {
             let head = std::format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
-            let read = response(head.as_bytes(), method);
+            let read = response(head.as_bytes(), &method);
             assert_eq!(
                 read.map(|read| read.unwrap().0.framing),
                 expected,
@@ -492,7 +512,7 @@ mod tests {
         }
         let (read, _) = response(
             b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
-            Method::Get,
+            &Method::Get,
         )
         .unwrap()
         .unwrap();
@@ -513,7 +533,7 @@ mod tests {
             }
             let whole = [&head, &b"\r\n"[..]].concat();
             for text in [&[&head[..], &bytes].concat(), &whole] {
-                let _ = response(text, Method::Get);
+                let _ = response(text, &Method::Get);
                 if let Ok(Some((read, size))) = request(text) {
                     prop_assert!(size <= text.len());
                     // Written again, it is read as the same.

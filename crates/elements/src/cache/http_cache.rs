@@ -5,6 +5,7 @@ mod tests;
 
 use client::Client;
 use fetch::Fetch;
+use smoltcp::socket::tcp::State;
 
 use super::head::{Method, Request};
 use super::stack::Stack;
@@ -13,6 +14,8 @@ use crate::prelude::*;
 
 /// Connections that may be opened at a time, beyond those that are open.
 const BACKLOG: usize = 8;
+/// Handshakes that go on at a time; a further one takes the place of the oldest.
+const HANDSHAKES: usize = 64;
 /// Rounds over all connections in one run of the task.
 const ROUNDS: usize = 16;
 /// Nanoseconds between two looks at the deadlines.
@@ -36,7 +39,9 @@ const FETCH_BYTES: usize = fetch::RECEIVE + fetch::SEND + 16_384;
 /// the same, unless `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` forbids it. Clients get `Age`, `Via`
 /// and `Cache-Status` (RFC 9211). Conditions, and ranges of one part, are answered from a whole object; a range of an
 /// object that is not there is passed to the origin, and so are HEAD and methods other than GET; the latter
-/// but for OPTIONS drop the object.
+/// but for OPTIONS and TRACE drop the object. Conditions about an object that is not there are the origin's to answer.
+///
+/// CONNECT is refused. OPTIONS and TRACE with a Max-Forwards of 0 are not answered by the cache itself (501).
 ///
 /// Several clients that want one object at a time share one request to the origin; each gets the bytes as they
 /// come. An object longer than OBJECT bytes is passed on and not kept. Objects take MEMORY bytes at most; those that
@@ -45,8 +50,10 @@ const FETCH_BYTES: usize = fetch::RECEIVE + fetch::SEND + 16_384;
 /// Heads of more than 8192 bytes or 64 fields are refused, and so are heads that a neighbor may read otherwise: several
 /// Content-Length fields, or one with a Transfer-Encoding, an encoding other than `chunked`, folded lines. A request's body may
 /// have 65536 bytes. There are CLIENTS connections of clients at most; further ones are refused (RST) until one
-/// ends. FETCHES requests are at the origin at a time; others wait. A connection that is silent for 60 seconds
-/// ends, and the origin has 30 seconds for each step.
+/// ends. Beside them, 64 handshakes go on at a time; a further one takes the place of the oldest. FETCHES requests
+/// are at the origin at a time; others wait. A connection that is silent for 60 seconds
+/// ends. A request is answered by an error if it has no answer after 30 seconds, those included in which it waits. If
+/// the body then pauses for 30 seconds, or ends by a reset, its clients get a reset, and the object is not kept.
 ///
 /// # Example
 /// ```click
@@ -125,6 +132,8 @@ struct Cache {
     store: Store,
     clients: Vec<Option<Client>>,
     fetches: Vec<Option<Fetch>>,
+    /// Handshakes that began.
+    handshakes: u64,
     settings: Settings,
     steady: Steady,
     /// Seconds since 1970.
@@ -189,12 +198,28 @@ impl HTTPCache {
         })
     }
 
-    /// Drops the objects of a server and path, as in `example.com/page?a=b`, or all of a text that is empty.
+    /// Drops the objects of a server and path, as in `example.com/page?a=b`, or all of a text that is empty. It is an
+    /// error if a server and path have none.
     #[write]
-    fn purge(&mut self, key: &str) {
-        if let Some(cache) = &mut self.cache {
-            let key = Some(key.trim()).filter(|key| !key.is_empty());
-            cache.store.purge(key);
+    fn purge(&mut self, key: &str) -> Result<(), String> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(());
+        };
+        let text = key.trim();
+        if text.is_empty() {
+            cache.store.purge(None);
+            return Ok(());
+        }
+        let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let key = key_of(
+            &host.to_ascii_lowercase(),
+            if path.is_empty() { "/" } else { path },
+        );
+        match cache.store.purge(Some(&key)) {
+            0 => Err(format!(
+                "there is no object ‘{key}’; write a server and a path, as `objects` shows them"
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -210,7 +235,7 @@ impl Cache {
         let Cache { clients, stack, .. } = self;
         let clients = clients.iter().flatten();
         clients
-            .filter(|client| stack.socket(client.socket).is_active())
+            .filter(|client| client.is_admitted && stack.socket(client.socket).is_active())
             .count()
     }
 
@@ -238,14 +263,44 @@ impl Cache {
         true
     }
 
-    /// Sees to it that some sockets wait for clients, unless there are enough of these.
+    /// Sees to it that some sockets wait for clients, unless there are enough of these. A handshake is not
+    /// counted among them: anybody can begin one, from any address.
     fn listen(&mut self) {
-        let (mut open, mut waiting) = (0, 0);
-        for client in self.clients.iter().flatten() {
-            match self.stack.socket(client.socket).is_listening() {
-                true => waiting += 1,
-                false => open += 1,
+        let Cache { clients, stack, .. } = self;
+        let admitted = clients.iter().flatten().filter(|it| it.is_admitted);
+        let (mut open, mut waiting, mut handshakes) = (admitted.count(), 0, 0);
+        let mut oldest: Option<(u64, usize)> = None;
+        for (at, slot) in clients.iter_mut().enumerate() {
+            let Some(client) = slot else {
+                continue;
+            };
+            let socket = stack.socket(client.socket);
+            match socket.state() {
+                State::Listen => {
+                    client.handshake = None;
+                    waiting += 1;
+                }
+                State::SynReceived => {
+                    handshakes += 1;
+                    let number = *client.handshake.get_or_insert_with(|| {
+                        self.handshakes += 1;
+                        self.handshakes
+                    });
+                    let own = (number, at);
+                    oldest = Some(oldest.map_or(own, |oldest| oldest.min(own)));
+                }
+                _ if client.is_admitted => {}
+                _ if open < self.settings.clients => {
+                    client.is_admitted = true;
+                    open += 1;
+                }
+                _ => socket.abort(),
             }
+        }
+        if let Some((_, at)) = oldest.filter(|_| handshakes > HANDSHAKES)
+            && let Some(client) = clients[at].take()
+        {
+            stack.remove(client.socket);
         }
         while waiting < BACKLOG && open + waiting < self.settings.clients {
             let at = (self.settings.address, self.settings.port);
@@ -284,7 +339,7 @@ impl Cache {
 
     /// The names under which objects are kept.
     fn key(request: &Request) -> String {
-        format!("{}{}", request.host, request.target)
+        key_of(&request.host, &request.target)
     }
 
     /// Whether a request is answered by objects.
@@ -294,6 +349,12 @@ impl Cache {
             && fields.get("if-match").is_none()
             && fields.get("if-unmodified-since").is_none()
     }
+}
+
+/// The name of an object of a server, in small letters, and a path. Port 80 is the same as none.
+fn key_of(host: &str, path: &str) -> String {
+    let name = host.strip_suffix(":80").or(host.strip_suffix(':'));
+    format!("{}{path}", name.unwrap_or(host))
 }
 
 /// Puts a value into a free slot; returns its number.
@@ -370,7 +431,8 @@ impl Element for HTTPCache {
             clients: self.clients as usize,
             fetches: self.fetches as usize,
         };
-        let connections = settings.clients * CLIENT_BYTES + settings.fetches * FETCH_BYTES;
+        let clients = settings.clients + HANDSHAKES;
+        let connections = clients * CLIENT_BYTES + settings.fetches * FETCH_BYTES;
         let bytes = self.memory as usize + connections;
         if !router::memory::spare(bytes) {
             return Err(cx.error(format_args!(
@@ -388,6 +450,7 @@ impl Element for HTTPCache {
             store: Store::new(self.memory as usize),
             clients: Vec::new(),
             fetches: Vec::new(),
+            handshakes: 0,
             settings,
             steady,
             wall: 0,

@@ -368,7 +368,7 @@ mod tests {
 
     fn object(path: &str, asked: &Request, vary: &str) -> Object {
         let head = std::format!("HTTP/1.1 200 OK\r\nVary: {vary}\r\n\r\n");
-        let (read, _) = head::response(head.as_bytes(), head::Method::Get)
+        let (read, _) = head::response(head.as_bytes(), &head::Method::Get)
             .unwrap()
             .unwrap();
         Object::new(

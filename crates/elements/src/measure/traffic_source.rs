@@ -420,7 +420,8 @@ mod tests {
                 "FLOWS 65000",
                 "1 source addresses with 64512 ports make fewer",
             ),
-            ("SIZES 64 x", "is no size: write bytes up to 9014"),
+            ("SIZES 64 x", "is no size: write bytes from 60 to 9014"),
+            ("SIZES 10", "'10' is no size: write bytes from 60 to 9014"),
             ("RATE fast", "expected packets a second"),
         ] {
             Rig::refuses(

@@ -118,7 +118,7 @@ unsafe fn misbehave(cpu: Cpu, deed: &str, number: u64) {
             "wakes" => wakes(cpu, number),
             "jump-stack-above" => jump(boot.stack.address + boot.stack_stride + 64),
             "float" => floats(platform),
-            _ => platform.fail(format_args!("no such misdeed: {deed}")),
+            _ => platform.refuse(format_args!("no such misdeed: {deed}")),
         }
     }
 }
@@ -212,7 +212,7 @@ fn floats(platform: &Platform) {
     unsafe {
         let extended = core::arch::x86_64::__cpuid(1).ecx;
         if extended & 1 << 27 == 0 {
-            platform.fail(format_args!("no XSAVE"));
+            platform.refuse(format_args!("no XSAVE"));
         }
         let state: u32;
         asm!("xgetbv", in("ecx") 0, out("eax") state, out("edx") _);

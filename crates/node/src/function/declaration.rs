@@ -9,6 +9,9 @@
 //! // number from 1 to 65535: the port that the server listens on.
 //! define($port 80);
 //! ```
+//!
+//! Behind the kind of an address or prefix may stand where it has to be: `in NAME`, in the prefix that
+//! another parameter has, or `without NAME, NAME`, a prefix that does not contain these addresses.
 
 use super::kind::Kind;
 
@@ -30,10 +33,39 @@ pub struct Parameter<'t> {
     pub name: &'t str,
     /// What values it takes.
     pub kind: Kind,
+    /// Where it has to be.
+    pub relation: Relation,
     /// The value that it has if none is given, in Click's language.
     pub default: &'t str,
     /// What it means.
     pub text: String,
+}
+
+/// Where an address or a prefix has to be, by the names of other parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Anywhere.
+    None,
+    /// In the prefix of one.
+    Within(String),
+    /// Not around the addresses of some.
+    Without(Vec<String>),
+}
+
+impl Relation {
+    /// Reads what stands before the colon of a parameter's comment: a kind, and perhaps a relation.
+    fn of(text: &str) -> (&str, Relation) {
+        if let Some((kind, other)) = text.split_once(" in ") {
+            return (kind, Relation::Within(other.into()));
+        }
+        match text.split_once(" without ") {
+            Some((kind, others)) => {
+                let others = others.split(", ").map(String::from).collect();
+                (kind, Relation::Without(others))
+            }
+            None => (text, Relation::None),
+        }
+    }
 }
 
 /// A comment's line without its slashes.
@@ -78,9 +110,11 @@ impl<'t> Parameter<'t> {
         let (name, default) = definition.split_once(char::is_whitespace)?;
         let above = above.join(" ");
         let (kind, text) = above.split_once(": ")?;
+        let (kind, relation) = Relation::of(kind);
         Some(Parameter {
             name,
             kind: Kind::named(kind)?,
+            relation,
             default: default.trim(),
             text: text.to_string(),
         })

@@ -181,6 +181,11 @@ impl Kind {
                 }
                 true
             }
+            Kind::Text if click::config::split_args(value).len() > 1 => {
+                return Err(Wrong::Value(
+                    "commas separate arguments; write it without, or in quotation marks".into(),
+                ));
+            }
             Kind::Text => true,
         };
         match right {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use declaration::Relation;
 use ipnet::IpNet;
 use router::nearest;
 
@@ -15,9 +16,11 @@ use crate::files;
 pub mod chain;
 mod declaration;
 mod kind;
+mod origin;
 
 pub use declaration::{Declaration, Parameter};
 pub use kind::Kind;
+pub use origin::explain;
 
 /// A configuration that comes with the program.
 #[derive(Debug)]
@@ -230,8 +233,67 @@ impl Function {
             settings.push((name.clone(), value));
         }
         check_networks(&parameters, have, &settings)?;
+        check_relations(&parameters, have, &settings)?;
         Ok(settings)
     }
+}
+
+/// The value of a parameter: the one that is given, that it had, or its default.
+fn value(
+    parameter: &Parameter<'_>,
+    have: &BTreeMap<String, String>,
+    given: &[(String, String)],
+) -> String {
+    let given = given.iter().find(|(name, _)| name == parameter.name);
+    let value = given.map(|(_, value)| value.as_str());
+    let value = value.or_else(|| have.get(parameter.name).map(String::as_str));
+    value.unwrap_or(parameter.default).to_string()
+}
+
+/// Refuses addresses and prefixes that are not where their parameters' relations say.
+fn check_relations(
+    parameters: &[Parameter<'_>],
+    have: &BTreeMap<String, String>,
+    given: &[(String, String)],
+) -> Result<(), FunctionError> {
+    let network = |parameter: &Parameter<'_>| {
+        let text = value(parameter, have, given);
+        let address = text.parse::<IpAddr>().map(IpNet::from);
+        let net = text.parse::<IpNet>().or(address).ok()?;
+        Some((text, net))
+    };
+    for parameter in parameters {
+        let (others, is_within) = match &parameter.relation {
+            Relation::None => continue,
+            Relation::Within(other) => (core::slice::from_ref(other), true),
+            Relation::Without(others) => (&others[..], false),
+        };
+        // A text that is empty stands for nothing.
+        let Some((text, own)) = network(parameter) else {
+            continue;
+        };
+        for other in others {
+            let found = parameters.iter().find(|it| it.name == other);
+            let Some((there, net)) = found.and_then(network) else {
+                continue;
+            };
+            let why = match is_within {
+                true if !net.contains(&own) => {
+                    format!("it is not in {other}={there}; give one of them another value")
+                }
+                false if own.contains(&net) => {
+                    format!("{other}={there} is in it; write a prefix without it")
+                }
+                _ => continue,
+            };
+            return Err(FunctionError::Value {
+                name: parameter.name.into(),
+                value: text,
+                why,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Refuses networks that cannot be told apart, and own addresses that no host of their network has.
@@ -240,12 +302,7 @@ fn check_networks(
     have: &BTreeMap<String, String>,
     given: &[(String, String)],
 ) -> Result<(), FunctionError> {
-    let value = |parameter: &Parameter<'_>| {
-        let given = given.iter().find(|(name, _)| name == parameter.name);
-        let value = given.map(|(_, value)| value.as_str());
-        let value = value.or_else(|| have.get(parameter.name).map(String::as_str));
-        value.unwrap_or(parameter.default).to_string()
-    };
+    let value = |parameter| value(parameter, have, given);
     let networks = parameters.iter().filter_map(|parameter| {
         let network = parameter.name.strip_suffix("_net")?;
         Some((network, parameter, value(parameter).parse::<IpNet>().ok()?))

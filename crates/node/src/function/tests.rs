@@ -92,6 +92,106 @@ fn parameters_are_checked() {
 }
 
 #[test]
+fn addresses_are_where_they_have_to_be() {
+    for (function, given, wrong) in [
+        (
+            "responder",
+            &[("ip", "10.7.0.1")][..],
+            "ip=10.7.0.1: it is not in net=10.0.0.0/24; give one of them another value",
+        ),
+        (
+            "responder",
+            &[("net", "10.7.0.0/16")],
+            "ip=10.0.0.1: it is not in net=10.7.0.0/16; give one of them another value",
+        ),
+        (
+            "cgnat",
+            &[("pool", "203.0.113.0/28")],
+            "pool=203.0.113.0/28: outside_ip=203.0.113.2 is in it; write a prefix without it",
+        ),
+        (
+            "cgnat",
+            &[("gateway", "198.51.100.17")],
+            "pool=198.51.100.16/28: gateway=198.51.100.17 is in it; write a prefix without it",
+        ),
+        (
+            "cgnat",
+            &[("deterministic", "10.0.0.0/24")],
+            "deterministic=10.0.0.0/24: it is not in inside_net=100.64.0.0/10; give one of them another value",
+        ),
+    ] {
+        assert_eq!(settings(function, given).unwrap_err(), wrong);
+    }
+    for (function, given) in [
+        (
+            "responder",
+            &[("ip", "10.7.0.1"), ("net", "10.7.0.0/16")][..],
+        ),
+        ("cgnat", &[("deterministic", "100.64.8.0/24")]),
+    ] {
+        settings(function, given).unwrap();
+    }
+}
+
+#[test]
+fn relations_name_parameters() {
+    for function in FUNCTIONS {
+        let parameters = function.declaration().parameters;
+        for parameter in &parameters {
+            let others = match &parameter.relation {
+                Relation::None => &[][..],
+                Relation::Within(other) => core::slice::from_ref(other),
+                Relation::Without(others) => &others[..],
+            };
+            for other in others {
+                let is_there = parameters.iter().any(|it| it.name == other);
+                assert!(is_there, "{} {}: {other}", function.name, parameter.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_is_one_argument() {
+    let wrong = settings("responder", &[("domain", "a,b")]).unwrap_err();
+    assert_eq!(
+        wrong,
+        "domain=a,b: commas separate arguments; write it without, or in quotation marks"
+    );
+    let taken = settings("responder", &[("domain", "\"a,b\"")]).unwrap();
+    assert_eq!(taken[0].1, "\"a,b\"");
+    let given = [("reservations", "2:0:0:0:0:7 10.0.0.7, 2:0:0:0:0:8 10.0.0.8")];
+    settings("responder", &given).unwrap();
+}
+
+#[test]
+fn an_error_is_explained_by_parameters() {
+    let text = "// number from 1 to 9: some.\ndefine($few 3);\n\n// text: more.\ndefine($more \"\");\n\n\
+                a :: A(X $few, Y $few, $more);\nb :: A(X $more,\n\tY 3);\nc :: Side($port);\n";
+    let all = |error| explain(text, None, error);
+    assert_eq!(
+        all("X must be 1").as_deref(),
+        Some("X is the parameter ‘few’ or ‘more’")
+    );
+    assert_eq!(all("XY must be 1"), None);
+    let at = |line, error| explain(text, Some(line), error);
+    assert_eq!(
+        at(7, "X is above Y").as_deref(),
+        Some("X is the parameter ‘few’, Y is the parameter ‘few’")
+    );
+    assert_eq!(
+        at(7, "it is wrong").as_deref(),
+        Some("it comes of the parameters ‘few’, ‘more’")
+    );
+    assert_eq!(
+        at(8, "it is wrong").as_deref(),
+        Some("it comes of the parameter ‘more’")
+    );
+    assert_eq!(at(10, "it is wrong"), None);
+    assert_eq!(at(99, "it is wrong"), None);
+}
+
+#[test]
 fn the_defaults_are_of_their_kinds() {
     for function in FUNCTIONS {
         for parameter in function.declaration().parameters {

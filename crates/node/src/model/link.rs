@@ -79,7 +79,8 @@ pub struct Neighbor {
 impl Tunnel {
     /// Refuses what cannot be.
     fn check(&self, name: &str) -> Result<()> {
-        self.with(name, |link| link.check()).map_err(LinkError::from)?;
+        self.with(name, |link| link.check())
+            .map_err(LinkError::from)?;
         let lost = self.neighbors.iter();
         let mut lost = lost.filter(|it| !self.remotes.contains(&it.remote));
         match lost.next() {

@@ -12,6 +12,7 @@ use super::copies::Origin;
 use super::resource::Resource;
 use super::restart::Restarts;
 use super::starting::{OnEnded, Starting};
+use crate::check::told;
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Copy, Reserved, Usage};
 use crate::model::{
@@ -391,7 +392,11 @@ impl Node {
             let lines = printed.iter().map(|line| format!("\n  {line}"));
             let reason = match unhealthy {
                 Some(why) => format!("the node ended it, since it was unhealthy: {why}"),
-                None => exit.to_string() + &lines.collect::<String>(),
+                None => {
+                    let booted = guest.booted.as_ref().and_then(|it| it.config.clone());
+                    let text = booted.unwrap_or_else(|| guest.spec.text());
+                    told(&exit, text.as_bytes()) + &lines.collect::<String>()
+                }
             };
             let noted = self.note_end(&guest, Some(&exit), reason);
             self.host.note(Subject::Guest(guest.name), noted);

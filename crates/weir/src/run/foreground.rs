@@ -196,8 +196,8 @@ impl Reporter {
     }
 
     fn ended(&self, instance: &Instance, exit: &Exit) {
-        let mut facts = serde_json::json!({ "exit": exit.to_string() });
-        let mut text = exit.to_string();
+        let mut text = node::check::told(exit, &encode(instance.config()));
+        let mut facts = serde_json::json!({ "exit": text });
         for (interface, guest, host) in instance.counters() {
             for (port, stats) in [("guest", guest), ("link", host)] {
                 facts["traffic"][interface][port] = serde_json::json!({

@@ -10,6 +10,7 @@ use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use click::text::{decode, encode};
 use netkernel::protocol::Token;
+use node::check::told;
 use node::host::claim;
 use node::model::Admission;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -201,7 +202,8 @@ impl Instance {
                 let mut lines = Vec::new();
                 self.read_rest(&mut lines)?;
                 let console = lines.iter().map(|line| format!("\n  {line}")).collect();
-                return Err(InstanceError::Ended { exit, console });
+                let how = told(&exit, &encode(&self.config));
+                return Err(InstanceError::Ended { how, console });
             }
             let Some(left) = START.checked_sub(start.elapsed()) else {
                 return Err(InstanceError::Silent);

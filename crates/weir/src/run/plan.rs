@@ -7,7 +7,7 @@ use switch::client::ClientError;
 use switch::links::LinkError;
 use switch::memory::MemoryError;
 use switch::process::SpawnError;
-use vmm::{Exit, Isolation};
+use vmm::Isolation;
 
 use super::links::Link;
 
@@ -72,10 +72,10 @@ pub enum InstanceError {
     #[error("cannot {0}: {1}")]
     System(&'static str, rustix::io::Errno),
     /// The guest ended before it ran.
-    #[error("{exit}{console}")]
+    #[error("{how}{console}")]
     Ended {
-        /// How.
-        exit: Exit,
+        /// How: a sentence.
+        how: String,
         /// Its output so far, on lines of its own.
         console: String,
     },

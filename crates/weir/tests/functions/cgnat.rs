@@ -45,6 +45,24 @@ impl Carrier {
 }
 
 #[test]
+fn the_command_of_the_page_runs() {
+    let function = node::function::find("cgnat".as_ref()).unwrap();
+    let page = function.declaration().text;
+    let mut commands = page.lines().map(str::trim);
+    let line = commands.find(|line| line.starts_with("weir run cgnat "));
+    // The interfaces have other names here.
+    let (parameters, links) = line.unwrap().split_once(" --link ").unwrap();
+    assert_eq!(links, "inside=dev:eth1 --link outside=dev:eth2");
+    let parameters: Vec<_> = parameters.split(' ').skip(3).collect();
+    let mut gateway = Gateway::new();
+    let inside = gateway.host("inside", "100.64.0.10/16", Some("100.64.0.1"));
+    let outside = gateway.host("outside", "203.0.113.1/24", None);
+    command(&outside, "ip", "route add 198.51.100.0/24 via 203.0.113.2");
+    let _running = gateway.function("cgnat", &parameters);
+    assert!(reaches(&inside, "203.0.113.1"));
+}
+
+#[test]
 fn subscribers_share_addresses_and_are_logged() {
     let log = "log_server=203.0.113.1";
     let nat = carrier(&["-p", log]);

@@ -169,3 +169,24 @@ fn routes_beyond_the_memory_are_refused_all_or_none() {
     assert_eq!(table.lines().count(), before.lines().count() + 40_000);
     assert!(reaches(&a, "10.2.0.2"));
 }
+
+#[test]
+fn a_function_that_lacks_memory_names_its_parameter() {
+    let mut gateway = Gateway::new();
+    let _inside = gateway.host("inside", "100.64.0.10/10", None);
+    let _outside = gateway.host("outside", "203.0.113.1/24", None);
+    let mut weir = gateway.namespace.command(WEIR, "run cgnat --name small");
+    weir.args(["-p", "mappings=1000000"])
+        .args(["--link", "inside=dev:inside"])
+        .args(["--link", "outside=dev:outside"])
+        .env("WEIR_RUN", &gateway.run);
+    let output = Runner::default().output(weir, LIMIT).unwrap();
+    let said = refusal(&output);
+    let first = said.lines().next().unwrap();
+    assert!(
+        first
+            .starts_with("weir: the configuration cannot run: out of memory for 1000000 mappings;")
+            && first.ends_with("(CAPACITY is the parameter ‘mappings’)"),
+        "{said}"
+    );
+}

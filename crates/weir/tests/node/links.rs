@@ -322,14 +322,21 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
         client.patch::<node::model::Link>("over", &serde_json::json!({ "vxlan": tunnel }))
     };
     patch(serde_json::json!({ "remotes": [] })).unwrap();
-    let unanswered = inner.command("ping", "-c 2 -i 0.05 -W 0.2 10.89.0.1").output();
+    let unanswered = inner
+        .command("ping", "-c 2 -i 0.05 -W 0.2 10.89.0.1")
+        .output();
     assert!(!unanswered.unwrap().status.success());
     let refused = |tunnel| patch(tunnel).unwrap_err().error;
     assert!(refused(serde_json::json!({ "vni": 43 })).contains("`remotes` and `neighbors`"));
-    assert!(refused(serde_json::json!({ "remotes": ["224.0.0.1"] })).contains("cannot be a remote"));
+    assert!(
+        refused(serde_json::json!({ "remotes": ["224.0.0.1"] })).contains("cannot be a remote")
+    );
     let neighbor = serde_json::json!({ "mac": "02:00:00:00:00:01", "remote": "192.0.2.7" });
     let lost = refused(serde_json::json!({ "neighbors": [neighbor] }));
-    assert!(lost.contains("192.0.2.7, which is no remote of the link"), "{lost}");
+    assert!(
+        lost.contains("192.0.2.7, which is no remote of the link"),
+        "{lost}"
+    );
     let neighbor = serde_json::json!({ "mac": "02:00:00:00:00:01", "remote": theirs });
     patch(serde_json::json!({ "remotes": [theirs], "neighbors": [neighbor] })).unwrap();
     pings(&inner, "10.89.0.1");

@@ -183,6 +183,10 @@ impl PPPoEServer {
 
     pub fn accept(&mut self, cx: &mut Cx<'_>, slot: usize, terms: &Terms) {
         self.sessions.release(slot);
+        if terms.address.is_some_and(|it| !self.pool.contains(it)) {
+            self.refuse(cx, slot, "the user's address is none of the pool's");
+            return;
+        }
         let (table, fixed) = (&self.table, &self.fixed);
         // After a hotswap, an address of the pool may have become a user's own.
         let is_used = |address| table.find(address).is_some() || fixed.contains(&address);

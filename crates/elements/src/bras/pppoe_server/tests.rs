@@ -15,7 +15,11 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 
 /// A concentrator, with arguments.
 fn rig(arguments: &str) -> Rig {
-    Rig::new(&format!(
+    Rig::new(&config(arguments))
+}
+
+fn config(arguments: &str) -> String {
+    format!(
         "b :: PPPoEServer(2:0:0:0:0:1, 100.64.0.1, 100.64.0.0/29, AUTH pap, RADIUS r, {arguments});
          r :: RADIUSClient(10.0.0.1, SERVERS 10.0.0.9 10.0.0.8, SECRET sesame);
          i :: Inject -> kind :: Classifier(12/8863, 12/8864);
@@ -25,7 +29,7 @@ fn rig(arguments: &str) -> Rig {
          o :: Inject -> e :: PPPoEEncap(b) -> down :: Collect;
          e[1] -> lost :: Collect;
          a :: Inject -> MarkIPHeader -> r -> asked :: Collect;"
-    ))
+    )
 }
 
 const USERS: &str = "USERS \"ann secret\nbob hidden 100.64.0.6\ncid third\"";
@@ -311,7 +315,8 @@ fn wrong_users_are_turned_away_and_others_terminated() {
     let number = connect(&mut rig, BOB, "bob hidden");
     assert_eq!(shown(&mut rig, number).0, "100.64.0.6");
     // An address that a user always has is no other's.
-    assert_eq!(rig.read("b.free_addresses"), "6");
+    // Neither those of the prefix's ends, nor the concentrator's own, nor bob's.
+    assert_eq!(rig.read("b.free_addresses"), "4");
     let error = rig.try_write("b.terminate", "77").unwrap_err();
     assert_contains(&format!("{error:?}"), "no session ‘77’");
     rig.write("b.terminate", &number.to_string());
@@ -402,6 +407,18 @@ fn answer_as(
     attributes: &[u8],
     secret: &[u8],
 ) -> Option<Vec<(u8, Vec<u8>)>> {
+    reply(server, rig, code, attributes, secret, true)
+}
+
+/// The same with or without a Message-Authenticator.
+fn reply(
+    server: Ipv4Addr,
+    rig: &mut Rig,
+    code: u8,
+    attributes: &[u8],
+    secret: &[u8],
+    is_signed: bool,
+) -> Option<Vec<(u8, Vec<u8>)>> {
     let packets = rig.data("asked");
     let packet = packets
         .iter()
@@ -409,13 +426,17 @@ fn answer_as(
     let (ip, message) = (&packet[..20], &packet[28..]);
     let mut bytes = vec![code, message[1], 0, 0];
     bytes.extend_from_slice(&message[4..20]);
-    bytes.extend_from_slice(&[80, 18]);
-    bytes.extend_from_slice(&[0; 16]);
+    if is_signed {
+        bytes.extend_from_slice(&[80, 18]);
+        bytes.extend_from_slice(&[0; 16]);
+    }
     bytes.extend_from_slice(attributes);
     bytes[3] = bytes.len() as u8;
-    let mut mac = Hmac::<Md5>::new_from_slice(secret).unwrap();
-    mac.update(&bytes);
-    bytes[22..38].copy_from_slice(&mac.finalize().into_bytes());
+    if is_signed {
+        let mut mac = Hmac::<Md5>::new_from_slice(secret).unwrap();
+        mac.update(&bytes);
+        bytes[22..38].copy_from_slice(&mac.finalize().into_bytes());
+    }
     let digest = Md5::new()
         .chain_update(&bytes)
         .chain_update(secret)
@@ -446,14 +467,19 @@ fn radius_decides_and_gets_accounts() {
     let mut requests = Vec::new();
     speak(&mut rig, ANN, number, "dan pass", |rig| {
         let is_user = requests.is_empty();
-        let attributes = [&[8, 6, 10, 7, 7, 7][..], &[25, 3, 9], &[27, 6, 0, 0, 0, 30]].concat();
+        let attributes = [
+            &[8, 6, 100, 64, 0, 5][..],
+            &[25, 3, 9],
+            &[27, 6, 0, 0, 0, 30],
+        ]
+        .concat();
         let said = match is_user {
             true => answer(rig, 2, &attributes, b"sesame"),
             false => answer(rig, 5, &[], b"sesame"),
         };
         requests.extend(said);
     });
-    assert_eq!(shown(&mut rig, number).0, "10.7.7.7");
+    assert_eq!(shown(&mut rig, number).0, "100.64.0.5");
     let has = |request: &[(u8, Vec<u8>)], kind, value: &[u8]| {
         assert!(
             request.contains(&(kind, value.to_vec())),
@@ -463,7 +489,7 @@ fn radius_decides_and_gets_accounts() {
     has(&requests[0], 1, b"dan");
     has(&requests[0], 31, b"02-00-00-00-00-0A");
     has(&requests[1], 40, &[0, 0, 0, 1]);
-    has(&requests[1], 8, &[10, 7, 7, 7]);
+    has(&requests[1], 8, &[100, 64, 0, 5]);
     has(&requests[1], 25, &[9]);
     rig.push(
         "i",
@@ -471,7 +497,7 @@ fn radius_decides_and_gets_accounts() {
             ANN,
             number,
             protocol::IPV4,
-            &udp(([10, 7, 7, 7].into(), 1), (SERVER, 2), b"hi"),
+            &udp(([100, 64, 0, 5].into(), 1), (SERVER, 2), b"hi"),
         ),
     );
     // Its time is over.
@@ -514,6 +540,46 @@ fn answers_that_are_not_authentic_do_not_count() {
 }
 
 #[test]
+fn answers_without_a_signature_count_if_they_may() {
+    for (signed, counts) in [
+        (
+            "true",
+            [("r.accepts", "0"), ("r.unsigned", "1"), ("r.invalid", "0")],
+        ),
+        (
+            "false",
+            [("r.accepts", "1"), ("r.unsigned", "0"), ("r.invalid", "0")],
+        ),
+    ] {
+        let mut rig = Rig::new(
+            &config(USERS).replace("SECRET sesame", &format!("SECRET sesame, SIGNED {signed}")),
+        );
+        rig.advance(SECOND);
+        answer(&mut rig, 5, &[], b"sesame");
+        let number = request(&mut rig, ANN);
+        let mut is_answered = false;
+        speak(&mut rig, ANN, number, "dan pass", |rig| {
+            if !is_answered {
+                is_answered = reply(SERVER, rig, 2, &[], b"sesame", false).is_some();
+            }
+        });
+        rig.assert_handlers(&counts);
+    }
+}
+
+#[test]
+fn an_address_outside_the_pool_turns_its_user_away() {
+    let mut rig = rig(USERS);
+    rig.advance(SECOND);
+    answer(&mut rig, 5, &[], b"sesame");
+    let number = request(&mut rig, ANN);
+    speak(&mut rig, ANN, number, "dan pass", |rig| {
+        answer(rig, 2, &[8, 6, 10, 7, 7, 7], b"sesame");
+    });
+    rig.assert_handlers(&[("r.accepts", "1"), ("b.accepted", "0"), ("b.refused", "1")]);
+}
+
+#[test]
 fn the_next_server_is_asked() {
     let mut rig = rig(USERS);
     rig.advance(SECOND);
@@ -536,6 +602,10 @@ fn arguments_are_checked() {
         (
             "2:0:0:0:0:1, 100.64.0.1, 100.64.0.0/22, USERS \"ann\"",
             "USERS: line 1: the user",
+        ),
+        (
+            "2:0:0:0:0:1, 100.64.0.1, 100.64.0.0/22, USERS \"ann a 100.64.4.1\"",
+            "the address 100.64.4.1 of a user is outside POOL",
         ),
         ("2:0:0:0:0:1, 100.64.0.1, 224.0.0.0/22", "all of hosts"),
         ("2:0:0:0:0:1, 100.64.0.1, 10.0.0.0/8", "POOL must have"),
@@ -604,10 +674,10 @@ fn sessions_go_on_in_a_hotswap() {
     rig.push("i", &session(ANN, number, protocol::IPV4, &packet));
     assert_eq!(rig.data("up").len(), 1);
     // An address that became a user's own is not another's.
-    assert_ne!(address, "100.64.0.2");
-    rig.swap(&config.replace("ann secret", "bob b 100.64.0.2\nann secret"));
+    assert_eq!(address, "100.64.0.2");
+    rig.swap(&config.replace("ann secret", "bob b 100.64.0.3\nann secret"));
     let other = connect(&mut rig, BOB, "ann secret");
-    assert_eq!(shown(&mut rig, other).0, "100.64.0.3");
+    assert_eq!(shown(&mut rig, other).0, "100.64.0.4");
     rig.push("i", &discovery(BOB, OWN, code::PADT, other, &[]));
     // Its host is still asked whether it is there.
     rig.advance(60 * SECOND);

@@ -35,6 +35,10 @@ pub struct Client {
     /// Whether the connection ends after the answer.
     closes: bool,
     deadline: Steady,
+    /// The number of its handshake, while that goes on.
+    pub handshake: Option<u64>,
+    /// Whether it is one of the connections that may be open.
+    pub is_admitted: bool,
     is_over: bool,
 }
 
@@ -139,6 +143,8 @@ impl Client {
             state: State::Head,
             closes: false,
             deadline: Steady(0),
+            handshake: None,
+            is_admitted: false,
             is_over: false,
         }
     }
@@ -193,7 +199,7 @@ impl Client {
             }
             waiting @ State::Waiting { .. } => {
                 self.state = waiting;
-                // The origin's own deadline counts.
+                // The deadline of the request to the origin counts.
                 self.deadline = now.after(PATIENCE);
                 false
             }
@@ -303,9 +309,15 @@ impl Client {
     }
 
     /// Answers a request by an object, or has the origin asked; `is_alone`: not together with other clients.
-    fn handle(&mut self, cache: &mut Cache, request: Request, body: Vec<u8>, is_alone: bool) {
+    fn handle(&mut self, cache: &mut Cache, mut request: Request, body: Vec<u8>, is_alone: bool) {
         self.closes = request.closes;
         let control = Control::of(&request.fields);
+        if let Method::Options | Method::Trace = request.method
+            && !request.fields.forward()
+        {
+            let why = "Max-Forwards is 0, and the cache answers no OPTIONS and TRACE of its own";
+            return self.say(501, why, true);
+        }
         let (mut key, mut former) = (None, None);
         if Cache::is_cached(&request) && body.is_empty() {
             let own = Cache::key(&request);

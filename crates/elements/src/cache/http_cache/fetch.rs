@@ -1,12 +1,13 @@
 //! A request to the origin, and the object that comes of it.
 
 use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::RecvError;
 
 use super::Cache;
 use super::client::{Outcome, is_spent, receive};
 use crate::cache::control::{self, Life};
 use crate::cache::framing::Body;
-use crate::cache::head::{self, Framing, HEAD_MAX, Method, Request, Response};
+use crate::cache::head::{self, Framing, HEAD_MAX, Method, Request, Response, Unreadable};
 use crate::cache::store::{Object, ObjectId};
 use crate::prelude::*;
 
@@ -14,7 +15,7 @@ use crate::prelude::*;
 pub const RECEIVE: usize = 32 << 10;
 /// See [`RECEIVE`].
 pub const SEND: usize = 8 << 10;
-/// Nanoseconds that the origin has for a step.
+/// Nanoseconds until the head of the answer is there, and then between two parts of the body.
 const PATIENCE: u64 = 30_000_000_000;
 /// Bytes of an object that is not kept which wait for its slowest client, at most.
 const WINDOW: u64 = 64 << 10;
@@ -104,7 +105,11 @@ impl Fetch {
         let request = &mut self.request;
         let mut fields = request.fields.clone();
         if self.key.is_some() {
-            fields.remove(&["if-none-match", "if-modified-since", "if-range", "range"]);
+            fields.remove(&["if-range", "range"]);
+        }
+        // Without an object, the client's own conditions count: a 304 is passed on, and not stored.
+        if self.former.is_some() {
+            fields.remove(&["if-none-match", "if-modified-since"]);
         }
         let mut text = format!(
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
@@ -150,6 +155,11 @@ impl Fetch {
                 self.is_over = !socket.is_active();
                 return false;
             }
+            (Some(socket), State::Body { object, .. }) if now > self.deadline => {
+                let object = *object;
+                self.break_off(cache, object, socket);
+                return true;
+            }
             (Some(_), _) if now > self.deadline => {
                 self.fail(at, cache, 504, "the origin does not answer");
                 return true;
@@ -158,7 +168,7 @@ impl Fetch {
             (Some(socket), State::Head) => self.read_head(at, cache, socket),
             (Some(socket), _) => self.send(at, cache, socket),
         };
-        if worked {
+        if worked && matches!(self.state, State::Body { .. } | State::Done) {
             self.deadline = now.after(PATIENCE);
         }
         worked
@@ -257,7 +267,7 @@ impl Fetch {
         let socket = cache.stack.socket(handle);
         let came = receive(socket, &mut self.input, HEAD_MAX) > 0;
         let is_at_end = !socket.may_recv();
-        match head::response(&self.input, self.request.method) {
+        match head::response(&self.input, &self.request.method) {
             Ok(Some((response, size))) => {
                 self.input.drain(..size);
                 // Informational ones come before the answer.
@@ -372,6 +382,8 @@ impl Fetch {
                     Some(position) => {
                         cache.store.cut(id, position);
                         if end - position >= WINDOW {
+                            // The client is slow, and not the origin.
+                            self.deadline = cache.steady.after(PATIENCE);
                             return worked;
                         }
                     }
@@ -402,33 +414,40 @@ impl Fetch {
                     let read = body.read(bytes, room, |part| store.append(id, part));
                     (*read.as_ref().unwrap_or(&0), read)
                 });
-                // An error is the end of the stream.
-                took.unwrap_or(Ok(0))
+                match took {
+                    Ok(read) => read,
+                    // Without a FIN, the end of the connection is not that of the body (RFC 9112, section 8).
+                    Err(RecvError::Finished) if *body == Body::Close => {
+                        self.complete(cache, id);
+                        return true;
+                    }
+                    Err(_) => Err(Unreadable),
+                }
             } else {
                 let read = body.read(&self.input, room, |part| store.append(id, part));
                 self.input.drain(..*read.as_ref().unwrap_or(&0));
                 read
             };
             match read {
-                Ok(0) if body.is_done() => {}
-                Ok(0) if socket.may_recv() || socket.can_recv() => return worked,
-                Ok(0) if *body == Body::Close => {
-                    self.complete(cache, id);
-                    return true;
-                }
-                Ok(0) | Err(_) => {
-                    cache.counts.failed += 1;
-                    if let Some(object) = cache.store.get_mut(id) {
-                        object.is_broken = true;
-                    }
-                    cache.store.unstore(id);
-                    cache.stack.socket(handle).abort();
-                    self.finish(cache);
-                    return true;
-                }
+                Ok(0) if !body.is_done() => return worked,
                 Ok(_) => worked = true,
+                Err(Unreadable) => {
+                    self.break_off(cache, id, handle);
+                    return true;
+                }
             }
         }
+    }
+
+    /// The body ends before it is whole: its clients see that by a reset, and no others get it.
+    fn break_off(&mut self, cache: &mut Cache, id: ObjectId, socket: SocketHandle) {
+        cache.counts.failed += 1;
+        if let Some(object) = cache.store.get_mut(id) {
+            object.is_broken = true;
+        }
+        cache.store.unstore(id);
+        cache.stack.socket(socket).abort();
+        self.finish(cache);
     }
 
     /// The body is whole.

@@ -4,7 +4,7 @@ use smoltcp::iface::SocketHandle;
 use std::string::String;
 use std::vec::Vec;
 
-use super::client::receive;
+use super::client::{is_spent, receive};
 use crate::cache::stack::Stack;
 use crate::testing::*;
 
@@ -15,11 +15,20 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 /// What the origin answers to a request, and how often it was asked.
 type Site = fn(&str) -> String;
 
+/// What the origin does behind its answer.
+#[derive(PartialEq)]
+enum End {
+    Close,
+    Reset,
+    Stall,
+}
+
 struct Net {
     rig: Rig,
     client: Stack,
     origin: Stack,
     site: Site,
+    end: End,
     /// Connections of the origin: with what came, and what is left to be sent.
     served: Vec<(SocketHandle, Vec<u8>, Vec<u8>, bool)>,
     /// The requests that the origin got.
@@ -43,6 +52,7 @@ impl Net {
             client: Stack::new(&[CLIENT], 2, Steady(0)),
             origin,
             site,
+            end: End::Close,
             served,
             asked: Vec::new(),
             now: 0,
@@ -69,9 +79,14 @@ impl Net {
                 left.drain(..count);
             }
             if *answered && left.is_empty() && tcp.may_send() {
-                tcp.close();
+                match self.end {
+                    End::Close => tcp.close(),
+                    // What was sent has to be there.
+                    End::Reset if tcp.send_queue() == 0 => tcp.abort(),
+                    End::Reset | End::Stall => {}
+                }
             }
-            if *answered && !tcp.is_active() {
+            if *answered && is_spent(tcp) {
                 self.origin.remove(*socket);
                 *socket = self.origin.listen((ORIGIN, 80), 8192, 8192);
                 (*came, *answered) = (std::vec![], false);
@@ -103,6 +118,24 @@ impl Net {
         }
     }
 
+    /// Lets so many seconds pass.
+    fn wait(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now += 1000 * MS;
+            self.rig.advance(1000 * MS);
+            self.go_on(4);
+        }
+    }
+
+    /// Sends a request, and returns the answer.
+    fn ask(&mut self, request: &str) -> String {
+        let socket = self.connect();
+        self.send(socket, request);
+        let got = self.got(socket);
+        self.client.socket(socket).abort();
+        got
+    }
+
     fn send(&mut self, socket: SocketHandle, text: &str) {
         self.go_on(4);
         let sent = self.client.socket(socket).send_slice(text.as_bytes());
@@ -120,14 +153,9 @@ impl Net {
 
     /// The answer to one request.
     fn get(&mut self, path: &str, fields: &str) -> String {
-        let socket = self.connect();
-        self.send(
-            socket,
-            &std::format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"),
-        );
-        let got = self.got(socket);
-        self.client.socket(socket).abort();
-        got
+        self.ask(&std::format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"
+        ))
     }
 }
 
@@ -327,6 +355,157 @@ fn an_origin_that_is_gone_is_told() {
     );
     let got = net.get("/other", "");
     assert!(got.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{got}");
+}
+
+#[test]
+fn a_body_that_stalls_is_not_kept() {
+    let mut net = Net::new("", |_| {
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 100\r\n\r\nhalf".into()
+    });
+    net.end = End::Stall;
+    let socket = net.connect();
+    net.send(socket, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(net.got(socket).ends_with("\r\n\r\nhalf"));
+    assert_eq!(net.rig.read("h.count"), "1");
+    net.wait(32);
+    assert!(!net.client.socket(socket).is_active(), "the client waits");
+    net.rig
+        .assert_handlers(&[("h.count", "0"), ("h.failed", "1"), ("h.size", "0")]);
+    net.get("/", "");
+    assert_eq!(net.asked.len(), 2);
+}
+
+#[test]
+fn only_a_fin_ends_a_body_without_a_length() {
+    for (end, kept) in [(End::Close, "1"), (End::Reset, "0")] {
+        let mut net = Net::new("", |_| {
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n\r\nsome".into()
+        });
+        net.end = end;
+        let got = net.get("/", "");
+        assert_eq!(got.ends_with("\r\n0\r\n\r\n"), kept == "1", "{got}");
+        assert_eq!(net.rig.read("h.count"), kept);
+    }
+}
+
+#[test]
+fn the_origin_answers_conditions_about_pages_that_are_not_kept() {
+    fn site(request: &str) -> String {
+        let is_known = request.contains("if-none-match: \"a\"")
+            || request.contains("if-modified-since: Sun, 06 Nov 1994 08:49:37 GMT");
+        match (is_known, request.starts_with("GET /kept")) {
+            (true, _) => {
+                "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: max-age=60\r\n\r\n"
+                    .into()
+            }
+            (false, true) => page("Cache-Control: max-age=60\r\nETag: \"a\"\r\n", "text"),
+            (false, false) => page("Cache-Control: no-store\r\nETag: \"a\"\r\n", "text"),
+        }
+    }
+    let mut net = Net::new("", site);
+    for condition in [
+        "If-None-Match: \"a\"\r\n",
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+    ] {
+        for path in ["/", "/kept"] {
+            let got = net.get(path, condition);
+            assert!(got.starts_with("HTTP/1.1 304 "), "{got}");
+            assert_eq!(net.rig.read("h.count"), "0");
+        }
+    }
+    let got = net.get("/kept", "If-None-Match: \"old\"\r\n");
+    assert!(got.starts_with("HTTP/1.1 200 "), "{got}");
+    net.rig.assert_handlers(&[("h.count", "1")]);
+    let asked = net.asked.len();
+    net.get("/kept", "If-None-Match: \"a\"\r\n");
+    assert_eq!(net.asked.len(), asked);
+}
+
+#[test]
+fn handshakes_of_nobody_do_not_shut_out_clients() {
+    const SYN: u8 = 2;
+    let mut net = Net::new(", CLIENTS 2", |_| page("", "text"));
+    for last in 0..200 {
+        let from = (Ipv4Addr::new(10, 9, 0, last), 1000);
+        net.rig.push("i", &tcp(from, (CACHE, 80), SYN, b""));
+    }
+    assert!(net.get("/", "").ends_with("\r\n\r\ntext"));
+    // A connection beyond those that may be open is refused.
+    let sockets: Vec<_> = (0..3).map(|_| net.connect()).collect();
+    net.go_on(8);
+    let open = sockets
+        .iter()
+        .filter(|socket| net.client.socket(**socket).is_active());
+    assert_eq!(open.count(), 2);
+    assert_eq!(net.rig.read("h.connections"), "2");
+}
+
+#[test]
+fn any_method_is_passed_but_connect() {
+    let mut net = Net::new("", |_| page("Cache-Control: max-age=60\r\n", "text"));
+    net.get("/", "");
+    for (method, fields, came) in [
+        ("TRACE", "Max-Forwards: 5\r\n", "max-forwards: 4\r\n"),
+        ("OPTIONS", "", "via: 1.1 weir\r\n"),
+        (
+            "PROPFIND",
+            "Depth: 1\r\nContent-Length: 0\r\n",
+            "depth: 1\r\n",
+        ),
+    ] {
+        let request = std::format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        assert_eq!(net.rig.read("h.count"), "1", "{method}");
+        assert!(net.ask(&request).ends_with("text"), "{method}");
+        let asked = net.asked.last().unwrap();
+        assert!(asked.starts_with(&std::format!("{method} / HTTP/1.1\r\n")));
+        assert_contains(asked, came);
+    }
+    // The cache cannot tell whether it changed something.
+    assert_eq!(net.rig.read("h.count"), "0");
+    let asked = net.asked.len();
+    for request in [
+        "TRACE / HTTP/1.1\r\nMax-Forwards: 0\r\n",
+        "CONNECT a:80 HTTP/1.1\r\n",
+    ] {
+        let got = net.ask(&std::format!("{request}Host: a\r\n\r\n"));
+        assert!(got.starts_with("HTTP/1.1 501 "), "{got}");
+    }
+    assert_eq!(net.asked.len(), asked);
+}
+
+#[test]
+fn a_server_has_one_name() {
+    let mut net = Net::new("", |_| page("Cache-Control: max-age=60\r\n", "text"));
+    for host in ["A:80", "a", "A"] {
+        net.ask(&std::format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    }
+    assert_eq!(net.asked.len(), 1);
+    assert_contains(&net.asked[0], "Host: a:80\r\n");
+    net.ask("GET /x HTTP/1.1\r\nHost: a:81\r\n\r\n");
+    net.rig.write("h.purge", "A:80/x");
+    assert_contains(&net.rig.read("h.objects"), " a:81/x\n");
+    assert_eq!(net.rig.read("h.count"), "1");
+    let wrong = net.rig.try_write("h.purge", "a/x").unwrap_err();
+    assert_contains(&std::format!("{wrong:?}"), "there is no object ‘a/x’");
+    net.rig.write("h.purge", "");
+    assert_eq!(net.rig.read("h.count"), "0");
+    net.rig.write("h.purge", "");
+}
+
+#[test]
+fn a_request_has_one_deadline() {
+    let mut net = Net::new(", FETCHES 1", |_| String::new());
+    net.end = End::Stall;
+    let first = net.connect();
+    net.send(first, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    net.wait(20);
+    let second = net.connect();
+    net.send(second, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    net.wait(12);
+    assert!(net.got(first).starts_with("HTTP/1.1 504 "));
+    assert_eq!(net.asked.len(), 2, "it waits no longer");
+    net.wait(20);
+    assert!(net.got(second).starts_with("HTTP/1.1 504 "));
 }
 
 #[test]

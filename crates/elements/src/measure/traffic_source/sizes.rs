@@ -4,6 +4,8 @@ use crate::prelude::*;
 
 /// The simple Internet mix: 7 parts, 4 parts, 1 part; without the frame check sequence.
 const IMIX: &[(u32, u32)] = &[(60, 7), (590, 4), (1514, 1)];
+/// Bytes of the shortest frame of Ethernet, without its check sequence.
+const SIZE_MIN: u32 = 60;
 /// Longest frame.
 const SIZE_MAX: u32 = 9014;
 /// Most frames before the order repeats.
@@ -77,14 +79,14 @@ impl Argument for Sizes {
             let size = size
                 .parse()
                 .ok()
-                .filter(|size| (1..=SIZE_MAX).contains(size));
+                .filter(|size| (SIZE_MIN..=SIZE_MAX).contains(size));
             let weight = weight
                 .parse()
                 .ok()
                 .filter(|weight| (1..=ORDER_MAX).contains(weight));
             let Some(share) = size.zip(weight) else {
                 return Err(Invalid::because(format!(
-                    "‘{word}’ is no size: write bytes up to {SIZE_MAX}, and a weight, as in 60:7"
+                    "‘{word}’ is no size: write bytes from {SIZE_MIN} to {SIZE_MAX}, and a weight, as in 60:7"
                 )));
             };
             shares.push(share);
