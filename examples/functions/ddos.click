@@ -18,8 +18,12 @@
 //
 // # Limits
 //
+// If a server does not answer, its SYN is sent again after 1, 3, 7, 15 and 31 s; after 63 s the client is reset
+// (`proxy.unanswered`). RSTs and FINs pass, but end a connection here only with sequence numbers that are right: who does
+// not see the connection cannot end it. A client that answers its cookie takes a place in the table: SourceLimiter bounds
+// the rate of each source, and nothing the number of its connections.
 // When all connections are in use, a new one takes the place of the oldest that is closed, or else of the oldest
-// that its server has not answered; if there is none, it is dropped. A connection takes some 200 bytes: 100 000 need
+// that its server has not answered; if there is none, it is dropped. A connection takes some 250 bytes: 100 000 need
 // `--memory 48M`. Limits of sources take 512 KB each, for any number of sources: no source gets more than its limit,
 // and one that keeps to it is limited wrongly once in 70 000, if 1000 others are beyond theirs. A flood of made-up
 // sources with more than 16384 times a limit in a second limits all: with the default, 16 million SYNs a second, 160
@@ -32,8 +36,9 @@
 // - `proxy.cookies`, `proxy.opened`, `proxy.passed` (read): SYNs that were answered; connections whose client answered;
 //   that servers opened. `proxy.count`, `proxy.table` (read): the connections.
 // - `proxy.invalid`, `proxy.full`, `proxy.fragments` (read): segments dropped because they belong to no connection and
-//   have no cookie; because all connections were in use; fragments dropped. `proxy.refused`, `proxy.mismatches`,
-//   `proxy.evicted` (read): connections that servers refused; whose server has no timestamps; that made room for others.
+//   have no cookie; because all connections were in use; fragments dropped. `proxy.refused`, `proxy.unanswered`,
+//   `proxy.mismatches`, `proxy.evicted` (read): connections that servers refused; whose server did not answer; whose server
+//   has no timestamps; that made room for others.
 // - `syns.drops`, `udp.drops`, `icmp.drops` (read): packets beyond the limit of their source; `count` (read): the others.
 //   `syns.level ADDRESS` (read), and so for the others: how near to its limit a source is, in packets. `syns.load`
 //   (read): the share of buckets that are full.

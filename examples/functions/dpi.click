@@ -30,8 +30,15 @@
 //
 // # Limits
 //
-// A flow is told once: of an HTTP connection, the first request's Host counts. The first `window` bytes of a
-// direction are looked at. If all streams are in use, a flow's first segment alone decides (`dpi.unassembled`).
+// A flow is told once: of an HTTP connection, the first request's Host counts, or its target if that is a whole
+// address. The first `window` bytes of a direction are looked at. If all streams are in use, a flow's first segment
+// alone decides (`dpi.unassembled`).
+// What the receiver does not take decides nothing, and passes: segments with wrong checksums, beyond the receiver's
+// window, or with an acknowledgment of what was not sent. A segment whose data differ from those before at the same
+// place is dropped (`dpi.conflicts`), so the server gets what was looked at. Of a request with different Host headers,
+// rules that drop by name or application hold, and no others by these.
+// These still get a client past the policy: a segment that decides, and whose hops end before the server; a name that is
+// not in the clear (ECH, or TLS inside another protocol); fragments, without `fragments=deny`.
 // Frames of other protocols than IPv4 pass uninspected, and so do fragments, unless `fragments=deny`.
 // TCP connections that began before are picked up; most are of the protocol `unknown`.
 // When all connections are in use, a new one takes the place of the oldest that is closed, or else of the
@@ -50,7 +57,8 @@
 // - `dpi.policy` (read, write): the policy. A mistake is told with its line, and changes nothing; new rules apply
 //   to flows that are not told yet. `dpi.hits` (read): for each rule how many flows it decided on.
 // - `dpi.domains` (read, write): the table of applications.
-// - `dpi.drops`, `dpi.unassembled` (read): packets dropped by rules; flows decided on by their first segment.
+// - `dpi.drops`, `dpi.unassembled`, `dpi.conflicts` (read): packets dropped by rules; flows decided on by their first
+//   segment; segments dropped because their data differ from those before.
 // - `dpi.reset` (write): sets all counts to 0.
 // - `connections.count`, `opened`, `evicted`, `drops`, `invalid` (read): connections that are followed, began, made
 //   room for others; packets dropped because the table was full, and because they belong to no connection.

@@ -22,13 +22,16 @@
 // their line. There may be 32768 rules. The page of the element FlowIDS has the details.
 //
 // Of TCP segments that overlap, the bytes that came first make the stream; the others are searched by
-// themselves. So no copy of a byte is hidden by another.
+// themselves (`ids.conflicts`). Segments beyond the receiver's window, and those that acknowledge what was not sent, are
+// searched by themselves too, and move no stream. Segments and datagrams with wrong checksums are not searched
+// (`ids.damaged`).
 //
 // # Limits
 //
 // A direction of a TCP flow alerts once for each rule, as long as at most eight rules match in it.
 // Contents are found across segments if they are among the last `window` bytes; a wider gap is left out
-// (`ids.gaps`). When all streams are in use, segments of further connections are searched one by one
+// (`ids.gaps`) when the receiver has acknowledged bytes behind it. Contents that only two different copies make
+// together, and segments whose hops end before the receiver, can deceive the search. When all streams are in use, segments of further connections are searched one by one
 // (`ids.unassembled`). When all connections are in use, a new one takes the place of the oldest that is
 // closed, or else of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its
 // packets pass unsearched (`connections.drops`). TCP connections that began before the IDS are not searched (`connections.invalid`).
@@ -43,7 +46,8 @@
 // - `ids.suppressed`, `ids.unprinted` (read): matches that thresholds kept from being alerts; alerts that
 //   were not printed because there were more than 100 in a second.
 // - `ids.gaps`, `ids.unassembled`, `ids.given_up` (read): gaps left out of streams; segments searched one by
-//   one; comparisons given up because they took too long.
+//   one; comparisons given up because they took too long. `ids.conflicts`, `ids.damaged` (read): segments whose data
+//   differ from those before; segments and datagrams with wrong checksums.
 // - `ids.reset` (write): forgets the alerts, and sets all counts to 0.
 // - `there.count`, `there.byte_count`, `there.rate` (read): frames, bytes, and frames a second from `a` to
 //   `b`; `back` from `b` to `a`.

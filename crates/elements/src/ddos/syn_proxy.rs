@@ -1,5 +1,6 @@
 mod cookie;
 mod opening;
+mod repeating;
 mod segment;
 #[cfg(test)]
 mod streams;
@@ -7,12 +8,14 @@ mod streams;
 mod tests;
 
 use cookie::{Cookies, SIZES};
+use repeating::{Asked, Waiting};
 use segment::Change;
 
 use crate::filters::dispatch::{DROP, send};
 use crate::flow::connections::Connections;
 use crate::flow::probe::{Part, Probe, Unknown, probe};
 use crate::flow::state::{ACK, RST, SYN, State, Step, TcpTimeouts};
+use crate::flow::windows::SegmentNumbers;
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 use crate::rewriter::headers;
@@ -43,11 +46,13 @@ const CLIENTS: usize = 0;
 /// it has, the connection is reset (`mismatches`).
 ///
 /// A client may send data when the server has answered. If the SYN to the server is lost, it is sent again when
-/// the client sends again. Segments from clients that belong to no connection, and have no cookie, are dropped
+/// the client sends again, and after 1 s, 3 s, and so on to 31 s; a client whose server does not answer in 63 s is
+/// reset (`unanswered`). RSTs and FINs with wrong sequence numbers pass, and change nothing (see
+/// ConnectionTracker). Segments from clients that belong to no connection, and have no cookie, are dropped
 /// (`invalid`), and so are fragments of TCP. Connections that servers open are let through, and so is what is
 /// not TCP. ICMP errors have the numbers of the segment that they are about changed back.
 ///
-/// All memory is allocated when the router is initialized: about 200 bytes for each of CAPACITY connections. When all
+/// All memory is allocated when the router is initialized: about 250 bytes for each of CAPACITY connections. When all
 /// are in use, a new one takes the place of the oldest that is closed, or else of the oldest that its server has not
 /// answered; if there is none, it is dropped (`full`). Connections end when they had no packet for the timeout of their
 /// state. In a hotswap with the same CAPACITY, they go on.
@@ -98,6 +103,9 @@ pub struct SYNProxy {
     /// Connections that servers refused.
     #[handler(read)]
     refused: u64,
+    /// Connections that ended because their server did not answer.
+    #[handler(read)]
+    unanswered: u64,
     /// Connections that ended because the server has no timestamps.
     #[handler(read)]
     mismatches: u64,
@@ -115,6 +123,7 @@ pub struct SYNProxy {
     fragments: u64,
     table: Connections,
     proxied: Vec<Proxied>,
+    waiting: Waiting,
     keys: Cookies,
     /// The tick at which the key of new cookies ends.
     rotate_at: u32,
@@ -151,9 +160,10 @@ struct Proxied {
     stamps: Option<(u32, u32)>,
     /// Of segments from the client, and to it.
     changes: [Change; 2],
+    asked: Asked,
 }
 
-const _: () = assert!(size_of::<Proxied>() <= 80);
+const _: () = assert!(size_of::<Proxied>() <= 96);
 
 /// What becomes of a packet.
 enum Fate {
@@ -191,7 +201,7 @@ impl SYNProxy {
     #[write(button)]
     fn reset(&mut self) {
         (self.cookies, self.opened, self.passed, self.refused) = (0, 0, 0, 0);
-        (self.mismatches, self.evicted) = (0, 0);
+        (self.unanswered, self.mismatches, self.evicted) = (0, 0, 0);
         (self.full, self.invalid, self.fragments) = (0, 0, 0);
     }
 }
@@ -217,7 +227,7 @@ impl SYNProxy {
             return match (port, is_syn) {
                 (CLIENTS, true) => self.answer(cx, probe, packet),
                 (CLIENTS, false) => self.open(flags, probe, packet),
-                (_, true) => self.pass(probe),
+                (_, true) => self.pass(probe, packet),
                 (_, false) => Fate::Invalid,
             };
         };
@@ -286,13 +296,21 @@ impl SYNProxy {
         packet: &mut Packet,
     ) -> Option<Fate> {
         let state = self.table.get(number)?.state;
-        match state.after_segment(direction, flags) {
+        let known = self.proxied.get(number as usize)?;
+        let mut segment = SegmentNumbers::of(packet)?;
+        if direction == Direction::Forward {
+            // As the server knows it.
+            let change = known.changes[direction as usize].acknowledgment;
+            segment.acknowledgment = segment.acknowledgment.wrapping_add(change);
+        }
+        let ends = self.table.note(number, direction, &segment);
+        match state.after_segment(direction, flags, ends) {
             Step::State(next) if next != state => self.set_state(number, next),
             Step::State(_) => {}
             Step::Invalid => return None,
             Step::Restart => {
                 self.table.end(number);
-                return Some(self.pass(probe));
+                return Some(self.pass(probe, packet));
             }
         }
         let known = self.proxied.get(number as usize)?;
@@ -319,10 +337,12 @@ impl SYNProxy {
         if self.capacity == old.capacity {
             core::mem::swap(&mut self.table, &mut old.table);
             core::mem::swap(&mut self.proxied, &mut old.proxied);
+            core::mem::swap(&mut self.waiting, &mut old.waiting);
         }
         (self.keys, self.rotate_at) = (old.keys, old.rotate_at);
         (self.cookies, self.opened, self.passed) = (old.cookies, old.opened, old.passed);
         (self.refused, self.mismatches, self.evicted) = (old.refused, old.mismatches, old.evicted);
+        self.unanswered = old.unanswered;
         (self.full, self.invalid, self.fragments) = (old.full, old.invalid, old.fragments);
     }
 }
@@ -378,7 +398,8 @@ impl Element for SYNProxy {
             .try_reserve_exact(capacity)
             .map_err(|_| NoMemory);
         let table = room.and_then(|()| Connections::new(capacity, seeds));
-        self.table = table.map_err(|_| {
+        let both = table.and_then(|table| Ok((table, Waiting::new(capacity)?)));
+        (self.table, self.waiting) = both.map_err(|_| {
             cx.error(format_args!(
                 "out of memory for {capacity} connections; give a smaller CAPACITY, or a guest more \
                  memory, as in --memory 32M"
@@ -438,6 +459,7 @@ impl Element for SYNProxy {
             self.keys.rotate(cx.random());
             self.rotate_at = now.wrapping_add(PERIOD);
         }
+        self.ask_again(cx);
         cx.schedule_after(timer, TICK);
     }
 }

@@ -33,7 +33,7 @@ const WORD: usize = 128;
 /// `xmpp`; others are `unknown`. Ports are not looked at, but for `ntp`.
 ///
 /// The server's name is that in the ClientHello of TLS and of QUIC, version 1 and 2 (the client's first
-/// packets are decrypted, and their tags checked), in the Host header of the first request of HTTP/1, or in the first
+/// packets are decrypted, and their tags checked), in the Host header or the target of the first request of HTTP/1, or in the first
 /// question to the DNS. Of names longer than 63 bytes, the last 63 are kept. A ClientHello that is
 /// encrypted (ECH) tells its outer name.
 ///
@@ -41,6 +41,16 @@ const WORD: usize = 128;
 /// A direction takes a stream only while its first segment does not tell enough; if all streams are in
 /// use, that segment alone decides (`unassembled`). A flow that WINDOW bytes of both directions do not tell, or of
 /// one direction and 16 segments with data, or 8 datagrams, is `unknown`. A flow is decided on once.
+///
+/// What the receiver does not take is not looked at, and passes: a wrong checksum, data beyond the receiver's
+/// window, an acknowledgment of what was not sent. A segment whose data differ from those before at the same
+/// place, and not acknowledged yet, is dropped (`conflicts`), so that the receiver gets what was looked at,
+/// whichever copy it prefers; so is one that would be a ninth piece apart from the others.
+/// A segment whose hops end before the receiver looks like one that arrives: it can decide on a flow.
+///
+/// If the target of an HTTP request is a whole address, that has the name, and Host does not count. A request with
+/// different Host headers, which no server may take (RFC 9112, section 3.2), shows the first one's name; the
+/// conditions `name` and `application` then hold in rules that drop, and in no others.
 ///
 /// APPLICATIONS is text with a line for each application: its name, and the domains of its servers. A
 /// name belongs to the longest domain that it is in: `www.example.com` is in `example.com`.
@@ -101,6 +111,9 @@ pub struct FlowDPI {
     /// Flows whose first segment decided because all streams were in use.
     #[handler(read)]
     unassembled: u64,
+    /// Segments dropped because their data differ from those before at the same place.
+    #[handler(read)]
+    conflicts: u64,
     policy: Policy,
     applications: Applications,
     by_protocol: Vec<Count>,
@@ -283,7 +296,7 @@ impl FlowDPI {
         self.by_application.fill(Count::default());
         self.names.clear();
         self.policy.clear();
-        (self.drops, self.unassembled) = (0, 0);
+        (self.drops, self.unassembled, self.conflicts) = (0, 0, 0);
     }
 }
 
@@ -326,7 +339,7 @@ fn no_memory(why: String) -> HandlerError {
 impl FlowDPI {
     /// Counts a packet, looks at it if its flow is not decided on, and says where it goes.
     #[inline]
-    fn judge(&mut self, port: usize, packet: &mut Packet) -> u32 {
+    fn judge(&mut self, cx: &mut Cx<'_>, port: usize, packet: &mut Packet) -> u32 {
         let Some(flow) = packet.flow() else {
             return port as u32;
         };
@@ -345,8 +358,8 @@ impl FlowDPI {
                 if let Some(count) = application.and_then(|it| self.by_application.get_mut(it)) {
                     count.add(0, packets, bytes);
                 }
-            } else {
-                self.inspect(flow, packet);
+            } else if !self.inspect(cx, flow, packet) {
+                return DROP;
             }
         }
         let action = self
@@ -388,6 +401,7 @@ impl FlowDPI {
         self.flows
             .take_over(cx, tracker, &mut old.flows, keep, |_| {});
         (self.drops, self.unassembled) = (old.drops, old.unassembled);
+        self.conflicts = old.conflicts;
         core::mem::swap(&mut self.by_protocol, &mut old.by_protocol);
         if self.top == old.top {
             core::mem::swap(&mut self.names, &mut old.names);
@@ -450,7 +464,7 @@ impl Element for FlowDPI {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let mut outputs = [DROP; BATCH];
         for (packet, output) in batch.iter_mut().zip(&mut outputs) {
-            *output = self.judge(port, packet);
+            *output = self.judge(cx, port, packet);
         }
         send(cx, batch, &outputs)
     }

@@ -12,6 +12,8 @@ pub struct Found {
     pub name: Name,
     /// The first protocol that the client offers in TLS.
     pub alpn: Alpn,
+    /// Whether the client gives other names too.
+    pub is_ambiguous: bool,
 }
 
 impl Found {

@@ -47,8 +47,10 @@ pub fn answer(bytes: &[u8]) -> Guess {
     guesses.fold(Guess::None, Guess::or)
 }
 
-/// Looks at the first bytes of a request.
+/// Looks at the first bytes of a request. Empty lines may be before it (RFC 9112, section 2.2).
 pub fn request(bytes: &[u8]) -> Guess {
+    let start = bytes.iter().position(|byte| !b"\r\n".contains(byte));
+    let bytes = &bytes[start.unwrap_or(bytes.len())..];
     let guesses = METHODS
         .iter()
         .map(|method| begins(bytes, method, || request_line(bytes)));
@@ -91,6 +93,12 @@ fn request_line(bytes: &[u8]) -> Guess {
         found.name = server(target);
         return Guess::Found(found);
     }
+    // A target with a server's name stands for it, whatever Host says (RFC 9112, section 3.2.2).
+    if let Some(authority) = authority(target) {
+        found.name = server(authority);
+        return Guess::Found(found);
+    }
+    let mut has_host = false;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         if !line.ends_with(b"\n") {
             break;
@@ -102,11 +110,27 @@ fn request_line(bytes: &[u8]) -> Guess {
         if let Some((name, value)) = line.split_at_checked(5)
             && name.eq_ignore_ascii_case(b"host:")
         {
-            found.name = server(value.trim_ascii());
-            return Guess::Found(found);
+            let name = server(value.trim_ascii());
+            match has_host {
+                true => found.is_ambiguous |= name != found.name,
+                false => found.name = name,
+            }
+            has_host = true;
         }
     }
     Guess::More(Some(found))
+}
+
+/// What names the server in a target that is a whole address: `http://user@example.com:80/`.
+fn authority(target: &[u8]) -> Option<&[u8]> {
+    let at = target.windows(3).position(|part| part == b"://")?;
+    let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    let (scheme, rest) = (&target[..at], &target[at + 3..]);
+    let end = rest.iter().position(|byte| b"/?#\\".contains(byte));
+    let authority = &rest[..end.unwrap_or(rest.len())];
+    let user = authority.iter().rposition(|byte| *byte == b'@');
+    let is_right = !scheme.is_empty() && scheme.iter().all(is_scheme);
+    is_right.then_some(&authority[user.map_or(0, |at| at + 1)..])
 }
 
 /// The name in a name that may have a port behind it.
@@ -128,7 +152,14 @@ mod tests {
 
     fn shown(guess: Guess) -> std::string::String {
         match guess {
-            Guess::Found(found) => std::format!("{} {}", found.protocol.name(), found.name),
+            Guess::Found(found) => {
+                let more = if found.is_ambiguous {
+                    " and others"
+                } else {
+                    ""
+                };
+                std::format!("{} {}{more}", found.protocol.name(), found.name)
+            }
             Guess::More(None) => "more".into(),
             Guess::More(Some(found)) => std::format!("more {}", found.protocol.name()),
             Guess::None => "none".into(),
@@ -142,7 +173,35 @@ mod tests {
                 "GET / HTTP/1.1\r\nHost: Example.com:8080\r\n\r\n",
                 "http example.com",
             ),
-            ("GET / HTTP/1.1\r\nAccept: */*\r\nhost:a.b\r\n", "http a.b"),
+            (
+                "GET / HTTP/1.1\r\nAccept: */*\r\nhost:a.b\r\n\r\n",
+                "http a.b",
+            ),
+            // A second one may follow.
+            ("GET / HTTP/1.1\r\nhost:a.b\r\n", "more http"),
+            (
+                "GET / HTTP/1.1\r\nHost: a.b\r\nX: y\r\nHost: c.d\r\n\r\n",
+                "http a.b and others",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a.b\r\nHost: A.b:80\r\n\r\n",
+                "http a.b",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost:\r\nHost: a.b\r\n\r\n",
+                "http - and others",
+            ),
+            (
+                "GET http://u:p@Bad.example:80/x?y HTTP/1.1\r\nHost: a.b\r\n\r\n",
+                "http bad.example",
+            ),
+            ("GET HTTP://bad.example HTTP/1.1\r\n", "http bad.example"),
+            (
+                "GET /?to=http://c.d/ HTTP/1.1\r\nHost: a.b\r\n\r\n",
+                "http a.b",
+            ),
+            ("\r\n\r\n\nGET / HTTP/1.1\r\nHost: a.b\r\n\r\n", "http a.b"),
+            ("\r\n", "more"),
             ("GET / HTTP/1.0\n\n", "http -"),
             ("GET / HTTP/1.1\r\nHost: examp", "more http"),
             ("GET /index.h", "more"),

@@ -356,10 +356,16 @@ impl Compiled {
         fn any<T>(list: &Option<Vec<T>>, is_it: impl Fn(&T) -> bool) -> bool {
             list.as_ref().is_none_or(|list| list.iter().any(is_it))
         }
+        // Which of several names the server takes is not known: all that may be dropped is.
+        let drops = self.action == Action::Drop;
+        let named = |is_it: bool| match found.is_ambiguous {
+            true => drops,
+            false => is_it,
+        };
         self.protocols & 1 << found.protocol as u8 != 0
-            && any(&self.applications, |own| Some(*own) == application)
+            && any(&self.applications, |own| named(Some(*own) == application))
             && any(&self.alpn, |alpn| found.alpn.as_str() == alpn)
-            && any(&self.domains, |domain| found.name.is_in(domain))
+            && any(&self.domains, |domain| named(found.name.is_in(domain)))
     }
 }
 
@@ -376,6 +382,7 @@ mod tests {
             protocol,
             name: Name::new(name.as_bytes()).unwrap_or_default(),
             alpn: Alpn::new(alpn.as_bytes()),
+            ..Found::default()
         }
     }
 
@@ -393,6 +400,27 @@ mod tests {
         ] {
             let name = Name::new(name.as_bytes()).unwrap();
             assert_eq!(all.of(&name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_several_names_all_that_may_be_dropped_is() {
+        let all = Applications::parse(APPLICATIONS).unwrap();
+        for (text, expected) in [
+            ("pass name a.example\ndrop name b.example", Action::Drop),
+            (
+                "dscp 3 application mail\ndrop application video",
+                Action::Drop,
+            ),
+            ("dscp 3 name a.example", Action::Pass),
+            ("drop name a.example protocol tls", Action::Pass),
+        ] {
+            let found = Found {
+                is_ambiguous: true,
+                ..found(Protocol::Http, "a.example", "")
+            };
+            let mut policy = Policy::compile(text, &all, 1).unwrap();
+            assert_eq!(policy.decide(&found, None), expected, "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 use super::connections::Connections;
 use super::probe::{Part, Probe, Unknown, probe};
 use super::state::{ACK, RST, SYN, State, Step, Timeouts};
+use super::windows::{SegmentNumbers, TcpReceiver};
 use super::{FlowManager, FlowUser, Tracker};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
@@ -15,8 +16,11 @@ const TICK: u64 = 1_000_000_000;
 ///
 /// A connection begins with a TCP SYN, an ICMP echo or timestamp request, or any packet of another
 /// protocol. Later packets of both directions have its number, and so have ICMP errors about them.
-/// TCP connections go from state to state with the flags of their segments (RFC 9293); sequence
-/// numbers are not looked at. A SYN on a connection that is closed begins another one. Connections
+/// TCP connections go from state to state with the flags of their segments (RFC 9293). A RST counts only with
+/// the sequence number that the receiver expects next, or one that is under way (RFC 5961), and a FIN only with
+/// one in the receiver's window: forged ones, which do not know the numbers, pass and change nothing. Of a
+/// connection that is picked up in the middle, the scale of windows is not known: they count as the largest.
+/// A SYN on a connection that is closed begins another one. Connections
 /// of UDP, SCTP, DCCP and UDP-Lite have ports, ICMP queries have their identifier, and other
 /// protocols are told by their addresses alone.
 ///
@@ -30,7 +34,7 @@ const TICK: u64 = 1_000_000_000;
 /// must have their IP header marked.
 ///
 /// A connection ends when it had no packet for the timeout of its state, or when an element behind
-/// refuses it. All memory is allocated when the router is initialized: about 120 bytes for each of
+/// refuses it. All memory is allocated when the router is initialized: about 150 bytes for each of
 /// CAPACITY connections, and more in the elements behind. When all are in use, a new connection
 /// takes the place of the oldest TCP connection that is closed, or if there is none of the oldest that is
 /// not confirmed: one that had no reply, or no complete TCP handshake. If there is none, or none before
@@ -184,16 +188,18 @@ impl ConnectionTracker {
             }
             (Part::Query, Some(_)) if reply => return Some(Refusal::Invalid),
             (Part::Answer, Some(_)) if !reply => return Some(Refusal::Invalid),
-            (Part::Segment(flags), Some(state)) => match self.step(state, direction, flags) {
-                Step::State(next) => (state, next),
-                Step::Invalid => return Some(Refusal::Invalid),
-                Step::Restart => {
-                    self.table.end(number);
-                    self.ended.push(number);
-                    self.tell(cx);
-                    return self.begin(cx, probe, packet);
+            (Part::Segment(flags), Some(state)) => {
+                match self.step(number, state, direction, flags, packet) {
+                    Step::State(next) => (state, next),
+                    Step::Invalid => return Some(Refusal::Invalid),
+                    Step::Restart => {
+                        self.table.end(number);
+                        self.ended.push(number);
+                        self.tell(cx);
+                        return self.begin(cx, probe, packet);
+                    }
                 }
-            },
+            }
             (_, Some(state)) => (state, state.after_packet(direction)),
         };
         self.table.touch(number);
@@ -206,11 +212,21 @@ impl ConnectionTracker {
         None
     }
 
-    fn step(&self, state: State, direction: Direction, flags: u8) -> Step {
+    #[inline]
+    fn step(
+        &mut self,
+        number: u32,
+        state: State,
+        direction: Direction,
+        flags: u8,
+        packet: &Packet,
+    ) -> Step {
         if self.one_way && direction == Direction::Forward {
             return state.after_one_way_segment(flags);
         }
-        state.after_segment(direction, flags)
+        let segment = SegmentNumbers::of(packet);
+        let ends = segment.is_some_and(|it| self.table.note(number, direction, &it));
+        state.after_segment(direction, flags, ends)
     }
 
     fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
@@ -243,6 +259,12 @@ impl ConnectionTracker {
             return Some(Refusal::Full);
         };
         self.table.set_state(number, state, timeout);
+        if matches!(probe.part, Part::Segment(_))
+            && !self.one_way
+            && let Some(segment) = SegmentNumbers::of(packet)
+        {
+            self.table.note(number, Direction::Forward, &segment);
+        }
         self.opened += 1;
         packet.set_flow(Some(number));
         None
@@ -367,6 +389,17 @@ impl Tracker for ConnectionTracker {
 
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {
         self.table.set_reply(flow, key)
+    }
+
+    fn receiver(&self, flow: u32, reply: bool, segment: &SegmentNumbers) -> TcpReceiver {
+        let direction = match reply {
+            true => Direction::Reply,
+            false => Direction::Forward,
+        };
+        let connection = self.table.get(flow);
+        connection.map_or(TcpReceiver::UNKNOWN, |it| {
+            it.windows.receiver(direction, segment)
+        })
     }
 
     fn expect_no_replies(&mut self) {

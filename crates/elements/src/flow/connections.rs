@@ -13,6 +13,7 @@ use crate::rewriter::index::{Index, NoMemory};
 use crate::rewriter::key::FlowKey;
 
 use super::state::{Claim, State};
+use super::windows::{SegmentNumbers, TcpWindows};
 
 /// Slots of the wheel: a connection whose time is further off is looked at once a turn.
 const SLOTS: u32 = 256;
@@ -33,9 +34,11 @@ pub struct Connection {
     /// What its packets have shown so far.
     pub state: State,
     is_live: bool,
+    /// Of TCP.
+    pub windows: TcpWindows,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 40);
+const _: () = assert!(size_of::<Connection>() <= 64);
 
 impl Connection {
     /// The key of its packets in a direction.
@@ -62,6 +65,7 @@ const FREE: Connection = Connection {
     protocol: 0,
     state: State::New,
     is_live: false,
+    windows: TcpWindows::NEW,
 };
 
 /// Connections up to a capacity.
@@ -124,6 +128,11 @@ impl Connections {
             let connection = self.connections.get(*number as usize);
             connection.is_some_and(|oldest| oldest.batch != self.batch)
         })
+    }
+
+    /// The time in ticks.
+    pub fn now(&self) -> u32 {
+        self.now
     }
 
     /// Connections.
@@ -194,6 +203,21 @@ impl Connections {
     pub fn touch(&mut self, number: u32) {
         if let Some(connection) = self.connections.get_mut(number as usize) {
             (connection.last, connection.batch) = (self.now, self.batch);
+        }
+    }
+
+    /// Notes the numbers of a TCP segment; returns whether its FIN or RST counts.
+    #[inline]
+    pub fn note(&mut self, number: u32, direction: Direction, segment: &SegmentNumbers) -> bool {
+        self.connections
+            .get_mut(number as usize)
+            .is_none_or(|it| it.windows.note(direction, segment, it.state.is_opening()))
+    }
+
+    /// Sets what is known of a TCP connection's windows.
+    pub fn set_windows(&mut self, number: u32, windows: TcpWindows) {
+        if let Some(connection) = self.connections.get_mut(number as usize) {
+            connection.windows = windows;
         }
     }
 

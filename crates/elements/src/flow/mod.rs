@@ -16,8 +16,11 @@
 use crate::prelude::*;
 use crate::rewriter::key::FlowKey;
 
+use windows::{SegmentNumbers, TcpReceiver};
+
 pub(crate) mod connections;
 mod ftp;
+pub(crate) mod intact;
 mod mappings;
 #[cfg(test)]
 mod nat_tests;
@@ -32,6 +35,7 @@ pub(crate) mod top;
 #[cfg(test)]
 mod tracking_tests;
 pub(crate) mod translation;
+pub(crate) mod windows;
 
 crate::elements! {
     connection_tracker: ConnectionTracker;
@@ -72,6 +76,9 @@ pub trait Tracker {
     /// Has another key tell the packets of a connection that answer; false if that is another
     /// connection's.
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool;
+
+    /// What is known of the receiver of a TCP segment of a connection.
+    fn receiver(&self, flow: u32, reply: bool, segment: &SegmentNumbers) -> TcpReceiver;
 
     /// Says that replies take another path: connections are known by one side's packets alone.
     fn expect_no_replies(&mut self);

@@ -88,14 +88,21 @@ impl State {
         }
     }
 
-    /// What a TCP segment with `flags` does (RFC 9293, section 3.3.2, as seen from between).
-    pub fn after_segment(self, direction: Direction, flags: u8) -> Step {
+    /// Whether a TCP connection had no handshake yet.
+    pub fn is_opening(self) -> bool {
+        matches!(self, State::New | State::SynSent | State::SynReceived)
+    }
+
+    /// What a TCP segment with `flags` does (RFC 9293, section 3.3.2, as seen from between). `ends` if its RST
+    /// or FIN counts: its numbers are right.
+    pub fn after_segment(self, direction: Direction, flags: u8, ends: bool) -> Step {
         use Direction::{Forward, Reply};
         use State::*;
         if flags & RST != 0 {
             // Before the other side answered, only its refusal is one.
             return match (self, direction) {
                 (SynSent, Forward) => Step::State(self),
+                _ if !ends => Step::State(self),
                 _ => Step::State(Reset),
             };
         }
@@ -113,7 +120,7 @@ impl State {
             (_, _, New, Reply) => Established,
             _ => self,
         };
-        if flags & FIN == 0 {
+        if flags & FIN == 0 || !ends {
             return Step::State(state);
         }
         Step::State(match (state, direction) {
@@ -240,7 +247,7 @@ mod tests {
                 'A' => ACK,
                 _ => 0,
             });
-            match state.after_segment(direction, flags.sum()) {
+            match state.after_segment(direction, flags.sum(), true) {
                 Step::State(next) => {
                     state = next;
                     next.to_string()

@@ -147,11 +147,51 @@ fn connections_end_when_their_time_is_up() {
     assert_eq!(rig.read("t.invalid"), "1");
 }
 
+/// A segment with other numbers.
+fn numbered(mut packet: Vec<u8>, sequence: u32, acknowledgment: u32) -> Vec<u8> {
+    packet[24..28].copy_from_slice(&sequence.to_be_bytes());
+    packet[28..32].copy_from_slice(&acknowledgment.to_be_bytes());
+    complete_tcp(&mut packet);
+    packet
+}
+
+#[test]
+fn forged_segments_end_no_connection() {
+    let mut rig = tracker("CAPACITY 8");
+    handshake(&mut rig);
+    for number in (0..64u32).map(|it| it.wrapping_mul(0x1234_5679) ^ 0x4000_0000) {
+        for flags in [RST, RST | ACK, FIN | ACK, SYN, SYN | ACK] {
+            rig.push("i", &numbered(there(flags), number, number));
+            rig.push("j", &numbered(back(flags), number, number));
+        }
+        // They move no window either.
+        rig.push("i", &numbered(there(ACK), number, number));
+        rig.push("j", &numbered(back(ACK), number, number));
+    }
+    assert_contains(&rig.read("t.table"), "6 established ");
+    // They pass: their receivers know better.
+    assert_eq!(rig.data("c").len(), 2 + 6 * 64);
+    rig.push("i", &numbered(there(FIN | ACK), 2, 2));
+    assert_contains(&rig.read("t.table"), "6 fin ");
+    rig.push("j", &numbered(back(FIN | ACK), 2, 3));
+    assert_contains(&rig.read("t.table"), "6 closed ");
+}
+
+#[test]
+fn a_refusal_answers_the_syn() {
+    let mut rig = tracker("CAPACITY 8");
+    rig.push("i", &there(SYN));
+    rig.push("j", &numbered(back(RST | ACK), 0, 77));
+    assert_contains(&rig.read("t.table"), "6 syn-sent ");
+    rig.push("j", &numbered(back(RST | ACK), 0, 2));
+    assert_contains(&rig.read("t.table"), "6 reset ");
+}
+
 #[test]
 fn a_closed_connection_can_begin_anew() {
     let mut rig = tracker("CAPACITY 8");
     handshake(&mut rig);
-    rig.push("j", &back(RST));
+    rig.push("j", &numbered(back(RST), 2, 0));
     rig.push("i", &there(SYN));
     assert_eq!(
         (rig.read("t.opened"), rig.read("t.count")),

@@ -8,8 +8,10 @@ use thresholds::Thresholds;
 
 use super::rules::{self, Rule, Set};
 use super::search::{Scratch, Signatures, Window};
+use crate::flow::intact::is_intact;
 use crate::flow::stream::Streams;
-use crate::flow::{FlowStates, FlowUser, watch};
+use crate::flow::windows::{SegmentNumbers, TcpReceiver};
+use crate::flow::{FlowStates, FlowUser, Tracker, watch};
 use crate::prelude::*;
 use crate::rewriter::headers;
 
@@ -37,8 +39,11 @@ const WINDOW_MAX: u32 = 1 << 16;
 /// searched as a stream of each direction: contents are found across segments, as long as they are among the
 /// last WINDOW bytes, and `offset` and `depth` count from the stream's first byte. Of segments that overlap, the
 /// bytes that came first make the stream; a segment that does not just go on where the stream ends is also searched
-/// by itself, so that the other bytes are seen too. A gap wider than WINDOW, or behind more than eight pieces, is
-/// left out of the stream. A direction of a TCP flow alerts once for each rule, as long as at most eight rules match in
+/// by itself, so that the other bytes are seen too, but not together with others' (`conflicts` counts segments whose
+/// data differ from those before). Segments that the receiver does not take, because they are beyond its window
+/// or acknowledge what was not sent, are searched by themselves and are not in the stream. A gap wider than WINDOW, or
+/// behind more than eight pieces, is left out of the stream when the receiver has acknowledged bytes behind it.
+/// Segments and datagrams with wrong checksums are not searched (`damaged`). A direction of a TCP flow alerts once for each rule, as long as at most eight rules match in
 /// it. The payloads of datagrams and of ICMP are searched one by one, and each alerts. A flow is
 /// established when both sides have sent.
 ///
@@ -100,6 +105,12 @@ pub struct FlowIDS {
     /// Segments searched one by one because all streams were in use.
     #[handler(read)]
     unassembled: u64,
+    /// Segments whose data differ from those before at the same place.
+    #[handler(read)]
+    conflicts: u64,
+    /// Segments and datagrams with wrong checksums, which are not searched.
+    #[handler(read)]
+    damaged: u64,
     /// Comparisons of rules given up because they took too long.
     #[handler(read)]
     given_up: u64,
@@ -109,6 +120,7 @@ pub struct FlowIDS {
     assembly: Streams,
     thresholds: Thresholds,
     flows: FlowStates<State>,
+    tracker: Option<Link<dyn Tracker>>,
     alerts: VecDeque<Alert>,
     /// The rules that the payload at hand matched.
     found: Vec<u16>,
@@ -227,6 +239,7 @@ impl FlowIDS {
         self.hits.fill(0);
         (self.count, self.unprinted, self.suppressed) = (0, 0, 0);
         (self.unassembled, self.given_up, self.assembly.gaps) = (0, 0, 0);
+        (self.conflicts, self.damaged) = (0, 0);
     }
 }
 
@@ -257,12 +270,16 @@ impl FlowIDS {
         let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
         let length = total.saturating_sub(packet.network_header_len());
         let transport = rest.get(..length).unwrap_or(rest);
+        let protocol = headers::protocol(ip);
+        if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && !is_intact(packet) {
+            self.damaged += 1;
+            return;
+        }
         let Some(state) = self.flows.of_number(flow) else {
             return;
         };
         let side = usize::from(packet.is_reply());
         state.sides[side].seen = true;
-        let protocol = headers::protocol(ip);
         let ports = match protocol.has_ports() {
             true => packet::wire::ports(transport).unwrap_or_default(),
             false => (0, 0),
@@ -277,8 +294,13 @@ impl FlowIDS {
         };
         match protocol {
             IpProtocol::TCP => {
-                if let Ok(segment) = TcpPacket::new_checked(transport) {
-                    self.see_segment(cx, flow, &segment, &seen);
+                let numbers = SegmentNumbers::of(packet);
+                if let (Ok(segment), Some(numbers)) = (TcpPacket::new_checked(transport), numbers) {
+                    let receiver = self.tracker.and_then(|tracker| {
+                        cx.reach(tracker, |it, _| it.receiver(flow, seen.is_reply, &numbers))
+                    });
+                    let receiver = receiver.unwrap_or(TcpReceiver::UNKNOWN);
+                    self.see_segment(cx, flow, &segment, &seen, receiver);
                 }
             }
             IpProtocol::UDP => {
@@ -291,7 +313,14 @@ impl FlowIDS {
         }
     }
 
-    fn see_segment(&mut self, cx: &mut Cx<'_>, flow: u32, segment: &TcpPacket<&[u8]>, seen: &Seen) {
+    fn see_segment(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: u32,
+        segment: &TcpPacket<&[u8]>,
+        seen: &Seen,
+        receiver: TcpReceiver,
+    ) {
         let data = segment.payload();
         let mut sequence = segment.sequence().0;
         let Some(state) = self.flows.of_number(flow) else {
@@ -300,10 +329,13 @@ impl FlowIDS {
         let side = &mut state.sides[usize::from(seen.is_reply)];
         if segment.flags().contains(TcpFlags::SYN) {
             sequence = sequence.wrapping_add(1);
-            side.first = sequence;
+            // Once it is answered, the numbers stay.
+            if receiver.acknowledged.is_none() {
+                side.first = sequence;
+            }
         }
-        if data.is_empty() {
-            // Rules without contents are about such segments too.
+        if data.is_empty() || !receiver.takes {
+            // Rules without contents are about segments without data too.
             return self.search(cx, flow, data, 0, seen);
         }
         if side.stream == 0
@@ -315,13 +347,18 @@ impl FlowIDS {
             self.unassembled += 1;
             return self.search(cx, flow, data, 0, seen);
         };
+        let acknowledged = receiver.acknowledged;
         if !self.assembly.is_next(stream, sequence) {
+            let conflicts = self
+                .assembly
+                .conflicts(stream, sequence, data, acknowledged);
+            self.conflicts += u64::from(conflicts);
             let position = u64::from(sequence.wrapping_sub(side.first));
             self.search(cx, flow, data, position, seen);
         }
         // The streams cannot be borrowed while the rest is at work.
         let mut assembly = core::mem::take(&mut self.assembly);
-        assembly.add(stream, sequence, data, |bytes, position| {
+        assembly.add(stream, sequence, data, acknowledged, |bytes, position| {
             self.search(cx, flow, bytes, position, seen);
         });
         self.assembly = assembly;
@@ -424,7 +461,7 @@ impl Element for FlowIDS {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.flows.reserve_tracked(cx)?;
+        self.tracker = Some(self.flows.reserve_tracked(cx)?);
         let (streams, window) = (self.streams as usize, self.window as usize);
         let reserved = self.assembly.reserve(streams, window)
             && self.thresholds.reserve()

@@ -12,6 +12,17 @@ pub enum Direction {
     Reply = 1,
 }
 
+impl Direction {
+    /// The other direction.
+    #[inline(always)]
+    pub fn opposite(self) -> Direction {
+        match self {
+            Direction::Forward => Direction::Reply,
+            Direction::Reply => Direction::Forward,
+        }
+    }
+}
+
 /// A flow and a direction, as the index of flows holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(pub u32);
@@ -143,11 +154,7 @@ impl Flow {
     /// What the key of packets in a direction becomes.
     #[inline(always)]
     pub fn rewritten(&self, direction: Direction) -> FlowKey {
-        self.key(match direction {
-            Direction::Forward => Direction::Reply,
-            Direction::Reply => Direction::Forward,
-        })
-        .reverse()
+        self.key(direction.opposite()).reverse()
     }
 
     /// The change of the IP checksum.

@@ -6,6 +6,7 @@ use super::segment::{Change, Made, Options, Segment, scaled};
 use super::{CLIENTS_OUT, Fate, Phase, Proxied, SERVERS_OUT, SYNProxy};
 use crate::flow::probe::Probe;
 use crate::flow::state::{ACK, RST, SYN, State};
+use crate::flow::windows::{SegmentNumbers, TcpWindows};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 
@@ -95,57 +96,63 @@ impl SYNProxy {
         }
     }
 
-    /// Gives a connection a place in the table.
-    fn add(&mut self, probe: &Probe, new: Proxied) -> bool {
+    /// Gives a connection a place in the table; returns its number.
+    fn add(&mut self, probe: &Probe, new: Proxied) -> Option<u32> {
         let timeout = self.timeouts.of(State::SynSent);
         let evicted = &mut self.evicted;
         let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
         let added = self
             .table
             .add(protocol, key, hash, timeout, |_| *evicted += 1);
-        let Some(number) = added else {
-            return false;
-        };
+        let number = added?;
         self.table.set_state(number, State::SynSent, timeout);
+        self.waiting.remove(number);
         if let Some(known) = self.proxied.get_mut(number as usize) {
             *known = new;
         }
-        true
+        Some(number)
     }
 
     /// Begins a connection, and asks its server.
     pub(super) fn begin(&mut self, probe: &Probe, new: Proxied, packet: &mut Packet) -> Fate {
-        if !self.add(probe, new) {
+        let Some(number) = self.add(probe, new) else {
             return Fate::Full;
-        }
+        };
         self.opened += 1;
+        self.wait(number, packet);
         self.ask(&new, packet).unwrap_or(Fate::Invalid)
     }
 
     /// Makes a client's segment the SYN to its server.
     fn ask(&self, known: &Proxied, packet: &mut Packet) -> Option<Fate> {
-        let window = scaled(known.window, known.scale.unwrap_or(0) as i8);
-        let made = Made {
+        self.syn(known).replace(packet)?;
+        Some(SERVERS_OUT)
+    }
+
+    /// The SYN to a client's server.
+    pub(super) fn syn(&self, known: &Proxied) -> Made {
+        Made {
             back: false,
             sequence: known.client,
             acknowledgment: 0,
             flags: TcpFlags::SYN,
-            window,
+            window: scaled(known.window, known.scale.unwrap_or(0) as i8),
             options: Options::new()
                 .size(known.size)
                 .sack(known.sack)
                 .stamps(known.stamps.map(|(value, _)| (value, 0)))
                 .scale(known.scale),
-        };
-        made.replace(packet)?;
-        Some(SERVERS_OUT)
+        }
     }
 
     /// Notes a connection that a server opens.
     #[cold]
-    pub(super) fn pass(&mut self, probe: &Probe) -> Fate {
-        if !self.add(probe, Proxied::default()) {
+    pub(super) fn pass(&mut self, probe: &Probe, packet: &Packet) -> Fate {
+        let Some(number) = self.add(probe, Proxied::default()) else {
             return Fate::Full;
+        };
+        if let Some(syn) = SegmentNumbers::of(packet) {
+            self.table.note(number, Direction::Forward, &syn);
         }
         self.passed += 1;
         CLIENTS_OUT
@@ -165,6 +172,10 @@ impl SYNProxy {
         let resets = flags & RST != 0;
         match (direction, resets) {
             (Direction::Forward, true) => {
+                // A forged one does not know its number.
+                if segment.sequence.wrapping_sub(known.client) > 1 {
+                    return Some(Fate::Invalid);
+                }
                 self.set_state(number, State::Reset);
                 Some(SERVERS_OUT)
             }
@@ -207,16 +218,20 @@ impl SYNProxy {
     /// Tells a client that its connection ends.
     fn refuse(&mut self, number: u32, known: &Proxied, packet: &mut Packet) -> Option<Fate> {
         self.set_state(number, State::Reset);
-        let made = Made {
+        Self::refusal(known).replace(packet)?;
+        Some(CLIENTS_OUT)
+    }
+
+    /// The reset of a client, in place of a packet of its server.
+    pub(super) fn refusal(known: &Proxied) -> Made {
+        Made {
             back: false,
             sequence: known.cookie.wrapping_add(1),
             acknowledgment: known.client.wrapping_add(1),
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,
             options: Options::new(),
-        };
-        made.replace(packet)?;
-        Some(CLIENTS_OUT)
+        }
     }
 
     /// Takes a server's answer: it is acknowledged, and the client may send.
@@ -247,7 +262,7 @@ impl SYNProxy {
                     window: 0,
                     options: Options::new(),
                 };
-                self.emit(cx, confirmation, &end);
+                self.emit(cx, 0, confirmation, &end);
                 return self.refuse(number, known, packet);
             }
         };
@@ -279,7 +294,7 @@ impl SYNProxy {
             options: Options::new().stamps(told.map(|((own, _), value)| (own, value))),
         };
         confirmation.clear_annotations();
-        self.emit(cx, confirmation, &made);
+        self.emit(cx, 0, confirmation, &made);
         let update = Made {
             back: false,
             sequence: known.cookie.wrapping_add(1),
@@ -293,14 +308,23 @@ impl SYNProxy {
         let known = self.proxied.get_mut(number as usize)?;
         known.phase = Phase::Open;
         known.changes = [from_client, to_client];
+        let (window, scales) = (known.window, [known.scale, answer.scale]);
+        let [there, back] = scales.map(|scale| scale.unwrap_or(0));
+        self.table.set_windows(
+            number,
+            TcpWindows::opened([
+                (next, answer.window >> back, Some(there)),
+                (answer.sequence.wrapping_add(1), window, Some(back)),
+            ]),
+        );
         self.set_state(number, State::Established);
         Some(CLIENTS_OUT)
     }
 
-    /// Sends a segment in another packet to the server.
-    fn emit(&self, cx: &mut Cx<'_>, mut packet: Packet, made: &Made) {
+    /// Sends a segment in another packet by an output.
+    pub(super) fn emit(&self, cx: &mut Cx<'_>, output: usize, mut packet: Packet, made: &Made) {
         match made.replace(&mut packet) {
-            Some(()) => cx.emit(0, packet),
+            Some(()) => cx.emit(output, packet),
             None => cx.kill(packet),
         }
     }

@@ -6,7 +6,8 @@ use crate::rewriter::headers;
 
 /// Most bytes of a TCP header's options.
 const OPTIONS_MAX: usize = 40;
-const TTL: u8 = 64;
+/// The time to live of packets that the proxy makes.
+pub const TTL: u8 = 64;
 const ETHERNET: usize = EthernetFrame::<&[u8]>::HEADER_LEN;
 
 /// The fields that the proxy reads.

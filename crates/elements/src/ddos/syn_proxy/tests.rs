@@ -335,6 +335,81 @@ fn a_server_may_refuse_or_be_late() {
 }
 
 #[test]
+fn a_lost_syn_is_sent_again_and_its_client_reset_in_the_end() {
+    let mut rig = Rig::new(&CONFIG.replace("MarkIPHeader", "MarkIPHeader(14)"));
+    let frame = |seg: &Seg| ether([2; 6], [1; 6], 0x0800, &seg.bytes());
+    rig.push("c", &frame(&syn(100)));
+    let answer = rig.data("clients").pop().unwrap();
+    let answer = Seg::read(&answer[14..]);
+    let (cookie, (stamp, _)) = (answer.numbers.0, answer.stamps().unwrap());
+    let ack = seg(false, ACK, (101, cookie.wrapping_add(1))).options(&stamps(1001, stamp));
+    rig.push("c", &frame(&ack));
+    let asked = rig.data("servers").pop().unwrap();
+    let mut times = Vec::new();
+    for second in 1..=62 {
+        rig.advance(SECOND);
+        for again in rig.data("servers") {
+            assert_eq!(again, asked);
+            times.push(second);
+        }
+    }
+    // A timer may be a tick early or late.
+    assert_eq!(times.len(), 5, "{times:?}");
+    assert!(
+        times.windows(2).all(|it| it[1] - it[0] >= it[0]),
+        "{times:?}"
+    );
+    assert!(rig.data("clients").is_empty());
+    rig.advance(3 * SECOND);
+    let reset = rig.data("clients").pop().unwrap();
+    assert_eq!(reset[..12], [[1; 6], [2; 6]].concat());
+    let reset = Seg::read(&reset[14..]);
+    assert_eq!(
+        (reset.flags, reset.numbers, reset.to),
+        (RST | ACK, (cookie.wrapping_add(1), 101), CLIENT)
+    );
+    rig.advance(100 * SECOND);
+    rig.assert_handlers(&[("p.unanswered", "1"), ("p.count", "0")]);
+    assert_eq!(rig.data("servers").len() + rig.data("clients").len(), 0);
+}
+
+#[test]
+fn what_is_answered_is_not_asked_again() {
+    let mut rig = Rig::new(CONFIG);
+    open(&mut rig);
+    rig.advance(99 * SECOND);
+    assert_eq!(rig.data("servers").len() + rig.data("clients").len(), 0);
+}
+
+#[test]
+fn forged_segments_end_no_connection() {
+    let mut rig = Rig::new(CONFIG);
+    let (cookie, _) = open(&mut rig);
+    for number in (0..64u32).map(|it| it.wrapping_mul(0x1234_5679) ^ 0x4000_0000) {
+        for flags in [RST, RST | ACK, FIN | ACK, ACK] {
+            say(&mut rig, "c", &seg(false, flags, (number, number)));
+            say(&mut rig, "s", &seg(true, flags, (number, number)));
+        }
+    }
+    assert_contains(&rig.read("p.table"), "established");
+    let next = cookie.wrapping_add(1);
+    say(
+        &mut rig,
+        "s",
+        &seg(true, ACK, (SERVER_ISN + 1, 101)).data(b"page"),
+    );
+    let acked = cookie.wrapping_add(5);
+    say(&mut rig, "c", &seg(false, ACK, (101, acked)));
+    // The number before is not the next.
+    say(&mut rig, "s", &seg(true, RST, (SERVER_ISN + 1, 0)));
+    assert_contains(&rig.read("p.table"), "established");
+    say(&mut rig, "c", &seg(false, FIN | ACK, (101, next)));
+    assert_contains(&rig.read("p.table"), "fin");
+    say(&mut rig, "s", &seg(true, RST, (SERVER_ISN + 5, 0)));
+    assert_contains(&rig.read("p.table"), "reset");
+}
+
+#[test]
 fn a_server_without_timestamps_is_told_off() {
     let mut rig = Rig::new(CONFIG);
     let answer = one(say(&mut rig, "c", &syn(100)).1);

@@ -5,7 +5,9 @@ use crate::dpi::guess::{Found, Guess};
 use crate::dpi::protocol::Protocol;
 use crate::dpi::recognize;
 use crate::dpi::{hello, quic};
+use crate::flow::intact::is_intact;
 use crate::flow::stream::Streams;
+use crate::flow::windows::{SegmentNumbers, TcpReceiver};
 use crate::prelude::*;
 use crate::rewriter::headers;
 
@@ -15,24 +17,79 @@ const DATAGRAMS: u8 = 8;
 const SEGMENTS: u8 = 16;
 
 impl FlowDPI {
-    /// Looks at a packet of a flow that is not decided on.
+    /// Looks at a packet of a flow that is not decided on; returns whether it may pass.
     #[cold]
-    pub(super) fn inspect(&mut self, flow: u32, packet: &Packet) {
+    pub(super) fn inspect(&mut self, cx: &mut Cx<'_>, flow: u32, packet: &Packet) -> bool {
         let Some((ip, rest)) = headers::parts(packet) else {
-            return;
+            return true;
         };
+        let protocol = headers::protocol(ip);
+        // No receiver takes what is damaged.
+        if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && !is_intact(packet) {
+            return true;
+        }
         let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
         let length = total.saturating_sub(packet.network_header_len());
         let transport = rest.get(..length).unwrap_or(rest);
         let side = usize::from(packet.is_reply());
-        let told = match headers::protocol(ip) {
-            IpProtocol::TCP => self.see_segment(flow, side, transport, packet),
+        let told = match protocol {
+            IpProtocol::TCP => {
+                let Some(segment) = SegmentNumbers::of(packet) else {
+                    return true;
+                };
+                let receiver = self.tracker.and_then(|tracker| {
+                    let reply = packet.is_reply();
+                    cx.reach(tracker, |it, _| it.receiver(flow, reply, &segment))
+                });
+                let receiver = receiver.unwrap_or(TcpReceiver::UNKNOWN);
+                if !receiver.takes {
+                    return true;
+                }
+                if !self.agrees(flow, side, transport, packet, receiver) {
+                    self.conflicts += packet.stands_for() as u64;
+                    return false;
+                }
+                self.see_segment(flow, side, transport, packet, receiver)
+            }
             IpProtocol::UDP => self.see_datagram(flow, side, transport),
             protocol => Some(Found::new(Protocol::of_ip(protocol))),
         };
         if let Some(found) = told {
             self.decide(flow, found);
         }
+        true
+    }
+
+    /// Whether a segment's data are those that were there before, as far as any were, and can be kept.
+    fn agrees(
+        &mut self,
+        flow: u32,
+        side: usize,
+        transport: &[u8],
+        packet: &Packet,
+        receiver: TcpReceiver,
+    ) -> bool {
+        let (Ok(segment), Some(state)) = (
+            TcpPacket::new_checked(transport),
+            self.flows.of_number(flow),
+        ) else {
+            return true;
+        };
+        let Some(stream) = state.sides[side].stream.checked_sub(1) else {
+            return true;
+        };
+        let mut sequence = segment.sequence().0;
+        sequence = sequence.wrapping_add(segment.flags().contains(TcpFlags::SYN).into());
+        core::iter::once(segment.payload())
+            .chain(packet.parts_data())
+            .all(|part| {
+                let from = sequence;
+                sequence = sequence.wrapping_add(part.len() as u32);
+                let (assembly, acknowledged) = (&self.assembly, receiver.acknowledged);
+                part.is_empty()
+                    || assembly.has_room(stream, from, part.len())
+                        && !assembly.conflicts(stream, from, part, acknowledged)
+            })
     }
 
     /// Looks at a segment; returns what is decided of its connection.
@@ -42,6 +99,7 @@ impl FlowDPI {
         side: usize,
         transport: &[u8],
         packet: &Packet,
+        receiver: TcpReceiver,
     ) -> Option<Found> {
         let segment = TcpPacket::new_checked(transport).ok()?;
         let state = self.flows.of_number(flow)?;
@@ -49,7 +107,8 @@ impl FlowDPI {
         let mut sequence = segment.sequence().0;
         if segment.flags().contains(TcpFlags::SYN) {
             sequence = sequence.wrapping_add(1);
-            if own.stream == 0 {
+            // Once it is answered, the numbers stay.
+            if own.stream == 0 && (receiver.acknowledged.is_none() || own.first.is_none()) {
                 own.first = Some(sequence);
             }
         }
@@ -81,9 +140,11 @@ impl FlowDPI {
                 }
             }
             if let Some(stream) = own.stream.checked_sub(1) {
+                // Only what the receiver has moves the stream.
+                let acknowledged = receiver.acknowledged.or(Some(first));
                 for part in core::iter::once(data).chain(packet.parts_data()) {
                     self.assembly
-                        .add(stream, sequence, part, |bytes, position| {
+                        .add(stream, sequence, part, acknowledged, |bytes, position| {
                             let end = position + bytes.len() as u64;
                             is_full = end >= window as u64;
                             if !matches!(guess, Guess::Found(_)) {
@@ -158,7 +219,7 @@ impl FlowDPI {
         let (assembly, stream) = (&mut self.assembly, own.stream - 1);
         let mut guess = Guess::More(None);
         quic::crypto(data, &mut self.scratch, |offset, part| {
-            assembly.add(stream, offset, part, |bytes, position| {
+            assembly.add(stream, offset, part, Some(0), |bytes, position| {
                 guess = match position {
                     0 => hello::message(bytes, Protocol::Quic),
                     _ => Guess::None,

@@ -155,6 +155,97 @@ fn two_datagrams_in_a_row_are_rtp() {
     assert_contains(&rig.read("d.protocols"), "rtp 1 2 ");
 }
 
+/// Opens a connection whose numbers are right.
+fn open_rightly(rig: &mut Rig, port: u16) {
+    for (name, from, to, flags, numbers) in [
+        ("i", (A, port), (B, 443), SYN, [100u32, 0]),
+        ("j", (B, 443), (A, port), SYN | ACK, [6, 101]),
+        ("i", (A, port), (B, 443), ACK, [101, 7]),
+    ] {
+        let mut packet = tcp(from, to, flags, &[]);
+        for (place, number) in packet[24..32].chunks_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        complete_tcp(&mut packet);
+        rig.push(name, &packet);
+    }
+    rig.data("c");
+}
+
+/// The same segment with another acknowledgment.
+fn acknowledging(mut packet: Vec<u8>, acknowledgment: u32) -> Vec<u8> {
+    packet[28..32].copy_from_slice(&acknowledgment.to_be_bytes());
+    complete_tcp(&mut packet);
+    packet
+}
+
+#[test]
+fn what_the_server_does_not_take_hides_nothing() {
+    let (good, bad) = (hello("good.example"), hello("bad.example"));
+    let mut damaged = acknowledging(segment(1, false, 0, &good), 7);
+    damaged[36] ^= 1;
+    let mut syn = tcp((A, 1), (B, 443), SYN, &[]);
+    syn[24..28].copy_from_slice(&5000u32.to_be_bytes());
+    complete_tcp(&mut syn);
+    for decoy in [
+        damaged,
+        syn,
+        acknowledging(segment(1, false, 1 << 30, b"x"), 7),
+        acknowledging(segment(1, false, 70_000, b"x"), 7),
+        acknowledging(segment(1, false, 8300, b"x"), 7),
+        acknowledging(segment(1, false, u32::MAX - 200_000, b"x"), 7),
+        // The server sent nothing yet that this acknowledges.
+        acknowledging(segment(1, false, 0, &good), 1000),
+    ] {
+        let mut rig = rig("drop name bad.example", "");
+        open_rightly(&mut rig, 1);
+        rig.push("i", &decoy);
+        assert_eq!(rig.data("c").len(), 1, "{decoy:?}");
+        rig.push("i", &acknowledging(segment(1, false, 0, &bad), 7));
+        assert_eq!(rig.data("c").len(), 0, "{decoy:?}");
+        assert_eq!(rig.read("d.drops"), "1", "{decoy:?}");
+    }
+}
+
+#[test]
+fn a_second_copy_that_differs_is_dropped() {
+    let (good, bad) = (hello("good.example"), hello("evil.example"));
+    for (first, at) in [(&good[20..], 20), (&good[..good.len() - 1], 0)] {
+        let mut rig = rig("drop name evil.example", "");
+        open_rightly(&mut rig, 1);
+        rig.push("i", &acknowledging(segment(1, false, at, first), 7));
+        rig.push("i", &acknowledging(segment(1, false, 0, &bad), 7));
+        assert_eq!(rig.data("c").len(), 1, "{at}");
+        assert_eq!(rig.read("d.conflicts"), "1", "{at}");
+        // The same bytes again are right.
+        rig.push("i", &acknowledging(segment(1, false, 0, &good), 7));
+        assert_eq!(rig.data("c").len(), 1, "{at}");
+        rig.assert_handlers(&[("d.names", "good.example 1 0\n"), ("d.conflicts", "1")]);
+    }
+    // A ninth piece would not be known.
+    let mut rig = rig("", "");
+    open_rightly(&mut rig, 1);
+    for at in (1..10).rev() {
+        rig.push("i", &acknowledging(segment(1, false, 10 * at, b"x"), 7));
+    }
+    assert_eq!(rig.data("c").len(), 8);
+}
+
+#[test]
+fn a_request_with_two_hosts_is_all_that_may_be_dropped() {
+    let request = b"GET / HTTP/1.1\r\nHost: good.example\r\nHost: bad.example\r\n\r\n";
+    for (policy, passes) in [
+        ("drop name bad.example", 0),
+        ("pass name good.example\ndrop protocol http", 0),
+        ("pass protocol http", 1),
+    ] {
+        let mut rig = rig(policy, "");
+        open_rightly(&mut rig, 1);
+        rig.push("i", &acknowledging(segment(1, false, 0, request), 7));
+        assert_eq!(rig.data("c").len(), passes, "{policy}");
+    }
+}
+
 #[test]
 fn streams_have_a_limit_beyond_which_the_first_segment_decides() {
     let mut rig = rig("", ", STREAMS 1");

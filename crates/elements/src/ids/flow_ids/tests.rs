@@ -87,6 +87,41 @@ fn neither_copy_of_overlapping_bytes_is_hidden() {
 }
 
 #[test]
+fn what_the_server_does_not_take_hides_nothing() {
+    let mut damaged = segment(1, 0, b"GET harmless");
+    damaged[36] ^= 1;
+    for decoy in [
+        segment(1, 1 << 30, b"x"),
+        segment(1, 70_000, b"x"),
+        segment(1, 500, b"x"),
+        damaged,
+    ] {
+        let mut rig = rig(PASSWD, ", WINDOW 64");
+        open(&mut rig, 1);
+        // The server is heard: it takes 8192 bytes.
+        let mut answer = tcp((B, 80), (A, 1), ACK, &[]);
+        answer[24..32].copy_from_slice(&[0, 0, 0, 2, 0, 0, 0, 101]);
+        complete_tcp(&mut answer);
+        rig.push("j", &answer);
+        rig.push("i", &decoy);
+        rig.push("i", &segment(1, 0, b"GET /etc"));
+        rig.push("i", &segment(1, 8, b"/passwd"));
+        rig.assert_handlers(&[("d.count", "1"), ("d.gaps", "0")]);
+    }
+}
+
+#[test]
+fn copies_that_differ_are_counted() {
+    let mut rig = rig(PASSWD, "");
+    open(&mut rig, 1);
+    rig.push("i", &segment(1, 4, b"same"));
+    rig.push("i", &segment(1, 4, b"same"));
+    assert_eq!(rig.read("d.conflicts"), "0");
+    rig.push("i", &segment(1, 2, b"xxsafe"));
+    assert_eq!(rig.read("d.conflicts"), "1");
+}
+
+#[test]
 fn streams_have_a_limit_beyond_which_segments_are_searched_one_by_one() {
     let mut rig = rig(PASSWD, ", STREAMS 1");
     open(&mut rig, 1);
