@@ -491,6 +491,7 @@ module Guest = struct
     isolation : Isolation.t option; [@yojson.default None] (** The wall around it. *)
     memory : string option; [@yojson.default None] (** Private memory, in bytes, or with K, M or G; default: 4 MiB. *)
     memory_max : string option; [@yojson.key "memory-max"] [@yojson.default None] (** Memory that its process may use, its private memory included; default: no limit. *)
+    nsm : string option; [@yojson.default None] (** The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none. *)
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
@@ -576,6 +577,7 @@ module Guest_object = struct
     memory : string option; [@yojson.default None] (** Private memory, in bytes, or with K, M or G; default: 4 MiB. *)
     memory_max : string option; [@yojson.key "memory-max"] [@yojson.default None] (** Memory that its process may use, its private memory included; default: no limit. *)
     name : string; (** Its name. *)
+    nsm : string option; [@yojson.default None] (** The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none. *)
     pin : int list option; [@yojson.default None] (** CPUs of the host that those are tied to, one each in turn; without any, they run on all. *)
     restart : Restart.t option; [@yojson.default None] (** When it is restarted; default: `on-failure`. *)
     ring_slots : int option; [@yojson.key "ring-slots"] [@yojson.default None] (** Slots of each of its rings, a power of two from 64 to 2048; default: 256. *)
@@ -674,11 +676,22 @@ module Mode = struct
 end
 (** How an interface of the host is attached. *)
 
+module Neighbor = struct
+  type t = {
+    ips : string list option; [@yojson.default None] (** Its IPv4 addresses. *)
+    mac : string; (** The address. *)
+    remote : string; (** The other host, one of the remotes. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** An Ethernet address behind another host. Frames to it, and ARP requests for its IP addresses, go to that host alone. *)
+
 module Tunnel = struct
   type t = {
     local : string option; [@yojson.default None] (** This host's address; without one, any. *)
+    neighbors : Neighbor.t list option; [@yojson.default None] (** Ethernet addresses that are known to be behind them; others are learned. *)
     port : int option; [@yojson.default None] (** The UDP port, here and there; without one, 4789. *)
-    remotes : string list; (** The other hosts' addresses, all IPv4 or all IPv6. *)
+    remotes : string list; (** The other hosts' addresses, all IPv4 or all IPv6. There may be none yet. *)
     vni : int; (** The network's number, 24 bits. *)
   }
   [@@deriving make, yojson { strict = false }]

@@ -1292,6 +1292,8 @@ export interface components {
              * @example 4M
              */
             "memory-max"?: string | number | null;
+            /** @description The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none. */
+            nsm?: string | null;
             /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
             pin?: number[];
             /** @description When it is restarted; default: `on-failure`. */
@@ -1365,6 +1367,8 @@ export interface components {
             "memory-max"?: string | number | null;
             /** @description Its name. */
             name: string;
+            /** @description The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none. */
+            nsm?: string | null;
             /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
             pin?: number[];
             /** @description When it is restarted; default: `on-failure`. */
@@ -1761,6 +1765,26 @@ export interface components {
              *     ]
              */
             routes?: string[];
+        };
+        /** @description An Ethernet address behind another host. Frames to it, and ARP requests for its IP addresses, go to that host alone. */
+        Neighbor: {
+            /**
+             * @description Its IPv4 addresses.
+             * @example [
+             *       "10.0.0.2"
+             *     ]
+             */
+            ips?: string[];
+            /**
+             * @description The address.
+             * @example 02:00:00:00:00:01
+             */
+            mac: string;
+            /**
+             * @description The other host, one of the remotes.
+             * @example 192.0.2.2
+             */
+            remote: string;
         };
         /** @description The node itself. */
         NodeStatus: {
@@ -2356,13 +2380,15 @@ export interface components {
         Tunnel: {
             /** @description This host's address; without one, any. */
             local?: string | null;
+            /** @description Ethernet addresses that are known to be behind them; others are learned. */
+            neighbors?: components["schemas"]["Neighbor"][];
             /**
              * Format: uint16
              * @description The UDP port, here and there; without one, 4789.
              */
             port?: number | null;
             /**
-             * @description The other hosts' addresses, all IPv4 or all IPv6.
+             * @description The other hosts' addresses, all IPv4 or all IPv6. There may be none yet.
              * @example [
              *       "192.0.2.2"
              *     ]
@@ -3241,6 +3267,8 @@ export interface operations {
                     "memory-max"?: string | number | null;
                     /** @description Its name. */
                     name?: string;
+                    /** @description The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none. */
+                    nsm?: string | null;
                     /** @description CPUs of the host that those are tied to, one each in turn; without any, they run on all. */
                     pin?: number[];
                     /** @description When it is restarted; default: `on-failure`. */
@@ -4663,6 +4691,8 @@ export interface operations {
                     };
                     /** @description A description for people. */
                     description?: string;
+                    /** @description Stubs and links of the node that it uses, and neither makes nor removes. */
+                    existing?: string[];
                     /** @description Traffic classes on links and stubs. */
                     flow?: {
                         [key: string]: components["schemas"]["Flow"];
@@ -4757,6 +4787,8 @@ export interface operations {
                     };
                     /** @description A description for people. */
                     description?: string;
+                    /** @description Stubs and links of the node that it uses, and neither makes nor removes. */
+                    existing?: string[];
                     /** @description Traffic classes on links and stubs. */
                     flow?: {
                         [key: string]: components["schemas"]["Flow"];

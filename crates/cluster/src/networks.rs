@@ -222,7 +222,8 @@ mod tests {
             port: Some(4791),
             mtu: Some(1400),
         };
-        put(&mut view, "two", &second.record(&view).unwrap());
+        let second = second.record(&view).unwrap();
+        put(&mut view, "two", &second);
         let next = Creation::default().record(&view).unwrap();
         assert_eq!((next.vni, next.port), (2, 4790));
         let refused = |creation: Creation| creation.record(&view).unwrap_err().error;

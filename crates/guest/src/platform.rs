@@ -223,6 +223,7 @@ impl Platform {
     }
 
     /// Ends the guest, in which something is wrong, with a sentence that says what.
+    #[cfg(feature = "image")]
     pub(crate) fn fail(&self, reason: &str) -> ! {
         self.set_last_state(State::Failed, reason);
         crash()

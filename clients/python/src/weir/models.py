@@ -53,6 +53,7 @@ __all__ = [
     "Migrated",
     "Mode",
     "Namespace",
+    "Neighbor",
     "NodeStatus",
     "Nsm",
     "NsmKind",
@@ -501,6 +502,17 @@ class Namespace(Model):
     """Its routes, besides the routes that follow from its addresses."""
 
 
+class Neighbor(Model):
+    """An Ethernet address behind another host. Frames to it, and ARP requests for its IP addresses, go to that host alone."""
+
+    ips: list[str] | None = None
+    """Its IPv4 addresses."""
+    mac: str
+    """The address."""
+    remote: str
+    """The other host, one of the remotes."""
+
+
 class NsmKind(StrEnum):
     """
     What an NSM's network stack is.
@@ -754,10 +766,12 @@ class Tunnel(Model):
 
     local: str | None = None
     """This host's address; without one, any."""
+    neighbors: list[Neighbor] | None = None
+    """Ethernet addresses that are known to be behind them; others are learned."""
     port: int | None = None
     """The UDP port, here and there; without one, 4789."""
     remotes: list[str]
-    """The other hosts' addresses, all IPv4 or all IPv6."""
+    """The other hosts' addresses, all IPv4 or all IPv6. There may be none yet."""
     vni: int
     """The network's number, 24 bits."""
 
@@ -997,6 +1011,8 @@ class Guest(Model):
     """Private memory, in bytes, or with K, M or G; default: 4 MiB."""
     memory_max: str | int | None = None
     """Memory that its process may use, its private memory included; default: no limit."""
+    nsm: str | None = None
+    """The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none."""
     pin: list[int] | None = None
     """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
     restart: Restart | None = None
@@ -1044,6 +1060,8 @@ class GuestObject(Model):
     """Memory that its process may use, its private memory included; default: no limit."""
     name: str
     """Its name."""
+    nsm: str | None = None
+    """The NSM that serves its sockets, of SocketServer and SocketClient; default: it has none."""
     pin: list[int] | None = None
     """CPUs of the host that those are tied to, one each in turn; without any, they run on all."""
     restart: Restart | None = None

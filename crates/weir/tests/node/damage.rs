@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, alive, assert_contains, kill, path, until};
+use crate::common::{Host, alive, assert_contains, kill, until};
 
 #[test]
 fn a_node_removes_nothing_from_its_sockets_places_but_sockets() {

@@ -1,11 +1,10 @@
 //! What many rounds leave behind, and what an idle host costs.
 
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
 use node::model::{Object, Vnic};
-use weir::lab::{Namespace, Runner, ip};
+use weir::lab::{Namespace, Runner};
 
 use crate::common::{Host, alive, assert_contains, holds, path, until};
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use weir::lab::{Namespace, Runner, ip};
+use weir::lab::{Namespace, Runner};
 
 use crate::common::{Host, LIMIT, assert_contains, path, until};
 
