@@ -906,4 +906,5 @@ Source($UDP) -> ToDump(/dev/null)
 == DiscardNoFree: keeps all packets
 == FromDevice FromHost FromRawSocket FromSocket IPFlowRawSockets KernelTap KernelTun McastSocket RawSocket Socket ToDevice ToHost ToRawSocket ToSocket: the kernel's interfaces and sockets (`bench/run switch`)
 == FromDPDKDevice FromNetfront ToDPDKDevice ToNetfront: a guest's interfaces (`bench/run forward`)
+== SocketClient SocketServer: sockets of a network stack module (`bench/run netkernel`)
 == ToIPFlowDumps: a file a flow
