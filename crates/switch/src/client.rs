@@ -224,8 +224,8 @@ impl SwitchClient {
         self.order(Request::SetProperties { port, properties })
     }
 
-    /// Changes what the record of a host link says, which stays attached: of a VXLAN link, its
-    /// remotes and the addresses behind them.
+    /// Changes what the record of a host link says, which stays attached: of one to other
+    /// hosts, its remotes and the addresses behind them.
     pub fn set_link(&self, port: PortId, record: LinkRecord) -> Result<(), ClientError> {
         self.order(Request::SetLink { port, record })
     }

@@ -97,7 +97,8 @@ fn each_test_that_the_specification_names_is_there() {
         let is_there = [format!("fn {start}{end}"), format!("{start}\"")]
             .iter()
             .any(|test| text.contains(test));
-        assert!(is_there, "{name}");
+        let target = root.join(format!("fuzz/fuzz_targets/{name}.rs"));
+        assert!(is_there || target.is_file(), "{name}");
     }
 }
 

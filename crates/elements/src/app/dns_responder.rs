@@ -36,8 +36,8 @@ use crate::prelude::*;
 /// ```click
 /// FromDump(in.pcap, STOP true) -> CheckIPHeader(14) -> c :: IPClassifier(udp dst port 53, -);
 /// c[0] -> DNSResponder("$ORIGIN example.org.
-///     @ SOA ns root 1 1h 10m 1d 60
-///     www A 10.0.0.80") -> EtherMirror -> Discard;
+/// @ SOA ns root 1 1h 10m 1d 60
+/// www A 10.0.0.80") -> EtherMirror -> Discard;
 /// c[1] -> Discard;
 /// ```
 ///

@@ -419,9 +419,11 @@ mod tests {
 
     /// The chain of elements that a configuration's text has from one on.
     fn path(text: &str, from: &str) -> String {
-        let start = text.find(&format!("\n{from}\n")).unwrap() + 1;
+        let start = text.find(&format!("\n{from} -> ")).unwrap() + 1;
         let end = text[start..].find(';').unwrap();
-        text[start..start + end].replace("\n    -> ", " > ")
+        text[start..start + end]
+            .replace("\n   ", "")
+            .replace(" -> ", " > ")
     }
 
     #[test]

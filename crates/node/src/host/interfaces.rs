@@ -74,7 +74,7 @@ impl Host {
         self.claim(link)?;
         if is_there {
             // It may have been changed when its node was killed.
-            self.set_tunnel(link)?;
+            self.set_remotes(link)?;
         }
         if link.class == Class::Stub || is_there {
             return Ok(Attached {
@@ -112,12 +112,10 @@ impl Host {
         })
     }
 
-    /// Tells the switch the remotes and neighbors of a VXLAN link that is attached.
-    pub fn set_tunnel(&self, link: &LinkRecord) -> Result<()> {
-        match (self.ports.get(&link.name), &link.vxlan) {
-            (Some(port), Some(tunnel)) => Ok(self
-                .client()?
-                .set_link(port.id, tunnel.record(&link.name))?),
+    /// Tells the switch where an attached link to other hosts leads.
+    pub fn set_remotes(&self, link: &LinkRecord) -> Result<()> {
+        match (self.ports.get(&link.name), link.changed(&link.name)) {
+            (Some(port), Some(record)) => Ok(self.client()?.set_link(port.id, record)?),
             _ => Ok(()),
         }
     }

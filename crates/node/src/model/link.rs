@@ -92,11 +92,6 @@ impl Tunnel {
         }
     }
 
-    /// What the switch is told, beside a socket.
-    pub fn record(&self, name: &str) -> SwitchRecord {
-        SwitchRecord::Vxlan(self.with(name, |link| link.record()))
-    }
-
     /// Does something with the switch's notion of it.
     fn with<T>(&self, name: &str, what: impl FnOnce(&Vxlan<'_>) -> T) -> T {
         let neighbor = |it: &Neighbor| {
@@ -281,6 +276,35 @@ impl Link {
         } else {
             Ok(())
         }
+    }
+
+    /// What of a link can be changed.
+    pub const CHANGEABLE: &str = "`port`, `properties`, and `remotes` and `neighbors` of `vxlan`";
+
+    /// Whether it can be changed to this.
+    pub fn can_become(&self, new: &Link) -> bool {
+        let mut fixed = Link {
+            port: self.port.clone(),
+            properties: self.properties.clone(),
+            ..new.clone()
+        };
+        if let (Some(fixed), Some(is)) = (&mut fixed.vxlan, &self.vxlan) {
+            fixed.remotes.clone_from(&is.remotes);
+            fixed.neighbors.clone_from(&is.neighbors);
+        }
+        fixed == *self
+    }
+
+    /// Leads where `other` does.
+    pub fn lead_as(&mut self, other: &Link) {
+        self.vxlan.clone_from(&other.vxlan);
+    }
+
+    /// What the switch is told when it leads elsewhere; none if it cannot.
+    pub fn changed(&self, name: &str) -> Option<SwitchRecord> {
+        let tunnel = self.vxlan.as_ref()?;
+        let record = tunnel.with(name, |link| link.record());
+        Some(SwitchRecord::Vxlan(record))
     }
 
     /// Whether it leads where `other` does, in the same way.

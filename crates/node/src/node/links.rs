@@ -7,8 +7,7 @@ use super::Node;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
-    Class, Link, LinkRecord, LinkStatus, Object, State, Tunnel, VnicRecord, check_interface,
-    check_name,
+    Class, Link, LinkRecord, LinkStatus, Object, State, VnicRecord, check_interface, check_name,
 };
 use crate::store::Change;
 
@@ -46,20 +45,11 @@ impl Resource for Link {
     fn change(node: &mut Node, name: &str, spec: Link) -> Result<()> {
         let spec = spec.canonical(name)?;
         let is = Self::one(node, name)?.spec;
-        let mut fixed = Link {
-            port: is.port.clone(),
-            properties: is.properties.clone(),
-            ..spec.clone()
-        };
-        if let (Some(fixed), Some(is)) = (&mut fixed.vxlan, &is.vxlan) {
-            fixed.remotes.clone_from(&is.remotes);
-            fixed.neighbors.clone_from(&is.neighbors);
-        }
-        if fixed != is {
+        if !is.can_become(&spec) {
             return Err(Fault::Fixed {
                 what: "link",
                 name: name.into(),
-                can: "`port`, `properties`, and `remotes` and `neighbors` of `vxlan`",
+                can: Link::CHANGEABLE,
             }
             .into());
         }
@@ -67,8 +57,8 @@ impl Resource for Link {
         if spec.port != is.port {
             node.set_link(name, &spec.port)?;
         }
-        if spec.vxlan != is.vxlan {
-            node.set_tunnel(name, spec.vxlan)?;
+        if !spec.leads_as(&is) {
+            node.set_remotes(name, &spec)?;
         }
         if spec.properties != is.properties {
             node.set_domain(name, &spec.properties)?;
@@ -250,14 +240,14 @@ impl Node {
         Ok(())
     }
 
-    /// Gives a VXLAN link other remotes and neighbors, from the next frame on.
-    fn set_tunnel(&mut self, name: &str, vxlan: Option<Tunnel>) -> Result<()> {
+    /// Has a link to other hosts lead where `spec` says, from the next frame on.
+    fn set_remotes(&mut self, name: &str, spec: &Link) -> Result<()> {
         let mut link = self.find_link(name)?;
         let old = link.clone();
-        link.vxlan = vxlan;
-        self.host.set_tunnel(&link)?;
+        link.lead_as(spec);
+        self.host.set_remotes(&link)?;
         if let Err(error) = self.store.put(&link) {
-            let _ = self.host.set_tunnel(&old);
+            let _ = self.host.set_remotes(&old);
             return Err(error.into());
         }
         Ok(())

@@ -219,12 +219,8 @@ impl Engine {
             "config" => text = listing(|out| out.write_str(&self.graph.source))?,
             "flatconfig" => text = self.flat_config(),
             "requirements" => {
-                // A package has a name; `compact_config` is its own.
-                let mut names = self.graph.requirements.iter().map(|it| match &*it.value {
-                    "" => &*it.kind,
-                    name => name,
-                });
-                lines(&mut text, &mut names);
+                let all = self.graph.requirements.iter();
+                lines(&mut text, &mut all.flat_map(|it| [&*it.kind, &*it.value]));
             }
             "handlers" => text = handlers_text(self.handlers(None).iter()),
             "element_counts" => {

@@ -133,7 +133,7 @@ fn every_cpu_is_confined(isolation: Isolation) -> Outcome {
             crash(isolation, &format!("1/probe {page}"))?;
         }
         // The doorbell of a third CPU, which is not there.
-        let crash = crash(isolation, "1/port 48")?;
+        let crash = crash(isolation, "1/port 56")?;
         check(crash.fault == Fault::Doorbell, crash.to_string())?;
     }
     Ok(())

@@ -19,7 +19,9 @@ use click::Diagnostics;
 use click::text::decode;
 use elements::net::dpdk;
 use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
-use router::{ClassEntry, Device, Embedding, Endpoint, Refused, Router, Runtime, Steady, StoreBox};
+use router::{
+    ClassEntry, Device, Embedding, Endpoint, Refused, Router, Runtime, Side, Steady, StoreBox,
+};
 
 use crate::click::{ClickEnvironment, Source};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
@@ -175,8 +177,8 @@ fn stays_inside(class: &ClassEntry) -> bool {
     !REACH_OUT.contains(&class.name) && !of_host.any(|other| other.name == class.name)
 }
 
-/// An embedding without devices and output; but names that stand for interfaces have
-/// addresses.
+/// An embedding whose devices have no traffic, and without output; but names that stand for
+/// interfaces have addresses.
 struct Nowhere(Clock, Vec<String>);
 
 /// This machine, and the interfaces that a configuration names.
@@ -225,6 +227,10 @@ impl Embedding for Nowhere {
 
     fn driver(&self) -> &'static str {
         "userlevel"
+    }
+
+    fn device(&mut self, _name: &str, _side: Side) -> Result<Box<dyn Device>, String> {
+        Ok(Box::new(NoTraffic([0; 6])))
     }
 
     fn socket(&mut self, _endpoint: &Endpoint) -> Result<Box<dyn Device>, String> {

@@ -16,14 +16,14 @@ use super::output::{Column, Output};
   weir network ls
   weir network delete lan")]
 pub enum NetworkCommand {
-    /// Creates a network: on each host a link of its name, by VXLAN to the hosts that have VNICs on it
+    /// Creates a network: on each host a link of its name, by tunnels to the hosts that have VNICs on it
     #[command(
         after_help = "Examples:\n  weir network create lan\n  weir network create lan --vni 42 --port 4789 --mtu 1400"
     )]
     Create {
         /// The network
         network: String,
-        /// Its number in VXLAN, up to 16777215; default: the least one that is free
+        /// Its network identifier (RFC 7348), up to 16777215; default: the least one that is free
         #[arg(long, value_name = "N")]
         vni: Option<u32>,
         /// Its UDP port; default: the least one that is free, from 4789 on

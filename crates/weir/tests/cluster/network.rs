@@ -31,6 +31,10 @@ fn a_network_spans_hosts_and_guests_keep_their_addresses() {
         [a, b, c].iter().all(|it| remotes(*it) == Some(vec![]))
     });
     refusals(&net);
+    until("guests may be placed on all hosts", || {
+        let links = net.hosts[a].ok("host ls -p -o links");
+        links.lines().filter(|it| it.contains("over")).count() == 3
+    });
 
     let create = |name: &str, host: &str, ip: &str| {
         format!(
