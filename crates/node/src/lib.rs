@@ -26,6 +26,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod chain;
 pub mod check;
 pub mod client;
 pub mod config;

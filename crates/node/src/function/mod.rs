@@ -13,7 +13,6 @@ use router::nearest;
 
 use crate::files;
 
-pub mod chain;
 mod declaration;
 mod kind;
 mod origin;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::function::chain::{ChainError, Stage, check_names, fuse, stages};
+use crate::chain::{ChainError, Stage, check_names, fuse, stages};
 use crate::model::{Chain, Guest, INTERFACE_NAME_MAX, Memory, Stub, Vnic, Wire};
 
 /// Longest name of a chain: the names of its VNICs have a hyphen, a number and a letter besides.

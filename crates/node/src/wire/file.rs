@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::chain::ChainError;
 use crate::files::read_from;
-use crate::function::chain::ChainError;
 use crate::function::{self, FunctionError};
 use crate::model::Wire;
 
@@ -50,7 +50,7 @@ pub enum FileError {
         /// The chain.
         chain: String,
         /// Why not.
-        why: ChainError,
+        why: Box<ChainError>,
     },
     /// A configuration is given twice, or not at all.
     #[error("{path}: guest ‘{guest}’ needs either ‘file’ or ‘config’, the Click configuration")]
@@ -88,7 +88,7 @@ impl Wire {
             .map_err(|(chain, why)| FileError::Chain {
                 path: path.into(),
                 chain,
-                why,
+                why: why.into(),
             })?;
         for application in self.applications.values_mut() {
             if let Some(directory) = &mut application.directory {

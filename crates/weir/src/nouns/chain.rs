@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use node::chain::{PerFunction, fuse, stages};
 use node::error::Error;
-use node::function::chain::{PerFunction, fuse, stages};
 use node::model::{Chain, Guest, LINK_FORMS, Link, Memory, Wire};
 
 use super::output::print;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use click::config::{split_args, unquote_text};
 use click::{Connection, FlatElement, FlatGraph, Location};
 
-use super::{FunctionError, read};
 use crate::check::{self, RECEIVERS, SENDERS};
+use crate::function::{self, FunctionError, read};
 
 /// Most functions of a chain.
 pub const FUNCTIONS_MAX: usize = 16;
@@ -172,7 +172,7 @@ pub fn stages(
         let name = free_name(file, &stages);
         let given = parameters.get(&name).cloned().unwrap_or_default();
         let given: Vec<_> = given.into_iter().collect();
-        let path = match super::find(file.as_ref()) {
+        let path = match function::find(file.as_ref()) {
             Some(_) => PathBuf::from(file),
             None => folder.join(file),
         };
