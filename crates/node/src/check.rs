@@ -525,11 +525,13 @@ pub fn lookup(source: &str, file: &str) -> Result<Vec<String>> {
     let mut ports = Vec::new();
     if let Some(flat) = click::parse(source.as_bytes(), file, &options, &mut diagnostics) {
         let named = named(&flat, &PORTS).into_iter().map(|(port, _)| port);
-        ports.extend(named.filter(|port| port != "*"));
+        let named: Vec<_> = named.collect();
+        ports.extend(named.iter().filter(|port| *port != "*").cloned());
         ports.sort();
         ports.dedup();
+        // A port that is not there yet is no mistake.
         let dry = Dry {
-            interfaces: Vec::new(),
+            interfaces: named.into_iter().map(|name| (name, [2; 6])).collect(),
         };
         let tried = try_out(flat, source, &library, dry, 1, &mut diagnostics);
         tried.map(Router::end);
