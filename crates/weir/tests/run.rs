@@ -611,7 +611,7 @@ fn the_firewall_demo_passes_what_it_allows_and_refuses_the_rest() {
     }
     let refused = said
         .lines()
-        .find(|line| line.contains("refused"))
+        .find(|line| line.contains("reject from inside"))
         .unwrap_or_default();
     assert!(refused.contains("1 packets"), "{said}");
 }
