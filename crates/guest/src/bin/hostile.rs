@@ -109,7 +109,7 @@ unsafe fn misbehave(cpu: Cpu, deed: &str, number: u64) {
             "socket" => call(41),
             "sysenter" => asm!("sysenter"),
             "port" => doorbell(boot, number),
-            "wide" => asm!("movups [{}], xmm0", in(reg) boot.doorbells.halt + 8),
+            "wide" => asm!("movups [{}], xmm0", in(reg) boot.doorbells.halt + 24),
             "byte" => asm!("mov byte ptr [{}], 1", in(reg) boot.doorbells.wait),
             "read" => asm!("mov {0}, [{0}]", inout(reg) boot.doorbells.wait => _),
             "probe" => probe(platform, number),

@@ -50,7 +50,6 @@ fn a_network_spans_hosts_and_guests_keep_their_addresses() {
     until("the hosts know each other", || {
         tunnel(&net, a, "over").is_some_and(|it| it.0 == [at_b.clone()] && it.1.len() == 1)
             && tunnel(&net, b, "over").is_some_and(|it| it.0 == [at_a.clone()] && it.1.len() == 2)
-            && remotes(c) == Some(vec![])
     });
     pings(&user, "10.7.0.1");
     pings(&user, "10.7.0.2");
@@ -67,7 +66,7 @@ fn a_network_spans_hosts_and_guests_keep_their_addresses() {
     assert!(sent - came <= 20, "{came} of {sent} pings were answered");
     let at_c = net.address(c);
     until("the host that it left gets no frames", || {
-        remotes(a) == Some(vec![at_c.clone()]) && remotes(b) == Some(vec![])
+        remotes(a) == Some(vec![at_c.clone()])
     });
     pings(&user, "10.7.0.2");
 

@@ -342,7 +342,7 @@ fn nothing_else_is_done_with_a_guest_that_leaves() {
         "stop nat",
         "restart nat",
         "set nat --restart never",
-        "set nat --variable INSIDE=inside",
+        "set nat --variable connections=1000",
     ] {
         assert!(refused(command), "{command}");
     }
