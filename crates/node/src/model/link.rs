@@ -328,7 +328,13 @@ impl Link {
         lanes: usize,
     ) -> std::result::Result<HostLink, LinkError> {
         if let Some(tunnel) = &self.vxlan {
-            return tunnel.with(name, |link| HostLink::open(link));
+            let mtu = self.port.mtu;
+            return tunnel.with(name, |link| {
+                HostLink::open(&Vxlan {
+                    mtu,
+                    ..link.clone()
+                })
+            });
         }
         let name = &self.device;
         let mode = match self.mode {
