@@ -1,5 +1,5 @@
-//! Chains: functions in a row. The frames that one sends by its second side are those that the next
-//! one receives by its first, and the other way round.
+//! Chains: functions in a row. The next function receives by its first side what one sends by its
+//! second, and the other way round.
 //!
 //! The functions run in guests of their own, with stubs between them ([`wire`](crate::wire)), or
 //! fused: as one configuration ([`fuse`]), in which each function's elements have its name in

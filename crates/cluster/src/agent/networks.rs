@@ -61,7 +61,7 @@ impl There {
     }
 }
 
-/// The IPv4 addresses that are known to be a VNIC's: those of its interface, and those that it may use alone.
+/// The IPv4 addresses that are known to be a VNIC's: its interface's, and the ones that it may use alone.
 fn addresses(vnic: &Vnic) -> Vec<Ipv4Addr> {
     let own = vnic.addresses.iter().map(IpNet::addr);
     let allowed = vnic.properties.allowed_ips.iter();
