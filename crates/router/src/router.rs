@@ -126,7 +126,12 @@ impl Router {
                 Err(Kept)
             }
             Ok((router, staying)) => {
-                old.give_way(router, &staying);
+                // What was opened in the runtime is closed there.
+                old.give_way(router, &staying, |new, former| {
+                    core::mem::swap(&mut new.engine.runtime, &mut former.engine.runtime);
+                    former.finish();
+                    core::mem::swap(&mut new.engine.runtime, &mut former.engine.runtime);
+                });
                 Ok(())
             }
         };
@@ -136,8 +141,13 @@ impl Router {
         kept
     }
 
-    /// Lets `new` replace this router, on its threads.
-    fn give_way(&mut self, mut new: Router, staying: &Staying) {
+    /// Lets `new` replace this router, on its threads; `finish` ends what is replaced.
+    fn give_way(
+        &mut self,
+        mut new: Router,
+        staying: &Staying,
+        finish: impl FnOnce(&mut Router, &mut Router),
+    ) {
         let own = self.engine.threads.partition.as_mut();
         let others = own.map(|own| {
             let others = core::mem::take(&mut own.others).into_iter();
@@ -152,7 +162,7 @@ impl Router {
         new.engine.take_staying(&mut self.engine, staying);
         new.engine.halt_as(&self.engine);
         core::mem::swap(self, &mut new);
-        new.finish();
+        finish(self, &mut new);
         if let Some((group, me, others)) = others {
             self.engine.divide(group, me, others, rings);
         }
@@ -166,7 +176,7 @@ impl Router {
         let (a, b) = (&mut new.engine.runtime, &mut old.engine.runtime);
         core::mem::swap(&mut a.embedding, &mut b.embedding);
         core::mem::swap(&mut a.pool, &mut b.pool);
-        old.give_way(new, &Staying::default());
+        old.give_way(new, &Staying::default(), |_, former| former.finish());
         if stopped {
             old.engine.resume();
         }

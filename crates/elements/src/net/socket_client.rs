@@ -16,7 +16,7 @@ use crate::prelude::*;
 /// A pull input waits for the connection and while that takes no more. A packet that is pushed then is dropped, and
 /// with it a part of the stream: use a Queue. While a Queue downstream is full, nothing is received.
 ///
-/// Do not hotswap a guest with this element: restart it. A hotswap ends it.
+/// Its connections outlive a hotswap to an element of the same name, TYPE, ADDR and PORT.
 ///
 /// # Example
 /// ```click

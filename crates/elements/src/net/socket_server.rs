@@ -19,7 +19,7 @@ use crate::prelude::*;
 /// nothing is received, and the peers wait. A connection that the peer has ended is closed when the guest has nothing
 /// to do, and after a second in a guest that always has.
 ///
-/// Do not hotswap a guest with this element: restart it. A hotswap ends it.
+/// Its connections outlive a hotswap to an element of the same name, TYPE, ADDR and PORT.
 ///
 /// # Example
 /// An echo server:

@@ -1,6 +1,7 @@
 //! Guests as applications: sockets of their routers that a network stack module serves.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
 use crate::common::{Host, assert_contains, inside, ip, until};
 
@@ -51,6 +52,17 @@ while True:
     c, _ = s.accept()
     if c.recv(100) == b"GET / HTTP/1.0\r\n\r\n": c.sendall(b"x" * 200000)
     c.close()
+"#;
+
+/// A connection that asks, waits for a line, and asks again.
+const HOTSWAPPED: &str = r#"
+import socket, sys
+s = socket.create_connection(("127.0.0.1", 80), 5)
+s.settimeout(10)
+s.sendall(b"first\n")
+print(s.recv(100).split(b"\n")[0].decode(), flush=True)
+s.sendall(sys.stdin.readline().encode())
+print(s.recv(100).decode(), flush=True)
 "#;
 
 /// A host with an NSM `web` in a namespace of its own, whose name is returned.
@@ -114,6 +126,29 @@ fn a_guest_serves_clients_by_its_nsm() {
             &format!("save www {}", copy.display()),
             "guest ‘www’ has sockets at NSM ‘web’, which no copy of it could have",
         );
+        // A port outlives a hotswap, and so does a connection.
+        let (mut hotswapped, other) = (python(&namespace, HOTSWAPPED), "-> Null -> Queue -> s;");
+        let mut hotswapped = hotswapped
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(hotswapped.stdout.take().unwrap()).lines();
+        assert!(said.next().unwrap().unwrap().starts_with("HTTP/1.1 200"));
+        let echo = host.config(
+            "echo.click",
+            &format!("s :: SocketServer(TCP, 0.0.0.0, 80) {other}"),
+        );
+        host.ok(&format!("set www --config {echo}"));
+        hotswapped
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(b"more\n")
+            .unwrap();
+        assert_eq!(said.next().unwrap().unwrap(), "more");
+        hotswapped.wait().unwrap();
+        host.ok(&format!("set www --config {web}"));
         // A restarted guest has the port again.
         host.ok("restart www");
         until("it does not serve again", || fetch().is_some());
