@@ -1,7 +1,11 @@
 //! Traffic for the benchmarks: frames of flows, in capture files. Every run makes the same frames.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
 
 /// A small random number generator (xorshift64*), for reproducible runs.
 pub struct Random(u64);
@@ -94,4 +98,27 @@ pub fn capture(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result
         bytes.extend_from_slice(&frame);
     }
     std::fs::write(path, bytes)
+}
+
+/// Frames that [`burst`] sends.
+pub const BURST: usize = 64;
+
+/// Sends a burst of `frames` by a packet socket, beginning with frame `at`. Returns how many the kernel took.
+///
+/// # Errors
+/// Those of the kernel, but for a lack of buffers and an interruption.
+pub fn burst(socket: &OwnedFd, frames: &[Vec<u8>], at: usize) -> Result<u64, String> {
+    let parts: [_; BURST] =
+        std::array::from_fn(|i| [IoSlice::new(&frames[(at + i) % frames.len()])]);
+    let mut controls: [_; BURST] = std::array::from_fn(|_| SendAncillaryBuffer::default());
+    let mut control = controls.iter_mut();
+    let mut messages = parts.each_ref().map(|parts| {
+        let control = control.next().expect("as many as there are parts");
+        MMsgHdr::new(parts, control)
+    });
+    match rustix::net::sendmmsg(socket, &mut messages, SendFlags::empty()) {
+        Ok(n) => Ok(n as u64),
+        Err(Errno::NOBUFS | Errno::INTR) => Ok(0),
+        Err(error) => Err(format!("cannot send: {error}")),
+    }
 }

@@ -280,9 +280,13 @@ impl Stage {
     fn open(&mut self, interface: &str, start: usize) -> Result<Ends, ChainError> {
         let mut ends = Ends::default();
         for (i, element) in self.graph.elements.iter_mut().enumerate() {
-            let class = if Self::is_at(element, &SENDERS, interface) {
+            let (class, config) = if Self::is_at(element, &SENDERS, interface) {
                 ends.senders.push(start + i);
-                if self.pulls[i] { "Unqueue" } else { "Null" }
+                match self.pulls[i] {
+                    // As much at once as a port sends.
+                    true => ("Unqueue", "BURST 64"),
+                    false => ("Null", ""),
+                }
             } else if Self::is_at(element, &RECEIVERS, interface) {
                 if ends.receiver.replace(start + i).is_some() {
                     return Err(ChainError::Receivers {
@@ -290,12 +294,12 @@ impl Stage {
                         interface: interface.into(),
                     });
                 }
-                "Null"
+                ("Null", "")
             } else {
                 continue;
             };
             element.class = class.into();
-            element.config.clear();
+            element.config = config.into();
         }
         Ok(ends)
     }
@@ -451,7 +455,10 @@ mod tests {
     fn a_queue_s_packets_are_pulled() {
         let queued = "FromNetfront(a) -> Queue -> ToNetfront(b); FromNetfront(b) -> ToNetfront(a);";
         let text = fused(&[("x", queued), ("y", WIRE)]).unwrap();
-        assert!(text.contains("x/ToNetfront@3 :: Unqueue;"), "{text}");
+        assert!(
+            text.contains("x/ToNetfront@3 :: Unqueue(BURST 64);"),
+            "{text}"
+        );
     }
 
     #[test]

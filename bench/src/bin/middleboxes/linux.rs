@@ -6,17 +6,13 @@
 //! the same reason.
 
 use std::fs::File;
-use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use bench::traffic::Flow;
+use bench::traffic::{Flow, burst};
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::bind;
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use weir::lab::{Namespace, Runner, ip};
 
@@ -27,8 +23,6 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 const LIMIT: Duration = Duration::from_secs(10);
 /// How long frames are sent.
 const TIME: Duration = Duration::from_millis(400);
-/// Frames per system call.
-const BURST: usize = 64;
 /// Flows.
 const FLOWS: u16 = 1000;
 /// Stations: the hosts', and the forwarder's towards each; that of nobody.
@@ -247,21 +241,4 @@ fn enter(pid: u32) -> Result<OwnedFd> {
     // The address's protocol is none: nothing is received.
     bind(socket.as_raw_fd(), &address.ok_or("no interface eth0")?)?;
     Ok(socket)
-}
-
-/// Sends a burst, beginning with frame `at`. Returns how many the kernel took.
-fn burst(socket: &OwnedFd, frames: &[Vec<u8>], at: usize) -> Result<u64> {
-    let parts: [_; BURST] =
-        std::array::from_fn(|i| [IoSlice::new(&frames[(at + i) % frames.len()])]);
-    let mut controls: [_; BURST] = std::array::from_fn(|_| SendAncillaryBuffer::default());
-    let mut control = controls.iter_mut();
-    let mut messages = parts.each_ref().map(|parts| {
-        let control = control.next().expect("as many as there are parts");
-        MMsgHdr::new(parts, control)
-    });
-    match rustix::net::sendmmsg(socket, &mut messages, SendFlags::empty()) {
-        Ok(n) => Ok(n as u64),
-        Err(Errno::NOBUFS | Errno::INTR) => Ok(0),
-        Err(error) => Err(format!("cannot send: {error}").into()),
-    }
 }

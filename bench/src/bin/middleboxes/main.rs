@@ -375,18 +375,14 @@ fn end(addresses: &str) -> String {
     )
 }
 
-/// Gets a session of the BRAS up, which starts the traffic. It lasts as long as the subscriber.
-fn subscribe(fused: &str) -> Result<Subscriber, String> {
+/// A subscriber of the BRAS, who waits for the router.
+fn subscriber(fused: &str) -> Result<Subscriber, String> {
     let station = address(fused, "from")?;
     let mut bytes = station.split(':').map(|it| u8::from_str_radix(it, 16));
     let own = std::array::from_fn(|_| bytes.next().and_then(Result::ok).unwrap_or_default());
     let [here, router] = sockets();
     let subscriber = Subscriber::new(here.as_ref(), router.as_ref(), own);
-    let subscriber = subscriber.and_then(|mut subscriber| {
-        subscriber.start()?;
-        Ok(subscriber)
-    });
-    subscriber.map_err(|error| format!("no session: {error}"))
+    subscriber.map_err(|error| format!("no subscriber: {error}"))
 }
 
 /// Seconds of CPU time of a run; most packets have to arrive.
@@ -399,15 +395,17 @@ fn seconds(program: &Program, row: &Row, fused: &str, packets: u64) -> Result<f6
     let mut command = program.command(&config);
     command.args(["-h", row.arrived()]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
     let is_session = row.traffic.kind == Kind::Session;
-    let session = is_session.then(|| subscribe(fused)).transpose();
-    if session.is_err() {
+    let mut subscriber = is_session.then(|| subscriber(fused)).transpose()?;
+    let mut child = command.spawn().map_err(failed)?;
+    // The session starts the traffic, and lasts as long as the subscriber.
+    let started = subscriber.as_mut().map_or(Ok(()), Subscriber::start);
+    if started.is_err() {
         child.kill().map_err(failed)?;
     }
     let output = child.wait_with_output().map_err(failed)?;
     let took = children_time() - before;
-    drop(session?);
+    started.map_err(|error| format!("no session: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let arrived = said
         .lines()

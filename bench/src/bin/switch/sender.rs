@@ -7,25 +7,20 @@
 //! a window it floods.
 
 use std::fs::File;
-use std::io::IoSlice;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use bench::traffic::{BURST, burst};
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{LinkAddr, bind};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_current_timer_slack};
 
 use crate::Failure;
 use crate::load::Processors;
 
-/// Frames per system call.
-const BURST: usize = 64;
 /// How long the sender sleeps when the window is full.
 const NAP: Duration = Duration::from_micros(20);
 /// Frames under way count as lost after this time without progress.
@@ -155,21 +150,4 @@ fn work(
         },
         nanoseconds: busy.as_nanos() as f64 / arrived,
     })
-}
-
-/// Sends a burst, beginning with frame `at`. Returns how many the kernel took.
-fn burst(socket: &OwnedFd, frames: &[Vec<u8>], at: usize) -> Result<u64, Failure> {
-    let parts: [_; BURST] =
-        std::array::from_fn(|i| [IoSlice::new(&frames[(at + i) % frames.len()])]);
-    let mut controls: [_; BURST] = std::array::from_fn(|_| SendAncillaryBuffer::default());
-    let mut control = controls.iter_mut();
-    let mut messages = parts.each_ref().map(|parts| {
-        let control = control.next().expect("as many as there are parts");
-        MMsgHdr::new(parts, control)
-    });
-    match rustix::net::sendmmsg(socket, &mut messages, SendFlags::empty()) {
-        Ok(n) => Ok(n as u64),
-        Err(Errno::NOBUFS | Errno::INTR) => Ok(0),
-        Err(error) => Err(format!("cannot send: {error}").into()),
-    }
 }
