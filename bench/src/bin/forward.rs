@@ -15,7 +15,6 @@ use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use bench::{machine, median, save};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::setpriority_process;
 use rustix::thread::set_current_timer_slack;
 use serde::Serialize;
 use switch::client::Guest as Attachment;
@@ -29,8 +28,6 @@ const SLOTS: u32 = 1024;
 /// How long the benchmark sleeps between checks for the first frame. It shares a processor with the
 /// guest or the switch, so it must not spin.
 const LOOK: Duration = Duration::from_micros(20);
-/// The priority of a switch's lanes, as a nice value.
-const LANE: i32 = -10;
 /// Time for a process to be pre-forked, and for the switch to fall asleep.
 const SETTLE: Duration = Duration::from_millis(5);
 /// Long enough for the huge-page collapse of the guest's region.
@@ -143,8 +140,7 @@ fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, F
         Some(prepared) => prepared.start(&spec)?,
         None => template.spawn(&spec)?,
     };
-    // A lane outranks this thread, which would else look when the lane has slept first.
-    setpriority_process(None, LANE)?;
+    schedule(libc::SCHED_FIFO)?;
     while switch.client().stats(ports[1]).frames_out == 0 {
         if asked.elapsed() > Duration::from_secs(2) {
             let mut console = Vec::new();
@@ -158,13 +154,26 @@ fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, F
         std::thread::sleep(LOOK);
     }
     let first = asked.elapsed();
-    setpriority_process(None, 0)?;
+    schedule(libc::SCHED_OTHER)?;
     Ok(Running {
         first,
         control,
         _guest: guest,
         _switch: switch,
     })
+}
+
+/// Sets how this thread is scheduled. It looks in real time: the switch's lanes outrank others, which would look when a
+/// lane has slept first. rustix and nix lack the call.
+fn schedule(policy: i32) -> std::io::Result<()> {
+    let parameters = libc::sched_param {
+        sched_priority: (policy == libc::SCHED_FIFO).into(),
+    };
+    // SAFETY: the kernel reads the parameters.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// Frames a second from a guest through the switch back to the guest.
