@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use node::error::{Error, Kind as ErrorKind, Result};
-use node::model::check_name;
+use node::model::{Wire, check_name};
 use serde::Serialize;
 use switch::lookup::Mac;
 use switch::port::vxlan::packet::{PORT, VNI_MAX};
 
 use crate::etcd::{Outcome, Store};
 use crate::keys::{self, Kind};
-use crate::model::{Member, Network, new_id, now_ms};
+use crate::model::{GuestRecord, Member, Network, WireRecord, new_id, now_ms};
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -158,11 +158,13 @@ pub(crate) fn check_unused(view: &View, name: &str, wire: Option<&str>) -> Resul
     let guests = view.names(Kind::Guest);
     let guests = guests.filter_map(|guest| Some((guest, view.guest(guest)?)));
     let on = guests.filter(|(_, it)| it.links().any(|link| link == name));
-    let (own, others): (Vec<_>, Vec<_>) =
-        on.partition(|(_, it)| wire.is_some() && it.wire.as_deref() == wire);
-    let of_wire: BTreeSet<Mac> = own
-        .iter()
-        .flat_map(|(_, it)| it.vnics.values().filter_map(|vnic| vnic.mac))
+    let is_own = |it: &GuestRecord| wire.is_some() && it.wire.as_deref() == wire;
+    let others: Vec<_> = on.filter(|(_, it)| !is_own(it)).collect();
+    // Those of guests that have just gone are still told of.
+    let record = wire.and_then(|wire| view.get::<WireRecord>(&Kind::Wire.of(wire)));
+    let vnics = record.iter().flat_map(|it| &it.wire.vnics);
+    let of_wire: BTreeSet<Mac> = vnics
+        .filter_map(|(name, vnic)| Some(vnic.mac.unwrap_or(Wire::mac_of(wire?, name))))
         .collect();
     let members = members(view, name).into_iter();
     let vnics = members.map(|(host, it)| {

@@ -160,7 +160,9 @@ impl Planner {
                 hosts.iter().for_each(|host| self.sync_host(host));
             }
             Some((Kind::Member, name)) if self.is_faulty(key) != was_faulty => {
-                keys::parse_member(name).map(|(_, host)| self.sync_host(host));
+                if let Some((_, host)) = keys::parse_member(name) {
+                    self.sync_host(host);
+                }
             }
             Some((Kind::Host | Kind::Alive | Kind::Facts, name)) => self.sync_host(name),
             Some((Kind::Loads, name)) => self.sync_loads(name),

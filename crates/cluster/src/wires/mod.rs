@@ -18,15 +18,15 @@ use crate::view::View;
 use plan::Plan;
 
 /// The steps that applying a wire would take, a line each.
-pub fn compare(view: &View, wire: &Wire, demand: &Demand) -> Result<Vec<String>> {
+pub fn compare(view: &View, wire: &Wire, demand: Option<&Demand>) -> Result<Vec<String>> {
     Ok(Plan::apply(view, wire, demand)?.steps)
 }
 
-/// Makes a wire as its file says. Returns the steps, and the guests that were created.
+/// Makes a wire as its file says. Without a demand, its guests have that of the last time. Returns the steps, and the guests that were created.
 pub async fn apply(
     store: &Store,
     wire: &Wire,
-    demand: &Demand,
+    demand: Option<&Demand>,
 ) -> Result<(Vec<String>, Vec<String>)> {
     let mut steps = None;
     loop {

@@ -33,16 +33,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan that makes a wire as its file says.
-    pub fn apply(view: &View, wire: &Wire, demand: &Demand) -> Result<Plan> {
-        let parts = Parts::of(view, wire, demand)?;
+    /// The plan that makes a wire as its file says. Without a demand, its guests have that of the last time.
+    pub fn apply(view: &View, wire: &Wire, demand: Option<&Demand>) -> Result<Plan> {
+        let key = Kind::Wire.of(&wire.wire);
+        let before = view.get::<WireRecord>(&key);
+        let demand = demand.or(before.as_ref().map(|it| &it.demand)).cloned();
         let record = WireRecord {
             wire: wire.clone(),
-            demand: demand.clone(),
+            demand: demand.unwrap_or_default(),
         };
+        let parts = Parts::of(view, wire, &record.demand)?;
         let mut plan = Plan::between(view, &wire.wire, &parts)?;
-        let key = Kind::Wire.of(&wire.wire);
-        if view.get::<WireRecord>(&key).as_ref() != Some(&record) {
+        if before.as_ref() != Some(&record) {
             if plan.steps.is_empty() {
                 plan.steps.push(format!("~ wire {}", wire.wire));
             }
@@ -224,6 +226,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::model::Member;
 
     /// Three guests on two stubs.
     const WIRE: &str = "
@@ -266,11 +269,11 @@ interfaces = { x = 'b0' }
 
     /// The plan, carried out on a view: guests that go are gone.
     fn carry_out(view: &mut View, wire: &Wire) -> Vec<String> {
-        let first = Plan::apply(view, wire, &Demand::default()).unwrap();
+        let first = Plan::apply(view, wire, None).unwrap();
         for name in &first.gone {
             change(view, &Kind::Guest.of(name), None);
         }
-        let plan = Plan::apply(view, wire, &Demand::default()).unwrap();
+        let plan = Plan::apply(view, wire, None).unwrap();
         assert!(plan.gone.is_empty());
         for (key, value) in &plan.transaction.writes {
             change(view, key, value.as_deref());
@@ -308,7 +311,22 @@ interfaces = { x = 'b0' }
         );
         let links = guest("r").facts().links;
         assert_eq!(Vec::from_iter(links.keys()), ["one", "two"]);
-        // Nothing is to be done then.
+        // Nothing is to be done then, also if the demand is not repeated.
+        assert!(carry_out(&mut view, &wire(WIRE)).is_empty());
+        let demand = Demand {
+            labels: ["ssd".to_string()].into(),
+            ..Demand::default()
+        };
+        let plan = Plan::apply(&view, &wire(WIRE), Some(&demand)).unwrap();
+        assert_eq!(plan.gone, ["a", "b", "r"]);
+        for (key, value) in &plan.transaction.writes {
+            change(&mut view, key, value.as_deref());
+        }
+        for guest in plan.gone {
+            change(&mut view, &Kind::Guest.of(&guest), None);
+        }
+        carry_out(&mut view, &wire(WIRE));
+        assert_eq!(view.guest("a").unwrap().demand.labels, demand.labels);
         assert!(carry_out(&mut view, &wire(WIRE)).is_empty());
     }
 
@@ -336,7 +354,7 @@ interfaces = { x = 'b0' }
             "'FromNetfront(x) -> ToNetfront(x);'",
             "'Idle -> ToNetfront(x);'",
         );
-        let plan = Plan::apply(&view, &wire(&other), &Demand::default()).unwrap();
+        let plan = Plan::apply(&view, &wire(&other), None).unwrap();
         let again = ["b", "c"].map(|guest| {
             format!("~ guest {guest}: it is created again, since its configuration changed")
         });
@@ -344,11 +362,30 @@ interfaces = { x = 'b0' }
         let gone = Plan::delete(&view, "w").unwrap();
         assert_eq!(gone.gone, ["b", "c", "r"]);
         assert_eq!(gone.steps[..2], ["- network one", "- network two"]);
+        // A guest has gone, and its VNIC is still told of; another's VNIC keeps the network.
+        change(&mut view, &Kind::Guest.of("c"), None);
+        let mut member = Member {
+            id: view.get::<Network>(&Kind::Network.of("one")).unwrap().id,
+            address: [192, 0, 2, 1].into(),
+            vnics: [(Wire::mac_of("w", "a0"), Vec::new())].into(),
+            fault: None,
+        };
+        let mut tell = |member: &Member| {
+            let value = serde_json::to_vec(member).unwrap();
+            change(&mut view, &keys::member("one", "h"), Some(&value));
+            Plan::delete(&view, "w").err().map(|error| error.error)
+        };
+        assert_eq!(tell(&member), None);
+        member.vnics.insert(Wire::mac_of("v", "a0"), Vec::new());
+        assert_eq!(
+            tell(&member).unwrap(),
+            "network one has 1 VNICs on hosts h: remove these first"
+        );
     }
 
     #[track_caller]
     fn refused(view: &View, text: &str) -> String {
-        let plan = Plan::apply(view, &wire(text), &Demand::default());
+        let plan = Plan::apply(view, &wire(text), None);
         plan.err().unwrap().error
     }
 

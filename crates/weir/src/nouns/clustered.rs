@@ -58,7 +58,7 @@ pub struct DemandArgs {
 }
 
 impl DemandArgs {
-    pub(super) fn demand(&self) -> Demand {
+    fn demand(&self) -> Demand {
         let member = |affinity| {
             move |group: &String| Membership {
                 group: group.clone(),
@@ -81,11 +81,16 @@ impl DemandArgs {
         }
     }
 
+    /// What is demanded, if anything is.
+    fn given(&self) -> Option<Demand> {
+        Some(self.demand()).filter(|demand| *demand != Demand::default())
+    }
+
     /// Refuses demands without a cluster.
     pub fn refuse(&self) -> Result {
-        match self.demand() == Demand::default() {
-            true => Ok(()),
-            false => Err(Error::invalid(
+        match self.given() {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid(
                 "--group, --on, --label, --anti-label, --together, --apart, --near, --checkpoint and --reserve are for a host of a cluster: give --cluster, too",
             )),
         }

@@ -8,6 +8,21 @@ use crate::net::Net;
 /// A source that can be stopped, so that the count is that of the checkpoint or of a new start.
 const COUNTS: &str = "s :: RatedSource(RATE 1000) -> c :: Counter -> Discard;";
 
+/// The same in a wire, with a VNIC.
+const WIRE: &str = "
+wire = 'state'
+
+[stub.lan2]
+
+[vnic.kept0]
+link = 'lan2'
+
+[guest.kept]
+config = 'COUNTS FromNetfront(lan) -> Discard; Idle -> ToNetfront(lan);'
+interfaces = { lan = 'kept0' }
+isolation = 'process'
+";
+
 #[test]
 fn the_state_of_a_guest_survives_its_host() {
     let mut net = Net::new("checkpoint", 3, 1);
@@ -20,8 +35,16 @@ fn the_state_of_a_guest_survives_its_host() {
         &format!("{} --checkpoint 10ms", create("no")),
         "a checkpoint every 0 s cannot be: it has 1 to 86400 s",
     );
-    net.hosts[0].ok(&format!("{} --checkpoint 1s", create("kept")));
+    let wire = WIRE.replace("COUNTS", COUNTS);
+    let wire = net.hosts[0].config("state.toml", &wire);
+    net.hosts[0].ok(&format!(
+        "wire apply --cluster {wire} --on b,c --together pair --checkpoint 1s"
+    ));
     net.hosts[0].ok(&create("lost"));
+    let mac = |host: &str| {
+        let number = usize::from(host == "c") + 1;
+        net.hosts[number].ok("vnic show kept0 -p -o mac")
+    };
     let read = |guest: &str, handler: &str| -> String {
         let value = net.hosts[0].ok(&format!("read --cluster {guest} {handler}"));
         value.trim().into()
@@ -38,6 +61,7 @@ fn the_state_of_a_guest_survives_its_host() {
     assert_eq!(checkpoint(&net, "lost"), 0);
 
     let (at, _) = net.guests(0)["kept"].clone();
+    let address = mac(&at);
     net.connect(usize::from(at == "c") + 1, false);
     until("the guests do not run elsewhere", || {
         let guests = net.guests(0);
@@ -48,12 +72,14 @@ fn the_state_of_a_guest_survives_its_host() {
     assert_eq!(read("lost", "s.active"), "true");
     assert_eq!(read("kept", "s.active"), "false");
     assert_eq!(count("kept"), counted);
+    let (now, _) = net.guests(0)["kept"].clone();
+    assert_eq!(mac(&now), address);
     // The host that has it now saves it as well; with the guest, all of it goes.
     let moved = now_ms();
     until("there is no new checkpoint", || {
         checkpoint(&net, "kept") > moved
     });
-    net.hosts[0].ok("destroy --cluster kept");
+    net.hosts[0].ok("wire delete --cluster state");
     assert_eq!(checkpoint(&net, "kept"), 0);
 }
 

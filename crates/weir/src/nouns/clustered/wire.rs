@@ -39,7 +39,7 @@ pub fn apply(context: &Context, wire: &Wire, demand: &DemandArgs, json: bool) ->
         ),
     );
     let (steps, made) = with(context, async |store: Store| {
-        wires::apply(&store, wire, &demand.demand()).await
+        wires::apply(&store, wire, demand.given().as_ref()).await
     })?;
     drop(waiting);
     tell(&change(steps), json)?;
@@ -48,7 +48,7 @@ pub fn apply(context: &Context, wire: &Wire, demand: &DemandArgs, json: bool) ->
 
 /// The steps that [`apply`] would take.
 pub fn compare(context: &Context, wire: &Wire, demand: &DemandArgs) -> Result<WireChange> {
-    let steps = wires::compare(&view(context)?, wire, &demand.demand())?;
+    let steps = wires::compare(&view(context)?, wire, demand.given().as_ref())?;
     Ok(change(steps))
 }
 
