@@ -40,7 +40,7 @@ pub enum WireCommand {
         #[command(flatten)]
         cluster: ClusterOption,
         #[command(flatten)]
-        demand: DemandArgs,
+        demand: Box<DemandArgs>,
     },
     /// Shows the steps that ‘apply’ would take
     #[command(after_help = "Examples:
@@ -59,7 +59,7 @@ pub enum WireCommand {
         #[command(flatten)]
         cluster: ClusterOption,
         #[command(flatten)]
-        demand: DemandArgs,
+        demand: Box<DemandArgs>,
     },
     /// Shows wires
     Show(ShowArgs),
