@@ -37,6 +37,10 @@ pub fn sentence(before: &View, change: &Change) -> Option<String> {
             Some(_) => format!("network {name} is created"),
             None => format!("network {name} is removed"),
         }),
+        Kind::Wire => Some(match value {
+            Some(_) => format!("wire {name} is applied"),
+            None => format!("wire {name} is removed"),
+        }),
         _ => None,
     }
 }
@@ -56,6 +60,10 @@ fn host(before: Option<HostRecord>, name: &str, value: Option<&[u8]>) -> Option<
             let labels: Vec<_> = now.labels.into_iter().collect();
             Some(format!("host {name} has labels {}", labels.join(",")))
         }
+        (Some(before), Some(now)) if before.group != now.group => Some(match now.group.as_str() {
+            "" => format!("host {name} is in no group"),
+            group => format!("host {name} is in group {group}"),
+        }),
         _ => None,
     }
 }

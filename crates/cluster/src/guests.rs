@@ -8,9 +8,10 @@ use node::model::{Guest, check_name, is_pattern};
 use serde::Serialize;
 
 use crate::etcd::{Outcome, Store};
+use crate::hosts;
 use crate::keys::{self, Kind};
 use crate::leader;
-use crate::model::{Demand, GuestRecord, Order, Role, new_id, now_ms};
+use crate::model::{CHECKPOINT_S, Demand, GuestRecord, Order, Role};
 use crate::planner::Planner;
 use crate::transaction::Transaction;
 use crate::view::View;
@@ -106,22 +107,39 @@ pub fn select(view: &View, names: &[String]) -> Result<Vec<String>> {
 }
 
 /// Refuses a guest that no node would make.
-fn check(name: &str, guest: &Guest, demand: &Demand, view: &View) -> Result<()> {
+pub(crate) fn check(name: &str, record: &GuestRecord, view: &View) -> Result<()> {
     check_name("guest", name)?;
-    guest.check_config(name)?;
-    guest.check_limits()?;
-    for host in &demand.on {
-        if view.host(host).is_none() {
-            return Err(Error::not_found(format_args!("there is no host {host}")));
+    record.guest.check_config(name)?;
+    record.guest.check_limits()?;
+    let group = &record.demand.group;
+    for host in &record.demand.on {
+        let is_in = view.host(host).map(|host| host.group == *group);
+        if !is_in.ok_or_else(|| Error::not_found(format_args!("there is no host {host}")))? {
+            return Err(Error::invalid(format_args!(
+                "host {host} is not among {}: --group names that of the guest's hosts",
+                hosts::group_name(group)
+            )));
         }
     }
-    let record = GuestRecord {
-        id: String::new(),
-        created_ms: 0,
-        guest: guest.clone(),
-        demand: demand.clone(),
-        removing: false,
-    };
+    let mut hosts = view.names(Kind::Host).filter_map(|host| view.host(host));
+    if !group.is_empty() && !hosts.any(|host| host.group == *group) {
+        return Err(Error::not_found(format_args!(
+            "there is no host of group {group}: `weir host group HOST {group}` adds one"
+        )));
+    }
+    if let Some(seconds) = record.demand.checkpoint_s
+        && !CHECKPOINT_S.contains(&seconds)
+    {
+        let (least, most) = (CHECKPOINT_S.start(), CHECKPOINT_S.end());
+        return Err(Error::invalid(format_args!(
+            "a checkpoint every {seconds} s cannot be: it has {least} to {most} s between two"
+        )));
+    }
+    if record.demand.checkpoint_s.is_some() && record.guest.nsm.is_some() {
+        return Err(Error::invalid(format_args!(
+            "guest ‘{name}’ has its sockets from an NSM, and cannot be saved: leave --checkpoint out"
+        )));
+    }
     record.facts().check(name).map_err(Error::invalid)
 }
 
@@ -135,8 +153,9 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
             format_args!("there is a guest ‘{name}’ in the cluster already: choose another name"),
         )
     };
+    let record = |guest: &Guest| GuestRecord::new(guest.clone(), demand.clone());
     for (name, guest) in guests {
-        check(name, guest, demand, &view)?;
+        check(name, &record(guest), &view)?;
         if view.guest(name).is_some() {
             return Err(taken(name));
         }
@@ -144,15 +163,8 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
     let (mut batch, mut bytes, mut names) = (Transaction::default(), 0, Vec::new());
     let mut made: Vec<String> = Vec::new();
     for (index, (name, guest)) in guests.iter().enumerate() {
-        let record = GuestRecord {
-            id: new_id(),
-            created_ms: now_ms(),
-            guest: guest.clone(),
-            demand: demand.clone(),
-            removing: false,
-        };
         let key = Kind::Guest.of(name);
-        batch = batch.expects(key.clone(), 0).puts(key, &record);
+        batch = batch.expects(key.clone(), 0).puts(key, &record(guest));
         let written = batch.writes.last().and_then(|(_, value)| value.as_ref());
         let size = written.map_or(0, Vec::len);
         bytes += size;
@@ -253,7 +265,10 @@ fn removal(view: &View, name: &str) -> Option<Transaction> {
         .as_seen(view, guest.clone())
         .as_seen(view, place.clone());
     Some(match view.placement(name) {
-        None => this.removes(guest).removes(Kind::Status.of(name)),
+        None => this
+            .removes(guest)
+            .removes(Kind::Status.of(name))
+            .removes(Kind::Checkpoint.of(name)),
         Some(placement) => this
             .puts(guest, &record)
             .puts(
@@ -324,8 +339,17 @@ pub async fn migrate(store: &Store, name: &str, to: &str) -> Result<()> {
             "guest ‘{name}’ runs on host {to} already"
         )));
     }
-    let scheduler = leader::scheduler(&view, &leader::plugins())?;
-    let planner = Planner::new(view.clone(), scheduler);
+    let (record, host) = (view.guest(name), view.host(to));
+    if let (Some(record), Some(host)) = (record, host)
+        && record.demand.group != host.group
+    {
+        return Err(Error::refused(format_args!(
+            "guest ‘{name}’ runs on {}, and host {to} is not among them",
+            hosts::group_name(&record.demand.group)
+        )));
+    }
+    let schedulers = leader::schedulers(&view, &leader::plugins())?;
+    let planner = Planner::new(view.clone(), schedulers);
     let begin = planner.move_to(name, to).map_err(Error::refused)?;
     let begin = begin.ok_or_else(|| {
         Error::new(

@@ -1,11 +1,12 @@
 //! What commands do with hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
 use node::client::Client;
 use node::error::{Error, Kind as ErrorKind, Result};
+use node::kept;
 use node::model::check_name;
 use node::paths::Paths;
 use scheduler::Policy;
@@ -38,6 +39,8 @@ pub struct Joining {
     pub labels: BTreeSet<String>,
     /// Where it stands.
     pub site: String,
+    /// The group of hosts that it is in; empty: none.
+    pub group: String,
     /// Memory that guests may have.
     pub memory: Option<Memory>,
     /// Most guests.
@@ -48,6 +51,9 @@ impl Joining {
     /// Refuses what cannot be.
     fn check(&self) -> Result<()> {
         check_name("host", &self.name)?;
+        if !self.group.is_empty() {
+            check_name("group", &self.group)?;
+        }
         self.labels
             .iter()
             .try_for_each(|label| check_label(label))?;
@@ -71,6 +77,7 @@ impl Joining {
             address: self.address.clone(),
             labels: self.labels.clone(),
             site: self.site.clone(),
+            group: self.group.clone(),
             maintenance: false,
             memory: self.memory,
             max_guests: self.max_guests,
@@ -128,6 +135,7 @@ pub async fn init(
         version: VERSION,
         lease_s,
         policy: policy.into(),
+        policies: BTreeMap::new(),
     };
     let made = async {
         if let Some(own) = context.own.clone() {
@@ -230,6 +238,7 @@ pub async fn leave(paths: &Paths, force: bool) -> Result<()> {
         own.stop();
     }
     let _ = fs::remove_dir_all(folder(paths));
+    let _ = fs::remove_dir_all(kept::folder(paths));
     Ok(())
 }
 
@@ -347,6 +356,61 @@ pub async fn label(store: &Store, name: &str, add: &[String], remove: &[String])
     .await
 }
 
+/// The hosts of a group, in a sentence.
+pub fn group_name(group: &str) -> String {
+    match group {
+        "" => "the hosts without a group".into(),
+        group => format!("the hosts of group {group}"),
+    }
+}
+
+/// Refuses a group that no host is in.
+pub(crate) fn check_group(view: &View, group: &str) -> Result<()> {
+    let hosts = view.names(Kind::Host).filter_map(|host| view.host(host));
+    let mut groups: BTreeSet<_> = hosts.map(|host| host.group).collect();
+    groups.remove("");
+    if groups.contains(group) {
+        return Ok(());
+    }
+    let known: Vec<_> = groups.into_iter().collect();
+    Err(Error::not_found(match known.as_slice() {
+        [] => format!("there is no group {group}: `weir host group HOST {group}` makes one"),
+        known => format!("there is no group {group}: there are {}", known.join(", ")),
+    }))
+}
+
+/// Puts a host without guests into a group; an empty name: into none.
+pub async fn set_group(store: &Store, name: &str, group: &str) -> Result<()> {
+    if !group.is_empty() {
+        check_name("group", group)?;
+    }
+    let view = store.view().await?;
+    let mut record = view.host(name).ok_or_else(|| unknown(name, &view))?;
+    let guests = placed(&view, name);
+    if guests > 0 && record.group != group {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format_args!(
+                "host {name} has {guests} guests, which stay in its group: `weir host maintain {name}` moves them away"
+            ),
+        ));
+    }
+    record.group = group.into();
+    let key = Kind::Host.of(name);
+    let put = Transaction::default()
+        .as_seen(&view, key.clone())
+        // No guest came meanwhile.
+        .as_seen(&view, Kind::Booked.of(name))
+        .puts(key, &record);
+    match store.commit(&put).await? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Changed => Err(Error::new(
+            ErrorKind::InUse,
+            format_args!("host {name} changed meanwhile: try again"),
+        )),
+    }
+}
+
 /// Ends a host's maintenance. `stay`: the guests that left it do not return.
 pub async fn activate(store: &Store, name: &str, stay: bool) -> Result<()> {
     if stay {
@@ -397,6 +461,8 @@ pub struct HostRow {
     pub labels: BTreeSet<String>,
     /// Where it stands.
     pub site: String,
+    /// The group that it is in; empty: none.
+    pub group: String,
     /// Its links.
     pub links: Vec<String>,
     /// When it joined.
@@ -429,6 +495,7 @@ pub fn list(view: &View) -> Vec<HostRow> {
                 address: record.address,
                 labels: record.labels,
                 site: record.site,
+                group: record.group,
                 links: facts.links.into_keys().collect(),
                 joined_ms: record.joined_ms,
             })

@@ -17,6 +17,8 @@
 //! | `network-numbers` | the network that was created last | commands |
 //! | `networks/NETWORK` | [`Network`](crate::model::Network) | commands |
 //! | `members/NETWORK/HOST` | [`Member`](crate::model::Member), under the host's lease | the host's agent |
+//! | `wires/WIRE` | [`WireRecord`](crate::model::WireRecord) | commands |
+//! | `checkpoints/GUEST` | [`Checkpoint`](crate::model::Checkpoint) | the host's agent |
 //! | `status/GUEST` | [`Status`](crate::model::Status) | the host's agent, the leader |
 
 /// The prefix of a cluster's keys, if no other is given.
@@ -56,6 +58,10 @@ pub enum Kind {
     Network,
     /// A host's part of a network.
     Member,
+    /// A wire over hosts.
+    Wire,
+    /// The saved state of a guest.
+    Checkpoint,
 }
 
 /// Kinds and the folders of their keys.
@@ -72,6 +78,8 @@ const FOLDERS: &[(Kind, &str)] = &[
     (Kind::Status, "status/"),
     (Kind::Network, "networks/"),
     (Kind::Member, "members/"),
+    (Kind::Wire, "wires/"),
+    (Kind::Checkpoint, "checkpoints/"),
 ];
 
 impl Kind {
@@ -97,6 +105,11 @@ pub fn parse(key: &str) -> Option<(Kind, &str)> {
 /// The key of a host's part of a network.
 pub fn member(network: &str, host: &str) -> String {
     Kind::Member.of(&format!("{network}/{host}"))
+}
+
+/// The network and the host of such a part.
+pub fn parse_member(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
 }
 
 /// The folder of a host's orders.

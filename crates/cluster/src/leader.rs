@@ -2,19 +2,20 @@
 //! under a lease of its own; each transaction of a leader compares this key, so that one that no longer leads changes
 //! nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use node::error::{Error, Result};
 use scheduler::plugins::{Folder, Limits, Plugin};
-use scheduler::{Policy, Scheduler};
+use scheduler::{Inventory, Policy, Scheduler};
 
 use crate::etcd::lease::{Lease, Renewal};
 use crate::etcd::{Outcome, Store, Watch};
 use crate::keys::{self, Kind};
+use crate::metrics::Metrics;
 use crate::model::{LEASE_MIN_S, Status};
-use crate::planner::Planner;
+use crate::planner::{Planner, Schedulers};
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -30,14 +31,15 @@ const MOVE_RETRY: Duration = Duration::from_secs(10);
 const JITTER_MS: u64 = 200;
 
 /// Takes part in elections and leads, until this future is dropped.
-pub async fn run(store: Store, host: String, told: impl Fn(Option<i64>)) {
+pub async fn run(store: Store, host: String, metrics: &Metrics, told: impl Fn(Option<i64>)) {
     loop {
         told(None);
+        metrics.change(|it| it.leads = false);
         match candidacy(&store, &host).await {
             Ok((lease, revision)) => {
                 told(Some(lease.id));
                 tracing::info!("host {host} leads");
-                if let Err(error) = Leader::lead(&store, lease.clone(), revision).await {
+                if let Err(error) = Leader::lead(&store, metrics, lease.clone(), revision).await {
                     tracing::warn!("host {host} no longer leads: {error}");
                 }
                 // Another need not wait for its end.
@@ -78,11 +80,18 @@ async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
     }
 }
 
-/// The scheduler that the settings name.
-pub fn scheduler(view: &View, plugins: &[Plugin]) -> Result<Scheduler> {
+/// The schedulers of all groups of hosts, by the policies that the settings name.
+pub fn schedulers(view: &View, plugins: &[Plugin]) -> Result<Schedulers> {
     let settings = view.settings().ok_or_else(no_cluster)?;
-    let name = settings.policy;
-    Scheduler::new(&name, policy(view, &name)?, plugins).map_err(Error::invalid)
+    let hosts = view.names(Kind::Host).filter_map(|host| view.host(host));
+    let groups = hosts.map(|host| host.group).chain([String::new()]);
+    let groups: BTreeSet<_> = groups.collect();
+    let schedulers = groups.into_iter().map(|group| {
+        let name = settings.policy_of(&group);
+        let scheduler = Scheduler::new(name, policy(view, name)?, plugins);
+        Ok((group, scheduler.map_err(Error::invalid)?))
+    });
+    schedulers.collect()
 }
 
 /// A policy by its name: one of the cluster's own, or a built-in one.
@@ -120,6 +129,7 @@ pub fn plugins() -> Vec<Plugin> {
 /// One that leads.
 struct Leader<'a> {
     store: &'a Store,
+    metrics: &'a Metrics,
     planner: Planner,
     plugins: Vec<Plugin>,
     /// The revision of its key.
@@ -133,14 +143,15 @@ struct Leader<'a> {
 
 impl Leader<'_> {
     /// Leads as long as the lease lives.
-    async fn lead(store: &Store, mut lease: Lease, revision: i64) -> Result<()> {
+    async fn lead(store: &Store, metrics: &Metrics, mut lease: Lease, revision: i64) -> Result<()> {
         let plugins = plugins();
         let mut view = View::default();
         let seen = store.read(&mut view, "").await?;
-        let scheduler = scheduler(&view, &plugins)?;
+        let schedulers = schedulers(&view, &plugins)?;
         let mut leader = Leader {
             store,
-            planner: Planner::new(view, scheduler),
+            metrics,
+            planner: Planner::new(view, schedulers),
             plugins,
             revision,
             start: Instant::now(),
@@ -158,6 +169,7 @@ impl Leader<'_> {
                 done = work => done?,
                 renewed = renew_forever(store, &mut lease) => renewed?,
             }
+            leader.measure();
             if lease.renewed.elapsed() > lease.life / 4 {
                 renew(store, &mut lease).await?;
             }
@@ -179,18 +191,24 @@ impl Leader<'_> {
                 // A host that changed may run what none could.
                 if matches!(
                     keys::parse(&change.key),
-                    Some((Kind::Booked | Kind::Host | Kind::Alive | Kind::Facts, _))
+                    Some((
+                        Kind::Booked | Kind::Host | Kind::Alive | Kind::Facts | Kind::Network,
+                        _
+                    ))
                 ) {
                     self.stuck.clear();
                 }
                 let value = change.value.as_deref();
                 self.planner.apply(&change.key, value, change.revision);
+                if let Some((Kind::Host, host)) = keys::parse(&change.key) {
+                    policy |= !self.planner.has_group_of(host);
+                }
             }
             self.planner.seen_to(seen);
             if policy {
                 self.stuck.clear();
-                match scheduler(self.planner.view(), &self.plugins) {
-                    Ok(scheduler) => self.planner.follow(scheduler),
+                match schedulers(self.planner.view(), &self.plugins) {
+                    Ok(schedulers) => self.planner.follow(schedulers),
                     Err(error) => tracing::warn!("the policy stays as it was: {error}"),
                 }
             }
@@ -211,6 +229,28 @@ impl Leader<'_> {
         Ok(outcome != Outcome::Changed)
     }
 
+    /// Notes how many hosts and guests there are.
+    fn measure(&self) {
+        let count = |of: fn(&Inventory) -> usize| -> u64 {
+            let inventories = self.planner.inventories();
+            inventories.map(of).sum::<usize>() as u64
+        };
+        let (running, up) = (
+            count(|it| it.hosts.running.len()),
+            count(|it| it.hosts.up.len()),
+        );
+        let hosts = self.planner.view().names(Kind::Host).count() as u64;
+        self.metrics.change(|it| {
+            it.leads = true;
+            it.up = up;
+            it.maintenance = running - up;
+            it.down = hosts.saturating_sub(running);
+            it.placed = count(Inventory::guest_count);
+            it.waiting = self.planner.waiting().len() as u64;
+            it.moving = count(|it| it.moving().len());
+        });
+    }
+
     /// Does what is to be done now.
     async fn step(&mut self) -> Result<()> {
         for (name, transaction) in self.planner.remains() {
@@ -226,16 +266,22 @@ impl Leader<'_> {
         let now = Instant::now();
         let waiting: Vec<_> = self.planner.waiting().cloned().collect();
         self.stuck.retain(|_, until| *until > now);
-        let skip = self.planner.scheduler().policy().skip_weights;
-        let weigh = skip.weighs(u32::try_from(waiting.len()).unwrap_or(u32::MAX));
+        let count = waiting.len();
         for name in waiting {
             if self.stuck.contains_key(&name) {
                 continue;
             }
-            match self.planner.place(&name, weigh) {
+            let is_lost = self.planner.view().placement(&name).is_some();
+            match self.planner.place(&name, count) {
                 Ok(Some((host, transaction))) => {
                     match self.commit(transaction).await? {
-                        true => tracing::info!("guest {name} is placed on host {host}"),
+                        true => {
+                            tracing::info!("guest {name} is placed on host {host}");
+                            self.metrics.change(|it| match is_lost {
+                                true => it.recoveries += 1,
+                                false => it.placements += 1,
+                            });
+                        }
                         // Something changed that the watch tells.
                         false => _ = self.stuck.insert(name, now + TICK),
                     }
@@ -287,10 +333,17 @@ impl Leader<'_> {
             held
         });
         while let Some((name, host, transaction)) = self.planner.next_move() {
+            let view = self.planner.view();
+            let from = view.placement(&name).and_then(|it| view.host(&it.host));
+            let is_left = from.is_some_and(|host| host.maintenance);
             if !self.commit(transaction).await? {
                 break;
             }
             tracing::info!("guest {name} moves to host {host}");
+            self.metrics.change(|it| match is_left {
+                true => it.evacuations += 1,
+                false => it.moves += 1,
+            });
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ pub mod guests;
 pub mod hosts;
 pub mod keys;
 pub mod leader;
+pub mod metrics;
 pub mod model;
 pub mod networks;
 pub mod own_etcd;
@@ -28,6 +29,7 @@ pub mod planner;
 pub mod policies;
 pub mod transaction;
 pub mod view;
+pub mod wires;
 
 use std::future::Future;
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use node::model::Guest;
+use node::model::{Guest, Vnic, Wire};
 use scheduler::facts::{self, Membership, Processors};
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
@@ -17,6 +18,9 @@ pub const LEASE_S: u64 = 5;
 pub const LEASE_MIN_S: u64 = 2;
 /// Longest lease, in seconds.
 pub const LEASE_MAX_S: u64 = 600;
+
+/// Seconds between two checkpoints of a guest.
+pub const CHECKPOINT_S: RangeInclusive<u64> = 1..=86_400;
 
 /// Milliseconds since 1970, by this host's clock. They are shown, and never compared.
 pub fn now_ms() -> u64 {
@@ -39,6 +43,16 @@ pub struct Settings {
     pub lease_s: u64,
     /// The policy by which guests are placed.
     pub policy: String,
+    /// Policies of groups of hosts; the others have that one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// The name of the policy of a group of hosts.
+    pub fn policy_of(&self, group: &str) -> &str {
+        self.policies.get(group).unwrap_or(&self.policy)
+    }
 }
 
 /// A host, as commands have it.
@@ -56,6 +70,9 @@ pub struct HostRecord {
     /// Where it stands.
     #[serde(default)]
     pub site: String,
+    /// The group of hosts that it is in, which may have a policy of its own; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
     /// Whether its guests are to leave it.
     #[serde(default)]
     pub maintenance: bool,
@@ -91,8 +108,21 @@ pub struct Network {
     pub port: u16,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
+    /// The wire that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
     /// When it was created.
     pub created_ms: u64,
+}
+
+/// A wire over hosts, as it was applied: its networks and guests are records of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WireRecord {
+    /// The wire.
+    pub wire: Wire,
+    /// What each of its guests demands of its host.
+    pub demand: Demand,
 }
 
 /// A host's part of a network. A host without one gets no frames of it.
@@ -124,6 +154,9 @@ pub struct Loads {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Demand {
+    /// The group of hosts that it runs on; empty: the hosts that are in none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
     /// Hosts that it may run on; none: all.
     pub on: BTreeSet<String>,
     /// Labels that its host must have.
@@ -134,6 +167,12 @@ pub struct Demand {
     pub affinity: Vec<Membership>,
     /// Processors that are reserved for it.
     pub reserve: Processors,
+    /// Guests that it should rather be near to.
+    pub near: BTreeSet<String>,
+    /// Seconds between two checkpoints: its state is kept at another host, and it goes on with it when its host is
+    /// lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_s: Option<u64>,
 }
 
 /// A guest, as commands have it.
@@ -149,6 +188,12 @@ pub struct GuestRecord {
     /// What it demands of its host.
     #[serde(default)]
     pub demand: Demand,
+    /// The wire that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
+    /// VNICs that are made for it, which its interfaces name. Other interfaces name a link.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vnics: BTreeMap<String, Vnic>,
     /// Whether it is to be removed.
     #[serde(default)]
     pub removing: bool,
@@ -158,6 +203,25 @@ impl GuestRecord {
     /// Bytes of memory that a VMM's process needs beside the guest's own.
     const BESIDE: u64 = 2 << 20;
 
+    /// A new guest.
+    pub fn new(guest: Guest, demand: Demand) -> GuestRecord {
+        GuestRecord {
+            id: new_id(),
+            created_ms: now_ms(),
+            guest,
+            demand,
+            wire: None,
+            vnics: BTreeMap::new(),
+            removing: false,
+        }
+    }
+
+    /// The links that its interfaces are on.
+    pub fn links(&self) -> impl Iterator<Item = &String> {
+        let on = self.guest.interfaces.values();
+        on.map(|on| self.vnics.get(on).map_or(on, |vnic| &vnic.link))
+    }
+
     /// What a scheduler knows of it.
     pub fn facts(&self) -> facts::Guest {
         let Demand {
@@ -166,13 +230,16 @@ impl GuestRecord {
             anti_labels,
             affinity,
             reserve,
+            near,
+            group: _,
+            checkpoint_s: _,
         } = self.demand.clone();
-        let links = self.guest.interfaces.values();
         facts::Guest {
             memory: facts::Memory(self.guest.memory() + Self::BESIDE),
             vcpus: u16::try_from(self.guest.cpus()).unwrap_or(u16::MAX),
             processors: reserve,
-            links: links
+            links: self
+                .links()
                 .map(|link| (link.clone(), facts::Rate::default()))
                 .collect(),
             wall: match self.guest.isolation {
@@ -184,10 +251,25 @@ impl GuestRecord {
             labels,
             anti_labels,
             affinity,
+            chain: near,
             highly_available: true,
             ..facts::Guest::default()
         }
     }
+}
+
+/// Where the state of a guest is kept, with which it goes on when its host is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Checkpoint {
+    /// The guest's; the saved guest that the node keeps has this name.
+    pub id: String,
+    /// The host that keeps it.
+    pub keeper: String,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// When it was saved.
+    pub saved_ms: u64,
 }
 
 /// Where a guest runs.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use node::error::{Error, Kind as ErrorKind, Result};
-use node::model::check_name;
+use node::model::{Wire, check_name};
 use serde::Serialize;
+use switch::lookup::Mac;
 use switch::port::vxlan::packet::{PORT, VNI_MAX};
 
 use crate::etcd::{Outcome, Store};
 use crate::keys::{self, Kind};
-use crate::model::{Member, Network, new_id, now_ms};
+use crate::model::{GuestRecord, Member, Network, WireRecord, new_id, now_ms};
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -29,6 +30,8 @@ pub struct Creation {
     pub port: Option<u16>,
     /// Largest IP packet, in bytes.
     pub mtu: Option<u16>,
+    /// The wire that it is of.
+    pub wire: Option<String>,
 }
 
 /// All networks.
@@ -38,8 +41,13 @@ fn all(view: &View) -> impl Iterator<Item = (&str, Network)> {
 }
 
 impl Creation {
+    /// Largest IP packet, in bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu.unwrap_or(MTU)
+    }
+
     /// The record, beside the networks that there are.
-    fn record(&self, view: &View) -> Result<Network> {
+    pub(crate) fn record(&self, view: &View) -> Result<Network> {
         let (vnis, ports): (BTreeSet<_>, BTreeSet<_>) =
             all(view).map(|(_, it)| (it.vni, it.port)).unzip();
         let taken = |what: &str, number: u32| {
@@ -74,7 +82,8 @@ impl Creation {
                 Some(port) => port,
                 None => port.find(|it| !ports.contains(it)).ok_or_else(full)?,
             },
-            mtu: self.mtu.unwrap_or(MTU),
+            mtu: self.mtu(),
+            wire: self.wire.clone(),
             created_ms: now_ms(),
         };
         match network.mtu {
@@ -115,39 +124,84 @@ pub async fn create(store: &Store, name: &str, creation: &Creation) -> Result<()
 /// Removes a network without VNICs.
 pub async fn delete(store: &Store, name: &str) -> Result<()> {
     let view = store.view().await?;
-    let row = list(&view).into_iter().find(|row| row.network == name);
-    let row = row.ok_or_else(|| {
+    let key = Kind::Network.of(name);
+    let network: Network = view.get(&key).ok_or_else(|| {
         let known: Vec<_> = view.names(Kind::Network).take(20).collect();
         Error::not_found(match known.as_slice() {
             [] => format!("there is no network {name}: `weir network create` makes one"),
             known => format!("there is no network {name}: there are {}", known.join(", ")),
         })
     })?;
-    let users = view.names(Kind::Guest).filter(|guest| {
-        let record = view.guest(guest);
-        record.is_some_and(|it| it.guest.interfaces.values().any(|link| link == name))
+    if let Some(wire) = &network.wire {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format_args!(
+                "network {name} is of wire {wire}: `weir wire delete --cluster {wire}` removes it"
+            ),
+        ));
+    }
+    check_unused(&view, name, None)?;
+    let gone = Transaction::default()
+        .as_seen(&view, key.clone())
+        .removes(key);
+    match store.commit(&gone).await? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Changed => Err(Error::new(
+            ErrorKind::InUse,
+            format_args!("network {name} changed meanwhile: try again"),
+        )),
+    }
+}
+
+/// Refuses to remove a network that guests, but for those of a wire, or VNICs are on.
+pub(crate) fn check_unused(view: &View, name: &str, wire: Option<&str>) -> Result<()> {
+    let guests = view.names(Kind::Guest);
+    let guests = guests.filter_map(|guest| Some((guest, view.guest(guest)?)));
+    let on = guests.filter(|(_, it)| it.links().any(|link| link == name));
+    let is_own = |it: &GuestRecord| wire.is_some() && it.wire.as_deref() == wire;
+    let others: Vec<_> = on.filter(|(_, it)| !is_own(it)).collect();
+    // Those of guests that have just gone are still told of.
+    let record = wire.and_then(|wire| view.get::<WireRecord>(&Kind::Wire.of(wire)));
+    let vnics = record.iter().flat_map(|it| &it.wire.vnics);
+    let of_wire: BTreeSet<Mac> = vnics
+        .filter_map(|(name, vnic)| Some(vnic.mac.unwrap_or(Wire::mac_of(wire?, name))))
+        .collect();
+    let members = members(view, name).into_iter();
+    let vnics = members.map(|(host, it)| {
+        let others = it.vnics.into_keys().filter(|mac| !of_wire.contains(mac));
+        (host, others.count())
     });
-    let users: Vec<_> = users.take(5).collect();
-    let why = match (users.as_slice(), row.vnics) {
-        ([], 0) => {
-            let gone = Transaction::default()
-                .as_seen(&view, Kind::Network.of(name))
-                .removes(Kind::Network.of(name));
-            return match store.commit(&gone).await? {
-                Outcome::Done(_) => Ok(()),
-                Outcome::Changed => Err(Error::new(
-                    ErrorKind::InUse,
-                    format_args!("network {name} changed meanwhile: try again"),
-                )),
-            };
+    let vnics: Vec<_> = vnics.filter(|(_, count)| *count > 0).collect();
+    let why = match (others.as_slice(), vnics.as_slice()) {
+        ([], []) => return Ok(()),
+        ([], vnics) => {
+            let count: usize = vnics.iter().map(|(_, count)| count).sum();
+            let hosts: Vec<_> = vnics.iter().map(|(host, _)| host.as_str()).collect();
+            format!("{count} VNICs on hosts {}", hosts.join(", "))
         }
-        ([], vnics) => format!("{vnics} VNICs on hosts {}", row.hosts.join(", ")),
-        (users, _) => format!("interfaces of guests {}", users.join(", ")),
+        (others, _) => {
+            let others: Vec<_> = others.iter().take(5).map(|(name, _)| *name).collect();
+            format!("interfaces of guests {}", others.join(", "))
+        }
     };
     Err(Error::new(
         ErrorKind::InUse,
         format_args!("network {name} has {why}: remove these first"),
     ))
+}
+
+/// The hosts that have a part of a network.
+fn members(view: &View, name: &str) -> Vec<(String, Member)> {
+    let id = view
+        .get::<Network>(&Kind::Network.of(name))
+        .map(|network| network.id);
+    let folder = keys::member(name, "");
+    let members = view.keys(&folder).filter_map(|key| {
+        let member = view.get::<Member>(key)?;
+        let host = key.strip_prefix(&folder)?.to_string();
+        (Some(&member.id) == id.as_ref()).then_some((host, member))
+    });
+    members.collect()
 }
 
 /// How a network is.
@@ -174,13 +228,7 @@ pub struct NetworkRow {
 pub fn list(view: &View) -> Vec<NetworkRow> {
     all(view)
         .map(|(name, record)| {
-            let folder = keys::member(name, "");
-            let members = view.keys(&folder).filter_map(|key| {
-                let member = view.get::<Member>(key)?;
-                let host = key.strip_prefix(&folder)?.to_string();
-                (member.id == record.id).then_some((host, member))
-            });
-            let members: Vec<_> = members.collect();
+            let members = members(view, name);
             let is_well = |(_, it): &&(String, Member)| it.fault.is_none();
             let faults = members.iter().filter_map(|(host, it)| {
                 let fault = it.fault.as_ref()?;
@@ -221,6 +269,7 @@ mod tests {
             vni: Some(3),
             port: Some(4791),
             mtu: Some(1400),
+            ..Creation::default()
         };
         let second = second.record(&view).unwrap();
         put(&mut view, "two", &second);

@@ -1,21 +1,31 @@
-//! What is placed where, as a scheduler sees it: a view of the keys, and the inventory that follows from it.
+//! What is placed where, as a scheduler sees it: a view of the keys, and the inventory that follows from it. Each group
+//! of hosts has an inventory and a scheduler of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use scheduler::facts::{self, GuestState, HostState};
+use scheduler::facts::{self, ENTRIES_MAX, GuestState, HostState, Rate};
 use scheduler::{Inventory, Millis, Occasion, Scheduler};
 
 use crate::keys::{self, Kind};
-use crate::model::{GuestRecord, Placement};
+use crate::model::{Checkpoint, GuestRecord, Member, Placement};
 use crate::transaction::{self, Seen, Transaction};
 use crate::view::View;
 
-/// A view of the keys, and what a scheduler decides on.
-pub struct Planner {
-    view: View,
+/// The schedulers of all groups of hosts. The group without a name is that of hosts that are in no other.
+pub type Schedulers = BTreeMap<String, Scheduler>;
+
+/// A group of hosts, and what its scheduler decides on.
+struct Pool {
     inventory: Inventory,
     scheduler: Scheduler,
+}
+
+/// A view of the keys, and what schedulers decide on.
+pub struct Planner {
+    view: View,
+    pools: BTreeMap<String, Pool>,
+    now: Millis,
     /// Guests that are placed on each host, or move there.
     placed: BTreeMap<String, BTreeSet<String>>,
     /// The hosts of each of them.
@@ -28,17 +38,25 @@ pub struct Planner {
 
 impl Planner {
     /// Of these keys.
-    pub fn new(view: View, scheduler: Scheduler) -> Planner {
+    pub fn new(view: View, schedulers: Schedulers) -> Planner {
+        let pools = schedulers.into_iter().map(|(group, scheduler)| {
+            let mut inventory = Inventory::default();
+            scheduler.watch(&mut inventory);
+            let pool = Pool {
+                inventory,
+                scheduler,
+            };
+            (group, pool)
+        });
         let mut planner = Planner {
+            pools: pools.collect(),
             view,
-            inventory: Inventory::default(),
-            scheduler,
+            now: Millis(0),
             placed: BTreeMap::new(),
             hosts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             failed: Vec::new(),
         };
-        planner.scheduler.watch(&mut planner.inventory);
         let names = |kind| -> Vec<String> {
             let names = planner.view.names(kind);
             names.map(String::from).collect()
@@ -58,25 +76,53 @@ impl Planner {
         &self.view
     }
 
-    /// What the scheduler decides on.
-    pub fn inventory(&self) -> &Inventory {
-        &self.inventory
+    /// What the schedulers decide on.
+    pub fn inventories(&self) -> impl Iterator<Item = &Inventory> {
+        self.pools.values().map(|pool| &pool.inventory)
     }
 
-    /// The scheduler.
-    pub fn scheduler(&self) -> &Scheduler {
-        &self.scheduler
+    /// Follows other policies from now on.
+    pub fn follow(&mut self, schedulers: Schedulers) {
+        let same = schedulers.keys().eq(self.pools.keys());
+        if !same {
+            let (view, now) = (std::mem::take(&mut self.view), self.now);
+            let failed = std::mem::take(&mut self.failed);
+            *self = Planner::new(view, schedulers);
+            self.failed = failed;
+            self.set_now(now.0);
+            return;
+        }
+        for (pool, scheduler) in self.pools.values_mut().zip(schedulers.into_values()) {
+            pool.scheduler = scheduler;
+            pool.scheduler.watch(&mut pool.inventory);
+        }
     }
 
-    /// Follows another policy from now on.
-    pub fn follow(&mut self, scheduler: Scheduler) {
-        self.scheduler = scheduler;
-        self.scheduler.watch(&mut self.inventory);
+    /// Whether there is a scheduler for the group of a host.
+    pub fn has_group_of(&self, host: &str) -> bool {
+        let record = self.view.host(host);
+        record.is_none_or(|record| self.pools.contains_key(&record.group))
     }
 
     /// Tells the time, from any start, in milliseconds.
     pub fn set_now(&mut self, now: u64) {
-        self.inventory.hosts.set_now(Millis(now));
+        self.now = Millis(now);
+        for pool in self.pools.values_mut() {
+            pool.inventory.hosts.set_now(self.now);
+        }
+    }
+
+    /// The group that a host is in, and the host's slot there.
+    fn find_host(&self, host: &str) -> Option<(&String, usize)> {
+        let mut pools = self.pools.iter();
+        pools.find_map(|(group, pool)| Some((group, pool.inventory.hosts.slot(host).ok()?)))
+    }
+
+    /// The inventory that a guest is booked in.
+    fn booked_in(&mut self, guest: &str) -> Option<&mut Inventory> {
+        let pools = self.pools.values_mut();
+        let mut inventories = pools.map(|pool| &mut pool.inventory);
+        inventories.find(|inventory| inventory.guest(guest).is_some())
     }
 
     /// Guests that no host runs, in the order of their names.
@@ -92,11 +138,9 @@ impl Planner {
 
     /// Whether a host answers.
     pub fn is_alive(&self, host: &str) -> bool {
-        self.inventory.hosts.slot(host).is_ok_and(|slot| {
-            matches!(
-                self.inventory.hosts.state(slot),
-                HostState::Up | HostState::Maintenance
-            )
+        self.find_host(host).is_some_and(|(group, slot)| {
+            let hosts = &self.pools[group].inventory.hosts;
+            matches!(hosts.state(slot), HostState::Up | HostState::Maintenance)
         })
     }
 
@@ -106,10 +150,20 @@ impl Planner {
             Some((Kind::Placement, name)) => self.view.placement(name),
             _ => None,
         };
+        let was_faulty = self.is_faulty(key);
         if !self.view.apply(key, value, revision) {
             return;
         }
         match keys::parse(key) {
+            Some((Kind::Network, _)) => {
+                let hosts: Vec<_> = self.view.names(Kind::Host).map(String::from).collect();
+                hosts.iter().for_each(|host| self.sync_host(host));
+            }
+            Some((Kind::Member, name)) if self.is_faulty(key) != was_faulty => {
+                if let Some((_, host)) = keys::parse_member(name) {
+                    self.sync_host(host);
+                }
+            }
             Some((Kind::Host | Kind::Alive | Kind::Facts, name)) => self.sync_host(name),
             Some((Kind::Loads, name)) => self.sync_loads(name),
             Some((Kind::Guest | Kind::Placement, name)) => {
@@ -134,7 +188,9 @@ impl Planner {
     /// Keeps a guest where it is, or no longer.
     pub fn hold(&mut self, name: &str, held: bool) {
         // One that is booked nowhere does not move.
-        let _ = self.inventory.hold(name, held);
+        if let Some(inventory) = self.booked_in(name) {
+            let _ = inventory.hold(name, held);
+        }
     }
 
     /// Takes in what a transaction wrote, which was carried out at this revision.
@@ -149,31 +205,59 @@ impl Planner {
         self.view.seen_to(revision);
     }
 
+    /// Whether a key says that a host has no link for a network.
+    fn is_faulty(&self, key: &str) -> bool {
+        let is_member = matches!(keys::parse(key), Some((Kind::Member, _)));
+        is_member
+            && self
+                .view
+                .get::<Member>(key)
+                .is_some_and(|it| it.fault.is_some())
+    }
+
+    /// Adds the networks to a host's links: each host has them all, or says why it has not.
+    fn add_networks(&self, host: &str, links: &mut BTreeMap<String, Rate>) {
+        for network in self.view.names(Kind::Network) {
+            match self.is_faulty(&keys::member(network, host)) {
+                true => _ = links.remove(network),
+                false if links.len() < ENTRIES_MAX => {
+                    links.entry(network.into()).or_default();
+                }
+                false => {}
+            }
+        }
+    }
+
     fn sync_host(&mut self, name: &str) {
         let was_alive = self.is_alive(name);
         let (record, facts) = (self.view.host(name), self.view.facts(name));
-        match record {
-            Some(record) => {
-                let alive = self.view.alive(name).is_some_and(|it| it.id == record.id);
-                // It is unknown what one has that has not said so.
-                let alive = alive && facts.is_some();
-                let mut facts = facts.unwrap_or_default();
-                facts.state = match (alive, record.maintenance) {
-                    (false, _) => HostState::Down,
-                    (true, true) => HostState::Maintenance,
-                    (true, false) => HostState::Up,
-                };
-                facts.labels = record.labels;
-                facts.memory = record.memory.unwrap_or(facts.memory);
-                facts.max_guests = record.max_guests;
-                facts.site = record.site;
-                facts.load = self.view.loads(name).host;
-                if let Err(error) = self.inventory.set_host(name, facts) {
-                    tracing::warn!("{error}");
-                }
+        // The guests of one that is gone, or went to another group, are booked nowhere then.
+        for (group, pool) in &mut self.pools {
+            if record.as_ref().is_none_or(|record| record.group != *group) {
+                let _ = pool.inventory.remove_host(name);
             }
-            // Its guests are booked nowhere then.
-            None => drop(self.inventory.remove_host(name)),
+        }
+        if let Some(record) = record {
+            let alive = self.view.alive(name).is_some_and(|it| it.id == record.id);
+            // It is unknown what one has that has not said so.
+            let alive = alive && facts.is_some();
+            let mut facts = facts.unwrap_or_default();
+            facts.state = match (alive, record.maintenance) {
+                (false, _) => HostState::Down,
+                (true, true) => HostState::Maintenance,
+                (true, false) => HostState::Up,
+            };
+            facts.labels = record.labels;
+            facts.memory = record.memory.unwrap_or(facts.memory);
+            facts.max_guests = record.max_guests;
+            facts.site = record.site;
+            facts.load = self.view.loads(name).host;
+            self.add_networks(name, &mut facts.links);
+            let pool = self.pools.get_mut(&record.group);
+            let set = pool.map_or(Ok(()), |pool| pool.inventory.set_host(name, facts));
+            if let Err(error) = set {
+                tracing::warn!("{error}");
+            }
         }
         if self.is_alive(name) != was_alive {
             for guest in self.placed_on(name) {
@@ -186,16 +270,17 @@ impl Planner {
         self.sync_host(name);
         for (guest, load) in self.view.loads(name).guests {
             // One that has gone meanwhile has no load.
-            let _ = self.inventory.set_load(&guest, load);
+            if let Some(inventory) = self.booked_in(&guest) {
+                let _ = inventory.set_load(&guest, load);
+            }
         }
     }
 
     /// What the scheduler knows of a guest on a host.
     fn facts(&self, record: &GuestRecord, host: Option<&str>) -> facts::Guest {
         let mut facts = record.facts();
-        let slot = host.and_then(|host| self.inventory.hosts.slot(host).ok());
-        if let Some(slot) = slot {
-            let host = self.inventory.hosts.facts(slot);
+        if let Some((group, slot)) = host.and_then(|host| self.find_host(host)) {
+            let host = self.pools[group].inventory.hosts.facts(slot);
             facts.state = Some(GuestState {
                 build: host.build.clone(),
                 features: host.features.clone(),
@@ -228,7 +313,9 @@ impl Planner {
         }
         let home = placement.and_then(|placement| placement.home);
         // One that is booked nowhere has no home.
-        let _ = self.inventory.set_home(name, home);
+        if let Some(inventory) = self.booked_in(name) {
+            let _ = inventory.set_home(name, home);
+        }
     }
 
     /// Notes on which hosts a guest is.
@@ -257,46 +344,54 @@ impl Planner {
         record: Option<&GuestRecord>,
         booking: Option<(String, Option<String>)>,
     ) -> scheduler::Result {
-        let hosts = &self.inventory.hosts;
-        let booked = self.inventory.guest(name).map(|placed| {
+        let booked = self.booked_in(name).and_then(|inventory| {
+            let (placed, hosts) = (inventory.guest(name)?, &inventory.hosts);
             let target = placed.target.map(|slot| hosts.name(slot).to_string());
-            (hosts.name(placed.host).to_string(), target)
+            Some((hosts.name(placed.host).to_string(), target))
         });
         if booked == booking {
             return Ok(());
         }
-        let (Some(record), Some((host, target))) = (record, booking) else {
-            return match booked {
-                Some(_) => self.inventory.release(name).map(drop),
-                None => Ok(()),
-            };
+        let mut facts = None;
+        if let (Some(record), Some((host, _))) = (record, &booking) {
+            let mut of_host = self.facts(record, Some(host));
+            of_host.load = self.view.loads(host).guests.get(name).copied();
+            facts = Some(of_host);
+        }
+        let stays = match (&booked, &booking) {
+            (Some((at, to)), Some((host, _))) => at == host || to.as_ref() == Some(host),
+            _ => false,
         };
-        match booked {
+        if let Some(inventory) = self.booked_in(name).filter(|_| !stays) {
+            inventory.release(name)?;
+        }
+        let (Some(facts), Some((host, target))) = (facts, booking) else {
+            return Ok(());
+        };
+        let group = self.find_host(&host).map(|(group, _)| group.clone());
+        let pool = group.and_then(|group| self.pools.get_mut(&group));
+        let inventory = &mut pool.ok_or_else(|| unknown_host(&host))?.inventory;
+        match booked.filter(|_| stays) {
             Some((at, None)) if at == host => {}
-            Some((at, Some(_))) if at == host => self.inventory.cancel_move(name)?,
-            Some((_, Some(to))) if to == host => self.inventory.finish_move(name)?,
-            before => {
-                if before.is_some() {
-                    self.inventory.release(name)?;
-                }
-                let mut facts = self.facts(record, Some(&host));
-                facts.load = self.view.loads(&host).guests.get(name).copied();
-                let slot = self.inventory.hosts.slot(&host)?;
-                self.inventory.book(name, Arc::new(facts), slot)?;
+            Some((at, Some(_))) if at == host => inventory.cancel_move(name)?,
+            Some(_) => inventory.finish_move(name)?,
+            None => {
+                let slot = inventory.hosts.slot(&host)?;
+                inventory.book(name, Arc::new(facts), slot)?;
             }
         }
         if let Some(target) = target {
-            let slot = self.inventory.hosts.slot(&target)?;
-            self.inventory.begin_move(name, slot)?;
+            let slot = inventory.hosts.slot(&target)?;
+            inventory.begin_move(name, slot)?;
         }
         Ok(())
     }
 
-    /// Decides where a guest that waits runs: the host, and the transaction that books it.
+    /// Decides where a guest that waits, as one of so many, runs: the host, and the transaction that books it.
     pub fn place(
         &self,
         name: &str,
-        weigh: bool,
+        waiting: usize,
     ) -> scheduler::Result<Option<(String, Transaction)>> {
         let Some(record) = self.view.guest(name) else {
             return Ok(None);
@@ -306,10 +401,18 @@ impl Planner {
             Some(_) => Occasion::Recover,
             None => Occasion::Start,
         };
-        let facts = Arc::new(self.facts(&record, None));
-        let decision = self
-            .scheduler
-            .decide(&self.inventory, name, &facts, occasion, weigh)?;
+        let mut facts = self.facts(&record, None);
+        // Its state is there already.
+        let checkpoint = self.view.get::<Checkpoint>(&Kind::Checkpoint.of(name));
+        facts.preferred.extend(checkpoint.map(|it| it.keeper));
+        let facts = Arc::new(facts);
+        let Pool {
+            inventory,
+            scheduler,
+        } = self.pool_of(name, &record)?;
+        let skip = scheduler.policy().skip_weights;
+        let weigh = skip.weighs(u32::try_from(waiting).unwrap_or(u32::MAX));
+        let decision = scheduler.decide(inventory, name, &facts, occasion, weigh)?;
         for failure in &decision.failures {
             tracing::warn!("{failure}");
         }
@@ -326,13 +429,27 @@ impl Planner {
 
     /// The next guest to move, if one should: its name, the host, and the transaction that begins it.
     pub fn next_move(&self) -> Option<(String, String, Transaction)> {
-        let (next, failures) = self.scheduler.next_move(&self.inventory);
-        for failure in failures {
-            tracing::warn!("{failure}");
-        }
-        let next = next?;
-        self.begin_move(&next.name, &next.host)
-            .map(|transaction| (next.name, next.host, transaction))
+        let mut moves = self.pools.values().filter_map(|pool| {
+            let (next, failures) = pool.scheduler.next_move(&pool.inventory);
+            for failure in failures {
+                tracing::warn!("{failure}");
+            }
+            let next = next?;
+            let begin = self.begin_move(&next.name, &next.host)?;
+            Some((next.name, next.host, begin))
+        });
+        moves.next()
+    }
+
+    /// The group that a guest demands.
+    fn pool_of(&self, name: &str, record: &GuestRecord) -> scheduler::Result<&Pool> {
+        let group = &record.demand.group;
+        self.pools
+            .get(group)
+            .ok_or_else(|| scheduler::Error::NoHost {
+                guest: name.into(),
+                why: vec![format!("no host is of group {group}")],
+            })
     }
 
     /// The transaction that begins a guest's move to this host, if the filters let it run there.
@@ -341,7 +458,8 @@ impl Planner {
         let (Some(record), Some(placement)) = (record, placement) else {
             return Ok(None);
         };
-        self.inventory.hosts.slot(host)?;
+        let pool = self.pool_of(name, &record)?;
+        pool.inventory.hosts.slot(host)?;
         let mut facts = self.facts(&record, Some(&placement.host));
         let may = facts.pinned.is_empty() || facts.pinned.contains(host);
         if may {
@@ -349,8 +467,8 @@ impl Planner {
         }
         let facts = Arc::new(facts);
         let decided =
-            self.scheduler
-                .decide(&self.inventory, name, &facts, Occasion::Move, false)?;
+            pool.scheduler
+                .decide(&pool.inventory, name, &facts, Occasion::Move, false)?;
         // One that is pinned to others goes nowhere by this.
         let right = decided.placement.host == host;
         Ok(self.begin_move(name, host).filter(|_| right))
@@ -395,5 +513,13 @@ impl Planner {
             Some((name.clone(), transaction))
         });
         left.collect()
+    }
+}
+
+fn unknown_host(host: &str) -> scheduler::Error {
+    scheduler::Error::Unknown {
+        kind: "host",
+        name: host.into(),
+        known: Vec::new(),
     }
 }

@@ -6,6 +6,7 @@ use scheduler::{BUILT_IN, Policy, Scheduler};
 use serde::Serialize;
 
 use crate::etcd::{Outcome, Store};
+use crate::hosts;
 use crate::keys::{self, Kind};
 use crate::leader;
 use crate::planner::Planner;
@@ -29,13 +30,19 @@ pub async fn create(store: &Store, name: &str, policy: &Policy) -> Result<()> {
     store.commit(&put).await.map(drop)
 }
 
-/// Has a cluster follow a policy.
-pub async fn set(store: &Store, name: &str) -> Result<()> {
+/// Has a cluster follow a policy, or a group of its hosts.
+pub async fn set(store: &Store, name: &str, group: Option<&str>) -> Result<()> {
     let view = store.view().await?;
     let mut settings = view.settings().ok_or_else(leader::no_cluster)?;
     let policy = leader::policy(&view, name)?;
     Scheduler::new(name, policy, &leader::plugins()).map_err(Error::invalid)?;
-    settings.policy = name.into();
+    match group {
+        None => settings.policy = name.into(),
+        Some(group) => {
+            hosts::check_group(&view, group)?;
+            settings.policies.insert(group.into(), name.into());
+        }
+    }
     let put = Transaction::default()
         .as_seen(&view, keys::SETTINGS.into())
         .as_seen(&view, Kind::Policy.of(name))
@@ -63,8 +70,8 @@ pub struct Move {
 /// The moves that the leader would begin one after the other, until nothing moves any more. What lasts shorter than the
 /// policy demands counts as if it lasted.
 pub fn balance(view: View) -> Result<Vec<Move>> {
-    let scheduler = leader::scheduler(&view, &leader::plugins())?;
-    let mut planner = Planner::new(view, scheduler);
+    let schedulers = leader::schedulers(&view, &leader::plugins())?;
+    let mut planner = Planner::new(view, schedulers);
     planner.set_now(u64::from(u32::MAX));
     let mut moves = Vec::new();
     let mut revision = i64::MAX - 2 * MOVES_MAX as i64 - 2;

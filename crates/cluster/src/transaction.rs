@@ -192,7 +192,8 @@ pub fn end_move(name: &str, revision: i64, placement: &Placement, moved: bool) -
 /// Removes everything of a guest that is placed on a host.
 pub fn remove(name: &str, placement: &Placement) -> Transaction {
     let hosts = [Some(&placement.host), placement.target.as_ref()];
-    let this = [Kind::Guest, Kind::Placement, Kind::Status]
+    let kinds = [Kind::Guest, Kind::Placement, Kind::Status, Kind::Checkpoint];
+    let this = kinds
         .into_iter()
         .fold(Transaction::default(), |this, kind| {
             this.removes(kind.of(name))

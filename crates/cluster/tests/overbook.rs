@@ -10,7 +10,7 @@ use cluster::etcd::{Outcome, Store};
 use cluster::keys::{self, Kind};
 use cluster::model::{Alive, Demand, GuestRecord, HostRecord};
 use cluster::own_etcd::Own;
-use cluster::planner::Planner;
+use cluster::planner::{Planner, Schedulers};
 use cluster::transaction::{self, Transaction};
 use cluster::view::View;
 use node::model::{Guest, Memory};
@@ -119,12 +119,15 @@ fn guest(number: usize, affinity: Option<Affinity>) -> GuestRecord {
             affinity: member.into_iter().collect(),
             ..Demand::default()
         },
+        wire: None,
+        vnics: BTreeMap::new(),
         removing: false,
     }
 }
 
-fn scheduler() -> Scheduler {
-    Scheduler::new("none", Policy::default(), &[]).unwrap()
+fn schedulers() -> Schedulers {
+    let scheduler = Scheduler::new("none", Policy::default(), &[]).unwrap();
+    [(String::new(), scheduler)].into()
 }
 
 /// What is wrong with placements, if anything is.
@@ -229,7 +232,7 @@ impl World {
         }
         let seen = keys.changes.len();
         let schedulers = (0..SCHEDULERS)
-            .map(|_| (Planner::new(keys.view(), scheduler()), seen))
+            .map(|_| (Planner::new(keys.view(), schedulers()), seen))
             .collect();
         World { keys, schedulers }
     }
@@ -250,7 +253,7 @@ impl World {
                 }
             }
             Step::Place(scheduler, guest) => {
-                let placed = self.schedulers[scheduler].0.place(&guest.to_string(), true);
+                let placed = self.schedulers[scheduler].0.place(&guest.to_string(), 1);
                 if let Ok(Some((_, transaction))) = placed {
                     self.commit_by(scheduler, transaction);
                 }
@@ -312,7 +315,7 @@ impl World {
 
 /// Whether a scheduler believes that a guest fits on a host.
 fn fits(planner: &Planner, name: &str, host: &str) -> bool {
-    let inventory = planner.inventory();
+    let inventory = planner.inventories().next().unwrap();
     let Some(record) = planner.view().guest(name) else {
         return false;
     };
@@ -341,11 +344,11 @@ proptest! {
             for (key, value, revision) in &world.keys.changes[*seen..] {
                 planner.apply(key, value.as_deref(), *revision);
             }
-            let new = Planner::new(view.clone(), scheduler());
+            let new = Planner::new(view.clone(), schedulers());
             for number in 0..HOSTS {
                 let name = host(number);
                 let totals = |planner: &Planner| {
-                    let hosts = &planner.inventory().hosts;
+                    let hosts = &planner.inventories().next().unwrap().hosts;
                     hosts.slot(&name).map(|slot| hosts.totals(slot).memory).unwrap()
                 };
                 prop_assert_eq!(totals(planner), totals(&new), "host {}", name);
@@ -444,13 +447,13 @@ fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
             let mut view = View::default();
             let seen = store.read(&mut view, "").await?;
             let mut watch = store.watch("", seen + 1).await?;
-            let mut planner = Planner::new(view, scheduler());
+            let mut planner = Planner::new(view, schedulers());
             both.wait().await;
             loop {
                 let waiting: Vec<String> = planner.waiting().cloned().collect();
                 let mut tried = false;
                 for name in waiting {
-                    let Ok(Some((_, transaction))) = planner.place(&name, true) else {
+                    let Ok(Some((_, transaction))) = planner.place(&name, 1) else {
                         continue;
                     };
                     tried = true;
@@ -492,9 +495,9 @@ fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
         // Both began with the same guest, so one of them was refused at least once.
         assert!(one.1 + two.1 > 0, "they did not act at once");
         // What is left fits nowhere.
-        let planner = Planner::new(view, scheduler());
+        let planner = Planner::new(view, schedulers());
         for name in planner.waiting() {
-            assert!(planner.place(name, true).is_err(), "guest {name} fits");
+            assert!(planner.place(name, 1).is_err(), "guest {name} fits");
         }
         Ok(())
     })

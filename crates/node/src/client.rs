@@ -373,6 +373,24 @@ impl Client {
         self.call(&operations::list_lanes(), &[], &())
     }
 
+    /// Has the node keep a saved guest, for another host.
+    pub fn keep(&self, name: &str, saved: Vec<u8>) -> Result<()> {
+        let path = format!("/v1/kept{}", encoded(name));
+        match self.exchange(TIMEOUT, "PUT", &path, saved)? {
+            (status, _) if status.is_success() => Ok(()),
+            (status, body) => Err(refusal(status, &body)),
+        }
+    }
+
+    /// A saved guest that the node keeps.
+    pub fn kept(&self, name: &str) -> Result<Vec<u8>> {
+        let path = format!("/v1/kept{}", encoded(name));
+        match self.exchange(TIMEOUT, "GET", &path, Vec::new())? {
+            (status, body) if status.is_success() => Ok(body.into()),
+            (status, body) => Err(refusal(status, &body)),
+        }
+    }
+
     /// All counters in Prometheus's text format.
     pub fn metrics(&self) -> Result<String> {
         let (_, body) = self.exchange(TIMEOUT, "GET", "/metrics", Vec::new())?;

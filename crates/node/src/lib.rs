@@ -35,6 +35,7 @@ pub mod error;
 pub mod files;
 pub mod function;
 pub mod host;
+pub mod kept;
 pub mod limits;
 pub mod log;
 mod migration;

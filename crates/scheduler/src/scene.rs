@@ -61,25 +61,26 @@ impl Scene {
     }
 
     /// Explains where each guest that does not run is placed, in the order of their names; each is booked before the
-    /// next one is placed.
-    pub fn explain(&self, scheduler: &Scheduler) -> Result<Vec<Explanation>> {
+    /// next one is placed. One explanation at a time is made: of many hosts, they are long.
+    pub fn explain<'a>(
+        &'a self,
+        scheduler: &'a Scheduler,
+    ) -> Result<impl Iterator<Item = Result<Explanation>> + 'a> {
         let mut inventory = self.inventory()?;
         scheduler.watch(&mut inventory);
         let waiting = self
             .guests
             .iter()
             .filter(|(name, _)| !self.running.contains_key(*name));
-        waiting
-            .map(|(name, guest)| {
-                let guest = Arc::new(guest.clone());
-                let explained = scheduler.explain(&inventory, name, &guest, Occasion::Start);
-                if let Some(host) = &explained.host {
-                    let slot = inventory.hosts.slot(host)?;
-                    inventory.book(name, guest, slot)?;
-                }
-                Ok(explained)
-            })
-            .collect()
+        Ok(waiting.map(move |(name, guest)| {
+            let guest = Arc::new(guest.clone());
+            let explained = scheduler.explain(&inventory, name, &guest, Occasion::Start);
+            if let Some(host) = &explained.host {
+                let slot = inventory.hosts.slot(host)?;
+                inventory.book(name, guest, slot)?;
+            }
+            Ok(explained)
+        }))
     }
 }
 
@@ -102,6 +103,7 @@ mod tests {
         let mut scene: Scene = toml::from_str(SCENE).unwrap();
         let scheduler = scene.scheduler(&[]).unwrap();
         let explained = scene.explain(&scheduler).unwrap();
+        let explained: Vec<_> = explained.map(Result::unwrap).collect();
         let hosts: Vec<_> = explained
             .iter()
             .map(|it| (it.guest.as_str(), it.host.as_deref()))

@@ -1,7 +1,7 @@
 //! What a host says of itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use node::client::Client;
 use node::error::Result;
@@ -84,10 +84,20 @@ pub fn host(machine: &Machine, node: &Client) -> Result<Host> {
     })
 }
 
-/// Measures processor time between two looks.
+/// Over how long processor time is measured.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Processor time that was used until an instant, in seconds.
+struct Sample {
+    at: Instant,
+    all: f64,
+    guests: BTreeMap<String, f64>,
+}
+
+/// Measures processor time over the last two seconds, at each look.
 #[derive(Default)]
 pub struct Meter {
-    last: Option<(Instant, f64, BTreeMap<String, f64>)>,
+    samples: VecDeque<Sample>,
 }
 
 /// Seconds of processor time that the machine has used.
@@ -105,33 +115,45 @@ fn busy(stat: &str) -> f64 {
 }
 
 impl Meter {
-    /// Processor time that is used since the last look.
+    /// Processor time that is used, after a look of now.
     pub fn look<'a>(&mut self, guests: impl Iterator<Item = &'a Object<Guest>>) -> Option<Loads> {
-        let now = Instant::now();
-        let used: BTreeMap<_, _> = guests
-            .filter_map(|guest| Some((guest.name.clone(), guest.status.cpu_s?)))
-            .collect();
-        let all = busy(&read("/proc/stat"));
-        let last = self.last.replace((now, all, used.clone()));
-        let (then, all_then, used_then) = last?;
-        let seconds = (now - then).as_secs_f64();
-        let share = |now: f64, then: f64| {
-            let milli = (now - then).max(0.0) / seconds * 1000.0;
-            (milli / GUEST_STEP as f64).round() as u64 * GUEST_STEP
-        };
-        let guests: BTreeMap<_, _> = used
-            .iter()
-            .map(|(name, now)| {
-                let then = used_then.get(name).copied().unwrap_or(0.0);
-                (name.clone(), Processors(share(*now, then)))
-            })
-            .collect();
-        let own = share(all, all_then);
-        let by_guests: u64 = guests.values().map(|it| it.0).sum();
-        Some(Loads {
-            host: Processors(own.saturating_sub(by_guests)),
-            guests,
+        let guests = guests.filter_map(|guest| Some((guest.name.clone(), guest.status.cpu_s?)));
+        self.add(Sample {
+            at: Instant::now(),
+            all: busy(&read("/proc/stat")),
+            guests: guests.collect(),
         })
+    }
+
+    fn add(&mut self, now: Sample) -> Option<Loads> {
+        // The first one is the last that is as old as the window.
+        let is_old = |it: &Sample| now.at - it.at >= WINDOW;
+        while self.samples.get(1).is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        let loads = self.samples.front().map(|then| loads(then, &now));
+        self.samples.push_back(now);
+        loads
+    }
+}
+
+/// Processor time that was used from one sample to another.
+fn loads(then: &Sample, now: &Sample) -> Loads {
+    let seconds = (now.at - then.at).as_secs_f64();
+    let share = |now: f64, then: f64| {
+        let milli = (now - then).max(0.0) / seconds * 1000.0;
+        (milli / GUEST_STEP as f64).round() as u64 * GUEST_STEP
+    };
+    let guests = now.guests.iter().map(|(name, now)| {
+        let then = then.guests.get(name).copied().unwrap_or(0.0);
+        (name.clone(), Processors(share(*now, then)))
+    });
+    let guests: BTreeMap<_, _> = guests.collect();
+    let own = share(now.all, then.all);
+    let by_guests: u64 = guests.values().map(|it| it.0).sum();
+    Loads {
+        host: Processors(own.saturating_sub(by_guests)),
+        guests,
     }
 }
 
@@ -160,6 +182,29 @@ mod tests {
         assert_eq!(busy(&stat), 3.0);
         let machine = Machine::look();
         assert!(machine.walls.contains(&Wall::Process) && !machine.build.is_empty());
+    }
+
+    #[test]
+    fn a_load_is_that_of_the_last_two_seconds_and_is_seen_at_each_look() {
+        let start = Instant::now();
+        let sample = |half_seconds: u32, all: f64, guest: f64| Sample {
+            at: start + WINDOW / 4 * half_seconds,
+            all,
+            guests: [("fw".to_string(), guest)].into(),
+        };
+        let mut meter = Meter::default();
+        let mut look = |at, all, guest| {
+            let loads = meter.add(sample(at, all, guest))?;
+            Some((loads.host.0, loads.guests["fw"].0))
+        };
+        assert_eq!(look(0, 0.0, 0.0), None);
+        assert_eq!(look(1, 0.5, 0.0), Some((1000, 0)));
+        // The guest takes a processor from now on: a quarter of it is seen at the next look.
+        assert_eq!(look(4, 0.5, 0.0), Some((250, 0)));
+        assert_eq!(look(5, 1.0, 0.5), Some((0, 250)));
+        assert_eq!(look(8, 2.5, 2.0), Some((0, 1000)));
+        assert_eq!(look(12, 2.5, 2.0), Some((0, 0)));
+        assert_eq!(meter.samples.len(), 2);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which of its node's guests, and which of its links, are the cluster's: files that are written before one is made, so
+//! Which of its node's guests, VNICs and links are the cluster's: files that are written before one is made, so
 //! that none of the cluster is ever left, and no other is ever touched.
 
 use std::collections::BTreeMap;
@@ -26,6 +26,11 @@ impl Ledger {
     /// Networks, whose links have their names.
     pub fn networks(paths: &Paths) -> Result<Ledger> {
         Ledger::read(folder(paths).join("networks.json"))
+    }
+
+    /// VNICs, each with the id of its guest.
+    pub fn vnics(paths: &Paths) -> Result<Ledger> {
+        Ledger::read(folder(paths).join("vnics.json"))
     }
 
     fn read(path: PathBuf) -> Result<Ledger> {

@@ -5,6 +5,7 @@
 //! [`leader`](crate::leader) leads, if this agent is elected. The process beside it, the [`guard`], stops the guests
 //! when the lease may end.
 
+mod checkpoints;
 pub mod facts;
 pub mod guard;
 pub mod ledger;
@@ -13,8 +14,10 @@ mod networks;
 mod reconcile;
 mod session;
 pub mod verbs;
+mod vnics;
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -30,6 +33,7 @@ use crate::context::{Context, Identity, folder};
 use crate::etcd::Store;
 use crate::etcd::lease;
 use crate::leader;
+use crate::metrics::Metrics;
 
 /// The pause before etcd is tried again.
 const RETRY: Duration = Duration::from_millis(300);
@@ -92,8 +96,8 @@ pub fn lock(paths: &Paths) -> Result<File> {
     Ok(file)
 }
 
-/// Runs the agent of a host that joined, until SIGTERM. An error ends it for good.
-pub async fn run(paths: Paths, context: Context) -> Result<()> {
+/// Runs the agent of a host that joined, until SIGTERM. An error ends it for good. `metrics`: where it tells its own.
+pub async fn run(paths: Paths, context: Context, metrics: Option<SocketAddr>) -> Result<()> {
     let host = context.identity()?.clone();
     if let Some(own) = context.own.clone() {
         let started = tokio::task::spawn_blocking(move || own.start()).await;
@@ -113,10 +117,21 @@ pub async fn run(paths: Paths, context: Context) -> Result<()> {
     let mut end = signal(SignalKind::terminate()).map_err(Error::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::failed)?;
     let (leading, led) = watch::channel(None);
+    let figures = Metrics::default();
+    let told = async {
+        if let Some(at) = metrics
+            && let Err(error) = figures.serve(at).await
+        {
+            tracing::warn!("{error}: the agent goes on without");
+        }
+        std::future::pending().await
+    };
     let ended = tokio::select! {
         () = session::run(agent.clone()) => Ok(()),
         ended = reconcile::run(agent.clone()) => ended,
-        () = leader::run(agent.store.clone(), host.name, move |lease| {
+        () = checkpoints::sweep(&agent) => Ok(()),
+        never = told => never,
+        () = leader::run(agent.store.clone(), host.name, &figures, move |lease| {
             leading.send_replace(lease);
         }) => Ok(()),
         () = guard_ends() => Err(Error::failed(GUARD_ENDED)),

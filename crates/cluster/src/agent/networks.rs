@@ -103,6 +103,13 @@ impl Networks {
         Ok(())
     }
 
+    /// Why this host has no link for a network, if that is so.
+    pub fn fault(&self, network: &str) -> Option<String> {
+        let (member, _) = self.told.get(network)?;
+        let fault = member.fault.as_ref()?;
+        Some(format!("network {network}: {fault}"))
+    }
+
     /// Forgets guests that came, or do not come.
     pub fn expect_only(&mut self, is_coming: impl Fn(&str) -> bool) {
         self.coming.retain(|guest, _| is_coming(guest));
@@ -262,7 +269,7 @@ impl Networks {
 }
 
 /// A removal of what is gone already is done.
-fn unless_gone(error: Error) -> Result<()> {
+pub fn unless_gone(error: Error) -> Result<()> {
     match error.kind {
         ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -320,6 +327,7 @@ mod tests {
             vni: 7,
             port: 4795,
             mtu: 1450,
+            wire: None,
             created_ms: 0,
         };
         let member = |id: &str, last: u8, fault: Option<&str>| Member {

@@ -9,9 +9,11 @@ use node::model::{Action, Guest, GuestState, GuestStatus, Object};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::checkpoints::{self, Checkpoints};
 use super::ledger::Ledger;
 use super::networks::Networks;
 use super::verbs::{act, clear_host, destroy};
+use super::vnics::Vnics;
 use super::{Agent, RETRY, migration, session};
 use crate::etcd::{Outcome, Watch};
 use crate::keys::{self, Kind};
@@ -29,6 +31,8 @@ pub async fn run(agent: Agent) -> Result<()> {
     let mut worker = Worker {
         ledger: Ledger::guests(&agent.paths)?,
         networks: Networks::new(agent.clone())?,
+        vnics: Vnics::new(agent.clone())?,
+        checkpoints: Checkpoints::new(agent.clone()),
         agent,
         view: View::default(),
         said: HashMap::new(),
@@ -52,6 +56,8 @@ struct Worker {
     agent: Agent,
     ledger: Ledger,
     networks: Networks,
+    vnics: Vnics,
+    checkpoints: Checkpoints,
     /// This host's record and its orders, and all networks.
     view: View,
     /// The status of each guest that was told last.
@@ -154,6 +160,7 @@ impl Worker {
         self.remove_others(&orders, &there).await?;
         self.take_on(&orders, &there).await?;
         self.remove_ordered(&orders, &there).await?;
+        self.vnics.keep_only_of(&self.ledger).await?;
         self.moves.retain(|_, task| !task.is_finished());
         for (name, order) in &orders {
             if self.ledger.id(name) != Some(&order.id) {
@@ -168,6 +175,8 @@ impl Worker {
                 Role::Remove => {}
             }
         }
+        let runs = |name: &str| orders.get(name).is_some_and(|it| it.role == Role::Run);
+        self.checkpoints.follow_only(runs);
         self.said.retain(|name, _| orders.contains_key(name));
         self.failed.retain(|name, _| orders.contains_key(name));
         Ok(())
@@ -253,8 +262,11 @@ impl Worker {
         let made = match status {
             None => self.create(name, order).await,
             // The guard stopped it.
-            Some(status) if status.state == GuestState::Stopped => self.start(name).await,
+            Some(status) if status.state == GuestState::Stopped => self.start(name, order).await,
             Some(status) => {
+                if status.state == GuestState::Running {
+                    self.checkpoints.follow(name, &order.id);
+                }
                 let state = serde_json::to_value(status.state).map_err(Error::failed)?;
                 let state = state.as_str().unwrap_or_default();
                 return self.say(name, order, state, status.reason.clone()).await;
@@ -279,8 +291,30 @@ impl Worker {
         record.ok_or_else(|| Error::failed("its record is gone"))
     }
 
-    async fn create(&self, name: &str, order: &Order) -> Result<()> {
+    /// Makes sure that the networks of a guest are here. One that is as new as the guest is not in the view, perhaps.
+    async fn bring_networks(&mut self, record: &GuestRecord) -> Result<()> {
+        let mut is_new = false;
+        for link in record.links() {
+            let key = Kind::Network.of(link);
+            if self.view.revision_of(&key) == 0 {
+                self.agent.store.read_key(&mut self.view, &key).await?;
+                is_new |= self.view.revision_of(&key) != 0;
+            }
+        }
+        if is_new {
+            self.networks.reconcile(&self.view).await?;
+        }
+        let fault = record.links().find_map(|link| self.networks.fault(link));
+        fault.map_or(Ok(()), |fault| Err(Error::refused(fault)))
+    }
+
+    async fn create(&mut self, name: &str, order: &Order) -> Result<()> {
         let record = self.record(name, order).await?;
+        self.bring_networks(&record).await?;
+        self.vnics.create(&record).await?;
+        if self.goes_on(name, &order.id).await {
+            return Ok(());
+        }
         let guest = Object::new(name, record.guest);
         tracing::info!("guest {name} is created");
         self.agent
@@ -288,7 +322,19 @@ impl Worker {
             .await
     }
 
-    async fn start(&self, name: &str) -> Result<()> {
+    /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.
+    async fn goes_on(&self, name: &str, id: &str) -> bool {
+        let restored = checkpoints::restore(&self.agent, name, id).await;
+        restored.unwrap_or_else(|error| {
+            tracing::warn!("guest {name} starts without its state: {error}");
+            false
+        })
+    }
+
+    async fn start(&self, name: &str, order: &Order) -> Result<()> {
+        if self.goes_on(name, &order.id).await {
+            return Ok(());
+        }
         tracing::info!("guest {name} is started");
         let guests = vec![name.to_string()];
         self.agent
@@ -302,7 +348,9 @@ impl Worker {
         let Ok(record) = self.record(name, order).await else {
             return Ok(());
         };
-        let links = record.guest.interfaces.into_values().collect();
+        // They come with it.
+        self.vnics.note(&record)?;
+        let links = record.links().cloned().collect();
         self.networks.expect(&self.view, name, links).await?;
         let ready = Order {
             role: Role::Receive(true),

@@ -15,8 +15,8 @@ use crate::model::{Alive, LEASE_S, Loads, now_ms};
 use crate::transaction::Transaction;
 use crate::view::View;
 
-/// The pause between two looks at what the host has.
-const LOOK: Duration = Duration::from_secs(2);
+/// The pause between two looks at what the host has. What changed enough is told at once.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Keeps the host in the cluster. One that was removed stays out.
 pub async fn run(agent: Agent) {

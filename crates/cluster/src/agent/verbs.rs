@@ -8,9 +8,9 @@ use node::model::{Action, Guest, GuestAction};
 use node::paths::Paths;
 
 use super::ledger::Ledger;
-use super::networks;
+use super::{networks, vnics};
 
-/// Has a node remove all guests of the cluster, and then its links.
+/// Has a node remove all guests of the cluster, and then its VNICs and links.
 pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {
     let mut ledger = Ledger::guests(paths)?;
     let guests: Vec<_> = ledger.entries().map(|(name, _)| name.clone()).collect();
@@ -19,6 +19,7 @@ pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {
         destroy(node, there.filter(|name| guests.contains(name)).collect())?;
         ledger.change([], &guests)?;
     }
+    vnics::clear(&mut Ledger::vnics(paths)?, node)?;
     networks::clear(&mut Ledger::networks(paths)?, node)
 }
 

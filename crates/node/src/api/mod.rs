@@ -25,6 +25,7 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::config::Role;
 use crate::error::{Error, Fault, Kind, Result};
+use crate::kept;
 use crate::migration;
 use crate::model::{
     Application, Flow, Guest, GuestOutcome, HandlerValue, Link, Nsm, Object, Stub, SwitchFunction,
@@ -604,6 +605,33 @@ async fn receive_guest(
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers))
 }
 
+/// Keeps a saved guest for another host.
+async fn keep_guest(
+    State(handle): State<Handle>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<StatusCode> {
+    let client = client(&request)?;
+    client.check(Role::Operator)?;
+    let _turn = client.turn(Method::Put).await;
+    let folder = handle.run(|node| Ok(node.kept())).await?;
+    kept::put(&folder, &name, request.into_body()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives a saved guest that is kept.
+async fn show_kept(
+    State(handle): State<Handle>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Vec<u8>> {
+    let client = client(&request)?;
+    client.check(Role::Operator)?;
+    let _turn = client.turn(Method::Get).await;
+    let folder = handle.run(|node| Ok(node.kept())).await?;
+    kept::get(&folder, &name)
+}
+
 /// The API of a node.
 pub fn router(handle: Handle) -> Router {
     let api = api();
@@ -615,6 +643,10 @@ pub fn router(handle: Handle) -> Router {
     api.router
         .route("/v1/openapi.json", described)
         .route("/v1/migration", axum::routing::post(receive_guest))
+        .route(
+            "/v1/kept/{name}",
+            axum::routing::put(keep_guest).get(show_kept),
+        )
         .route("/metrics", axum::routing::get(show_metrics))
         .fallback(async || {
             Error::not_found("the API has no such resource: /v1/openapi.json describes it")

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use switch::lookup::Mac;
 use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
@@ -86,6 +87,20 @@ pub struct Wire {
     /// Flow tables of switches that work by one, by the switches' names.
     #[serde(rename = "table", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
+}
+
+impl Wire {
+    /// The address of a VNIC that is given none: always the same for the same wire, so that its
+    /// neighbours still know one that was made again. (FNV-1a.)
+    pub fn mac_of(wire: &str, vnic: &str) -> Mac {
+        let bytes = wire.bytes().chain([0]).chain(vnic.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let [_, b, c, d, e, f, ..] = hash.to_le_bytes();
+        // Locally administered, unicast.
+        Mac([0x02, b, c, d, e, f])
+    }
 }
 
 /// A wire between two switches.

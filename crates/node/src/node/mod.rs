@@ -36,12 +36,14 @@ mod vnics;
 mod wires;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use switch::process::Options;
 
 use crate::error::{Error, Result, Subject};
 use crate::host::{Host, Ready, StoreRun, SwitchRun};
+use crate::kept;
 use crate::model::{
     ApplicationRecord, EntryRecord, Event, FlowRecord, GuestRecord, Happened, Leaving, LinkRecord,
     NodeStatus, NsmRecord, Run, Topic, UnknownGuest, VnicRecord,
@@ -386,7 +388,13 @@ impl Node {
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
         Store::remove_files(&self.paths.state);
+        let _ = std::fs::remove_dir_all(self.kept());
         namespaces
+    }
+
+    /// The folder of saved guests that are kept here for other hosts.
+    pub fn kept(&self) -> PathBuf {
+        kept::folder(&self.paths)
     }
 
     /// Removes all resources from the desired state.

@@ -7,7 +7,7 @@
 //! | a user and a group of its own | all capabilities, files of others |
 //! | no_new_privs | a way back through set-user-id programs |
 //! | resource limits | memory beyond the limit, files that grow, core dumps, descriptors, processes |
-//! | a system call filter | tracing, mounting, namespaces, io_uring and the like; sockets, unless the network is allowed |
+//! | a system call filter | tracing, mounting, namespaces, io_uring and the like; files that are written, made, renamed or removed; sockets, unless the network is allowed |
 //!
 //! A caller that is not root can take only the last three steps: there, a plugin has the caller's own rights.
 
@@ -22,7 +22,10 @@ use rustix::process::geteuid;
 use rustix::thread::{
     gettid, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
 
 /// The first of the users and groups of plugins, which own nothing: beyond those of guests.
 const FIRST_USER: u32 = 0x7080_0000;
@@ -81,7 +84,49 @@ const REFUSED: &[i64] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_personality,
+    // Files and folders, which may be writable for all. What is opened to be written is refused beside (`opens`).
+    libc::SYS_openat2,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_truncate,
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
 ];
+
+/// The same by older calls.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_OLD: &[i64] = &[
+    libc::SYS_creat,
+    libc::SYS_mkdir,
+    libc::SYS_mknod,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_link,
+    libc::SYS_symlink,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_OLD: &[i64] = &[libc::SYS_renameat];
+
+/// The calls that open a file, each with the position of its flags.
+#[cfg(target_arch = "x86_64")]
+const OPENS: &[(i64, u8)] = &[(libc::SYS_open, 1), (libc::SYS_openat, 2)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
 
 /// Starts a program in the jail.
 pub(super) fn spawn(mut command: Command, limits: &Limits) -> io::Result<Child> {
@@ -115,8 +160,12 @@ fn enter(network: bool) -> io::Result<()> {
 
 fn filter(network: bool) -> io::Result<BpfProgram> {
     let sockets: &[i64] = if network { &[] } else { &[libc::SYS_socket] };
-    let refused = REFUSED.iter().chain(sockets);
-    let rules: BTreeMap<_, _> = refused.map(|call| (*call, Vec::new())).collect();
+    let refused = REFUSED.iter().chain(REFUSED_OLD).chain(sockets);
+    let mut rules: BTreeMap<_, _> = refused.map(|call| (*call, Vec::new())).collect();
+    for (call, flags) in OPENS {
+        let written = writing(*flags).map_err(io::Error::other)?;
+        rules.insert(*call, written);
+    }
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let arch = std::env::consts::ARCH
         .try_into()
@@ -124,6 +173,17 @@ fn filter(network: bool) -> io::Result<BpfProgram> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)
         .and_then(TryInto::try_into)
         .map_err(io::Error::other)
+}
+
+/// The flags of a file that is opened to be written, made or emptied.
+fn writing(position: u8) -> Result<Vec<SeccompRule>, BackendError> {
+    let flags = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+    let rule = |flag: i32| {
+        let (flag, length) = (flag as u64, SeccompCmpArgLen::Dword);
+        let has = SeccompCondition::new(position, length, SeccompCmpOp::MaskedEq(flag), flag)?;
+        SeccompRule::new(vec![has])
+    };
+    flags.into_iter().map(rule).collect()
 }
 
 /// Resource limits, by Python's names, which the runner sets before it loads a plugin: another user's may be set

@@ -164,6 +164,8 @@ struct Running {
 impl Running {
     fn start(limits: &Limits) -> Result<Running, String> {
         let failed = |error: io::Error| format!("cannot be started with {PYTHON}: {error}");
+        // Inside the jail, nothing can be opened to be written.
+        let nowhere = File::options().write(true).open("/dev/null");
         let mut command = Command::new(PYTHON);
         command
             .args(["-I", "-B", "-X", "utf8", "-c", RUNNER])
@@ -173,7 +175,7 @@ impl Running {
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(nowhere.map_err(failed)?);
         let mut child = jail::spawn(command, limits).map_err(failed)?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("has no pipes".into());

@@ -1,6 +1,7 @@
 //! Plugins, in Python.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -248,8 +249,26 @@ fn a_plugin_is_in_a_jail() {
     let wrote = said(&format!(
         "os.write(os.open('{file}', os.O_CREAT | os.O_WRONLY), b'x')"
     ));
-    let _ = fs::remove_file(file);
-    assert!(wrote.contains("File too large"), "{wrote}");
+    assert!(wrote.contains("PermissionError"), "{wrote}");
+    // Not even an empty one is made, nor is one of others changed.
+    assert!(fs::remove_file(&file).is_err());
+    fs::write(&file, "kept").unwrap();
+    let others = [
+        format!("os.open('{file}', os.O_RDONLY | os.O_TRUNC)"),
+        format!("os.open('{file}', os.O_RDWR)"),
+        format!("os.rename('{file}', '{file}-2')"),
+        format!("os.truncate('{file}', 0)"),
+        "os.mkdir('/tmp/scheduler-plugin-folder')".into(),
+        "os.symlink('/', '/tmp/scheduler-plugin-link')".into(),
+    ];
+    let allowed = fs::Permissions::from_mode(0o666);
+    fs::set_permissions(&file, allowed).unwrap();
+    for body in others {
+        let refused = said(&body);
+        assert!(refused.contains("PermissionError"), "{body}: {refused}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    fs::remove_file(&file).unwrap();
     assert!(
         said("raise Exception(open('/proc/self/status').read().split('NoNewPrivs:')[1][:3])")
             .contains('1')

@@ -1,5 +1,7 @@
 //! `weir cluster`: many hosts, and the option `--cluster` of other commands.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -113,6 +115,9 @@ pub struct HostArgs {
     /// Where this host stands, from the outside in: hall-1/rack-3
     #[arg(long, default_value = "")]
     site: String,
+    /// The group of hosts that this host is in
+    #[arg(long, default_value = "")]
+    group: String,
     /// Memory that guests may have; default: all
     #[arg(long, value_name = "SIZE")]
     memory: Option<Memory>,
@@ -154,6 +159,9 @@ pub struct AgentArgs {
     /// Lowest level to log: error, warn, info, debug or trace; default: info
     #[arg(long, value_name = "LEVEL", env = "WEIR_LOG_LEVEL")]
     log_level: Option<tracing::Level>,
+    /// Serve metrics for Prometheus at this address, as in 127.0.0.1:6641: GET /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// What this process does of it
     #[arg(long, hide = true, value_enum, default_value_t = Part::Guard)]
     part: Part,
@@ -295,6 +303,7 @@ impl HostArgs {
             address: self.address.clone(),
             labels: self.label.iter().cloned().collect(),
             site: self.site.clone(),
+            group: self.group.clone(),
             memory: self.memory,
             max_guests: self.max_guests,
         }
@@ -351,6 +360,9 @@ fn run_agent(args: &AgentArgs, paths: &Paths) -> Result {
         if args.log == Some(log::Format::Json) {
             command.args(["--log", "json"]);
         }
+        if let Some(metrics) = args.metrics {
+            command.args(["--metrics", &metrics.to_string()]);
+        }
         command
     };
     match args.part {
@@ -362,7 +374,7 @@ fn run_agent(args: &AgentArgs, paths: &Paths) -> Result {
         }
         Part::Work => {
             let context = Context::find(None, paths)?;
-            let ended = block_on(agent::run(paths.clone(), context));
+            let ended = block_on(agent::run(paths.clone(), context, args.metrics));
             if let Err(error) = &ended {
                 tracing::error!("{error}");
                 if error.error == agent::GUARD_ENDED {
@@ -407,6 +419,9 @@ struct StatusRow {
     host: Option<String>,
     leader: Option<String>,
     policy: Option<String>,
+    /// Those of groups of hosts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    policies: BTreeMap<String, String>,
     lease_s: Option<u64>,
     hosts: usize,
     up: usize,
@@ -441,7 +456,8 @@ fn status(context: &Context, json: bool) -> Result {
         host: context.host.as_ref().map(|it| it.name.clone()),
         leader: view.get(keys::LEADER),
         policy: settings.as_ref().map(|it| it.policy.clone()),
-        lease_s: settings.map(|it| it.lease_s),
+        lease_s: settings.as_ref().map(|it| it.lease_s),
+        policies: settings.map(|it| it.policies).unwrap_or_default(),
         up: hosts.iter().filter(|host| host.state != "down").count(),
         hosts: hosts.len(),
         waiting: guests.iter().filter(is_waiting).count(),
@@ -454,8 +470,12 @@ fn status(context: &Context, json: bool) -> Result {
         if error.is_none() {
             let leader = row.leader.as_deref().unwrap_or("none");
             let policy = row.policy.as_deref().unwrap_or("none");
+            let policies = row.policies.iter();
+            let policies: String = policies
+                .map(|(group, policy)| format!(" (group {group}: {policy})"))
+                .collect();
             print(&format!(
-                "leader {leader}, policy {policy}, lease {} s\n{} hosts, {} of them up; {} guests, {} of them waiting\n",
+                "leader {leader}, policy {policy}{policies}, lease {} s\n{} hosts, {} of them up; {} guests, {} of them waiting\n",
                 row.lease_s.unwrap_or(0),
                 row.hosts,
                 row.up,

@@ -1,6 +1,9 @@
 //! `weir create`, `ls`, `show` and `destroy` with `--cluster`.
 
+pub mod wire;
+
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use clap::Args;
 use cluster::context::Context;
@@ -22,6 +25,9 @@ use super::verb::Progress;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where it runs, with --cluster")]
 pub struct DemandArgs {
+    /// The group of hosts that it runs on (`weir host group`); default: the hosts that are in none
+    #[arg(long, default_value = "", hide_default_value = true)]
+    group: String,
     /// Hosts that it may run on, separated by commas; default: all
     #[arg(long, value_delimiter = ',', value_name = "HOST")]
     on: Vec<String>,
@@ -40,6 +46,12 @@ pub struct DemandArgs {
     /// Let it run against its groups, if it could not run otherwise
     #[arg(long)]
     soft: bool,
+    /// Save its state every so often, at least 1s; with it, it goes on elsewhere when its host is lost
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    checkpoint: Option<Duration>,
+    /// Guests that it should rather be near to, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "GUEST")]
+    near: Vec<String>,
     /// Processors that are reserved for it, as in 0.5
     #[arg(long, value_name = "CPUS")]
     reserve: Option<Processors>,
@@ -58,20 +70,28 @@ impl DemandArgs {
         let apart = self.apart.iter().map(member(Affinity::Apart));
         let set = |list: &[String]| list.iter().cloned().collect::<BTreeSet<_>>();
         Demand {
+            group: self.group.clone(),
             on: set(&self.on),
             labels: set(&self.label),
             anti_labels: set(&self.anti_label),
             affinity: together.chain(apart).collect(),
             reserve: self.reserve.unwrap_or_default(),
+            near: set(&self.near),
+            checkpoint_s: self.checkpoint.map(|it| it.as_secs()),
         }
+    }
+
+    /// What is demanded, if anything is.
+    fn given(&self) -> Option<Demand> {
+        Some(self.demand()).filter(|demand| *demand != Demand::default())
     }
 
     /// Refuses demands without a cluster.
     pub fn refuse(&self) -> Result {
-        match self.demand() == Demand::default() {
-            true => Ok(()),
-            false => Err(Error::invalid(
-                "--on, --label, --anti-label, --together, --apart and --reserve choose a host of a cluster: give --cluster, too",
+        match self.given() {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid(
+                "--group, --on, --label, --anti-label, --together, --apart, --near, --checkpoint and --reserve are for a host of a cluster: give --cluster, too",
             )),
         }
     }
@@ -107,19 +127,27 @@ pub fn create(
     json: bool,
 ) -> Result {
     let names: Vec<_> = guests.iter().map(|(name, _)| name.clone()).collect();
+    let rows = with(context, async |store: Store| {
+        guests::create(&store, &guests, &demand.demand()).await?;
+        wait(&store, &names).await
+    })?;
+    made(json, &rows)
+}
+
+/// Waits until guests run.
+async fn wait(store: &Store, names: &[String]) -> Result<Vec<GuestRow>> {
     let mut progress = Progress::new(Some(names.len() as u64));
     let mut rows = Vec::new();
-    with(context, async |store: Store| {
-        guests::create(&store, &guests, &demand.demand()).await?;
-        guests::wait(&store, &names, |row| {
-            rows.push(row.clone());
-            progress.tell(outcome(row)).is_continue()
-        })
-        .await
-    })?;
+    guests::wait(store, names, |row| {
+        rows.push(GuestRow {
+            record: None,
+            ..row.clone()
+        });
+        progress.tell(outcome(row)).is_continue()
+    })
+    .await?;
     progress.end()?;
-    rows.iter_mut().for_each(|row| row.record = None);
-    made(json, &rows)
+    Ok(rows)
 }
 
 /// What became of a guest that was created.

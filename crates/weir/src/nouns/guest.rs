@@ -90,7 +90,7 @@ pub struct CreateGuest {
     #[command(flatten)]
     pub cluster: ClusterOption,
     #[command(flatten)]
-    pub demand: DemandArgs,
+    pub demand: Box<DemandArgs>,
     /// Print the guest as JSON
     #[arg(long)]
     pub json: bool,

@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[command(after_help = "Examples:
   weir host ls
   weir host maintain b && weir host activate b
-  weir host label a --add ssd")]
+  weir host label a --add ssd
+  weir host group a edge")]
 pub enum HostCommand {
     /// Lists hosts
     #[command(after_help = "Examples:\n  weir host ls\n  weir host ls -p -o host,state")]
@@ -73,6 +74,19 @@ pub enum HostCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Puts a host without guests into a group of hosts, which may have a policy of its own
+    #[command(
+        after_help = "Examples:\n  weir host group a edge && weir policy set power_saving --group edge\n  weir host group a"
+    )]
+    Group {
+        /// The host
+        host: String,
+        /// The group; default: none
+        #[arg(default_value = "")]
+        group: String,
+        #[command(flatten)]
+        cluster: ClusterFile,
+    },
     /// Adds and removes labels of a host
     #[command(after_help = "Example:\n  weir host label a --add ssd,new --remove old")]
     Label {
@@ -102,6 +116,7 @@ const COLUMNS: &[Column<HostRow>] = &[
         let labels: Vec<_> = it.labels.iter().cloned().collect();
         labels.join(",")
     }),
+    Column::new("group", |it| it.group.clone()),
     Column::extra("site", |it| it.site.clone()),
     Column::extra("links", |it| it.links.join(",")),
 ];
@@ -157,6 +172,13 @@ pub fn run(command: &HostCommand) -> Result {
             force,
         } => with(&cluster.context()?, async |store: Store| {
             hosts::remove(&store, host, *force).await
+        }),
+        HostCommand::Group {
+            host,
+            group,
+            cluster,
+        } => with(&cluster.context()?, async |store: Store| {
+            hosts::set_group(&store, host, group).await
         }),
         HostCommand::Label {
             host,

@@ -77,6 +77,7 @@ pub fn run(command: &NetworkCommand) -> Result {
                 vni: *vni,
                 port: *port,
                 mtu: *mtu,
+                wire: None,
             };
             with(&cluster.context()?, async |store: Store| {
                 networks::create(&store, network, &creation).await

@@ -156,9 +156,14 @@ fn try_plugin(plugin: &Plugin, scene: &Scene, properties: &BTreeMap<String, Stri
         .scheduler(std::slice::from_ref(plugin))
         .map_err(Error::invalid)?;
     let explained = scene.explain(&scheduler).map_err(Error::invalid)?;
-    explained.iter().try_for_each(show)?;
+    let mut failures = Vec::new();
+    for explained in explained {
+        let explained = explained.map_err(Error::invalid)?;
+        show(&explained)?;
+        failures.extend(explained.failures);
+    }
     let inventory = scene.inventory().map_err(Error::invalid)?;
-    let (moved, mut failures) = scheduler.next_move(&inventory);
+    let (moved, failed) = scheduler.next_move(&inventory);
     if plugin.methods.contains_key(&Method::Balance) {
         print(&match moved {
             Some(placement) => format!(
@@ -168,7 +173,7 @@ fn try_plugin(plugin: &Plugin, scene: &Scene, properties: &BTreeMap<String, Stri
             None => "no guest moves\n".into(),
         })?;
     }
-    failures.extend(explained.into_iter().flat_map(|it| it.failures));
+    failures.extend(failed);
     match failures.first() {
         None => Ok(()),
         Some(failure) => Err(Error::refused(vmm::printable(&failure.to_string()))),

@@ -24,6 +24,10 @@ use super::output::{Column, Output, made, print};
 
 /// Longest file that describes hosts and guests, in bytes.
 const FILE_MAX: u64 = 64 << 20;
+/// Most rows of a table of an explanation.
+const ROWS_MAX: usize = 50;
+/// Most guests whose explanation is shown.
+const GUESTS_MAX: usize = 100;
 
 /// Shows and sets policies: filters, weights with factors, a balancer, properties
 #[derive(Debug, Subcommand)]
@@ -63,11 +67,16 @@ pub enum PolicyCommand {
         #[command(flatten)]
         cluster: ClusterFile,
     },
-    /// Has a cluster follow a policy
-    #[command(after_help = "Example:\n  weir policy set evenly_distributed")]
+    /// Has a cluster follow a policy, or a group of its hosts
+    #[command(
+        after_help = "Examples:\n  weir policy set evenly_distributed\n  weir policy set power_saving --group edge"
+    )]
     Set {
         /// The policy
         name: String,
+        /// The group of hosts (`weir host group`); default: all without a policy of their own
+        #[arg(long)]
+        group: Option<String>,
         #[command(flatten)]
         cluster: ClusterFile,
     },
@@ -169,8 +178,12 @@ pub fn run(command: &PolicyCommand) -> Result {
             file,
             cluster,
         } => create(name, file, &cluster.context()?),
-        PolicyCommand::Set { name, cluster } => with(&cluster.context()?, async |store: Store| {
-            policies::set(&store, name).await
+        PolicyCommand::Set {
+            name,
+            group,
+            cluster,
+        } => with(&cluster.context()?, async |store: Store| {
+            policies::set(&store, name, group.as_deref()).await
         }),
         PolicyCommand::Show {
             name,
@@ -272,20 +285,38 @@ pub fn place(args: &PlaceArgs) -> Result {
         None => Vec::new(),
     };
     let scheduler = scene.scheduler(&plugins).map_err(Error::invalid)?;
-    let mut explained = scene.explain(&scheduler).map_err(Error::invalid)?;
-    if let Some(guest) = &args.guest {
-        explained.retain(|it| it.guest == *guest);
-        if explained.is_empty() {
-            let path = args.explain.display();
-            return Err(Error::not_found(format_args!(
-                "{path} has no guest {guest} that is to be placed"
-            )));
+    let explained = scene.explain(&scheduler).map_err(Error::invalid)?;
+    let is_meant = |it: &Explanation| args.guest.as_ref().is_none_or(|guest| *guest == it.guest);
+    let mut shown = 0;
+    for explained in explained {
+        let explained = explained.map_err(Error::invalid)?;
+        if !is_meant(&explained) {
+            continue;
+        }
+        shown += 1;
+        if args.json {
+            // One array, of which one element at a time is here.
+            print(if shown == 1 { "[" } else { "," })?;
+            print(&serde_json::to_string(&explained).map_err(Error::failed)?)?;
+        } else if shown <= GUESTS_MAX {
+            show(&explained)?;
         }
     }
-    if args.json {
-        return made(true, &explained);
+    match (&args.guest, shown, args.json) {
+        (Some(guest), 0, _) => {
+            let path = args.explain.display();
+            Err(Error::not_found(format_args!(
+                "{path} has no guest {guest} that is to be placed"
+            )))
+        }
+        (_, 0, true) => print("[]\n"),
+        (_, _, true) => print("]\n"),
+        _ if shown > GUESTS_MAX => print(&format!(
+            "and {} guests more: --guest shows one, --json all\n",
+            shown - GUESTS_MAX
+        )),
+        _ => Ok(()),
     }
-    explained.iter().try_for_each(show)
 }
 
 /// Shows an explanation.
@@ -300,13 +331,20 @@ pub(super) fn show(explained: &Explanation) -> Result {
         print(&format!("{}\n", vmm::printable(&failure.to_string())))?;
     }
     let output = Output::default();
-    if !explained.excluded.is_empty() {
-        output.show(&explained.excluded, EXCLUDED)?;
+    show_rows(&output, &explained.excluded, EXCLUDED)?;
+    show_rows(&output, &explained.weights, SUMS)
+}
+
+/// Shows the first rows, and how many there are more.
+fn show_rows<T: Serialize>(output: &Output, rows: &[T], columns: &[Column<T>]) -> Result {
+    let (first, rest) = rows.split_at(rows.len().min(ROWS_MAX));
+    if !first.is_empty() {
+        output.show(first, columns)?;
     }
-    if !explained.weights.is_empty() {
-        output.show(&explained.weights, SUMS)?;
+    match rest.len() {
+        0 => Ok(()),
+        count => print(&format!("and {count} more: --json shows all\n")),
     }
-    Ok(())
 }
 
 /// Reads hosts and guests from a file.

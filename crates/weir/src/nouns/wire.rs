@@ -11,6 +11,8 @@ use node::wire::{capture, check};
 
 use serde::Serialize;
 
+use super::cluster::ClusterOption;
+use super::clustered::{self, DemandArgs};
 use super::output::{Column, Output, name, print};
 use super::stat::{self, StatArgs};
 use super::verb::Waiting;
@@ -25,7 +27,8 @@ use crate::graph::wire as graph;
   weir wire show two-subnets --graph svg >two-subnets.svg
   weir wire export two-subnets >two-subnets.toml
   weir wire capture --prefix copy- >captured.toml
-  weir wire delete two-subnets")]
+  weir wire delete two-subnets
+  weir wire apply --cluster edge.toml")]
 pub enum WireCommand {
     /// Makes a wire match its file, as a whole or not at all
     Apply {
@@ -34,6 +37,10 @@ pub enum WireCommand {
         /// Print the steps as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        cluster: ClusterOption,
+        #[command(flatten)]
+        demand: Box<DemandArgs>,
     },
     /// Shows the steps that ‘apply’ would take
     #[command(after_help = "Examples:
@@ -49,6 +56,10 @@ pub enum WireCommand {
         /// Print the steps as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        cluster: ClusterOption,
+        #[command(flatten)]
+        demand: Box<DemandArgs>,
     },
     /// Shows wires
     Show(ShowArgs),
@@ -68,11 +79,15 @@ pub enum WireCommand {
     Export {
         /// The wire
         wire: String,
+        #[command(flatten)]
+        cluster: ClusterOption,
     },
     /// Removes a wire and all its parts
     Delete {
         /// The wire
         wire: String,
+        #[command(flatten)]
+        cluster: ClusterOption,
     },
     /// Reads the Linux network of this machine and prints it as a wire's file
     Capture(CaptureArgs),
@@ -93,6 +108,8 @@ pub struct ShowArgs {
     /// Draw it
     #[arg(long, value_name = "FORMAT", requires = "wire")]
     pub graph: Option<Graph>,
+    #[command(flatten)]
+    pub cluster: ClusterOption,
     #[command(flatten)]
     pub output: Output,
 }
@@ -154,8 +171,17 @@ fn state(part: &str, state: Option<&impl Serialize>) -> String {
 /// Runs `weir wire`.
 pub fn run(command: &WireCommand) -> Result {
     match command {
-        WireCommand::Apply { file, json } => {
+        WireCommand::Apply {
+            file,
+            json,
+            cluster,
+            demand,
+        } => {
             let wire = read(file)?;
+            if let Some(context) = cluster.context()? {
+                return clustered::wire::apply(&context, &wire, demand, *json);
+            }
+            demand.refuse()?;
             let name = &wire.wire;
             let waiting = Waiting::new(
                 &format!("wire ‘{name}’ is being applied"),
@@ -171,9 +197,17 @@ pub fn run(command: &WireCommand) -> Result {
             file,
             exit_code,
             json,
+            cluster,
+            demand,
         } => {
             let wire = read(file)?;
-            let change = client().compare(&wire)?;
+            let change = match cluster.context()? {
+                Some(context) => clustered::wire::compare(&context, &wire, demand)?,
+                None => {
+                    demand.refuse()?;
+                    client().compare(&wire)?
+                }
+            };
             tell(&change, *json)?;
             if *exit_code && !change.steps.is_empty() {
                 std::process::exit(DIFFERS);
@@ -182,8 +216,11 @@ pub fn run(command: &WireCommand) -> Result {
         }
         WireCommand::Show(args) => show(args),
         WireCommand::Stat { wire, args } => stat(wire.as_deref(), args),
-        WireCommand::Export { wire } => print(&client().show::<Wire>(wire)?.spec.to_text()),
-        WireCommand::Delete { wire } => {
+        WireCommand::Export { wire, cluster } => print(&spec(wire, cluster)?.to_text()),
+        WireCommand::Delete { wire, cluster } => {
+            if let Some(context) = cluster.context()? {
+                return clustered::wire::delete(&context, wire);
+            }
             let _waiting = Waiting::new(
                 &format!("wire ‘{wire}’ is being removed"),
                 format!(
@@ -254,7 +291,20 @@ pub(super) fn tell(change: &WireChange, json: bool) -> Result {
     print(&steps.collect::<String>())
 }
 
+/// A wire, as it was applied to the node, or over the hosts of a cluster.
+fn spec(wire: &str, cluster: &ClusterOption) -> Result<Wire> {
+    match cluster.context()? {
+        Some(context) => clustered::wire::spec(&context, wire),
+        None => Ok(client().show::<Wire>(wire)?.spec),
+    }
+}
+
 fn show(args: &ShowArgs) -> Result {
+    if let Some(context) = args.cluster.context()?
+        && args.graph.is_none()
+    {
+        return clustered::wire::show(&context, args.wire.as_deref(), &args.output);
+    }
     let Some(name) = &args.wire else {
         return args.output.show(&client().list::<Wire>()?, COLUMNS);
     };
@@ -262,6 +312,8 @@ fn show(args: &ShowArgs) -> Result {
     let wire = if is_file {
         let wire = read(Path::new(name))?;
         Object::new(wire.wire.clone(), wire)
+    } else if args.graph.is_some() {
+        Object::new(name, spec(name, &args.cluster)?)
     } else {
         client().show::<Wire>(name)?
     };

@@ -81,6 +81,18 @@ fn guests_are_placed_asked_moved_and_removed() {
     }
     assert_eq!(net.up().len(), 3);
     net.hosts[a].ok("host activate b");
+    let leader = net.leader().unwrap();
+    let other = (leader + 1) % 3;
+    let metric = |number: usize, name: &str| net.metric(number, name);
+    assert_eq!(metric(leader, "weir_cluster_leader"), Some(1));
+    assert_eq!(metric(other, "weir_cluster_leader"), Some(0));
+    assert_eq!(metric(other, "weir_cluster_hosts{state=\"up\"}"), None);
+    assert!(metric(leader, "weir_cluster_placements_total") >= Some(17));
+    assert!(metric(leader, "weir_cluster_evacuations_total") >= Some(on_b.len() as u64));
+    until("the hosts are not counted", || {
+        metric(leader, "weir_cluster_hosts{state=\"up\"}") == Some(3)
+            && metric(leader, "weir_cluster_guests{state=\"waiting\"}") == Some(0)
+    });
     until("guests do not return", || {
         let guests = net.guests(a);
         on_b.iter().all(|guest| guests[guest].0 == "b")

@@ -3,7 +3,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod checkpoint;
 mod failure;
+mod groups;
 mod life;
 mod net;
 mod network;
+mod wire;

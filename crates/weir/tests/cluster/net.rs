@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use node::tls::Files;
@@ -182,6 +182,16 @@ impl Net {
 
     /// Asks etcd by its own client.
     pub fn etcdctl(&self, command: &str) -> bool {
+        self.ask_etcd(command).status.success()
+    }
+
+    /// The value of a key; none: it is empty.
+    pub fn etcd_value(&self, key: &str) -> String {
+        let output = self.ask_etcd(&format!("get {key} --print-value-only"));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn ask_etcd(&self, command: &str) -> Output {
         let files = &self.files[0];
         let arguments = format!(
             "--endpoints {} --cacert {} --cert {} --key {} {command}",
@@ -192,11 +202,12 @@ impl Net {
         );
         let mut command = self.core.command("etcdctl", &arguments);
         command.env("ETCDCTL_API", "3");
-        command.output().unwrap().status.success()
+        command.output().unwrap()
     }
 
     pub fn start_agent(&mut self, number: usize) {
-        let mut command = self.hosts[number].weir(&["cluster", "agent"]);
+        let metrics = self.metrics_address(number);
+        let mut command = self.hosts[number].weir(&["cluster", "agent", "--metrics", &metrics]);
         let log = self.folder.join(format!("agent-{number}.log"));
         let log = std::fs::File::options()
             .create(true)
@@ -209,6 +220,21 @@ impl Net {
             .stderr(log)
             .process_group(0);
         self.agents[number] = Some(command.spawn().unwrap());
+    }
+
+    fn metrics_address(&self, number: usize) -> String {
+        format!("{}:6641", self.address(number))
+    }
+
+    /// A metric of an agent, with its labels; none: the agent does not tell it.
+    pub fn metric(&self, number: usize, name: &str) -> Option<u64> {
+        let address = self.metrics_address(number);
+        let ask = format!("-s http://{address}/metrics");
+        let output = self.core.command("curl", &ask).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let (_, value) = lines.find(|(it, _)| *it == name)?;
+        value.parse().ok()
     }
 
     /// Kills an agent and its guard at once.

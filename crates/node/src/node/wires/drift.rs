@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use switch::properties::{DomainProperties, LookupKind, PortProperties};
 
-use super::{Node, mac_of, patch_ports};
+use super::{Node, patch_ports};
 use crate::error::{Fault, Result};
 use crate::host::network;
 use crate::model::{
@@ -180,7 +180,7 @@ impl Node {
                 self.host.has_patch(&patch_ports(wire, name), domains)
             }
             Part::Vnic(it) => self.store.get::<VnicRecord>(name)?.is_some_and(|is| {
-                let mac = it.mac.unwrap_or_else(|| mac_of(wire, name));
+                let mac = it.mac.unwrap_or_else(|| Wire::mac_of(wire, name));
                 let location = (it.location(), it.interface.as_deref().unwrap_or(name));
                 (&is.link, is.mac()) == (&it.link, mac)
                     && (is.location(), is.interface()) == location

@@ -7,8 +7,6 @@ mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switch::lookup::Mac;
-
 use super::Node;
 use super::links::list;
 use super::resource::{Resource, found};
@@ -177,7 +175,7 @@ impl Node {
     fn check_guest_of(&self, wire: &Wire, name: &str, guest: &Guest) -> Result<()> {
         let mac = |vnic: &String| {
             let given = wire.vnics.get(vnic).and_then(|vnic| vnic.mac);
-            given.unwrap_or_else(|| mac_of(&wire.wire, vnic))
+            given.unwrap_or_else(|| Wire::mac_of(&wire.wire, vnic))
         };
         let interfaces = guest.interfaces.iter();
         let interfaces: Vec<_> = interfaces
@@ -403,18 +401,6 @@ impl Node {
     pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
         Ok(self.patch_end(port)?.is_some())
     }
-}
-
-/// The address of a VNIC that is given none: always the same for the same wire, so that its
-/// neighbours still know one that was made again. (FNV-1a.)
-fn mac_of(wire: &str, vnic: &str) -> Mac {
-    let bytes = wire.bytes().chain([0]).chain(vnic.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let [_, b, c, d, e, f, ..] = hash.to_le_bytes();
-    // Locally administered, unicast.
-    Mac([0x02, b, c, d, e, f])
 }
 
 /// The command that removes a part made by command.

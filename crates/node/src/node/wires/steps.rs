@@ -3,11 +3,11 @@
 use ipnet::IpNet;
 use switch::properties::DomainProperties;
 
-use super::{Node, mac_of, patch_ports};
+use super::{Node, patch_ports};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::network;
 use crate::model::{
-    Class, Entry, EntryStatus, Guest, Link, LinkRecord, Nsm, Patch, Vnic, WireRecord,
+    Class, Entry, EntryStatus, Guest, Link, LinkRecord, Nsm, Patch, Vnic, Wire, WireRecord,
 };
 use crate::node::resource::Resource;
 use crate::wire::plan::{Part, Step};
@@ -72,7 +72,7 @@ impl Node {
                 Ok(())
             }
             (None, Some(Part::Vnic(it))) => {
-                let mac = Some(it.mac.unwrap_or_else(|| mac_of(wire, name)));
+                let mac = Some(it.mac.unwrap_or_else(|| Wire::mac_of(wire, name)));
                 self.create_vnic(name, Vnic { mac, ..it.clone() })
             }
             (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
