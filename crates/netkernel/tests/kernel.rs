@@ -6,6 +6,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use abi::nqe::{
@@ -57,10 +58,10 @@ impl Stack {
         token
     }
 
-    fn join(&self, token: Token, local: bool, workers: u8) {
-        for nsm in KernelNsm::join_all(&self.door(), token, local, workers).unwrap() {
-            std::thread::spawn(move || nsm.run());
-        }
+    fn join(&self, token: Token, local: bool, workers: u8) -> Vec<JoinHandle<()>> {
+        let workers = KernelNsm::join_all(&self.door(), token, local, workers).unwrap();
+        let run = |nsm: KernelNsm| std::thread::spawn(move || drop(nsm.run()));
+        workers.into_iter().map(run).collect()
     }
 
     fn tenant(&self, name: &str, limits: Limits) -> (Token, Tenant) {
@@ -620,7 +621,7 @@ fn workers_share_the_connections_of_a_socket_and_nobody_notices() {
 fn a_socket_listens_again_at_another_number_of_workers() {
     let stack = Stack::start("cores");
     let token = stack.new_nsm("pair", 2);
-    stack.join(token, false, 2);
+    let mut workers = stack.join(token, false, 2);
     let (_, mut tenant) = stack.tenant_of("pair", "many", Limits::default());
     tenant.open(1, STREAM);
     let bound = tenant.result(Nqe::new(operation::BIND, 1).with_address(loopback()));
@@ -634,7 +635,9 @@ fn a_socket_listens_again_at_another_number_of_workers() {
             .unwrap();
         let failed = tenant.next(1, operation::FAILED);
         assert_eq!((failed.flags, failed.error()), (GONE, libc::ECONNRESET));
-        stack.join(token, false, cores);
+        // They are one process otherwise, which ends before the next one begins.
+        workers.drain(..).for_each(|it| it.join().unwrap());
+        workers = stack.join(token, false, cores);
         let listens = tenant.next(1, operation::RESULT);
         assert_eq!((listens.flags, listens.error()), (operation::BIND, 0));
         let listens = tenant.next(1, operation::RESULT);

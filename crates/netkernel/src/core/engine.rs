@@ -45,7 +45,7 @@ pub enum CoreError {
 }
 
 /// What an epoll event is about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     Waker,
     Door,

@@ -163,10 +163,10 @@ impl SocketOption {
 
     /// Has a socket keep it, for sockets of the kernel's that are made later.
     pub fn keep(self, socket: &mut Socket) {
-        let mut kept = socket.options.iter_mut();
-        let same = kept.find(|it| (it.level, it.name) == (self.level, self.name));
-        match same {
-            Some(it) => *it = self,
+        let is_same = |it: &SocketOption| (it.level, it.name) == (self.level, self.name);
+        let at = socket.options.iter().position(is_same);
+        match at {
+            Some(at) => socket.options[at] = self,
             None if socket.options.len() < OPTIONS_MAX => socket.options.push(self),
             None => {}
         }

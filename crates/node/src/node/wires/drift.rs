@@ -8,7 +8,7 @@ use super::{Node, mac_of, patch_ports};
 use crate::error::{Fault, Result};
 use crate::host::network;
 use crate::model::{
-    ApplicationRecord, Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Nsm,
+    ApplicationRecord, Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord,
     NsmRecord, Route, Vnic, VnicRecord, Wire, action_text,
 };
 use crate::node::links::MTU;
