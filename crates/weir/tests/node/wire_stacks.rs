@@ -241,7 +241,7 @@ fn what_a_wire_changes_of_stacks_in_use_is_told() {
     let text = text.replace("[nsm.one]", "[nsm.one]\n        cores = 2");
     let file = host.config("moves.toml", &text);
     let changed = host.ok(&format!("wire apply {file}"));
-    assert_eq!(changed, "~ nsm ‘one’: cores 2\n");
+    assert_eq!(changed, "~ nsm ‘one’: cores none → 2\n");
     host.shows("nsm ls one -p -o cores", "2\n");
     until("it does not come up again", || {
         host.ok("wire show moves -p -o states") == "one=up,two=up,waits=up\n"
