@@ -345,8 +345,6 @@ fn programs_end_before_their_stacks_and_begin_behind_them() {
     assert_eq!(with("nsm = 'one'", "nsm = 'two'"), ["~ app ‘a’"]);
     let limited = with("[nsm.two]", "[nsm.two]\nproperties = { conns = 9 }");
     assert_eq!(limited, ["~ nsm ‘two’"]);
-    let workers = with("[nsm.two]", "[nsm.two]\ncores = 2");
-    assert_eq!(workers, ["~ nsm ‘two’"]);
     assert_eq!(with("'true'", "'false'"), ["- app ‘a’", "+ app ‘a’"]);
     // What stands on a stub, and what stands on that.
     let whole = ["- app ‘a’", "- nsm ‘one’", "- stub ‘s’"];
