@@ -851,6 +851,7 @@ end
 module Nsm = struct
   type t = {
     addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the loopback's. *)
+    cores : int option; [@yojson.default None] (** Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it. *)
     gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
     link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)
@@ -889,6 +890,7 @@ end
 module Nsm_object = struct
   type t = {
     addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the loopback's. *)
+    cores : int option; [@yojson.default None] (** Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it. *)
     gateways : string list option; [@yojson.default None] (** Of a user NSM: the routers for what is in none of its networks, at most one of each IP version. *)
     kind : Nsm_kind.t option; [@yojson.default None] (** What its network stack is. *)
     link : string option; [@yojson.default None] (** Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. *)

@@ -165,7 +165,7 @@ let show_nsm node name = Call.json node Models.Nsm_object.of_yojson "GET" [ "v1"
 (** Removes a network stack module. No application may use it. *)
 let delete_nsm node name = Call.unit node "DELETE" [ "v1"; "nsms"; name ]
 
-(** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once. *)
+(** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
 let patch_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "nsms"; name ]
 
 (** Shows the counters of all attached interfaces, VNICs and patches. *)

@@ -578,7 +578,7 @@ export interface paths {
         delete: operations["delete-nsm"];
         options?: never;
         head?: never;
-        /** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once. */
+        /** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. */
         patch: operations["patch-nsm"];
         trace?: never;
     };
@@ -1843,6 +1843,11 @@ export interface components {
              */
             addresses?: string[];
             /**
+             * Format: uint8
+             * @description Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it.
+             */
+            cores?: number | null;
+            /**
              * @description Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
              * @example [
              *       "10.0.0.1"
@@ -1885,6 +1890,11 @@ export interface components {
              *     ]
              */
             addresses?: string[];
+            /**
+             * Format: uint8
+             * @description Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it.
+             */
+            cores?: number | null;
             /**
              * @description Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
              * @example [

@@ -93,6 +93,10 @@ pub mod operation {
     pub const ATTACH: u8 = 15;
     /// The queue set takes no more connections of the listening socket. Not answered.
     pub const DETACH: u8 = 16;
+    /// From CoreEngine alone, to an NSM of several workers: takes connections of a listening socket that another
+    /// worker has. Data: that worker in the upper, its number of the socket in the lower 32 bits; `len`: the backlog.
+    /// Not answered; CLOSE ends it.
+    pub const LISTEN_WITH: u8 = 17;
 
     /// Answers the operation in `flags`. Error in `extra` (0: none), and an address where the operation
     /// says so.
@@ -128,7 +132,7 @@ pub const MORE: u8 = 1;
 pub const GONE: u8 = 4;
 /// Flag of a SOCKET, BIND, LISTEN or CONNECT: the socket stands for one of an NSM or a CoreEngine that is
 /// gone, so its address may still be in use (SO_REUSEADDR). Nobody waits for the result. Of a socket that
-/// several processes announce, CoreEngine takes the first.
+/// several processes announce, CoreEngine takes the first. While the NSM does not run, the socket waits for it.
 pub const RESTORED: u8 = 2;
 /// Flag of a BIND: the socket is IPv6's only (IPV6_V6ONLY), when it is restored, too.
 pub const ONLY_IPV6: u8 = 8;

@@ -315,7 +315,7 @@ pub struct Welcome {
     pub refused: u32,
     /// The tenant.
     pub tenant: u32,
-    /// The sender's queue set.
+    /// The sender's queue set; of an NSM, which of its workers it is, from 0 on.
     pub set: u32,
     /// Names this CoreEngine among the CoreEngines that follow each other; not 0.
     pub engine: u32,

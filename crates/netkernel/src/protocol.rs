@@ -138,6 +138,13 @@ pub enum Request {
         /// The limits.
         limits: Limits,
     },
+    /// How many workers an NSM is to have, 1 to [`CORES_MAX`]. One that runs ends, and comes again with so many.
+    SetCores {
+        /// The NSM's name.
+        nsm: String,
+        /// How many.
+        cores: u8,
+    },
     /// Limits for an NSM, for all tenants together; the weight says nothing.
     SetNsmLimits {
         /// The NSM's name.
@@ -164,6 +171,8 @@ pub enum Request {
     },
 }
 
+/// Most workers of an NSM.
+pub const CORES_MAX: u8 = 16;
 /// Most sockets of an answer.
 pub const SOCKETS_MAX: usize = 256;
 /// Most records of a trace in an answer.

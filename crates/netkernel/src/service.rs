@@ -63,6 +63,7 @@ pub struct Service {
     taken: u32,
     answers: Outbox,
     tenants: Vec<Option<Tenant>>,
+    worker: u8,
     /// Whether the NSM answers questions about its connections.
     measures: bool,
 }
@@ -90,8 +91,14 @@ impl Service {
             taken: 0,
             answers: Outbox::default(),
             tenants: Vec::new(),
+            worker: welcomed.welcome.set as u8,
             measures: false,
         })
+    }
+
+    /// Which of the NSM's workers this is, from 0 on.
+    pub(crate) fn worker(&self) -> u8 {
+        self.worker
     }
 
     /// Has [`hear`](Self::hear) tell of [questions](ToNsm::Measure) about connections, which the NSM answers by

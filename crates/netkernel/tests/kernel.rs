@@ -6,10 +6,13 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abi::nqe::{DATAGRAM_TYPE, DatagramHead, MORE, Nqe, PacketInfo, STREAM, operation};
-use abi::tenant::CHUNK_BYTES;
+use abi::nqe::{
+    DATAGRAM_TYPE, DatagramHead, GONE, MORE, Nqe, PacketInfo, RESTORED, STREAM, operation,
+};
+use abi::tenant::{CHUNK_BYTES, SEND_CHUNKS};
 use netkernel::core::CoreEngine;
 use netkernel::kernel::KernelNsm;
 use netkernel::protocol::{Limits, Operator, Request, Token};
@@ -40,11 +43,25 @@ impl Stack {
     }
 
     fn add_nsm(&self, name: &str, local: bool) {
-        let token = Token::random().unwrap();
+        let token = self.new_nsm(name, 1);
+        self.join(token, local, 1);
+    }
+
+    /// Adds an NSM, which does not run.
+    fn new_nsm(&self, name: &str, cores: u8) -> Token {
+        let (token, nsm) = (Token::random().unwrap(), name.to_owned());
         let name = name.to_owned();
         self.operator.ask(&Request::AddNsm { name, token }).unwrap();
-        let nsm = KernelNsm::join(&self.door(), token, local).unwrap();
-        std::thread::spawn(move || nsm.run());
+        self.operator
+            .ask(&Request::SetCores { nsm, cores })
+            .unwrap();
+        token
+    }
+
+    fn join(&self, token: Token, local: bool, workers: u8) -> Vec<JoinHandle<()>> {
+        let workers = KernelNsm::join_all(&self.door(), token, local, workers).unwrap();
+        let run = |nsm: KernelNsm| std::thread::spawn(move || drop(nsm.run()));
+        workers.into_iter().map(run).collect()
     }
 
     fn tenant(&self, name: &str, limits: Limits) -> (Token, Tenant) {
@@ -519,4 +536,151 @@ fn two_tenants_of_an_nsm_need_no_tcp() {
         .unwrap()
         .read(&mut value);
     assert_eq!(i32::from_ne_bytes(value), 1);
+}
+
+/// Sets an option to 1, by the last chunk to send from.
+fn set_option(tenant: &mut Tenant, socket: u32, level: i32, name: i32) {
+    let result = option(tenant, operation::SET_OPTION, socket, level, name);
+    assert_eq!(result.error(), 0);
+}
+
+/// Asks about an option, with 1 as its value; the answer.
+fn option(tenant: &mut Tenant, asked: u8, socket: u32, level: i32, name: i32) -> Nqe {
+    let offset = (SEND_CHUNKS as u64 - 1) * CHUNK_BYTES as u64;
+    let value = tenant.process.payload(offset, 4).unwrap();
+    value.write(&1u32.to_ne_bytes());
+    let option = (level as u64) << 32 | name as u64;
+    let nqe = Nqe::new(asked, socket).with_data(option);
+    tenant.result(nqe.with_chunk(offset, 4))
+}
+
+#[test]
+fn workers_share_the_connections_of_a_socket_and_nobody_notices() {
+    let stack = Stack::start("workers");
+    let token = stack.new_nsm("pair", 2);
+    stack.join(token, false, 2);
+    let (_, mut tenant) = stack.tenant_of("pair", "many", Limits::default());
+    tenant.open(1, STREAM);
+    set_option(&mut tenant, 1, libc::SOL_SOCKET, libc::SO_REUSEADDR);
+    set_option(&mut tenant, 1, libc::SOL_SOCKET, libc::SO_KEEPALIVE);
+    let bound = tenant.result(Nqe::new(operation::BIND, 1).with_address(loopback()));
+    let address = bound.address().unwrap();
+    let listen = tenant.result(Nqe::new(operation::LISTEN, 1).with_data(64));
+    assert_eq!((listen.error(), listen.address()), (0, Some(address)));
+    set_option(&mut tenant, 1, libc::IPPROTO_TCP, libc::TCP_NODELAY);
+    // The address is taken as ever, by a socket that shares addresses too.
+    tenant.open(2, STREAM);
+    set_option(&mut tenant, 2, libc::SOL_SOCKET, libc::SO_REUSEADDR);
+    let second = tenant.result(Nqe::new(operation::BIND, 2).with_address(address));
+    assert_eq!(second.error(), libc::EADDRINUSE);
+
+    let mut workers = [0; 2];
+    let mut clients = Vec::new();
+    for socket in 100..140 {
+        clients.push(TcpStream::connect(address).unwrap());
+        let incoming = tenant.next(1, operation::INCOMING);
+        workers[(incoming.len >> 28) as usize] += 1;
+        let accept = Nqe::new(operation::ACCEPT, socket);
+        tenant.submit(accept.with_data(incoming.len.into()));
+        // They have the options of the listening socket.
+        for (level, name) in [
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        ] {
+            let got = option(&mut tenant, operation::GET_OPTION, socket, level, name);
+            let mut value = [0; 4];
+            let chunk = tenant.process.payload(got.offset, 4).unwrap();
+            chunk.read(&mut value);
+            assert_eq!((got.error(), u32::from_ne_bytes(value) > 0), (0, true));
+        }
+    }
+    assert!(workers.iter().all(|&taken| taken > 4), "{workers:?}");
+    for (socket, client) in (100..).zip(&mut clients) {
+        client.write_all(b"question").unwrap();
+        assert_eq!(tenant.receive(socket, 8), b"question");
+        tenant.send(socket, 0, b"answer");
+        tenant.next(socket, operation::SENT);
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"answer");
+    }
+    // One that listens counts once.
+    let status = stack.operator.status().unwrap();
+    let pair = status.nsms.iter().find(|nsm| nsm.name == "pair").unwrap();
+    assert_eq!((pair.present, pair.sockets), (true, 42));
+
+    // As soon as it is closed, the port is free.
+    tenant.submit(Nqe::new(operation::CLOSE, 1));
+    tenant.next(1, operation::CLOSED);
+    let again = tenant.result(Nqe::new(operation::BIND, 2).with_address(address));
+    assert_eq!(again.error(), 0);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_socket_listens_again_at_another_number_of_workers() {
+    let stack = Stack::start("cores");
+    let token = stack.new_nsm("pair", 2);
+    let mut workers = stack.join(token, false, 2);
+    let (_, mut tenant) = stack.tenant_of("pair", "many", Limits::default());
+    tenant.open(1, STREAM);
+    let bound = tenant.result(Nqe::new(operation::BIND, 1).with_address(loopback()));
+    let address = bound.address().unwrap();
+    tenant.result(Nqe::new(operation::LISTEN, 1).with_data(64));
+    for cores in [1, 3] {
+        let nsm = "pair".to_owned();
+        stack
+            .operator
+            .ask(&Request::SetCores { nsm, cores })
+            .unwrap();
+        let failed = tenant.next(1, operation::FAILED);
+        assert_eq!((failed.flags, failed.error()), (GONE, libc::ECONNRESET));
+        // They are one process otherwise, which ends before the next one begins.
+        workers.drain(..).for_each(|it| it.join().unwrap());
+        workers = stack.join(token, false, cores);
+        let listens = tenant.next(1, operation::RESULT);
+        assert_eq!((listens.flags, listens.error()), (operation::BIND, 0));
+        let listens = tenant.next(1, operation::RESULT);
+        assert_eq!((listens.flags, listens.error()), (operation::LISTEN, 0));
+        let _client = TcpStream::connect(address).unwrap();
+        let incoming = tenant.next(1, operation::INCOMING);
+        assert!(incoming.len >> 28 < cores.into());
+        let accept = Nqe::new(operation::ACCEPT, 2).with_data(incoming.len.into());
+        tenant.submit(accept);
+        tenant.submit(Nqe::new(operation::CLOSE, 2));
+        tenant.next(2, operation::CLOSED);
+    }
+    let nsm = "pair".to_owned();
+    let cores = 17;
+    let refused = stack.operator.ask(&Request::SetCores { nsm, cores });
+    let refused = refused.unwrap_err().to_string();
+    assert_eq!(refused, "an NSM has 1 to 16 workers, not 17");
+}
+
+#[test]
+fn a_socket_that_waits_for_its_nsm_connects_when_that_runs() {
+    let stack = Stack::start("waits");
+    let token = stack.new_nsm("late", 1);
+    let (_, mut tenant) = stack.tenant_of("late", "early", Limits::default());
+    tenant.open(1, STREAM);
+    let down = tenant.next(1, operation::RESULT);
+    assert_eq!(
+        (down.flags, down.error()),
+        (operation::SOCKET, libc::ENETDOWN)
+    );
+    let listener = TcpListener::bind(loopback()).unwrap();
+    let again = |operation| Nqe::new(operation, 2).with_flags(RESTORED);
+    tenant.submit(again(operation::SOCKET).with_data(STREAM).with_family(4));
+    tenant.submit(again(operation::CONNECT).with_address(listener.local_addr().unwrap()));
+    stack.join(token, false, 1);
+    let connected = tenant.next(2, operation::RESULT);
+    assert_eq!(
+        (connected.flags, connected.error()),
+        (operation::CONNECT, 0)
+    );
+    tenant.send(2, 0, b"hello");
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut said = [0; 5];
+    peer.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"hello");
 }

@@ -77,6 +77,8 @@ struct Stack {
     operator: Operator,
     nsm: Part,
     core: Part,
+    /// Has a port that a socket of the tenant had.
+    taken: Option<TcpListener>,
 }
 
 impl Stack {
@@ -105,6 +107,7 @@ impl Stack {
             operator,
             nsm,
             core,
+            taken: None,
         }
     }
 }
@@ -117,6 +120,7 @@ impl Stack {
             operator,
             nsm: before,
             core,
+            ..
         } = self;
         let names: Vec<_> = operator.status().unwrap().nsms;
         let name = format!("{}'", names[0].name);
@@ -144,12 +148,13 @@ impl Stack {
         drop(before);
         let name = names[0].name.clone();
         operator.ask(&Request::RemoveNsm { name }).unwrap();
-        let _taken = taken.map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+        let taken = taken.map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
         let nsm = early.unwrap_or_else(start);
         Stack {
             operator,
             nsm,
             core,
+            taken,
         }
     }
 }
@@ -215,6 +220,7 @@ fn run(function: &str) {
         assert_eq!(tenant.violations, 0);
         (tenant.processes == 0 && tenant.sockets == 0).then_some(())
     });
+    drop(stack.taken);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

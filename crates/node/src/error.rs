@@ -278,7 +278,10 @@ faults! {
         "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `--netns`, the NSM gets its own";
     /// A field of an NSM that its kind does not have.
     NsmField { field: &'static str } Invalid =>
-        "{field} is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
+        "{field} is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` and more than one of `cores` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
+    /// A number of workers that no NSM has.
+    NsmCores { cores: u8, most: u8 } Invalid "cores" =>
+        "`cores` (`--cores`) is {cores}: an NSM has 1 to {most} workers";
     /// An NSM that is a program, without one.
     NsmWithoutProgram {} Invalid "run" =>
         "an NSM of kind `program` needs its program: `weir nsm create NAME --kind program -- PROGRAM ARGUMENT…`";

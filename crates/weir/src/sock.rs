@@ -144,6 +144,9 @@ Examples:
         /// What connections to addresses that are not the NSM's fail with
         #[arg(long, value_enum, default_value_t)]
         others: OthersArg,
+        /// Of a kernel NSM: how many workers it has
+        #[arg(long, default_value_t = 1)]
+        cores: u8,
     },
     /// Becomes a program whose socket calls are intercepted
     #[command(hide = true)]
@@ -271,6 +274,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             addresses,
             gateways,
             others,
+            cores,
         } => {
             begin(*detached)?;
             let wrong = || io::Error::other(format!("{TOKEN_VARIABLE} is not set to a token"));
@@ -278,13 +282,16 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             let token = Token::try_from(token).map_err(|_| wrong())?;
             match kind {
                 KindArg::Kernel => {
-                    let nsm = KernelNsm::join(door, token, *local)?;
+                    let workers = KernelNsm::join_all(door, token, *local, *cores)?;
                     if *detached {
                         leave_file_system(door)?;
                         keep_ports()?;
+                    }
+                    let nsm = KernelNsm::start(workers)?;
+                    if *detached {
                         confine::filter_system_calls(calls::KERNEL_NSM)?;
                     }
-                    nsm.run()?;
+                    nsm.map_or(Ok(()), KernelNsm::run)?;
                 }
                 KindArg::User => {
                     let addresses = addresses.iter().map(|it| (it.addr(), it.prefix_len()));

@@ -4,32 +4,23 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::prelude::*;
 
-/// Whether a socket is one of bytes, by its TYPE.
-pub fn is_stream(text: &str, _context: &Context<'_>) -> Result<bool, Invalid> {
-    match text {
-        "TCP" => Ok(true),
-        "UDP" => Ok(false),
-        _ => Err(Invalid::because("the types are TCP and UDP")),
-    }
-}
-
-/// An IPv4 or IPv6 address.
-pub fn any_address(text: &str, context: &Context<'_>) -> Result<IpAddr, Invalid> {
-    if let Ok(address) = Ipv4Addr::parse(text, context) {
-        return Ok(IpAddr::V4(address));
-    }
-    Ipv6Addr::parse(text, context).map(IpAddr::V6)
-}
-
-/// A port's number.
-pub fn port_number(text: &str, context: &Context<'_>) -> Result<u16, Invalid> {
-    Port::TCP.parse(text, context)
-}
-
-/// A task that receives, and on a pull input one that sends.
+/// Arguments, a task that receives, and on a pull input one that sends.
 #[derive(Component)]
 #[component(handlers, task)]
 pub struct NsmSocket {
+    /// `TCP` or `UDP`.
+    #[arg(mandatory, name = "TYPE", with = is_stream, kind = "socket type")]
+    stream: bool,
+    /// The IPv4 or IPv6 address of the server. A SocketServer is at an address of the NSM, or at all of them by 0.0.0.0
+    /// or ::.
+    #[arg(mandatory, name = "ADDR", with = any_address, kind = "IP address")]
+    #[init(IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    address: IpAddr,
+    /// The server's port.
+    #[arg(mandatory, name = "PORT", with = port_number, kind = "port")]
+    port: u16,
+    /// Whether it is the server's own.
+    serves: bool,
     /// Packets received.
     #[handler(read)]
     count: u64,
@@ -44,7 +35,6 @@ pub struct NsmSocket {
     sent_bytes: u64,
     /// Pushed packets that found no room.
     overruns: u64,
-    endpoint: Option<Endpoint>,
     opened: Option<(DeviceId, TaskId)>,
     /// Whether there is room downstream.
     room: Signal,
@@ -81,13 +71,12 @@ impl NsmSocket {
 }
 
 impl NsmSocket {
-    /// Sets what is opened.
-    pub fn set_endpoint(&mut self, serves: bool, stream: bool, address: SocketAddr) {
-        self.endpoint = Some(Endpoint {
+    /// A client's, or a server's.
+    pub fn new(serves: bool) -> NsmSocket {
+        NsmSocket {
             serves,
-            stream,
-            address,
-        });
+            ..NsmSocket::default()
+        }
     }
 
     fn status(&self, cx: &mut Cx<'_>) -> SocketStatus {
@@ -170,11 +159,19 @@ impl NsmSocket {
 }
 
 impl Element for NsmSocket {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.port == 0 {
+            return Err(args.fail("PORT must be from 1 to 65535"));
+        }
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(endpoint) = self.endpoint else {
-            return Ok(());
-        };
-        let device = cx.socket(&endpoint);
+        let device = cx.socket(&Endpoint {
+            serves: self.serves,
+            stream: self.stream,
+            address: SocketAddr::new(self.address, self.port),
+        });
         let device = device.map_err(|why| cx.error(why))?;
         let task = cx.task();
         self.opened = Some((device, task));
@@ -216,4 +213,26 @@ impl Element for NsmSocket {
             (None, _) => Ran::Nothing,
         }
     }
+}
+
+/// Whether a socket is one of bytes, by its TYPE.
+fn is_stream(text: &str, _context: &Context<'_>) -> Result<bool, Invalid> {
+    match text {
+        "TCP" => Ok(true),
+        "UDP" => Ok(false),
+        _ => Err(Invalid::because("the types are TCP and UDP")),
+    }
+}
+
+/// An IPv4 or IPv6 address.
+fn any_address(text: &str, context: &Context<'_>) -> Result<IpAddr, Invalid> {
+    if let Ok(address) = Ipv4Addr::parse(text, context) {
+        return Ok(IpAddr::V4(address));
+    }
+    Ipv6Addr::parse(text, context).map(IpAddr::V6)
+}
+
+/// A port's number.
+fn port_number(text: &str, context: &Context<'_>) -> Result<u16, Invalid> {
+    Port::TCP.parse(text, context)
 }

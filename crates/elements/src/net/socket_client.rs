@@ -1,6 +1,4 @@
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-
-use super::nsm_socket::{NsmSocket, any_address, is_stream, port_number};
+use super::nsm_socket::NsmSocket;
 use crate::prelude::*;
 
 /// Connects to a TCP server or sends to a UDP one in a guest, by a network stack module.
@@ -31,27 +29,7 @@ use crate::prelude::*;
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct SocketClient {
-    /// `TCP` or `UDP`.
-    #[arg(mandatory, name = "TYPE", with = is_stream, kind = "socket type")]
-    stream: bool,
-    /// The IPv4 or IPv6 address of the server.
-    #[arg(mandatory, name = "ADDR", with = any_address, kind = "IP address")]
-    #[init(IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    address: IpAddr,
-    /// Its port.
-    #[arg(mandatory, name = "PORT", with = port_number, kind = "port")]
-    port: u16,
-    #[delegate(configured = complete)]
+    #[delegate]
+    #[init(NsmSocket::new(false))]
     socket: NsmSocket,
-}
-
-impl SocketClient {
-    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if self.port == 0 {
-            return Err(args.fail("PORT must be from 1 to 65535"));
-        }
-        let to = SocketAddr::new(self.address, self.port);
-        self.socket.set_endpoint(false, self.stream, to);
-        Ok(())
-    }
 }

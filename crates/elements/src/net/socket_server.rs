@@ -1,6 +1,4 @@
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-
-use super::nsm_socket::{NsmSocket, any_address, is_stream, port_number};
+use super::nsm_socket::NsmSocket;
 use crate::prelude::*;
 
 /// Serves TCP connections or UDP datagrams in a guest, by a network stack module.
@@ -34,27 +32,7 @@ use crate::prelude::*;
 #[inputs("packets to send")]
 #[outputs("packets received")]
 pub struct SocketServer {
-    /// `TCP` or `UDP`.
-    #[arg(mandatory, name = "TYPE", with = is_stream, kind = "socket type")]
-    stream: bool,
-    /// The IPv4 or IPv6 address that it serves at: the NSM's, or 0.0.0.0 or :: for all.
-    #[arg(mandatory, name = "ADDR", with = any_address, kind = "IP address")]
-    #[init(IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    address: IpAddr,
-    /// The port.
-    #[arg(mandatory, name = "PORT", with = port_number, kind = "port")]
-    port: u16,
-    #[delegate(configured = complete)]
+    #[delegate]
+    #[init(NsmSocket::new(true))]
     socket: NsmSocket,
-}
-
-impl SocketServer {
-    fn complete(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if self.port == 0 {
-            return Err(args.fail("PORT must be from 1 to 65535"));
-        }
-        let at = SocketAddr::new(self.address, self.port);
-        self.socket.set_endpoint(true, self.stream, at);
-        Ok(())
-    }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use abi::SharedBytes;
-use abi::nqe::{DATAGRAM_TYPE, DatagramHead, GONE, Nqe, STREAM, operation};
+use abi::nqe::{DATAGRAM_TYPE, DatagramHead, GONE, Nqe, RESTORED, STREAM, operation};
 use abi::tenant::{CHUNK_BYTES, PayloadFile, QueueFile, RECEIVE_WINDOW, SEND_WINDOW};
 use router::{Endpoint, SocketStatus};
 
@@ -22,6 +22,11 @@ const BACKLOG: u64 = 1024;
 const SENDERS: usize = 4096;
 /// How long a connection whose peer has ended it stays open in a guest that is never idle, in nanoseconds.
 const LINGER: u64 = 1_000_000_000;
+/// The error of a socket whose NSM does not run.
+const ENETDOWN: i32 = 100;
+/// Options by level and name: sockets of a server may be bound while old connections end; streams send without delay.
+const SO_REUSEADDR: u64 = 1 << 32 | 2;
+const TCP_NODELAY: u64 = 6 << 32 | 1;
 
 /// What became of a packet that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +83,8 @@ struct Port {
     blocked: Option<u32>,
     /// A packet waits for a client's connection.
     awaited: bool,
+    /// Its socket waits at CoreEngine for an NSM that did not run.
+    waits: bool,
     /// The connection that packets waited for has failed: they are dropped.
     failed: bool,
     /// Connections that the peers have ended, and when that was passed on.
@@ -126,6 +133,7 @@ impl Tenant {
             senders: Vec::new(),
             blocked: None,
             awaited: false,
+            waits: false,
             failed: false,
             ended: Vec::new(),
             status: SocketStatus::default(),
@@ -137,7 +145,7 @@ impl Tenant {
     pub(super) fn use_port(&mut self, port: usize) {
         self.ports[port].users += 1;
         if self.ports[port].users == 1 {
-            self.start(port);
+            self.start(port, 0);
             self.flush();
         }
     }
@@ -216,8 +224,8 @@ impl Tenant {
         matches!(socket.state, State::Opening | State::Open).then_some(socket)
     }
 
-    /// Opens a port's socket.
-    fn start(&mut self, port: usize) {
+    /// Opens a port's socket, with these flags.
+    fn start(&mut self, port: usize, flags: u8) {
         let endpoint = self.ports[port].endpoint;
         let Some(number) = self.take_number(port, State::Opening) else {
             let what = Shown(endpoint);
@@ -232,27 +240,22 @@ impl Tenant {
         };
         let family = if endpoint.address.is_ipv4() { 4 } else { 6 };
         let made = Nqe::new(operation::SOCKET, number).with_data(of_type);
-        self.queues.submit(made.with_family(family));
-        if endpoint.stream {
-            const SOL_SOCKET: u64 = 1;
-            const SO_REUSEADDR: u64 = 2;
-            const IPPROTO_TCP: u64 = 6;
-            const TCP_NODELAY: u64 = 1;
-            // Connections of a server inherit it.
-            self.set_option(number, IPPROTO_TCP << 32 | TCP_NODELAY);
-            if endpoint.serves {
-                self.set_option(number, SOL_SOCKET << 32 | SO_REUSEADDR);
-            }
+        self.queues
+            .submit(made.with_family(family).with_flags(flags));
+        if endpoint.stream && endpoint.serves {
+            // Connections inherit it.
+            self.set_option(number, TCP_NODELAY);
+            self.set_option(number, SO_REUSEADDR);
         }
         let request = match endpoint.serves {
             true => operation::BIND,
             false => operation::CONNECT,
         };
         let request = Nqe::new(request, number).with_address(endpoint.address);
-        self.queues.submit(request);
+        self.queues.submit(request.with_flags(flags));
         if endpoint.serves && endpoint.stream {
             let listen = Nqe::new(operation::LISTEN, number).with_data(BACKLOG);
-            self.queues.submit(listen);
+            self.queues.submit(listen.with_flags(flags));
         }
     }
 
@@ -391,20 +394,28 @@ impl Tenant {
         let Some(socket) = self.open_socket(number) else {
             return;
         };
-        let port = socket.port;
-        let endpoint = self.ports[port].endpoint;
+        let at = socket.port;
+        let endpoint = self.ports[at].endpoint;
         if error != 0 {
-            let port = &mut self.ports[port];
+            let port = &mut self.ports[at];
             port.status.failed += 1;
             // The peer of an offered connection has gone before it was accepted.
-            if port.main == Some(number) {
-                port.failed = core::mem::take(&mut port.awaited);
+            let is_main = port.main == Some(number);
+            let down = is_main && error == ENETDOWN && asked == operation::SOCKET;
+            let again = down && !port.waits;
+            port.waits = again;
+            if is_main {
+                port.failed = !again && core::mem::take(&mut port.awaited);
                 let what = Shown(endpoint);
                 let why = Errno(error);
                 let report = &self.queues.surroundings;
                 report.report(format_args!("{what}: {why}"));
             }
             self.close(number);
+            if again {
+                // As a socket to restore, it is made when its NSM runs.
+                self.start(at, RESTORED);
+            }
             return;
         }
         let opens = match (endpoint.serves, endpoint.stream) {
@@ -412,10 +423,17 @@ impl Tenant {
             (true, false) => operation::BIND,
             (false, _) => operation::CONNECT,
         };
-        if asked == opens && self.sockets[number as usize].state == State::Opening {
+        if asked != opens {
+            return;
+        }
+        if endpoint.stream {
+            // One that was restored has no options.
+            self.set_option(number, TCP_NODELAY);
+        }
+        if self.sockets[number as usize].state == State::Opening {
             self.sockets[number as usize].state = State::Open;
-            let port = &mut self.ports[port];
-            port.awaited = false;
+            let port = &mut self.ports[at];
+            (port.awaited, port.waits) = (false, false);
             if !endpoint.serves {
                 port.status.open += 1;
                 port.status.connections += 1;
@@ -614,7 +632,7 @@ impl Tenant {
             (true, false, main) => main,
             (false, _, Some(main)) => Some(main),
             (false, _, None) => {
-                self.start(port);
+                self.start(port, 0);
                 self.ports[port].awaited = true;
                 return Sent::Later;
             }
@@ -741,7 +759,7 @@ impl core::fmt::Display for Errno {
             23 | 24 | 105 => "the NSM has no room for another socket; see its limit ‘conns’",
             98 => "the address is in use; choose another port, or end the program that has it",
             99 => "the NSM does not have the address; give it to the NSM, or use 0.0.0.0",
-            100 => "the NSM does not run; see `weir nsm ls`",
+            ENETDOWN => "the NSM does not run; it is waited for; see `weir nsm ls`",
             101 => "the NSM has no route to it; add one in the NSM's network",
             104 => "the connection was reset",
             110 => "no answer",

@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use core::ptr::NonNull;
 
 use abi::PAGE;
-use abi::nqe::{DatagramHead, GONE, MORE, Nqe, operation};
+use abi::nqe::{DatagramHead, GONE, MORE, Nqe, RESTORED, operation};
 use abi::ring::{Consumer, Producer};
 use abi::tenant::{CHUNK_BYTES, CHUNKS, NSM_FILE_BYTES, PAYLOAD_FILE_BYTES};
 use packet::anno::AGGREGATE;
@@ -267,6 +267,37 @@ fn a_client_waits_for_its_connection_and_connects_again() {
     assert_eq!(operations(&rig.asked()), [operation::CLOSE]);
     let status = device.socket_status();
     assert_eq!((status.open, status.connections, status.drops), (0, 1, 1));
+}
+
+#[test]
+fn a_socket_whose_nsm_does_not_run_waits_for_it() {
+    for serves in [true, false] {
+        let mut rig = Rig::new();
+        let mut device = rig.open(serves, true);
+        let socket = rig.asked()[0].socket;
+        if !serves {
+            assert_eq!(rig.send(&mut device, &[(0, b"request")]), 1);
+        }
+        rig.deliver(result(operation::SOCKET, socket).with_error(100));
+        device.has_received();
+        // The packet that waits for the connection waits on.
+        assert_eq!(device.socket_status().drops, 0);
+        assert_eq!(device.room(), 0);
+        let asked = rig.asked();
+        let expected: &[u8] = match serves {
+            true => &[operation::SOCKET, operation::BIND, operation::LISTEN],
+            false => &[operation::SOCKET, operation::CONNECT],
+        };
+        assert_eq!(asked[0].operation, operation::CLOSE);
+        assert_eq!(operations(&asked[1..]), expected);
+        assert!(asked[1..].iter().all(|nqe| nqe.flags == RESTORED));
+        let again = asked[1].socket;
+        rig.deliver(result(*expected.last().unwrap(), again));
+        match serves {
+            true => drop(rig.connect(&mut device, again, 1)),
+            false => assert_eq!(rig.send(&mut device, &[(0, b"request")]), 0),
+        }
+    }
 }
 
 #[test]

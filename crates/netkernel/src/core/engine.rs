@@ -19,9 +19,10 @@ use super::measuring::{ANSWER, Measuring};
 use super::nsm::Nsm;
 use super::peer::Peer;
 use super::tenant::{Addresses, Files, NO_NSM, NO_SET, NSMS_OF_TENANT, Socket, Tenant};
+use super::worker::{Worker, WorkerId};
 use crate::protocol::{
-    self, FromNsm, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status, TenantStatus,
-    ToNsm,
+    self, CORES_MAX, FromNsm, NsmStatus, Reply, Request, SOCKETS_MAX, SocketStatus, Status,
+    TenantStatus, ToNsm,
 };
 use crate::sys::{self, CoreSides, Queues, Waker};
 
@@ -44,7 +45,7 @@ pub enum CoreError {
 }
 
 /// What an epoll event is about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     Waker,
     Door,
@@ -56,7 +57,7 @@ enum Watch {
         tenant: u8,
         set: u8,
     },
-    Nsm(u8),
+    Worker(WorkerId),
     /// The other end of a shared descriptor.
     Shared(u32),
 }
@@ -70,7 +71,7 @@ impl Watch {
             Watch::Visitor(number) => (3, number),
             Watch::Operator(number) => (4, number),
             Watch::Process { tenant, set } => (5, u32::from(tenant) << 8 | u32::from(set)),
-            Watch::Nsm(number) => (6, u32::from(number)),
+            Watch::Worker(at) => (6, u32::from(at.nsm) << 8 | u32::from(at.worker)),
             Watch::Shared(number) => (7, number),
         };
         kind << 32 | u64::from(number)
@@ -88,7 +89,10 @@ impl Watch {
                 tenant: (number >> 8) as u8,
                 set: number as u8,
             },
-            6 => Watch::Nsm(number as u8),
+            6 => Watch::Worker(WorkerId {
+                nsm: (number >> 8) as u8,
+                worker: number as u8,
+            }),
             _ => Watch::Shared(number),
         }
     }
@@ -186,10 +190,8 @@ impl CoreEngine {
                 }
             }
         }
-        for nsm in self.nsms.iter().flatten() {
-            if let Some(running) = &nsm.running {
-                running.sides.submissions.set_sleeps(sleeps);
-            }
+        for worker in self.workers() {
+            worker.peer.sides.submissions.set_sleeps(sleeps);
         }
     }
 
@@ -202,12 +204,12 @@ impl CoreEngine {
                 .filter_map(|&set| tenant.sets[set as usize].as_ref());
             sets.any(|set| set.outbox.waits())
         });
-        let mut nsms = self.nsms.iter().flatten();
-        sets || nsms.any(|nsm| {
-            nsm.running
-                .as_ref()
-                .is_some_and(|nsm| nsm.outbox.is_blocked())
-        })
+        sets || self.workers().any(|worker| worker.peer.outbox.is_blocked())
+    }
+
+    /// The workers of all NSMs.
+    fn workers(&self) -> impl Iterator<Item = &Worker> {
+        self.nsms.iter().flatten().flat_map(|nsm| &nsm.workers)
     }
 
     pub(super) fn flush(&mut self) {
@@ -222,10 +224,10 @@ impl CoreEngine {
             }
         }
         for (number, nsm) in self.nsms.iter_mut().enumerate() {
-            if let Some(running) = nsm.as_mut().and_then(|nsm| nsm.running.as_mut())
-                && running.flush().is_err()
-            {
-                self.broken_nsms.push(number as u8);
+            for worker in nsm.iter_mut().flat_map(|nsm| &mut nsm.workers) {
+                if worker.peer.flush().is_err() {
+                    self.broken_nsms.push(number as u8);
+                }
             }
         }
     }
@@ -275,7 +277,7 @@ impl CoreEngine {
                 Watch::Visitor(number) => self.visit(number),
                 Watch::Operator(number) => self.serve_operator(number),
                 Watch::Process { tenant, set } => self.hear_process(tenant, set),
-                Watch::Nsm(number) => self.hear_nsm(number),
+                Watch::Worker(at) => self.hear_worker(at),
                 Watch::Shared(number) => self.hear_shared(number),
             }
         }
@@ -350,7 +352,7 @@ impl CoreEngine {
             return refuse(&control, Errno::ACCESS);
         };
         let nsm = self.nsms.get(tenant.nsm as usize).and_then(Option::as_ref);
-        if hello.returns_to.is_some() && nsm.is_none_or(|nsm| nsm.running.is_none()) {
+        if hello.returns_to.is_some() && !nsm.is_some_and(Nsm::runs) {
             // What it is about to announce is to be served at once. It asks again.
             return refuse(&control, Errno::AGAIN);
         }
@@ -391,6 +393,7 @@ impl CoreEngine {
         welcomed
     }
 
+    /// Welcomes the next worker of an NSM.
     fn welcome_nsm(&mut self, hello: Hello, control: OwnedFd, waker: OwnedFd) -> Result<(), Errno> {
         let found = self.nsms.iter_mut().enumerate().find_map(|(number, nsm)| {
             let nsm = nsm.as_mut()?;
@@ -399,7 +402,7 @@ impl CoreEngine {
         let Some((number, nsm)) = found else {
             return refuse(&control, Errno::ACCESS);
         };
-        if nsm.running.is_some() {
+        if nsm.runs() {
             return refuse(&control, Errno::BUSY);
         }
         let file = sys::memory_file("weir-nsm-queues", NSM_FILE_BYTES)?;
@@ -410,42 +413,50 @@ impl CoreEngine {
         let welcome = Welcome {
             refused: 0,
             tenant: 0,
-            set: u32::from(number),
+            set: nsm.workers.len() as u32,
             engine: self.name,
         };
         let sent = [file.as_fd(), self.waker.as_fd()];
         sys::send_message(&control, &welcome.to_bytes(), &sent)?;
-        let data = EventData::new_u64(Watch::Nsm(number).word());
+        let at = WorkerId {
+            nsm: number,
+            worker: nsm.workers.len() as u8,
+        };
+        let data = EventData::new_u64(Watch::Worker(at).word());
         epoll::add(&self.epoll, &control, data, EventFlags::IN)?;
-        nsm.running = Some(Peer::new(sides, Waker::Event(waker), control));
-        self.restore(number);
+        let peer = Peer::new(sides, Waker::Event(waker), control);
+        nsm.workers.push(Worker::new(peer));
+        if nsm.runs() {
+            self.restore(number);
+        }
         Ok(())
     }
 
-    /// Has an NSM know a tenant, with a part of the tenant's receive chunks.
+    /// Has an NSM that runs know a tenant, with a part of the tenant's receive chunks, which its workers share evenly.
     pub(super) fn introduce(&mut self, tenant: u8, nsm: u8) {
         let Some(its) = self.tenants[tenant as usize].as_mut() else {
             return;
         };
-        let running = self
-            .nsms
-            .get(nsm as usize)
-            .and_then(|nsm| nsm.as_ref()?.running.as_ref());
-        let Some(running) = running else { return };
-        if its.parts.contains(&nsm) {
+        let Some(there) = self.nsms.get(nsm as usize).and_then(Option::as_ref) else {
+            return;
+        };
+        if !there.runs() || its.parts.contains(&nsm) {
             return;
         }
         let Some(part) = its.parts.iter().position(|&part| part == NO_NSM) else {
             return;
         };
-        let count = (CHUNKS - SEND_CHUNKS) / NSMS_OF_TENANT;
-        let message = ToNsm::Tenant {
-            tenant,
-            first: (SEND_CHUNKS + part * count) as u32,
-            count: count as u32,
-        };
+        let count = (CHUNKS - SEND_CHUNKS) / NSMS_OF_TENANT / there.workers.len();
         let file = its.files.payload_file.as_fd();
-        if protocol::send(&running.control, &message, &[file]).is_ok() {
+        let told = there.workers.iter().enumerate().all(|(at, worker)| {
+            let message = ToNsm::Tenant {
+                tenant,
+                first: (SEND_CHUNKS + (part * there.workers.len() + at) * count) as u32,
+                count: count as u32,
+            };
+            protocol::send(&worker.peer.control, &message, &[file]).is_ok()
+        });
+        if told {
             its.parts[part] = nsm;
         }
     }
@@ -522,26 +533,13 @@ impl CoreEngine {
         if socket.closing {
             return;
         }
-        socket.closing = true;
-        let (nsm, at_nsm, failed) = (socket.nsm, socket.number, socket.failed);
-        let running = self
-            .nsms
-            .get_mut(nsm as usize)
-            .and_then(|nsm| nsm.as_mut()?.running.as_mut());
-        match running {
-            Some(running) if !failed => running.push(Nqe {
-                tenant: at,
-                queue_set: NO_SET,
-                ..Nqe::new(operation::CLOSE, at_nsm)
-            }),
-            _ => {
-                tenant.deliver(Nqe {
-                    queue_set: NO_SET,
-                    ..Nqe::new(operation::CLOSED, number)
-                });
-                tenant.free(number);
-            }
-        }
+        let (worker, at_worker) = (socket.at(), socket.number);
+        let close = Nqe {
+            tenant: at,
+            queue_set: NO_SET,
+            ..Nqe::new(operation::CLOSE, number)
+        };
+        self.forward(close, worker, at_worker);
     }
 
     fn process_ended(&mut self, at: u8, number: u8) {
@@ -594,35 +592,34 @@ impl CoreEngine {
         tenant.files.empty();
         tenant.orphans.clear();
         for part in std::mem::replace(&mut tenant.parts, [NO_NSM; NSMS_OF_TENANT]) {
-            let running = self
-                .nsms
-                .get(part as usize)
-                .and_then(|nsm| nsm.as_ref()?.running.as_ref());
-            if let Some(running) = running {
+            let nsm = self.nsms.get(part as usize).and_then(Option::as_ref);
+            for worker in nsm.into_iter().flat_map(|nsm| &nsm.workers) {
                 let gone = ToNsm::TenantGone { tenant: at };
                 // An NSM that does not read its messages has ended, or will be seen to have.
-                let _ = protocol::send(&running.control, &gone, &[]);
+                let _ = protocol::send(&worker.peer.control, &gone, &[]);
             }
         }
     }
 
-    fn hear_nsm(&mut self, number: u8) {
-        let control = self.nsms[number as usize]
-            .as_ref()
-            .and_then(|nsm| Some(&nsm.running.as_ref()?.control));
-        let Some(control) = control else { return };
-        match protocol::receive::<FromNsm>(control, false) {
-            Ok(Some((told, _))) => self.measured(number, told),
+    fn hear_worker(&mut self, at: WorkerId) {
+        let nsm = self.nsms.get(usize::from(at.nsm)).and_then(Option::as_ref);
+        let worker = nsm.and_then(|nsm| nsm.workers.get(usize::from(at.worker)));
+        let Some(Worker { peer, .. }) = worker else {
+            return;
+        };
+        match protocol::receive::<FromNsm>(&peer.control, false) {
+            Ok(Some((told, _))) => self.measured(at, told),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(None) | Err(_) => self.nsm_ended(number),
+            Ok(None) | Err(_) => self.nsm_ended(at.nsm),
         }
     }
 
-    /// An NSM's connections are reset; its listening sockets wait for it to come back.
+    /// An NSM's connections are reset; its listening sockets wait for it to come back. Where one worker has ended, all
+    /// have, or are about to: they are one process.
     fn nsm_ended(&mut self, number: u8) {
         if let Some(nsm) = self.nsms[number as usize].as_mut() {
-            nsm.stop();
+            nsm.workers.clear();
         }
         for at in 0..self.tenants.len() as u8 {
             let Some(tenant) = self.tenants[at as usize].as_mut() else {
@@ -638,7 +635,11 @@ impl CoreEngine {
                     continue;
                 };
                 row.failed = true;
-                if row.closing {
+                let closing = row.closing;
+                if let Some(listener) = tenant.listeners.get_mut(&socket) {
+                    listener.copies.clear();
+                }
+                if closing {
                     tenant.deliver(Nqe::new(operation::CLOSED, socket));
                     tenant.free(socket);
                 } else {
@@ -763,6 +764,18 @@ impl CoreEngine {
                     tenant.set_limits(limits);
                 }
             }
+            Request::SetCores { nsm, cores } => {
+                if !(1..=CORES_MAX).contains(&cores) {
+                    return Err(format!("an NSM has 1 to {CORES_MAX} workers, not {cores}"));
+                }
+                let at = self.nsm_named(&nsm)?;
+                if let Some(nsm) = self.nsms[at as usize].as_mut()
+                    && nsm.cores != cores
+                {
+                    nsm.cores = cores;
+                    self.nsm_ended(at);
+                }
+            }
             Request::SetNsmLimits { nsm, limits } => {
                 let at = self.nsm_named(&nsm)?;
                 if let Some(nsm) = self.nsms[at as usize].as_mut() {
@@ -848,12 +861,12 @@ impl CoreEngine {
         });
         let nsms = self.nsms.iter().flatten().map(|nsm| NsmStatus {
             name: nsm.name.clone(),
-            present: nsm.running.is_some(),
+            present: nsm.runs(),
             pid: nsm
-                .running
-                .as_ref()
-                .and_then(|running| sys::peer(&running.control).ok()),
-            sockets: nsm.used,
+                .workers
+                .first()
+                .and_then(|worker| sys::peer(&worker.peer.control).ok()),
+            sockets: nsm.used(),
             requests: nsm.requests,
             answers: nsm.answers,
             sent: nsm.sent,
@@ -868,8 +881,8 @@ impl CoreEngine {
         }
     }
 
-    /// A tenant's sockets from a number on, each with its NSM and its number there.
-    pub(super) fn sockets(&self, at: u8, from: u32) -> (Vec<SocketStatus>, Vec<(u8, u32)>) {
+    /// A tenant's sockets from a number on, each with its worker and its number there.
+    pub(super) fn sockets(&self, at: u8, from: u32) -> (Vec<SocketStatus>, Vec<(WorkerId, u32)>) {
         let Some(tenant) = self.tenants[at as usize].as_ref() else {
             return Default::default();
         };
@@ -891,7 +904,7 @@ impl CoreEngine {
             ..SocketStatus::default()
         };
         sockets
-            .map(|it| (status(it), (it.1.nsm, it.1.number)))
+            .map(|it| (status(it), (it.1.at(), it.1.number)))
             .unzip()
     }
 }

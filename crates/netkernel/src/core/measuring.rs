@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::engine::CoreEngine;
+use super::worker::WorkerId;
 use crate::protocol::{self, FromNsm, Measured, Reply, SocketStatus, ToNsm};
 
 /// How long NSMs have to answer. Slower NSMs are not waited for.
@@ -15,30 +16,33 @@ pub(super) struct Measuring {
     /// The operator's connection.
     connection: u32,
     sockets: Vec<SocketStatus>,
-    /// By NSM that has yet to answer: the places of its sockets among these, by its own numbers.
-    awaited: BTreeMap<u8, BTreeMap<u32, usize>>,
+    /// By worker that has yet to answer: the places of its sockets among these, by its own numbers.
+    awaited: BTreeMap<WorkerId, BTreeMap<u32, usize>>,
     until: Instant,
 }
 
 impl CoreEngine {
     /// Answers the operator with a tenant's sockets, once their NSMs have told what they know of them.
     pub(super) fn measure(&mut self, connection: u32, tenant: u8, from: u32) {
-        let mut awaited: BTreeMap<u8, BTreeMap<u32, usize>> = BTreeMap::new();
+        let mut awaited: BTreeMap<WorkerId, BTreeMap<u32, usize>> = BTreeMap::new();
         let (sockets, at_nsm) = self.sockets(tenant, from);
-        for (at, (socket, (nsm, number))) in sockets.iter().zip(at_nsm).enumerate() {
+        for (at, (socket, (worker, number))) in sockets.iter().zip(at_nsm).enumerate() {
             if !socket.datagrams && !socket.listens && !socket.failed {
-                awaited.entry(nsm).or_default().insert(number, at);
+                awaited.entry(worker).or_default().insert(number, at);
             }
         }
         let id = self.number();
-        awaited.retain(|&nsm, numbers| {
-            let nsm = self.nsms.get(nsm as usize).and_then(Option::as_ref);
-            let Some(running) = nsm.and_then(|nsm| nsm.running.as_ref()) else {
+        awaited.retain(|at, numbers| {
+            let nsm = self
+                .nsms
+                .get_mut(usize::from(at.nsm))
+                .and_then(Option::as_mut);
+            let Some(worker) = nsm.and_then(|nsm| nsm.worker(at.worker)) else {
                 return false;
             };
             let sockets = numbers.keys().copied().collect();
             let measure = ToNsm::Measure { id, sockets };
-            protocol::send(&running.control, &measure, &[]).is_ok()
+            protocol::send(&worker.peer.control, &measure, &[]).is_ok()
         });
         self.measuring.push(Measuring {
             number: id,
@@ -50,14 +54,14 @@ impl CoreEngine {
         self.end_measuring();
     }
 
-    /// An NSM tells what it knows.
-    pub(super) fn measured(&mut self, nsm: u8, told: FromNsm) {
+    /// A worker tells what it knows.
+    pub(super) fn measured(&mut self, at: WorkerId, told: FromNsm) {
         let FromNsm::Measured { id, sockets } = told;
         let mut all = self.measuring.iter_mut();
         let Some(measuring) = all.find(|it| it.number == id) else {
             return;
         };
-        let Some(numbers) = measuring.awaited.remove(&nsm) else {
+        let Some(numbers) = measuring.awaited.remove(&at) else {
             return;
         };
         for Measured {

@@ -1,8 +1,8 @@
 //! CoreEngine: switches queue elements between tenants and network stack modules.
 //!
 //! One thread. Each round takes from every queue set in turn, at most its tenant's weight times a
-//! batch, and finds the other side of each element in the connection table: \<tenant, socket\> ↔ \<NSM,
-//! socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that wakes it.
+//! batch, and finds the other side of each element in the connection table: \<tenant, socket\> ↔ \<worker
+//! of an NSM, socket\>. When a round finds nothing CoreEngine sleeps; a producer that sees that wakes it.
 
 mod engine;
 mod limiter;
@@ -13,5 +13,6 @@ mod restoring;
 mod switching;
 mod tenant;
 mod trace;
+mod worker;
 
 pub use engine::{CoreEngine, CoreError};

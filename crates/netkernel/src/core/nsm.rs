@@ -1,46 +1,18 @@
 //! A network stack module as CoreEngine has it.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
-use abi::nqe::CHOSEN_BY_NSM;
-
 use super::limiter::Limiter;
-use super::peer::Peer;
+use super::worker::{Owner, Worker};
 use crate::protocol::{Limits, Token};
-
-/// Most sockets of each kind (chosen by CoreEngine, chosen by the NSM) of an NSM.
-const SOCKETS_MAX: usize = 1 << 20;
-
-/// An NSM's row of the connection table: whose a socket is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// Nobody's: the number is free.
-    Nobody,
-    /// A connection that was offered to a tenant and not accepted.
-    Offered {
-        tenant: u8,
-    },
-    Socket {
-        tenant: u8,
-        socket: u32,
-    },
-}
 
 pub(crate) struct Nsm {
     pub name: String,
     pub token: Token,
     pub limits: Limits,
     pub limiter: Limiter,
-    pub running: Option<Peer>,
-    /// Numbers below this have been chosen by CoreEngine.
-    chosen: Vec<Owner>,
-    free: Vec<u32>,
-    /// By number without [`CHOSEN_BY_NSM`].
-    accepted: Vec<Owner>,
-    /// The peers of connections that are offered.
-    pub offered: HashMap<u32, SocketAddr>,
-    pub used: usize,
+    /// How many workers it has when it runs.
+    pub cores: u8,
+    /// Those that have joined.
+    pub workers: Vec<Worker>,
     pub requests: u64,
     pub answers: u64,
     pub sent: u64,
@@ -57,12 +29,8 @@ impl Nsm {
             token,
             limits: Limits::default(),
             limiter: Limiter::new(),
-            running: None,
-            chosen: Vec::new(),
-            free: Vec::new(),
-            accepted: Vec::new(),
-            offered: HashMap::new(),
-            used: 0,
+            cores: 1,
+            workers: Vec::new(),
             requests: 0,
             answers: 0,
             sent: 0,
@@ -72,10 +40,34 @@ impl Nsm {
         }
     }
 
+    /// Whether all its workers have joined.
+    #[inline]
+    pub fn runs(&self) -> bool {
+        self.workers.len() == usize::from(self.cores)
+    }
+
+    /// A worker that has joined.
+    #[inline]
+    pub fn worker(&mut self, at: u8) -> Option<&mut Worker> {
+        self.workers.get_mut(usize::from(at))
+    }
+
+    /// The worker with the fewest sockets, which the next one goes to.
+    pub fn least_used(&self) -> u8 {
+        let workers = self.workers.iter().enumerate();
+        let least = workers.min_by_key(|(_, worker)| worker.used);
+        least.map_or(0, |(at, _)| at as u8)
+    }
+
+    /// Its sockets, and connections that are offered.
+    pub fn used(&self) -> usize {
+        self.workers.iter().map(|worker| worker.used).sum()
+    }
+
     /// Whether it has as many sockets as it may.
     pub fn is_full(&self) -> bool {
         let most = self.limits.sockets;
-        most.is_some_and(|most| self.used >= most as usize)
+        most.is_some_and(|most| self.used() >= most as usize)
     }
 
     /// Counts bytes that it was given to send.
@@ -100,85 +92,12 @@ impl Nsm {
         }
     }
 
-    /// A number for a tenant's new socket.
-    pub fn choose(&mut self, tenant: u8, socket: u32) -> Option<u32> {
+    /// A worker's number for a tenant's new socket.
+    pub fn choose(&mut self, worker: u8, tenant: u8, socket: u32) -> Option<u32> {
         if self.is_full() {
             return None;
         }
-        let owner = Owner::Socket { tenant, socket };
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.chosen.len() < SOCKETS_MAX => {
-                self.chosen.push(Owner::Nobody);
-                self.chosen.len() as u32 - 1
-            }
-            None => return None,
-        };
-        self.chosen[number as usize] = owner;
-        self.used += 1;
-        Some(number)
-    }
-
-    /// Whose a socket is.
-    #[inline]
-    pub fn owner(&self, number: u32) -> Owner {
-        let (rows, at) = if number & CHOSEN_BY_NSM == 0 {
-            (&self.chosen, number)
-        } else {
-            (&self.accepted, number & !CHOSEN_BY_NSM)
-        };
-        rows.get(at as usize).copied().unwrap_or(Owner::Nobody)
-    }
-
-    /// Notes a connection that is offered; `None`: the number is in use, or too large.
-    pub fn offer(&mut self, number: u32, tenant: u8, peer: Option<SocketAddr>) -> Option<()> {
-        let at = (number & !CHOSEN_BY_NSM) as usize;
-        if number & CHOSEN_BY_NSM == 0 || at >= SOCKETS_MAX {
-            return None;
-        }
-        if at >= self.accepted.len() {
-            self.accepted.resize(at + 1, Owner::Nobody);
-        }
-        if self.accepted[at] != Owner::Nobody {
-            return None;
-        }
-        self.accepted[at] = Owner::Offered { tenant };
-        self.offered.extend(peer.map(|peer| (number, peer)));
-        self.used += 1;
-        Some(())
-    }
-
-    /// Gives an offered connection to its tenant's socket.
-    pub fn accept(&mut self, number: u32, tenant: u8, socket: u32) -> Option<()> {
-        let at = (number & !CHOSEN_BY_NSM) as usize;
-        let owner = self.accepted.get_mut(at)?;
-        (number & CHOSEN_BY_NSM != 0 && *owner == Owner::Offered { tenant }).then(|| {
-            *owner = Owner::Socket { tenant, socket };
-        })
-    }
-
-    /// Frees a number.
-    pub fn release(&mut self, number: u32) {
-        if self.owner(number) == Owner::Nobody {
-            return;
-        }
-        self.used -= 1;
-        if number & CHOSEN_BY_NSM == 0 {
-            self.chosen[number as usize] = Owner::Nobody;
-            self.free.push(number);
-        } else {
-            self.accepted[(number & !CHOSEN_BY_NSM) as usize] = Owner::Nobody;
-            self.offered.remove(&number);
-        }
-    }
-
-    /// The process is gone, and its sockets with it.
-    pub fn stop(&mut self) {
-        self.running = None;
-        self.chosen.clear();
-        self.free.clear();
-        self.accepted.clear();
-        self.offered.clear();
-        self.used = 0;
+        self.worker(worker)?
+            .choose(Owner::Socket { tenant, socket })
     }
 }

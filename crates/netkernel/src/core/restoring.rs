@@ -1,9 +1,10 @@
 //! Sockets whose NSM has ended: listening sockets listen again, and datagram sockets are what they were, at the same
-//! NSM when it is back, or at another.
+//! NSM when it is back, or at another. A stream that was to be restored while no NSM ran connects then.
 
 use abi::nqe::{Nqe, RESTORED, operation};
 
 use super::engine::CoreEngine;
+use super::nsm::Nsm;
 
 impl CoreEngine {
     /// Restores the sockets that wait for an NSM, which runs.
@@ -29,7 +30,8 @@ impl CoreEngine {
                 ) else {
                     continue;
                 };
-                let Some(fresh) = nsm.choose(at, socket) else {
+                let worker = nsm.least_used();
+                let Some(fresh) = nsm.choose(worker, at, socket) else {
                     nsm.refused += 1;
                     let failed = Nqe::new(operation::RESULT, socket).with_flags(operation::SOCKET);
                     tenant.deliver_unmade(failed.with_error(libc::ENOBUFS));
@@ -38,13 +40,14 @@ impl CoreEngine {
                 let Some(row) = tenant.socket(socket) else {
                     continue;
                 };
-                row.restore(fresh);
+                row.restore(worker, fresh);
                 let queue_set = row.set;
-                let Some(running) = nsm.running.as_mut() else {
+                tenant.connecting.remove(&socket);
+                let Some(worker) = nsm.worker(worker) else {
                     continue;
                 };
                 for nqe in making {
-                    running.push(Nqe {
+                    worker.peer.push(Nqe {
                         tenant: at,
                         queue_set,
                         socket: fresh,
@@ -74,7 +77,7 @@ impl CoreEngine {
         }
         for heir in heirs {
             let nsm = self.nsms.get(heir as usize).and_then(Option::as_ref);
-            if nsm.is_some_and(|nsm| nsm.running.is_some()) {
+            if nsm.is_some_and(Nsm::runs) {
                 self.restore(heir);
             }
         }

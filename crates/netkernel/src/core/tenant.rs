@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::limiter::Limiter;
 use super::peer::Peer;
 use super::trace::Tracing;
+use super::worker::WorkerId;
 use crate::protocol::{Limits, Token};
 use crate::sys::{self, Queues};
 
@@ -31,6 +32,8 @@ const RETURN: Duration = Duration::from_secs(5);
 pub(crate) struct Socket {
     /// The NSM; [`NO_NSM`]: the number is free.
     pub nsm: u8,
+    /// The NSM's worker.
+    pub worker: u8,
     /// The queue set that its events go to; [`NO_SET`]: they wait for a process that attaches.
     pub set: u8,
     /// It is being closed: nothing more is taken from the tenant.
@@ -39,7 +42,7 @@ pub(crate) struct Socket {
     pub failed: bool,
     /// Ends of shared descriptors.
     pub shares: u32,
-    /// Its number at the NSM.
+    /// Its number at the worker.
     pub number: u32,
     /// Bytes sent and received.
     pub sent: u64,
@@ -72,10 +75,19 @@ impl Socket {
         bytes.into()
     }
 
-    /// It has this number at an NSM that makes it again.
-    pub fn restore(&mut self, number: u32) {
+    /// Who serves it.
+    #[inline]
+    pub fn at(&self) -> WorkerId {
+        WorkerId {
+            nsm: self.nsm,
+            worker: self.worker,
+        }
+    }
+
+    /// It has this number at a worker that makes it again.
+    pub fn restore(&mut self, worker: u8, number: u32) {
         self.failed = false;
-        self.number = number;
+        (self.worker, self.number) = (worker, number);
         (self.sends_on, self.receives_on) = (false, false);
     }
 }
@@ -96,6 +108,7 @@ pub(crate) struct Addresses {
 
 const FREE: Socket = Socket {
     nsm: NO_NSM,
+    worker: 0,
     set: NO_SET,
     closing: false,
     failed: false,
@@ -186,6 +199,10 @@ pub(crate) struct Listener {
     turn: usize,
     /// What has it listen again at an NSM that is back.
     pub listen: Nqe,
+    /// At the NSM's other workers: the worker, and its number there.
+    pub copies: Vec<(u8, u32)>,
+    /// Its close, for its own worker once the copies are closed: the port is free when the tenant hears of it.
+    pub close: Option<Nqe>,
 }
 
 pub(crate) struct Tenant {
@@ -208,6 +225,8 @@ pub(crate) struct Tenant {
     pub bound: HashMap<u32, Nqe>,
     /// Datagram sockets, each with what made it, and what set its peer.
     pub datagrams: HashMap<u32, (Nqe, Option<Nqe>)>,
+    /// What connects sockets that wait for an NSM.
+    pub connecting: HashMap<u32, Nqe>,
     /// Events of sockets that no process has.
     pub orphans: VecDeque<Nqe>,
     /// The NSMs that know the tenant, by their part of the receive chunks.
@@ -241,6 +260,7 @@ impl Tenant {
             listeners: HashMap::new(),
             bound: HashMap::new(),
             datagrams: HashMap::new(),
+            connecting: HashMap::new(),
             orphans: VecDeque::new(),
             parts: [NO_NSM; NSMS_OF_TENANT],
             limiter: Limiter::new(),
@@ -305,23 +325,24 @@ impl Tenant {
 
     /// Takes a number for a socket; `None`: it is in use, or no number of a socket, or there are as
     /// many as the tenant may have.
-    pub fn open(&mut self, number: u32, nsm: u8, set: u8, at_nsm: u32) -> Option<()> {
-        let at = number as usize;
+    pub fn open(&mut self, number: u32, at: WorkerId, set: u8, at_worker: u32) -> Option<()> {
+        let row = number as usize;
         let most = self.limits.sockets.map_or(SOCKETS, |n| n as usize);
-        if at >= SOCKETS || self.used >= most || self.socket(number).is_some() {
+        if row >= SOCKETS || self.used >= most || self.socket(number).is_some() {
             return None;
         }
-        if at >= self.sockets.len() {
-            self.sockets.resize(at + 1, FREE);
-            self.addresses.resize(at + 1, Addresses::default());
+        if row >= self.sockets.len() {
+            self.sockets.resize(row + 1, FREE);
+            self.addresses.resize(row + 1, Addresses::default());
         }
-        self.sockets[at] = Socket {
-            nsm,
+        self.sockets[row] = Socket {
+            nsm: at.nsm,
+            worker: at.worker,
             set,
-            number: at_nsm,
+            number: at_worker,
             ..FREE
         };
-        self.addresses[at] = Addresses::default();
+        self.addresses[row] = Addresses::default();
         self.used += 1;
         Some(())
     }
@@ -339,6 +360,7 @@ impl Tenant {
             self.listeners.remove(&number);
             self.bound.remove(&number);
             self.datagrams.remove(&number);
+            self.connecting.remove(&number);
         }
     }
 
@@ -458,13 +480,17 @@ impl Tenant {
         if let Some(&(made, peer)) = self.datagrams.get(&socket) {
             return Some([Some(made), bind, peer].into_iter().flatten().collect());
         }
-        let listen = self.listeners.get(&socket)?.listen;
-        let family = bind.map_or(4, |bind| bind.family());
+        let connect = self.connecting.get(&socket);
+        let last = match connect {
+            Some(&connect) => connect,
+            None => self.listeners.get(&socket)?.listen,
+        };
+        let family = bind.map_or(connect.map_or(4, Nqe::family), |bind| bind.family());
         let made = Nqe::new(operation::SOCKET, socket)
             .with_data(STREAM)
             .with_family(family);
         Some(
-            [Some(made), bind, Some(listen)]
+            [Some(made), bind, Some(last)]
                 .into_iter()
                 .flatten()
                 .collect(),

@@ -1,8 +1,10 @@
 //! The kernel NSM: its stack is Linux's TCP/IP, in the network namespace that the process is in.
 //!
-//! One thread waits for its sockets (edge-triggered epoll) and for requests, and does both in batches:
-//! what a round's requests send to a socket goes out in one system call.
+//! A worker is a thread that waits for its sockets (edge-triggered epoll) and for requests, and does both in batches:
+//! what a round's requests send to a socket goes out in one system call. Workers have nothing in common but listening
+//! sockets ([`copies`]).
 
+mod copies;
 mod datagram;
 mod local;
 mod options;
@@ -12,7 +14,9 @@ mod stream;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -24,6 +28,7 @@ use crate::service::Service;
 use crate::serving::{self, Parts, Serving};
 use crate::sockets::Sockets;
 use crate::sys;
+use copies::Copies;
 use datagram::DATAGRAM_MAX;
 use local::Listeners;
 use socket::{Kind, Socket};
@@ -41,7 +46,7 @@ const RTT_VARIANCE: usize = 72;
 const TOTAL_RETRANSMITS: usize = 100;
 const INFO: usize = 104;
 
-/// A kernel NSM.
+/// A worker of a kernel NSM.
 pub struct KernelNsm {
     service: Service,
     epoll: OwnedFd,
@@ -53,14 +58,36 @@ pub struct KernelNsm {
     /// Whether connections between its own sockets leave the kernel out.
     local: bool,
     listeners: Listeners,
+    copies: Arc<Copies>,
     /// What of a datagram that is received does not fit its first chunk.
     rest: Box<[u8]>,
 }
 
 impl KernelNsm {
-    /// Joins CoreEngine at its socket. `local`: connections between its own sockets go through shared
-    /// memory, not through the kernel.
+    /// Joins CoreEngine at its socket, as an NSM of one worker. `local`: connections between its own sockets go through
+    /// shared memory, not through the kernel.
     pub fn join(door: &Path, token: Token, local: bool) -> io::Result<KernelNsm> {
+        KernelNsm::join_worker(door, token, local, &Arc::new(Copies::of(1)))
+    }
+
+    /// As [`join`](Self::join), as an NSM of so many workers.
+    pub fn join_all(
+        door: &Path,
+        token: Token,
+        local: bool,
+        workers: u8,
+    ) -> io::Result<Vec<KernelNsm>> {
+        let copies = Arc::new(Copies::of(workers));
+        let join = |_| KernelNsm::join_worker(door, token, local, &copies);
+        (0..workers).map(join).collect()
+    }
+
+    fn join_worker(
+        door: &Path,
+        token: Token,
+        local: bool,
+        copies: &Arc<Copies>,
+    ) -> io::Result<KernelNsm> {
         let mut service = Service::join(door, token)?;
         service.set_measures();
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -84,8 +111,28 @@ impl KernelNsm {
             starving: Vec::new(),
             local,
             listeners: Listeners::default(),
+            copies: Arc::clone(copies),
             rest: vec![0; DATAGRAM_MAX].into(),
         })
+    }
+
+    /// Starts a thread for each worker but the first, which is returned: the caller runs it. The process ends with any
+    /// of the threads. They have begun when this returns: what they need to start may be taken from them then.
+    pub fn start(workers: Vec<KernelNsm>) -> io::Result<Option<KernelNsm>> {
+        let begun = Arc::new(Barrier::new(workers.len().max(1)));
+        let mut workers = workers.into_iter();
+        let first = workers.next();
+        for nsm in workers {
+            let begun = Arc::clone(&begun);
+            let thread = std::thread::Builder::new().name("worker".into());
+            thread.spawn(move || {
+                begun.wait();
+                let _ = catch_unwind(AssertUnwindSafe(|| nsm.run()));
+                std::process::exit(1)
+            })?;
+        }
+        begun.wait();
+        Ok(first)
     }
 
     /// Serves until CoreEngine ends.

@@ -7,7 +7,7 @@ use abi::SharedBytes;
 use abi::nqe::{ONLY_IPV6, REUSE_PORT};
 use rustix::io::Errno;
 
-use super::socket::{DEFERRED_MAX, DeferredOption, Socket};
+use super::socket::Socket;
 use crate::sys;
 
 /// Whether a tenant may set an option.
@@ -121,42 +121,57 @@ fn may_get(level: i32, name: i32) -> bool {
     reads || may_set(level, name)
 }
 
+/// Longest value of an option that waits until the kernel's socket is made: that of SO_LINGER.
+const WAITING_MAX: usize = 8;
+/// Most options that a socket keeps.
+const OPTIONS_MAX: usize = 64;
+
 /// Whether an option with a value of this length can wait until the kernel's socket is made.
 pub(super) fn can_wait(socket: &Socket, len: usize) -> bool {
-    (size_of::<i32>()..=DEFERRED_MAX).contains(&len) && socket.later.len() < LATERS_MAX
+    (size_of::<i32>()..=WAITING_MAX).contains(&len) && socket.options.len() < OPTIONS_MAX
 }
 
-/// Sets an option, now or when the kernel's socket is made.
-pub(super) fn set(
-    socket: &mut Socket,
+/// An option that a tenant sets.
+pub(crate) struct SocketOption {
     level: i32,
     name: i32,
-    value: SharedBytes,
-) -> Result<(), Errno> {
-    if !may_set(level, name) {
-        return Err(Errno::NOPROTOOPT);
-    }
-    let mut copy = [0; sys::OPTION_MAX];
-    if value.len() > copy.len() {
-        return Err(Errno::INVAL);
-    }
-    let n = value.read(&mut copy);
-    if let Ok(file) = socket.file() {
-        return sys::set_option(file, level, name, &copy[..n]);
-    }
-    let mut value = [0; DEFERRED_MAX];
-    value[..n].copy_from_slice(&copy[..n]);
-    socket.later.push(DeferredOption {
-        level,
-        name,
-        value,
-        len: n,
-    });
-    Ok(())
+    value: Box<[u8]>,
 }
 
-/// Most options that a socket has set later.
-const LATERS_MAX: usize = 64;
+impl SocketOption {
+    /// One that the tenant may set.
+    pub fn of(level: i32, name: i32, value: SharedBytes) -> Result<SocketOption, Errno> {
+        if !may_set(level, name) {
+            return Err(Errno::NOPROTOOPT);
+        }
+        let mut copy = [0; sys::OPTION_MAX];
+        if value.len() > copy.len() {
+            return Err(Errno::INVAL);
+        }
+        let len = value.read(&mut copy);
+        Ok(SocketOption {
+            level,
+            name,
+            value: copy[..len].into(),
+        })
+    }
+
+    /// Sets it.
+    pub fn set(&self, file: impl AsFd) -> Result<(), Errno> {
+        sys::set_option(file, self.level, self.name, &self.value)
+    }
+
+    /// Has a socket keep it, for sockets of the kernel's that are made later.
+    pub fn keep(self, socket: &mut Socket) {
+        let is_same = |it: &SocketOption| (it.level, it.name) == (self.level, self.name);
+        let at = socket.options.iter().position(is_same);
+        match at {
+            Some(at) => socket.options[at] = self,
+            None if socket.options.len() < OPTIONS_MAX => socket.options.push(self),
+            None => {}
+        }
+    }
+}
 
 /// Reads an option into the bytes; returns the length of its value.
 pub(super) fn get(

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use abi::nqe::{DATAGRAM_TYPE, Nqe, RESTORED, STREAM, operation};
+use abi::nqe::{CHOSEN_BY_NSM, DATAGRAM_TYPE, Nqe, RESTORED, STREAM, operation};
 use abi::tenant::ACCEPT_QUEUE;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
+use super::options::SocketOption;
 use super::socket::{Kind, Socket};
 use super::{KernelNsm, REQUESTS, options};
 use crate::pairs::Pairs;
@@ -53,6 +55,7 @@ impl KernelNsm {
                 local_address(socket).map(Some)
             }),
             operation::LISTEN => self.listen(nqe),
+            operation::LISTEN_WITH => self.listen_with(nqe)?,
             operation::CONNECT => self.connect(nqe),
             operation::ACCEPT => self.accepted(number),
             operation::SEND | operation::SEND_TO => self.enqueue(nqe, |_| Ok(())),
@@ -147,10 +150,9 @@ impl KernelNsm {
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let file = rustix::net::socket_with(socket.family, kind, flags, None)?;
-        for later in std::mem::take(&mut socket.later) {
+        for option in &socket.options {
             // Its value was looked at when it was set; what the kernel has against it is not told.
-            let value = &later.value[..later.len];
-            let _ = crate::sys::set_option(&file, later.level, later.name, value);
+            let _ = option.set(&file);
         }
         self.watch(&file, number)?;
         if let Some(socket) = self.sockets.get(number) {
@@ -161,6 +163,8 @@ impl KernelNsm {
 
     fn listen(&mut self, nqe: Nqe) {
         let mut listens = None;
+        let of = (self.service.worker(), nqe.socket);
+        let copies = Arc::clone(&self.copies);
         self.call(nqe, |socket| {
             let backlog = nqe.data.clamp(1, 65_535) as u32;
             let offered = match socket.kind {
@@ -171,8 +175,14 @@ impl KernelNsm {
             };
             // Of the connections that wait, the kernel has some and the application some: one more than the backlog
             // together, as Linux has it.
-            let others = backlog - offered_max(backlog);
-            rustix::net::listen(socket.file()?, others as i32)?;
+            let others = (backlog - offered_max(backlog)) as i32;
+            let file = socket.file()?;
+            if copies.are_made() {
+                sockopt::set_socket_reuseport(file, true)?;
+            }
+            rustix::net::listen(file, others)?;
+            copies.each(of, |copy| rustix::net::listen(copy, others));
+            copies.make(of, socket, others);
             socket.kind = Kind::Listening { offered, backlog };
             socket.readable = true;
             listens = Some(local_address(socket)?);
@@ -181,6 +191,35 @@ impl KernelNsm {
         if let Some(address) = listens {
             self.listeners.add(address, nqe.socket);
         }
+    }
+
+    /// Takes connections of a socket that another worker has.
+    fn listen_with(&mut self, nqe: Nqe) -> io::Result<()> {
+        if !self.service.knows(nqe.tenant) {
+            self.hear()?;
+        }
+        let of = ((nqe.data >> 32) as u8, nqe.data as u32);
+        let Some(file) = self.copies.copy_for(self.service.worker(), of) else {
+            return Ok(());
+        };
+        let address = rustix::net::getsockname(&file)?;
+        let kind = Kind::Listening {
+            offered: 0,
+            backlog: nqe.len.clamp(1, 65_535),
+        };
+        if self.watch(&file, nqe.socket).is_err() {
+            // The others take its connections.
+            let _ = rustix::net::shutdown(&file, Shutdown::Read);
+            return Ok(());
+        }
+        let family = address.address_family();
+        let mut socket = Socket::new(Some(file), family, nqe.tenant, kind);
+        socket.readable = true;
+        self.sockets.put(nqe.socket, socket);
+        if let Ok(address) = SocketAddr::try_from(address) {
+            self.listeners.add(address, nqe.socket);
+        }
+        Ok(())
     }
 
     fn connect(&mut self, nqe: Nqe) {
@@ -273,6 +312,9 @@ impl KernelNsm {
             let _ = socket
                 .file()
                 .map(|file| rustix::net::shutdown(file, Shutdown::Read));
+            let of = (self.service.worker(), nqe.socket);
+            self.copies
+                .each(of, |copy| rustix::net::shutdown(copy, Shutdown::Read));
         }
         socket.shut |= nqe.data != 0;
     }
@@ -284,8 +326,21 @@ impl KernelNsm {
         {
             return self.give_back(nqe, Err(error));
         }
+        let copies = Arc::clone(&self.copies);
+        let of = (self.service.worker(), nqe.socket);
         self.option(nqe, |socket, level, name, value| {
-            options::set(socket, level, name, value).map(|()| 0)
+            let option = SocketOption::of(level, name, value)?;
+            let mut kept = true;
+            if let Ok(file) = socket.file() {
+                option.set(file)?;
+                copies.each(of, |copy| option.set(copy));
+                let accepted = nqe.socket & CHOSEN_BY_NSM != 0;
+                kept = copies.are_made() && !accepted && !matches!(socket.kind, Kind::Datagram);
+            }
+            if kept {
+                option.keep(socket);
+            }
+            Ok(0)
         });
     }
 
@@ -318,6 +373,7 @@ impl KernelNsm {
             self.offered_less(listener);
         }
         if let Kind::Listening { .. } = socket.kind {
+            self.copies.remove((self.service.worker(), number));
             self.listeners.remove(number);
             let offered = self
                 .sockets

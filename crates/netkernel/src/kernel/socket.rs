@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
+use super::options::SocketOption;
 use crate::sockets::Common;
 
 /// What kind of socket it is.
@@ -33,24 +34,14 @@ pub(crate) struct Local {
     pub peer_address: SocketAddr,
 }
 
-/// An option that is set when the kernel's socket is made.
-pub(crate) struct DeferredOption {
-    pub level: i32,
-    pub name: i32,
-    pub value: [u8; DEFERRED_MAX],
-    pub len: usize,
-}
-
-/// Longest value of an option that is set later: that of SO_LINGER.
-pub(super) const DEFERRED_MAX: usize = 8;
-
 /// A tenant's socket.
 pub(crate) struct Socket {
     common: Common,
     /// The kernel's. One that may be connected inside the NSM has it made when it needs it.
     file: Option<OwnedFd>,
     pub family: AddressFamily,
-    pub later: Vec<DeferredOption>,
+    /// Options for sockets of the kernel's that are made later: this one's own, or copies of it.
+    pub options: Vec<SocketOption>,
     pub kind: Kind,
     /// The kernel may have something to read.
     pub readable: bool,
@@ -66,7 +57,7 @@ impl Socket {
             common: Common::new(tenant),
             file,
             family,
-            later: Vec::new(),
+            options: Vec::new(),
             kind,
             readable: false,
             writable: true,

@@ -84,6 +84,9 @@ fn nsm_program(nsm: &NsmRecord, door: &Path) -> Command {
     if nsm.spec.local {
         command.arg("--local");
     }
+    if nsm.spec.workers() > 1 {
+        command.arg("--cores").arg(nsm.spec.workers().to_string());
+    }
     for address in &nsm.spec.addresses {
         command.arg("--address").arg(address.to_string());
     }
@@ -275,6 +278,21 @@ impl Host {
             && core.nsms.insert(name)
         {
             self.limit_nsm(nsm)?;
+            self.ask_for_cores(nsm)?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_cores(&self, nsm: &NsmRecord) -> Result<()> {
+        let (nsm, cores) = (nsm.name.clone(), nsm.spec.workers());
+        self.ask_core(&Request::SetCores { nsm, cores }).map(drop)
+    }
+
+    /// Ends an NSM's process, which is to come again with another number of workers.
+    pub fn change_cores(&mut self, nsm: &NsmRecord) -> Result<()> {
+        self.ask_for_cores(nsm)?;
+        if let Some(process) = self.stacks.nsms.remove(&nsm.name) {
+            process.end();
         }
         Ok(())
     }

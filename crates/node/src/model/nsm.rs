@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, UNIX_EPOCH};
 
 use ipnet::IpNet;
-use netkernel::protocol::{self, Limits, SocketStatus, Token};
+use netkernel::protocol::{self, CORES_MAX, Limits, SocketStatus, Token};
 use netkernel::user::Network;
 use serde::{Deserialize, Serialize};
 use switch::properties::{Bandwidth, NsmProperties};
@@ -56,6 +56,10 @@ pub struct Nsm {
     /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack.
     #[serde(default, skip_serializing_if = "is_default")]
     pub local: bool,
+    /// Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 16)]
+    pub cores: Option<u8>,
     /// Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
@@ -98,6 +102,21 @@ impl Nsm {
         self.kind == NsmKind::Kernel && self.namespace.is_none()
     }
 
+    /// How many workers it has.
+    pub fn workers(&self) -> u8 {
+        self.cores.unwrap_or(1)
+    }
+
+    /// Whether an NSM that is so can become `other`.
+    pub fn can_become(&self, other: &Nsm) -> bool {
+        let there = Nsm {
+            properties: self.properties.clone(),
+            cores: self.cores,
+            ..other.clone()
+        };
+        there == *self
+    }
+
     /// The addresses and gateways of a user NSM.
     pub fn network(&self) -> Network {
         let addresses = self.addresses.iter();
@@ -111,13 +130,14 @@ impl Nsm {
     pub fn check(&self) -> Result<()> {
         self.properties.check()?;
         use NsmKind::{Kernel, Program, Shm, User};
-        let fields: [(&str, bool, &[NsmKind]); 7] = [
+        let fields: [(&str, bool, &[NsmKind]); 8] = [
             (
                 "`namespace` (`--netns`)",
                 self.namespace.is_some(),
                 &[Kernel, Program],
             ),
             ("`local` (`--local`)", self.local, &[Kernel]),
+            ("`cores` (`--cores`)", self.workers() > 1, &[Kernel]),
             ("`link` (`-l`)", self.link.is_some(), &[User]),
             (
                 "`addresses` (`-a`)",
@@ -140,6 +160,10 @@ impl Nsm {
             |(_, given, kinds): &&(_, bool, &[NsmKind])| *given && !kinds.contains(&self.kind);
         if let Some(&(field, ..)) = fields.iter().find(wrong) {
             return Err(Fault::NsmField { field }.into());
+        }
+        if !(1..=CORES_MAX).contains(&self.workers()) {
+            let (cores, most) = (self.workers(), CORES_MAX);
+            return Err(Fault::NsmCores { cores, most }.into());
         }
         match self.kind {
             User if self.link.is_none() => Err(Fault::NsmWithoutLink {}.into()),
@@ -224,7 +248,9 @@ impl Spec for Nsm {
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::Patch => "Its `properties` can change, at once.",
+            Verb::Patch => {
+                "Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended."
+            }
             Verb::Create => "The answer comes when it serves; one that does not start is removed.",
             Verb::Delete => "No application may use it.",
             _ => "",

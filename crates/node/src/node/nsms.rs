@@ -198,15 +198,11 @@ impl Node {
 
     fn change_nsm(&mut self, name: &str, spec: Nsm) -> Result<()> {
         let was = self.find_nsm(name)?;
-        let fixed = Nsm {
-            properties: was.spec.properties.clone(),
-            ..spec.clone()
-        };
-        if fixed != was.spec {
+        if !was.spec.can_become(&spec) {
             return Err(Fault::Fixed {
                 what: "NSM",
                 name: name.into(),
-                can: "`properties`",
+                can: "`properties` and `cores`",
             }
             .into());
         }
@@ -219,6 +215,10 @@ impl Node {
         if let Err(error) = self.store.put(&is) {
             let _ = self.host.limit_nsm(&was);
             return Err(error.into());
+        }
+        if is.spec.workers() != was.spec.workers() {
+            self.host.change_cores(&is)?;
+            self.bring_nsm(&is);
         }
         Ok(())
     }

@@ -51,15 +51,19 @@ pub enum NsmCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Changes what an NSM may have, at once
+    /// Changes what an NSM may have, at once, or its workers
     #[command(after_help = format!("Properties:
 {}
 Examples:
   weir nsm set -p maxbw=1G web
-  weir nsm set -p conns=10000 web", NsmProperties::help()))]
+  weir nsm set -p conns=10000 web
+  weir nsm set --cores 4 web", NsmProperties::help()))]
     Set {
+        /// Of a kernel NSM: how many workers it has. It restarts: its connections end, and listening sockets listen again
+        #[arg(long, value_name = "WORKERS")]
+        cores: Option<u8>,
         /// PROPERTY=VALUE, separated by commas
-        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(short, long = "prop", required_unless_present = "cores", value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
         /// The NSM
         nsm: String,
@@ -116,7 +120,7 @@ Properties, for all its applications together:
 Examples:
   weir nsm create web
   weir nsm create web --kind kernel --netns blue
-  weir nsm create web -p maxbw=1G,conns=10000
+  weir nsm create web --cores 4 -p maxbw=1G,conns=10000
   weir vnic create -l lan --netns weir-nsm-web --address 10.0.0.2/24 web0
   weir nsm create fast --kind user -l lan -a 10.0.0.3/24 -a fd00::3/64 --gateway 10.0.0.1
   weir nsm create within --kind shm
@@ -134,6 +138,9 @@ pub struct CreateNsm {
     /// Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack
     #[arg(long)]
     pub local: bool,
+    /// Of a kernel NSM: how many workers it has, 1 to 16: each is a thread, and has sockets of its own; default: 1
+    #[arg(long, value_name = "WORKERS")]
+    pub cores: Option<u8>,
     /// Of a user NSM: the link or stub that its VNIC is on
     #[arg(short, long)]
     pub link: Option<String>,
@@ -219,6 +226,7 @@ const COLUMNS: &[Column<Object<Nsm>>] = &[
     Column::new("sockets", |n| n.status.sockets.to_string()),
     Column::new("properties", |n| n.spec.properties.to_string()),
     Column::new("reason", |n| maybe(n.status.reason.as_ref())),
+    Column::extra("cores", |n| n.spec.workers().to_string()),
     Column::extra("link", |n| maybe(n.spec.link.as_ref())),
     Column::extra("addresses", |n| joined(&n.spec.addresses)),
     Column::extra("gateways", |n| joined(&n.spec.gateways)),
@@ -256,6 +264,7 @@ pub fn run(command: &NsmCommand) -> Result {
                 kind: args.kind.into(),
                 namespace: args.netns.clone(),
                 local: args.local,
+                cores: args.cores,
                 link: args.link.clone(),
                 addresses: args.addresses.clone(),
                 gateways: args.gateways.clone(),
@@ -272,11 +281,18 @@ pub fn run(command: &NsmCommand) -> Result {
             output.show(&client.some::<Nsm>(nsm.as_deref())?, STATS)
         }
         NsmCommand::Set {
+            cores,
             properties,
             nsm,
             json,
         } => {
-            let patch = json!({ "properties": set::<NsmProperties>(properties)? });
+            let mut patch = json!({});
+            if !properties.is_empty() {
+                patch["properties"] = set::<NsmProperties>(properties)?;
+            }
+            if let Some(cores) = cores {
+                patch["cores"] = json!(cores);
+            }
             made(*json, &client.patch::<Nsm>(nsm, &patch)?)
         }
         NsmCommand::Reset {

@@ -54,6 +54,18 @@ while True:
     c.close()
 "#;
 
+/// An echo of a stream and of a datagram, by IPv6.
+const IPV6: &str = r#"
+import socket
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    s = socket.socket(socket.AF_INET6, kind)
+    s.settimeout(10)
+    s.connect(("::1", 7))
+    s.send(b"hello")
+    assert s.recv(100) == b"hello"
+print("echoed")
+"#;
+
 /// A connection that asks, waits for a line, and asks again.
 const HOTSWAPPED: &str = r#"
 import socket, sys
@@ -217,6 +229,60 @@ fn a_guest_fetches_by_its_nsm() {
         }
         let _ = server.kill();
         let _ = server.wait();
+    }
+}
+
+#[test]
+fn guests_serve_and_fetch_by_ipv6() {
+    for wall in ["process", "vm"] {
+        let (host, namespace) = host();
+        let echo = host.config(
+            "echo.click",
+            "t :: SocketServer(TCP, ::, 7) -> Queue -> t;
+             u :: SocketServer(UDP, ::1, 7) -> Queue -> u;",
+        );
+        host.ok(&format!("create echo {echo} --nsm web --isolation {wall}"));
+        until("it does not serve", || {
+            host.ok("sock ls echo -p -o state").lines().count() == 2
+        });
+        assert_contains(&said(&namespace, IPV6), "echoed");
+
+        // nginx, which is an application of the same NSM.
+        let folder = host.folder.display().to_string();
+        std::fs::write(host.folder.join("file"), vec![b'x'; 300_000]).unwrap();
+        let nginx = host.config(
+            "nginx.conf",
+            &format!(
+                "daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;
+                events {{ worker_connections 64; }}
+                http {{ access_log off; server_tokens off; etag off; default_type text/plain;
+                    server {{ listen [::1]:80; root {folder}; }} }}"
+            ),
+        );
+        let words = ["sock", "run", "--nsm", "web", "--", "nginx", "-c", &nginx];
+        let mut nginx = host.weir(&words).spawn().unwrap();
+        until("nginx does not serve", || {
+            inside(&namespace, "curl -s -m 5 -o /dev/null http://[::1]/file").is_some()
+        });
+        let fetch = host.config(
+            "fetch.click",
+            r#"i :: InfiniteSource(DATA "GET /file HTTP/1.0\r\n\r\n", LIMIT 1)
+                -> Queue -> s :: SocketClient(TCP, ::1, 80) -> Discard;"#,
+        );
+        host.ok(&format!(
+            "create fetch {fetch} --nsm web --isolation {wall}"
+        ));
+        let read = |handler: &str| -> u64 {
+            let value = host.ok(&format!("read fetch s.{handler}"));
+            value.trim().parse().unwrap()
+        };
+        until("it does not fetch", || read("byte_count") > 300_000);
+        until("its connection does not end", || read("open") == 0);
+        assert!(read("byte_count") < 300_400, "a head and the file, once");
+        let of = host.ok("sock ls -p -o application,received");
+        assert_contains(&of, &format!("fetch:{}\n", read("byte_count")));
+        nginx.kill().unwrap();
+        nginx.wait().unwrap();
     }
 }
 

@@ -51,7 +51,11 @@ fn status(host: &Host, nsm: &str) -> Value {
 }
 
 fn pid(host: &Host, nsm: &str) -> u32 {
-    status(host, nsm)["pid"].as_u64().unwrap() as u32
+    pid_of(host, nsm).unwrap()
+}
+
+fn pid_of(host: &Host, nsm: &str) -> Option<u32> {
+    Some(status(host, nsm)["pid"].as_u64()? as u32)
 }
 
 /// A host with an NSM `web` in a namespace that begins with the host's prefix, and a file to fetch.
@@ -216,6 +220,89 @@ s = socket.create_connection(('127.0.0.1', 80)); s.sendall(b'GET /said HTTP/1.0\
             .contains(&format!("{}:20\n", local.trim()))
     });
     drop(server);
+}
+
+#[test]
+fn an_nsm_serves_by_as_many_workers_as_it_has_cores() {
+    let host = Host::new();
+    let namespace = format!("{}-web", host.prefix);
+    ip(&format!("netns add {namespace}"));
+    for (arguments, told) in [
+        (
+            "--cores 0",
+            "`cores` (`--cores`) is 0: an NSM has 1 to 16 workers",
+        ),
+        ("--cores 17", "is 17: an NSM has 1 to 16 workers"),
+        (
+            "--kind shm --cores 2",
+            "`cores` (`--cores`) is not for this kind of NSM",
+        ),
+    ] {
+        host.refuses(&format!("nsm create web {arguments}"), told);
+    }
+    host.ok(&format!("nsm create web --netns {namespace} --cores 2"));
+    let folder = host.folder.display().to_string();
+    std::fs::write(host.folder.join("said"), "hello").unwrap();
+    let configuration = format!(
+        "daemon off; worker_processes 1; user root; pid {folder}/pid; error_log {folder}/errors;
+        events {{ worker_connections 256; }}
+        http {{ access_log off; server {{ listen 80; root {folder}; }} }}"
+    );
+    let file = host.config("nginx.conf", &configuration);
+    let nginx = start(&host, &format!("--nsm web --name nginx -- nginx -c {file}"));
+    let get = || inside(&namespace, "curl -s -m 1 http://127.0.0.1/said");
+    let serves = || get().as_deref() == Some("hello");
+    let listening = || {
+        let sockets = inside(&namespace, "ss -Hltn sport = 80").unwrap_or_default();
+        sockets.lines().count()
+    };
+    until("nginx does not serve", serves);
+    assert_eq!(listening(), 2);
+    // 40 connections that stay: each worker has some.
+    let code = "import socket
+all = [socket.create_connection(('127.0.0.1', 80), 5) for _ in range(40)]
+for turn in range(3):
+    for s in all: s.sendall(b'GET /said HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+    for s in all: assert s.recv(1000).startswith(b'HTTP/1.1 200')
+print('all')";
+    let file = host.config("all.py", code);
+    let waits = |pid: u32| -> Vec<u64> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let waits = tasks.map(|task| {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let mut lines = status.lines();
+            let waits = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            waits.unwrap().trim().parse().unwrap()
+        });
+        waits.collect()
+    };
+    let nsm = pid(&host, "web");
+    let before = waits(nsm);
+    let said = inside(&namespace, &format!("python3 {file}"));
+    assert_eq!(said.as_deref(), Some("all\n"));
+    let after = waits(nsm);
+    assert_eq!(after.len(), 2);
+    assert!(
+        before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before < after)
+    );
+
+    // A killed NSM is back with all its workers, and so is one that gets another number.
+    kill("-KILL", nsm);
+    until("it is not served again", || {
+        pid_of(&host, "web") != Some(nsm) && serves()
+    });
+    assert_eq!(listening(), 2);
+    let nsm = pid(&host, "web");
+    host.ok("nsm set --cores 3 -p conns=1000 web");
+    host.shows("nsm ls web -p -o cores,properties", "3:conns=1000\n");
+    until("it is not served by three", || listening() == 3 && serves());
+    assert!(!alive(nsm));
+    assert_eq!(waits(pid(&host, "web")).len(), 3);
+    kill("-TERM", nginx.0.id());
+    until("its sockets stay", || listening() == 0);
 }
 
 #[test]

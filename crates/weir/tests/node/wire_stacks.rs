@@ -212,3 +212,40 @@ restart = 'always'
     assert!(!steps.contains("done"), "{steps}");
     host.ok("wire delete programs");
 }
+
+#[test]
+fn what_a_wire_changes_of_stacks_in_use_is_told() {
+    let host = Host::new();
+    let namespace = format!("{}-one", host.prefix);
+    let text = format!(
+        "wire = 'moves'
+        [namespace.{namespace}]
+        [nsm.one]
+        namespace = '{namespace}'
+        [nsm.two]
+        kind = 'shm'
+        [app.waits]
+        run = 'sleep 60'
+        nsm = 'one'
+        "
+    );
+    let file = host.config("moves.toml", &text);
+    host.ok(&format!("wire apply {file}"));
+    let text = text.replace("nsm = 'one'", "nsm = 'two'");
+    let file = host.config("moves.toml", &text);
+    host.ok(&format!("wire apply {file}"));
+    assert_contains(
+        &host.ok("events waits"),
+        "new sockets go to NSM ‘two’, no longer to ‘one’",
+    );
+    let text = text.replace("[nsm.one]", "[nsm.one]\n        cores = 2");
+    let file = host.config("moves.toml", &text);
+    let changed = host.ok(&format!("wire apply {file}"));
+    assert_eq!(changed, "~ nsm ‘one’: cores none → 2\n");
+    host.shows("nsm ls one -p -o cores", "2\n");
+    until("it does not come up again", || {
+        host.ok("wire show moves -p -o states") == "one=up,two=up,waits=up\n"
+    });
+    assert_eq!(host.ok(&format!("wire diff {file}")), "");
+    host.ok("wire delete moves");
+}

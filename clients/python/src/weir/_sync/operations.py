@@ -382,7 +382,8 @@ class Operations(ABC):
 
     def patch_nsm(self, name: str, body: dict[str, Any]) -> models.NsmObject:
         """Changes fields of a network stack module (JSON merge patch); null resets a
-        field. Its `properties` can change, at once.
+        field. Its `properties` can change, at once, and its `cores`: it restarts, as if
+        it had ended.
         """
         return self._call(models.NsmObject, "PATCH", f"/v1/nsms/{segment(name)}", body=body)
 

@@ -8,7 +8,7 @@ use super::{Node, patch_ports};
 use crate::error::{Fault, Result};
 use crate::host::network;
 use crate::model::{
-    ApplicationRecord, Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Nsm,
+    ApplicationRecord, Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord,
     NsmRecord, Route, Vnic, VnicRecord, Wire, action_text,
 };
 use crate::node::links::MTU;
@@ -203,12 +203,8 @@ impl Node {
                     && action_text(&link.default) == *action
             }
             Part::Nsm(it) => {
-                let nsm = self.store.get::<NsmRecord>(name)?;
-                let is_so = |is: Nsm| {
-                    let properties = it.properties.clone();
-                    Nsm { properties, ..is } == *it
-                };
-                nsm.is_some_and(|nsm| is_so(nsm.spec))
+                let is = self.store.get::<NsmRecord>(name)?;
+                is.is_some_and(|is| is.spec.can_become(it))
             }
             Part::Application(it) => {
                 let is = self.store.get::<ApplicationRecord>(name)?;
@@ -265,7 +261,7 @@ impl Node {
                 let is = self.find_guest(name)?;
                 (is.text(), is.restart) != (it.text(), it.restart)
             }
-            Part::Nsm(it) => self.find_nsm(name)?.properties != it.properties,
+            Part::Nsm(it) => self.find_nsm(name)?.spec != *it,
             Part::Application(it) => self.find_application(name)?.spec != *it,
             _ => false,
         })

@@ -7,7 +7,8 @@ use super::{Node, patch_ports};
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::network;
 use crate::model::{
-    Class, Entry, EntryStatus, Guest, Link, LinkRecord, Nsm, Patch, Vnic, Wire, WireRecord,
+    Application, Class, Entry, EntryStatus, Guest, Happened, Link, LinkRecord, Nsm, Patch, Topic,
+    Vnic, Wire, WireRecord,
 };
 use crate::node::resource::Resource;
 use crate::wire::plan::{Part, Step};
@@ -99,7 +100,12 @@ impl Node {
             (Some(Part::Nsm(_)), Some(Part::Nsm(it))) => Nsm::change(self, name, it.clone()),
             (None, Some(Part::Application(it))) => self.create_application(name, it.clone()),
             (Some(Part::Application(_)), Some(Part::Application(it))) => {
-                self.change_application(name, it.clone())
+                let moved = Application::note_of_change(self, name, it);
+                self.change_application(name, it.clone())?;
+                if moved.is_some() {
+                    self.tell_change(Topic::Application, name, Happened::Changed, moved);
+                }
+                Ok(())
             }
             (Some(Part::Guest(_)), None) => self.destroy_guest(name),
             (None, Some(Part::Flow(it))) => self.add_flow(name, it.clone()),

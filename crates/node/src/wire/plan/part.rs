@@ -157,13 +157,7 @@ impl Part {
                 };
                 same == *old
             }
-            (Part::Nsm(old), Part::Nsm(new)) => {
-                let there = Nsm {
-                    properties: old.properties.clone(),
-                    ..new.clone()
-                };
-                there == *old
-            }
+            (Part::Nsm(old), Part::Nsm(new)) => old.can_become(new),
             (Part::Application(old), Part::Application(new)) => old.can_become(new),
             (Part::Stub(old), Part::Stub(new)) => old.mtu == new.mtu,
             (Part::Patch(_), _) | (Part::Flow(_), _) => false,
