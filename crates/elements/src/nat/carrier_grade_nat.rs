@@ -490,6 +490,9 @@ impl Element for CarrierGradeNAT {
                 Probe { hash, ..probe }
             });
         }
+        for probe in probes.iter().flatten() {
+            self.table.prefetch_mapping(probe.hash);
+        }
         let mut outputs = [DROP; BATCH];
         let packets = batch.iter_mut().zip(&probes).zip(&mut outputs);
         for ((packet, probe), output) in packets {
