@@ -131,12 +131,14 @@ proptest! {
         replaced: prop::sample::Index,
     ) {
         let contents: Vec<_> = rules.iter().map(|rule| rule.split_once(", ").unwrap()).collect();
-        let line = |(sid, (a, b))| std::format!("alert tcp any any -> any any (content:\"{a}\"; content:\"{b}\"; sid:{sid};)\n");
-        let text: std::string::String = (1..).zip(&contents).map(line).collect();
+        let lines = (1..).zip(&contents).map(|(sid, (a, b))| {
+            std::format!("alert tcp any any -> any any (content:\"{a}\"; content:\"{b}\"; sid:{sid};)\n")
+        });
+        let text: std::string::String = lines.collect();
         let mut rig = rig("alert tcp any any -> any any (content:\"none\"; sid:1;)", ", WINDOW 64");
         open(&mut rig, 1);
         let stream = segments.concat();
-        let (mut expected, mut end) = (std::collections::BTreeSet::new(), 0);
+        let (mut expected, mut end) = (std::collections::BTreeSet::new(), 0usize);
         let replaced = replaced.index(segments.len());
         for (number, segment) in segments.iter().enumerate() {
             if number == replaced {
