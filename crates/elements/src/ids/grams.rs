@@ -11,6 +11,8 @@ use crate::prelude::*;
 const BITS: usize = 32;
 const BITS_MIN: usize = 1 << 12;
 const BITS_MAX: usize = 1 << 21;
+/// Grams of a text that are looked at together.
+const BLOCK: usize = 64;
 /// Fewest lists of grams.
 const LISTS_MIN: usize = 1 << 6;
 /// Bytes of a content of which the part is chosen.
@@ -39,9 +41,8 @@ pub struct Grams {
     lengths: Lengths,
     /// Bytes of the longest content.
     longest: usize,
-    /// A bit for each range of hashes: whether a gram has one of them.
+    /// A bit for the last bits of hashes, set if a gram has them; their number is a power of two.
     bits: Vec<u64>,
-    bits_shift: u32,
     /// For each range of hashes, where its entries begin; and the number of all.
     lists: Vec<u32>,
     lists_shift: u32,
@@ -70,7 +71,6 @@ impl Grams {
             lengths,
             longest: contents.iter().map(|(_, it)| it.len()).max().unwrap_or(0),
             bits: zeros(bits / 64)?,
-            bits_shift: u32::BITS - bits.ilog2(),
             lists: zeros(lists + 1)?,
             lists_shift: u32::BITS - lists.ilog2(),
             entries: Vec::new(),
@@ -95,8 +95,8 @@ impl Grams {
         }
         grams.entries.sort_unstable();
         for entry in &grams.entries {
-            let bit = entry.hash >> grams.bits_shift;
-            grams.bits[(bit / 64) as usize] |= 1 << (bit % 64);
+            let bit = entry.hash as usize % bits;
+            grams.bits[bit / 64] |= 1 << (bit % 64);
             grams.lists[(entry.hash >> grams.lists_shift) as usize + 1] += 1;
         }
         let mut before = 0;
@@ -110,7 +110,7 @@ impl Grams {
     /// The hashes of the grams among which a content's part is chosen.
     fn hashes<'c>(&self, content: &'c [u8]) -> impl Iterator<Item = u32> + use<'c> {
         let (gram, length) = (self.lengths.gram, content.len().min(CHOICE_MAX));
-        (0..(length + 1).saturating_sub(gram)).map(move |at| hash(content, at, gram))
+        (0..(length + 1).saturating_sub(gram)).map(move |at| hash(&content[at..], gram))
     }
 
     /// Where the part of a content begins that has the rarest grams.
@@ -121,7 +121,7 @@ impl Grams {
             let is_run = content[at..at + gram]
                 .windows(2)
                 .all(|pair| pair[0] == pair[1]);
-            let hash = hash(content, at, gram);
+            let hash = hash(&content[at..], gram);
             counts[(hash >> (u32::BITS - COUNTED)) as usize] + (u32::from(is_run) << 16)
         };
         let starts = 0..=content.len().min(CHOICE_MAX) - least;
@@ -137,22 +137,57 @@ impl Grams {
     /// bytes, and where it would begin.
     #[inline]
     pub fn find(&self, text: &[u8], known: usize, mut candidate: impl FnMut(u16, usize)) {
-        let Lengths { gram, .. } = self.lengths;
-        let first = (known + 1).saturating_sub(self.longest);
-        let grams = (text.len() + 1).saturating_sub(gram);
-        for at in (first..grams).step_by(self.lengths.grams()) {
-            let hash = hash(text, at, gram);
-            let bit = hash >> self.bits_shift;
-            let word = self.bits.get((bit / 64) as usize).copied().unwrap_or(0);
-            if word >> (bit % 64) & 1 == 0 {
-                continue;
-            }
-            for entry in self.entries_of(hash) {
-                if let Some(start) = at.checked_sub(entry.offset.into()) {
-                    candidate(entry.number, start);
+        let step = self.lengths.grams();
+        let mut next = (known + 1).saturating_sub(self.longest);
+        while next + self.lengths.gram <= text.len() {
+            let mut marked = match step {
+                1 => self.marked::<1>(text, next),
+                4 => self.marked::<4>(text, next),
+                // There is no loop for them: all may be.
+                _ => u64::MAX,
+            };
+            while marked != 0 {
+                let at = next + marked.trailing_zeros() as usize * step;
+                marked &= marked - 1;
+                let rest = text.get(at..).unwrap_or_default();
+                for entry in self.entries_of(hash(rest, self.lengths.gram)) {
+                    if let Some(start) = at.checked_sub(entry.offset.into()) {
+                        candidate(entry.number, start);
+                    }
                 }
             }
+            next += BLOCK * step;
         }
+    }
+
+    /// A bit for each gram that a block of a text has from a place on, each `STEP` bytes behind the one before:
+    /// whether the bitmap has its bit. There is no branch that depends on the text.
+    #[inline(never)]
+    fn marked<const STEP: usize>(&self, text: &[u8], next: usize) -> u64 {
+        let gram = self.lengths.gram;
+        let text = text.get(next..).unwrap_or_default();
+        let (mut marked, mask) = (0, mask(gram));
+        if let Some(block) = text.get(..(BLOCK - 1) * STEP + 8) {
+            for at in (0..BLOCK).map(|i| i * STEP) {
+                let word = block[at..].first_chunk().copied().unwrap_or_default();
+                let has = self.has(hash_of(u64::from_le_bytes(word), mask));
+                marked = marked >> 1 | has << (BLOCK - 1);
+            }
+        } else {
+            let grams = (text.len() + 1).saturating_sub(gram).div_ceil(STEP);
+            for i in 0..grams.min(BLOCK) {
+                marked |= self.has(hash(&text[i * STEP..], gram)) << i;
+            }
+        }
+        marked
+    }
+
+    /// 1 if the bitmap has a hash's bit.
+    #[inline(always)]
+    fn has(&self, hash: u32) -> u64 {
+        let bit = hash as usize;
+        let word = self.bits.get(bit / 64 & self.bits.len().wrapping_sub(1));
+        word.copied().unwrap_or(0) >> (bit % 64) & 1
     }
 
     #[inline]
@@ -167,23 +202,28 @@ impl Grams {
     }
 }
 
-/// The hash of a gram; its first bits are the best.
-#[inline]
-fn hash(text: &[u8], at: usize, gram: usize) -> u32 {
+/// The hash of the gram that a text begins with.
+fn hash(text: &[u8], gram: usize) -> u32 {
+    let word = text.first_chunk().copied().unwrap_or_else(|| {
+        let mut word = [0; 8];
+        word[..text.len()].copy_from_slice(text);
+        word
+    });
+    hash_of(u64::from_le_bytes(word), mask(gram))
+}
+
+/// The bits of a word that are those of a gram.
+fn mask(gram: usize) -> u64 {
+    u64::MAX >> (64 - 8 * gram)
+}
+
+/// The same, of eight bytes that begin with it. The first bits are the best.
+#[inline(always)]
+fn hash_of(word: u64, mask: u64) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     /// The bit in which ASCII letters of either case differ.
     const CASE: u64 = 0x2020_2020_2020_2020;
-    let rest = text.get(at..).unwrap_or_default();
-    let word = match rest.first_chunk() {
-        Some(word) => u64::from_le_bytes(*word),
-        None => {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            u64::from_le_bytes(word)
-        }
-    };
-    let folded = (word | CASE) << (64 - 8 * gram);
-    (folded.wrapping_mul(MULTIPLIER) >> 32) as u32
+    (((word | CASE) & mask).wrapping_mul(MULTIPLIER) >> 32) as u32
 }
 
 /// So many zeros, if there is memory.
