@@ -186,7 +186,7 @@ impl Grams {
     #[inline(always)]
     fn has(&self, hash: u32) -> u64 {
         let bit = hash as usize;
-        let word = self.bits.get(bit / 64 & self.bits.len().wrapping_sub(1));
+        let word = self.bits.get((bit / 64) & self.bits.len().wrapping_sub(1));
         word.copied().unwrap_or(0) >> (bit % 64) & 1
     }
 
