@@ -43,8 +43,8 @@ pub const WIDTH: usize = 64;
 /// Numbers of a [block](Simd::within).
 pub const BLOCK: usize = 16;
 
-/// Steps of a binary search in eight pairs.
-const STEPS: [u32; 3] = [4, 2, 1];
+/// Steps of a binary search in sixteen pairs.
+const STEPS: [u32; 4] = [8, 4, 2, 1];
 
 /// Operations of an instruction set.
 pub trait Simd: Copy {
@@ -60,7 +60,7 @@ pub trait Simd: Copy {
     /// of bounds. Other lanes are unspecified.
     fn gather(self, table: &[u32], at: &[u32; WIDTH], blocks: usize, into: &mut [u32; WIDTH]);
 
-    /// For each lane of the first `blocks` blocks, a run of `len` pairs, at most eight, starts at
+    /// For each lane of the first `blocks` blocks, a run of `len` pairs, at most sixteen, starts at
     /// `at`, ordered by their second numbers. The result is the first number of the last pair whose
     /// second is at most the lane of `values`, or of the run's first pair; `at` for an empty run. It
     /// is unspecified for runs that are longer or not inside `pairs`.

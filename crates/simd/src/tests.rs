@@ -163,7 +163,7 @@ proptest! {
     fn the_last_pair_that_a_value_reaches_is_found(
         mut pairs in proptest::collection::vec(any::<[u32; 2]>(), 0..40),
         at in proptest::collection::vec(prop_oneof![0u32..50, number()], WIDTH),
-        len in proptest::collection::vec(prop_oneof![0u32..=8, Just(15)], WIDTH),
+        len in proptest::collection::vec(prop_oneof![0u32..=16, Just(17)], WIDTH),
         values in proptest::collection::vec(number(), WIDTH), blocks in 0usize..=4,
     ) {
         pairs.sort_by_key(|pair| pair[1]);
@@ -174,7 +174,7 @@ proptest! {
                 let (at, len, value) = (at[i] as usize, len[i] as usize, values[i]);
                 let expected = match pairs.get(at..at.saturating_add(len)) {
                     _ if len == 0 => at as u32,
-                    Some(run) if len <= 8 => {
+                    Some(run) if len <= 16 => {
                         let reached = run.partition_point(|pair| pair[1] <= value);
                         run[reached.max(1) - 1][0]
                     }

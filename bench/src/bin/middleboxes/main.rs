@@ -1,9 +1,10 @@
 //! The functions on one core, packets from memory.
 //!
 //! `WEIR` names the `weir` program. Each function stands between a source of flows and a sink, all in
-//! one configuration, as `weir chain fuse` writes it; `weir click` runs that. Rates are packets over
-//! CPU time less the time of a run with few packets, medians of `ROUNDS` runs (3); what the source
-//! and the sink take is in them. The sink counts: a run in which packets are missing is an error.
+//! one configuration, as `weir chain fuse` writes it; `weir click` runs that. A packet's time is CPU time
+//! less that of a run with few packets, the median of `ROUNDS` runs (3). The function's own is this time less
+//! the time of a chain of the same source and a sink alone, measured next. Rates are by the function's own time; the
+//! rate with source and sink stands beside them. The sink counts: a run in which packets are missing is an error.
 //! Words on the command line select functions by their names; then no result is saved.
 //!
 //! Where Linux does the same by nftables, it forwards between two veth pairs of a namespace of its
@@ -14,10 +15,11 @@ mod linux;
 mod subscriber;
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use bench::compare::{Length, measure};
+use bench::compare::{Figure as Rates, Length, measure};
 use bench::program::{Program, rounds};
 use bench::traffic::Random;
 use bench::{bars, children_time, document, median, report, results};
@@ -32,17 +34,22 @@ const FCS: usize = 4;
 const COUNT: &str = "1987654321";
 /// Stands for the next hop's address.
 const NEXT_HOP: &str = "00:00:00:98:76:54";
+/// The type of IP frames.
+const IP: u16 = 0x0800;
 /// Bytes of the headers of PPPoE and PPP.
 const HEADER: usize = 8;
 /// Packets that a function may hold when its source ends.
 const HELD: u64 = 4096;
 
+/// Least time of a function a packet, in microseconds: less is noise.
+const LEAST: f64 = 1e-3;
+
 /// A function to be measured, and its traffic.
 struct Row {
     /// What the row is called.
     name: String,
-    /// The function, with the side that traffic enters by.
-    function: &'static str,
+    /// The function, with the side that traffic enters by; without one, source and sink are alone.
+    function: Option<&'static str>,
     /// Values of its parameters.
     parameters: Vec<String>,
     /// The source's flows: addresses, ports, how many.
@@ -69,8 +76,8 @@ struct Traffic {
 enum Kind {
     /// Datagrams of flows, with zeros.
     Flows,
-    /// Datagrams of one flow, with text.
-    Text,
+    /// Datagrams of one flow, with the words of a seed.
+    Text(u64),
     /// Datagrams of flows in a session of PPPoE.
     Session,
 }
@@ -100,12 +107,13 @@ allow from inside udp dst port 53
 allow from inside udp dst port 9 and src net 10.0.0.0/8
 ";
 
-/// Signatures of words that do not occur, half of them for a few ports.
-fn signatures(count: usize) -> String {
-    let mut random = Random::new(count as u64);
+/// Letters of the words of texts, and of most signatures.
+const WORD: RangeInclusive<u32> = 12..=12;
+
+/// Signatures of the words of a seed, which is their number; half of them are for a few ports.
+fn signatures(count: usize, letters: RangeInclusive<u32>) -> String {
     let mut text = String::new();
-    for sid in 1..=count {
-        let word = random_word(&mut random);
+    for (sid, word) in (1..=count).zip(words(count as u64, letters)) {
         let ports = ["any", "[53,80,8080]"][sid % 2];
         let _ = writeln!(
             text,
@@ -115,10 +123,15 @@ fn signatures(count: usize) -> String {
     text
 }
 
-/// A word of 12 letters.
-fn random_word(random: &mut Random) -> String {
-    let letter = |_| char::from(b'a' + random.below(26) as u8);
-    (0..12).map(letter).collect()
+/// Random words.
+fn words(seed: u64, letters: RangeInclusive<u32>) -> impl Iterator<Item = String> {
+    let mut random = Random::new(seed);
+    std::iter::repeat_with(move || {
+        let (least, most) = (*letters.start(), *letters.end());
+        let count = least + random.below(most - least + 1);
+        let mut letter = || char::from(b'a' + random.below(26) as u8);
+        (0..count).map(|_| letter()).collect()
+    })
 }
 
 /// The temporary folder of configurations.
@@ -139,7 +152,7 @@ fn rows() -> Result<Vec<Row>, String> {
     let users = file("users", "ann secret 100.64.0.7\n")?;
     let row = |name: &str, function, parameters: &[&str]| Row {
         name: name.into(),
-        function,
+        function: Some(function),
         parameters: parameters.iter().map(ToString::to_string).collect(),
         traffic: USUAL,
         sink: "10.2.0.0/24",
@@ -240,19 +253,21 @@ fn rows() -> Result<Vec<Row>, String> {
             ..row("dpi", "dpi", &[])
         },
     ];
-    let text = Traffic {
-        flows: 1,
-        kind: Kind::Text,
-        ..USUAL
-    };
-    for count in [5, 10_000] {
-        let rules = file(&format!("signatures-{count}"), &signatures(count))?;
-        let called = match count {
-            5 => "ids, 5 rules",
-            _ => "ids, 10 K rules",
-        };
+    // Words that are not in the rules, and words that are.
+    let (other, same) = (1, 10_000);
+    for (called, count, letters, text) in [
+        ("ids, 5 rules", 5, WORD, other),
+        ("ids, 10 K rules", 10_000, WORD, other),
+        ("ids, 10 K rules of 3 to 6 letters", 10_000, 3..=6, other),
+        ("ids, 10 K rules, each word matches", 10_000, WORD, same),
+    ] {
+        let rules = file(&called.replace(' ', "-"), &signatures(count, letters))?;
         rows.push(Row {
-            traffic: text,
+            traffic: Traffic {
+                flows: 1,
+                kind: Kind::Text(text),
+                ..USUAL
+            },
             published: MIDDLEBOX.filter(|_| count == 5),
             ..row(called, "ids", &[&format!("rules={rules}"), "print=false"])
         });
@@ -263,13 +278,31 @@ fn rows() -> Result<Vec<Row>, String> {
 impl Row {
     /// The stage's name in the chain.
     fn stage(&self) -> &str {
-        self.function.split(':').next().unwrap_or_default()
+        let function = self.function.and_then(|it| it.split(':').next());
+        function.unwrap_or("to")
+    }
+
+    /// The same source and sink alone.
+    fn ends(&self) -> Row {
+        Row {
+            name: format!("{}, source and sink alone", self.name),
+            function: None,
+            parameters: Vec::new(),
+            published: None,
+            linux: None,
+            ..*self
+        }
+    }
+
+    /// Whether there is a session, of a function and a subscriber.
+    fn has_session(&self) -> bool {
+        self.traffic.kind == Kind::Session && self.function.is_some()
     }
 
     /// The handler that counts what arrived.
     fn arrived(&self) -> &'static str {
         match self.function {
-            "mirror" => "from/arrived.count",
+            Some("mirror") => "from/arrived.count",
             _ => "to/arrived.count",
         }
     }
@@ -290,9 +323,8 @@ impl Row {
                 "TrafficSource(SRCETH port, DSTETH {NEXT_HOP}, SRC {from}, DST {to}, PROTOCOL udp,
                 SIZES {size}, {flows}) -> ToNetfront(port);\n"
             ),
-            Kind::Text => {
-                let mut random = Random::new(1);
-                let words = std::iter::repeat_with(|| random_word(&mut random) + " ");
+            Kind::Text(seed) => {
+                let words = words(seed, WORD).map(|word| word + " ");
                 let payload: String = words.take(size / 13 + 1).collect();
                 let payload = &payload[..size - 42];
                 format!(
@@ -306,9 +338,10 @@ impl Row {
                 let size = size.max(60 + HEADER) - HEADER;
                 let (session, ppp) = (subscriber::SESSION, size - 14 + 2);
                 let (packets, start) = (subscriber::PACKETS, subscriber::START);
+                let is_active = !self.has_session();
                 return format!(
                     "source :: TrafficSource(SRC {from}, DST {to}, PROTOCOL udp, SIZES {size}, {flows},
-                    ACTIVE false) -> Strip(14) -> Unstrip({HEADER})
+                    ACTIVE {is_active}) -> Strip(14) -> Unstrip({HEADER})
                     -> StoreData(0, \\<1100 {session:04x} {ppp:04x} 0021>)
                     -> EtherEncap(0x{packets:04x}, port, {NEXT_HOP}) -> ToNetfront(port);
                     FromNetfront(port) -> line :: Null -> kind :: Classifier(12/{start:04x}, -);
@@ -317,16 +350,20 @@ impl Row {
                 );
             }
         };
-        source + &end(from)
+        source + &end(from, IP)
     }
 
     /// The whole configuration, with stand-ins for the number of packets and the next hop.
     fn fused(&self, weir: &Path, bytes: usize) -> Result<String, String> {
         let from = file("from.click", &self.source(bytes))?;
-        let to = file("to.click", &end(self.sink))?;
+        let kind = match (self.function, self.traffic.kind) {
+            (None, Kind::Session) => subscriber::PACKETS,
+            _ => IP,
+        };
+        let to = file("to.click", &end(self.sink, kind))?;
         let mut command = Command::new(weir);
-        command.args(["chain", "fuse", &from, self.function]);
-        command.args((self.function != "mirror").then_some(to));
+        command.args(["chain", "fuse", &from]).args(self.function);
+        command.args((self.function != Some("mirror")).then_some(to));
         for parameter in &self.parameters {
             let parameter = format!("{}.{parameter}", self.stage());
             command.args(["-p", &parameter]);
@@ -337,16 +374,17 @@ impl Row {
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let [here, router] = sockets();
+        let line = match self.has_session() {
+            true => format!("Socket(UNIX_DGRAM, {here}, {router}, CLIENT true)"),
+            false => "Null".into(),
+        };
         Ok(text
             .replace(NEXT_HOP, &address(&text, self.stage())?)
             // The monitor exports to nobody.
             .replace("AddressInfo(a ", "AddressInfo(export 02:00:00:00:00:03, a ")
             .replace("FromNetfront(export)", "Idle")
             .replace("ToNetfront(export)", "Discard")
-            .replace(
-                "from/line :: Null",
-                &format!("from/line :: Socket(UNIX_DGRAM, {here}, {router}, CLIENT true)"),
-            ))
+            .replace("from/line :: Null", &format!("from/line :: {line}")))
     }
 }
 
@@ -365,10 +403,10 @@ fn address(fused: &str, stage: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{stage} has no inner address"))
 }
 
-/// An end of a chain: what arrives is counted, and ARP requests for some addresses are answered.
-fn end(addresses: &str) -> String {
+/// An end of a chain: frames of a type are counted, and ARP requests for some addresses are answered.
+fn end(addresses: &str, ethertype: u16) -> String {
     format!(
-        "FromNetfront(port) -> kind :: Classifier(12/0806 20/0001, 12/0800, -);
+        "FromNetfront(port) -> kind :: Classifier(12/0806 20/0001, 12/{ethertype:04x}, -);
         kind[0] -> ARPResponder({addresses} port) -> ToNetfront(port);
         kind[1] -> arrived :: Counter -> Discard;
         kind[2] -> Discard;\n"
@@ -395,8 +433,7 @@ fn seconds(program: &Program, row: &Row, fused: &str, packets: u64) -> Result<f6
     let mut command = program.command(&config);
     command.args(["-h", row.arrived()]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let is_session = row.traffic.kind == Kind::Session;
-    let mut subscriber = is_session.then(|| subscriber(fused)).transpose()?;
+    let mut subscriber = row.has_session().then(|| subscriber(fused)).transpose()?;
     let mut child = command.spawn().map_err(failed)?;
     // The session starts the traffic, and lasts as long as the subscriber.
     let started = subscriber.as_mut().map_or(Ok(()), Subscriber::start);
@@ -424,19 +461,22 @@ struct Figure {
     name: String,
     /// With the check sequence.
     frame_bytes: usize,
-    /// Million packets a second, median.
+    /// Million packets a second, median; source and sink are not in their time.
     mpps: f64,
     least: f64,
     most: f64,
     /// Bits of frames, in 10^9 a second.
     gbps: f64,
+    /// Million packets a second of the function, source and sink, median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mpps_with_ends: Option<f64>,
     /// What ClickOS reached with frames of 64 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     published_mpps: Option<f64>,
 }
 
 impl Figure {
-    fn new(name: &str, frame_bytes: usize, rates: [f64; 3], published: Option<f64>) -> Figure {
+    fn new(name: &str, frame_bytes: usize, rates: [f64; 3]) -> Figure {
         let [mpps, least, most] = rates;
         Figure {
             name: name.into(),
@@ -445,13 +485,34 @@ impl Figure {
             least,
             most,
             gbps: mpps * 8e-3 * frame_bytes as f64,
-            published_mpps: published.filter(|_| frame_bytes == SIZES[0]),
+            mpps_with_ends: None,
+            published_mpps: None,
         }
     }
 }
 
 /// A function's speeds.
 fn measure_weir(row: &Row, weir: &Path, rounds: usize) -> Result<Vec<Figure>, String> {
+    let ends = row.ends();
+    let figure = |bytes: usize| {
+        let [whole, ends] = [row, &ends].map(|row| rates(row, weir, bytes, rounds));
+        let (whole, ends) = (whole?, ends?);
+        let own = |rate: f64| 1.0 / (1.0 / rate - 1.0 / ends.mpps).max(LEAST);
+        Ok(Figure {
+            mpps_with_ends: Some(whole.mpps),
+            published_mpps: row.published.filter(|_| bytes == SIZES[0]),
+            ..Figure::new(
+                &row.name,
+                bytes,
+                [whole.mpps, whole.least, whole.most].map(own),
+            )
+        })
+    };
+    SIZES.map(figure).into_iter().collect()
+}
+
+/// The rates of a row with its source and sink, of frames of so many bytes.
+fn rates(row: &Row, weir: &Path, bytes: usize, rounds: usize) -> Result<Rates, String> {
     let programs = Program::all();
     let length = Length {
         // Every flow has had a packet before packets count.
@@ -460,20 +521,14 @@ fn measure_weir(row: &Row, weir: &Path, rounds: usize) -> Result<Vec<Figure>, St
         most: 1 << 28,
         rounds,
     };
-    let mut all = Vec::new();
-    for bytes in SIZES {
-        let fused = row.fused(weir, bytes)?;
-        let figures = measure(&row.name, &[&programs[0]], &length, |program, packets| {
-            seconds(program, row, &fused, packets)
-        });
-        let figures = figures.map_err(|error| format!("{}, {bytes} bytes: {error}", row.name))?;
-        let figure = |it: &bench::compare::Figure| {
-            let rates = [it.mpps, it.least, it.most];
-            Figure::new(&row.name, bytes, rates, row.published)
-        };
-        all.extend(figures.iter().map(figure));
-    }
-    Ok(all)
+    let fused = row.fused(weir, bytes)?;
+    let figures = measure(&row.name, &[&programs[0]], &length, |program, packets| {
+        seconds(program, row, &fused, packets)
+    });
+    let mut figures = figures.map_err(|error| format!("{}, {bytes} bytes: {error}", row.name))?;
+    figures
+        .pop()
+        .ok_or_else(|| format!("{}: no figures", row.name))
 }
 
 /// Linux's speeds in a function's place.
@@ -487,7 +542,7 @@ fn measure_linux(role: linux::Role, rounds: usize) -> Result<Vec<Figure>, String
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
         let rates = [median(&rates), least, most];
-        all.push(Figure::new(role.name(), bytes, rates, None));
+        all.push(Figure::new(role.name(), bytes, rates));
     }
     Ok(all)
 }
@@ -521,8 +576,8 @@ fn run() -> Result<(), String> {
         return Ok(());
     }
     report("middleboxes", rounds, &figures)?;
-    let head = "| function | 64 bytes | 512 bytes | 1500 bytes | Gb/s | ClickOS, 64 bytes |\n\
-        | --- | ---: | ---: | ---: | ---: | ---: |\n";
+    let head = "| function | 64 bytes | 512 bytes | 1500 bytes | Gb/s | 64 bytes, source and sink included | \
+        ClickOS, 64 bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     document("middleboxes", &(head.to_string() + &table)).map_err(|error| error.to_string())?;
     bars(
         &results().join("middleboxes.svg"),
@@ -537,13 +592,14 @@ fn run() -> Result<(), String> {
 fn line(figures: &[Figure]) -> String {
     let rates = figures.iter().map(|it| format!("{:.1}", it.mpps));
     let bits = figures.iter().map(|it| format!("{:.0}", it.gbps));
-    let published = figures.iter().find_map(|it| it.published_mpps);
+    let cell = |mpps: Option<f64>| mpps.map_or(String::new(), |it| format!("{it:.1}"));
     format!(
-        "| {} | {} | {} | {} |",
+        "| {} | {} | {} | {} | {} |",
         figures[0].name,
         rates.collect::<Vec<_>>().join(" | "),
         bits.collect::<Vec<_>>().join(", "),
-        published.map_or(String::new(), |mpps| mpps.to_string())
+        cell(figures[0].mpps_with_ends),
+        cell(figures[0].published_mpps),
     )
 }
 

@@ -355,7 +355,8 @@ impl Element for FlowIPLoadBalancer {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let mut outputs = [DROP; BATCH];
-        for (packet, output) in batch.iter_mut().zip(&mut outputs) {
+        let kept = Facts::ALL.without(Facts::DESTINATION);
+        for (packet, output) in batch.iter_mut_keeping(kept).zip(&mut outputs) {
             match self.balance(cx, port, packet) {
                 Some(to) => *output = to,
                 None => self.drops += packet.stands_for() as u64,

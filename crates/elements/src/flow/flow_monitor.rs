@@ -16,6 +16,8 @@ const TICK: u64 = 100_000_000;
 /// Most addresses of `top`, and most records that wait.
 const TOP_MAX: u32 = 1 << 16;
 const RECORDS_MAX: u32 = 1 << 20;
+/// Bytes of a flow that are counted as its sender's at once.
+const STEP: u32 = 1 << 16;
 
 /// What happened in one direction of a flow, since its record before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +135,7 @@ pub struct FlowMonitor {
     #[handler(read)]
     retransmitted: u64,
     flows: FlowStates<State>,
-    talkers: Top<Ipv4Addr>,
+    senders: Top<Ipv4Addr>,
     waiting: VecDeque<Record>,
     /// Whether records are taken.
     exports: bool,
@@ -154,6 +156,8 @@ struct Side {
     last: i64,
     /// TCP flags since the record before; of ICMP, the type.
     flags: u8,
+    /// Bytes that are not counted as the sender's yet.
+    uncounted: u32,
 }
 
 /// A flow.
@@ -195,6 +199,20 @@ impl State {
         side.recorded = (side.packets, side.bytes);
         (side.first, side.flags) = (0, 0);
         Some(record)
+    }
+
+    /// Counts bytes as their senders'.
+    fn count_senders(&mut self, senders: &mut Top<Ipv4Addr>) {
+        let Some((_, key)) = self.ends else {
+            return;
+        };
+        let ends = [key.source(), key.destination()];
+        for (side, sender) in self.sides.iter_mut().zip(ends) {
+            match core::mem::take(&mut side.uncounted) {
+                0 => {}
+                bytes => senders.count(sender, bytes.into()),
+            }
+        }
     }
 
     /// When the record under way began, and when its last packet came; `None` if none is under way.
@@ -275,17 +293,20 @@ impl FlowMonitor {
     /// The senders with the most bytes, ten unless the parameter says how many: address, bytes, and how many
     /// of these may be others'.
     #[read(name = "top", expensive)]
-    fn read_top(&self, most: &str) -> Result<String, String> {
-        let lines = self.talkers.top(how_many(most, "senders")?).into_iter();
+    fn read_top(&mut self, most: &str) -> Result<String, String> {
+        let most = how_many(most, "senders")?;
+        self.count_senders();
+        let lines = self.senders.top(most).into_iter();
         Ok(lines
-            .map(|talker| format!("{} {} {}\n", talker.key, talker.count, talker.error))
+            .map(|sender| format!("{} {} {}\n", sender.key, sender.count, sender.error))
             .collect())
     }
 
     /// Sets the counts of senders to 0.
     #[write(button)]
     fn reset_top(&mut self) {
-        self.talkers.clear();
+        self.count_senders();
+        self.senders.clear();
     }
 }
 
@@ -296,6 +317,13 @@ impl FlowMonitor {
             let (protocol, key) = state.ends?;
             Some((protocol, key, state))
         })
+    }
+
+    /// Counts all bytes as their senders'.
+    fn count_senders(&mut self) {
+        for state in self.flows.iter_mut() {
+            state.count_senders(&mut self.senders);
+        }
     }
 
     #[inline]
@@ -323,19 +351,20 @@ impl FlowMonitor {
             }
         };
         let direction = usize::from(packet.is_reply());
-        let bytes = u64::from(u16::from_be_bytes([ip[2], ip[3]]));
+        let bytes = u16::from_be_bytes([ip[2], ip[3]]);
         let side = &mut state.sides[direction];
         if side.packets == side.recorded.0 {
             side.first = now;
         }
         side.packets += 1;
-        side.bytes += bytes;
+        side.bytes += u64::from(bytes);
+        side.uncounted += u32::from(bytes);
+        let is_step = side.uncounted >= STEP;
         side.last = now;
         self.count += 1;
         match protocol {
             IpProtocol::TCP => {
-                let end = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-                let length = end.saturating_sub(packet.network_header_len());
+                let length = usize::from(bytes).saturating_sub(packet.network_header_len());
                 let transport = transport.get(..length).unwrap_or(transport);
                 if let Ok(segment) = TcpPacket::new_checked(transport) {
                     side.flags |= segment.flags().to_bits() as u8;
@@ -348,8 +377,9 @@ impl FlowMonitor {
             IpProtocol::ICMP => side.flags = transport.first().copied().unwrap_or(0),
             _ => {}
         }
-        let source = Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
-        self.talkers.count(source, bytes);
+        if is_step {
+            state.count_senders(&mut self.senders);
+        }
     }
 
     /// Ends the records of a flow.
@@ -406,7 +436,7 @@ impl Element for FlowMonitor {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.tracker = Some(self.flows.reserve_tracked(cx)?);
-        if !self.talkers.reserve(self.top as usize) {
+        if !self.senders.reserve(self.top as usize) {
             return Err(cx.error(format_args!("TOP {}: out of memory", self.top)));
         }
         let timer = cx.timer();
@@ -422,6 +452,13 @@ impl Element for FlowMonitor {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        for packet in batch.iter() {
+            if let Some(state) = self.flows.of(packet) {
+                let side = &state.sides[usize::from(packet.is_reply())];
+                packet::prefetch(side);
+                packet::prefetch(&state.ends);
+            }
+        }
         watch(cx, port, batch, |cx, packet, now| self.see(cx, packet, now))
     }
 
@@ -438,7 +475,9 @@ impl FlowUser for FlowMonitor {
             .of_number(flow)
             .is_some_and(|state| state.is_closed());
         self.end_records(flow, if closed { End::Closed } else { End::Idle });
-        if self.flows.take(flow).ends.is_some() {
+        let mut state = self.flows.take(flow);
+        state.count_senders(&mut self.senders);
+        if state.ends.is_some() {
             self.open -= 1;
         }
     }

@@ -7,7 +7,7 @@ use alert::Alert;
 use thresholds::Thresholds;
 
 use super::rules::{self, Rule, Set};
-use super::search::{Scratch, Signatures, Window};
+use super::search::{Scratch, Searched, Signatures, Window};
 use crate::flow::intact::is_intact;
 use crate::flow::stream::Streams;
 use crate::flow::windows::{SegmentNumbers, TcpReceiver};
@@ -52,7 +52,7 @@ const WINDOW_MAX: u32 = 1 << 16;
 /// counts of 16384 pairs of a rule and an address; beyond them, each match counts as the first one.
 ///
 /// All memory is allocated when the router is initialized, or rules are written: for each stream two
-/// WINDOWs, some 130 bytes, and 60 for each flow of the tracker.
+/// WINDOWs, some 150 bytes, and 60 for each flow of the tracker.
 ///
 /// # Example
 /// ```click
@@ -118,6 +118,8 @@ pub struct FlowIDS {
     hits: Vec<u64>,
     scratch: Scratch,
     assembly: Streams,
+    /// Of each stream, how far it was searched.
+    progress: Vec<Progress>,
     thresholds: Thresholds,
     flows: FlowStates<State>,
     tracker: Option<Link<dyn Tracker>>,
@@ -146,6 +148,28 @@ struct Side {
     /// Rules that matched.
     matched: [u16; REMEMBERED],
     count: u8,
+}
+
+/// How far a stream was searched.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// The position behind the last byte that was searched.
+    searched: u64,
+    /// The position behind the last content that was found.
+    found: u64,
+}
+
+impl Progress {
+    /// Bytes in order whose first has a position.
+    fn window(self, bytes: &[u8], position: u64) -> Window<'_> {
+        let is_known = self.found <= position;
+        let known = self.searched.saturating_sub(position) as usize;
+        Window {
+            bytes,
+            position,
+            known: if is_known { known.min(bytes.len()) } else { 0 },
+        }
+    }
 }
 
 /// A packet, as rules see it.
@@ -255,6 +279,7 @@ impl FlowIDS {
         self.signatures = signatures.ok_or("out of memory for the rules")?;
         self.hits = vec![0; count];
         self.found = Vec::with_capacity(count);
+        self.progress.fill(Progress::default());
         self.thresholds.clear();
         Ok(())
     }
@@ -303,13 +328,11 @@ impl FlowIDS {
                     self.see_segment(cx, flow, &segment, &seen, receiver);
                 }
             }
-            IpProtocol::UDP => {
-                self.search(cx, flow, transport.get(8..).unwrap_or_default(), 0, &seen)
+            IpProtocol::UDP | IpProtocol::ICMP => {
+                let data = transport.get(8..).unwrap_or_default();
+                self.search_alone(cx, flow, data, 0, &seen);
             }
-            IpProtocol::ICMP => {
-                self.search(cx, flow, transport.get(8..).unwrap_or_default(), 0, &seen)
-            }
-            _ => self.search(cx, flow, transport, 0, &seen),
+            _ => self.search_alone(cx, flow, transport, 0, &seen),
         }
     }
 
@@ -336,16 +359,19 @@ impl FlowIDS {
         }
         if data.is_empty() || !receiver.takes {
             // Rules without contents are about segments without data too.
-            return self.search(cx, flow, data, 0, seen);
+            return self.search_alone(cx, flow, data, 0, seen);
         }
         if side.stream == 0
             && let Some(stream) = self.assembly.begin(side.first)
         {
             side.stream = stream + 1;
+            if let Some(progress) = self.progress.get_mut(stream as usize) {
+                *progress = Progress::default();
+            }
         }
         let Some(stream) = side.stream.checked_sub(1) else {
             self.unassembled += 1;
-            return self.search(cx, flow, data, 0, seen);
+            return self.search_alone(cx, flow, data, 0, seen);
         };
         let acknowledged = receiver.acknowledged;
         if !self.assembly.is_next(stream, sequence) {
@@ -354,22 +380,39 @@ impl FlowIDS {
                 .conflicts(stream, sequence, data, acknowledged);
             self.conflicts += u64::from(conflicts);
             let position = u64::from(sequence.wrapping_sub(side.first));
-            self.search(cx, flow, data, position, seen);
+            self.search_alone(cx, flow, data, position, seen);
         }
         // The streams cannot be borrowed while the rest is at work.
         let mut assembly = core::mem::take(&mut self.assembly);
         assembly.add(stream, sequence, data, acknowledged, |bytes, position| {
-            self.search(cx, flow, bytes, position, seen);
+            let progress = self.progress.get(stream as usize).copied();
+            let progress = progress.unwrap_or_default();
+            let end = self.search(cx, flow, progress.window(bytes, position), seen);
+            if let Some(now) = self.progress.get_mut(stream as usize) {
+                now.searched = position + bytes.len() as u64;
+                now.found = progress.found.max(end);
+            }
         });
         self.assembly = assembly;
     }
 
-    /// Searches bytes that stand at a position of their stream.
-    fn search(&mut self, cx: &mut Cx<'_>, flow: u32, bytes: &[u8], position: u64, seen: &Seen) {
-        let window = Window { bytes, position };
+    /// Searches bytes by themselves, whose first has a position in its stream.
+    fn search_alone(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: u32,
+        bytes: &[u8],
+        position: u64,
+        seen: &Seen,
+    ) {
+        self.search(cx, flow, Progress::default().window(bytes, position), seen);
+    }
+
+    /// Searches bytes; returns the position behind the last content that was found, 0 if there was none.
+    fn search(&mut self, cx: &mut Cx<'_>, flow: u32, window: Window<'_>, seen: &Seen) -> u64 {
         let found = &mut self.found;
         found.clear();
-        let given_up = self.signatures.search(
+        let Searched { given_up, end } = self.signatures.search(
             window,
             &mut self.scratch,
             |rule| seen.concerns(rule),
@@ -378,6 +421,10 @@ impl FlowIDS {
         self.given_up += u64::from(given_up);
         for at in 0..self.found.len() {
             self.tell(cx, flow, self.found[at], seen);
+        }
+        match end {
+            0 => 0,
+            _ => window.position + end as u64,
         }
     }
 
@@ -464,6 +511,7 @@ impl Element for FlowIDS {
         self.tracker = Some(self.flows.reserve_tracked(cx)?);
         let (streams, window) = (self.streams as usize, self.window as usize);
         let reserved = self.assembly.reserve(streams, window)
+            && self.progress.try_reserve_exact(streams).is_ok()
             && self.thresholds.reserve()
             && self.alerts.try_reserve_exact(self.most as usize).is_ok();
         if !reserved {
@@ -472,6 +520,7 @@ impl Element for FlowIDS {
                  guest more memory, as in --memory 64M"
             )));
         }
+        self.progress.resize(streams, Progress::default());
         Ok(())
     }
 

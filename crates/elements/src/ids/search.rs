@@ -1,25 +1,30 @@
 //! Searches payloads for rules' contents.
 //!
 //! One content of each rule, the longest unless `fast_pattern` says another, is searched for together with those of
-//! all other rules (Aho, Corasick: Efficient String Matching, 1975). Where it is found, the rule's contents are
-//! compared in their order.
+//! other rules. Where it is found, the rule's contents are compared in their order.
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-
+use super::grams::{Grams, Lengths};
 use super::rules::{Content, Rule};
 use crate::prelude::*;
 
 /// Most comparisons of one rule with one payload.
 const STEPS_MAX: u32 = 3000;
+/// The lengths of contents that are searched for together.
+const LENGTHS: [Lengths; 5] = [
+    Lengths { least: 8, gram: 5 },
+    Lengths { least: 4, gram: 4 },
+    Lengths { least: 3, gram: 3 },
+    Lengths { least: 2, gram: 2 },
+    Lengths { least: 1, gram: 1 },
+];
 
 /// Rules, ready to be searched for.
 #[derive(Default)]
 pub struct Signatures {
     /// The rules.
     pub rules: Arc<[Rule]>,
-    searcher: Option<AhoCorasick>,
-    /// The rules of the searcher's patterns.
-    of_pattern: Vec<u16>,
+    /// The contents by which the others are searched for, with the rules' numbers.
+    grams: Vec<Grams>,
     /// Rules without a content to search for, which are looked at for each payload.
     bare: Vec<u16>,
 }
@@ -31,6 +36,17 @@ pub struct Window<'p> {
     pub bytes: &'p [u8],
     /// How many bytes of the stream were before.
     pub position: u64,
+    /// How many of the bytes were searched before, and hold none of the contents that are searched for together.
+    pub known: usize,
+}
+
+/// What came of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Rules given up because comparing them took too long.
+    pub given_up: u32,
+    /// The bytes from here on hold none of the contents that are searched for together.
+    pub end: usize,
 }
 
 /// What is remembered from payload to payload.
@@ -51,45 +67,36 @@ fn fast(rule: &Rule) -> Option<&Content> {
 impl Signatures {
     /// Prepares rules; `None` if there is no memory.
     pub fn new(rules: Vec<Rule>) -> Option<Signatures> {
-        let (mut patterns, mut of_pattern, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut contents, mut bare) = ([const { Vec::new() }; LENGTHS.len()], Vec::new());
         for (number, rule) in (0..).zip(&rules) {
-            match fast(rule) {
-                Some(content) => {
-                    patterns.push(&content.bytes);
-                    of_pattern.push(number);
-                }
-                None => bare.push(number),
+            let bytes = fast(rule).map(|content| &content.bytes[..]);
+            let fits = |lengths: &Lengths| bytes.is_some_and(|it| it.len() >= lengths.least);
+            match (bytes, LENGTHS.iter().position(fits)) {
+                (Some(bytes), Some(group)) => contents[group].push((number, bytes)),
+                _ => bare.push(number),
             }
         }
-        let searcher = match patterns.is_empty() {
-            true => None,
-            false => {
-                let mut builder = AhoCorasick::builder();
-                let builder = builder
-                    .ascii_case_insensitive(true)
-                    .prefilter(false)
-                    .kind(Some(AhoCorasickKind::ContiguousNFA));
-                Some(builder.build(&patterns).ok()?)
-            }
-        };
+        let groups = LENGTHS.into_iter().zip(&contents);
+        let grams = groups
+            .filter(|(_, contents)| !contents.is_empty())
+            .map(|(lengths, contents)| Grams::new(lengths, contents))
+            .collect::<Option<_>>()?;
         Some(Signatures {
-            searcher,
-            of_pattern,
+            grams,
             bare,
             rules: rules.into(),
         })
     }
 
-    /// Calls `found` with each rule that concerns the packet and whose contents are in the window; returns how
-    /// many rules were given up because comparing them took too long.
+    /// Calls `found` with each rule that concerns the packet and whose contents are in the window.
     pub fn search(
         &self,
         window: Window<'_>,
         scratch: &mut Scratch,
         concerns: impl Fn(&Rule) -> bool,
         mut found: impl FnMut(u16),
-    ) -> u32 {
-        let mut given_up = 0;
+    ) -> Searched {
+        let (mut given_up, mut end) = (0, 0);
         let mut compare = |number: u16| {
             let Some(rule) = self
                 .rules
@@ -108,19 +115,29 @@ impl Signatures {
         for number in &self.bare {
             compare(*number);
         }
-        let Some(searcher) = &self.searcher else {
-            return given_up;
-        };
         scratch.begin(self.rules.len());
-        for hit in searcher.find_overlapping_iter(window.bytes) {
-            let Some(number) = self.of_pattern.get(hit.pattern().as_usize()) else {
-                continue;
-            };
-            if scratch.is_first(*number) {
-                compare(*number);
-            }
+        for grams in &self.grams {
+            grams.find(window.bytes, window.known, |number, start| {
+                if scratch.was_compared(number) {
+                    end = window.bytes.len();
+                } else if let Some(content_end) = self.end_of(number, window.bytes, start) {
+                    end = end.max(content_end);
+                    scratch.set_compared(number);
+                    compare(number);
+                }
+            });
         }
-        given_up
+        Searched { given_up, end }
+    }
+
+    /// Where the content ends by which a rule is searched for, if it begins at a place of a text, letters of either
+    /// case being the same.
+    fn end_of(&self, number: u16, text: &[u8], start: usize) -> Option<usize> {
+        let rule = self.rules.get(usize::from(number))?;
+        let content = &fast(rule)?.bytes;
+        let end = start + content.len();
+        let is_it = text.get(start..end)?.eq_ignore_ascii_case(content);
+        is_it.then_some(end)
     }
 }
 
@@ -144,11 +161,14 @@ impl Scratch {
         }
     }
 
-    fn is_first(&mut self, rule: u16) -> bool {
-        let Some(last) = self.compared.get_mut(usize::from(rule)) else {
-            return true;
-        };
-        core::mem::replace(last, self.search) != self.search
+    fn was_compared(&self, rule: u16) -> bool {
+        self.compared.get(usize::from(rule)) == Some(&self.search)
+    }
+
+    fn set_compared(&mut self, rule: u16) {
+        if let Some(last) = self.compared.get_mut(usize::from(rule)) {
+            *last = self.search;
+        }
     }
 }
 
@@ -223,6 +243,7 @@ mod tests {
         let window = Window {
             bytes: payload,
             position,
+            known: 0,
         };
         signatures.search(
             window,
@@ -278,17 +299,39 @@ mod tests {
         assert_eq!(found(&options, &[b'a'; 2000], 0), []);
     }
 
+    /// A content of few letters, and whether it has `nocase`.
+    fn content() -> impl Strategy<Value = (String, bool)> {
+        let lengths = prop_oneof![1usize..4, 4usize..9, 8usize..41];
+        let letters = lengths.prop_flat_map(|it| prop::collection::vec("[aAbB]", it));
+        (letters.prop_map(|letters| letters.concat()), any::<bool>())
+    }
+
     proptest! {
         /// As a plain search finds them.
         #[test]
-        fn patterns_are_found_wherever_they_are(
-            patterns in prop::collection::vec("[ab]{1,4}", 1..12),
-            payload in "[abc]{0,60}",
+        fn contents_are_found_wherever_they_are(
+            contents in prop::collection::vec(content(), 1..30),
+            // Contents that the payload has: cut, in either case, and other letters in between.
+            parts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<bool>(), "[aAbBc]{0,3}"), 0..8),
         ) {
-            let options: Vec<String> = patterns.iter().map(|it| format!("content:\"{it}\";")).collect();
+            let mut payload = String::new();
+            for (which, cut, is_upper, between) in parts {
+                let (content, _) = &contents[which.index(contents.len())];
+                let part = &content[cut.min(content.len())..];
+                payload += &if is_upper { part.to_uppercase() } else { part.into() };
+                payload += &between;
+            }
+            let option = |(content, nocase): &(String, bool)| {
+                format!("content:\"{content}\";{}", if *nocase { " nocase;" } else { "" })
+            };
+            let options: Vec<String> = contents.iter().map(option).collect();
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
-            let expected: Vec<u32> = (1..).zip(&patterns)
-                .filter(|(_, pattern)| payload.contains(pattern.as_str()))
+            let is_there = |(content, nocase): &(String, bool)| match nocase {
+                true => payload.to_lowercase().contains(&content.to_lowercase()),
+                false => payload.contains(content),
+            };
+            let expected: Vec<u32> = (1..).zip(&contents)
+                .filter(|(_, content)| is_there(content))
                 .map(|(sid, _)| sid)
                 .collect();
             prop_assert_eq!(found(&options, payload.as_bytes(), 0), expected);

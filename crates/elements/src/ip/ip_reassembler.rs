@@ -414,9 +414,14 @@ impl Element for IPReassembler {
     }
 
     #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+    fn affects(&self, packet: &Packet) -> bool {
         let header = packet.network_header().unwrap_or_default();
-        if !Ipv4Packet::new_unchecked(header).is_fragment() {
+        Ipv4Packet::new_unchecked(header).is_fragment()
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !self.affects(packet) {
             return Verdict::Forward;
         }
         // A time of less than a second is none, as in Click.

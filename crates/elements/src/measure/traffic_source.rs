@@ -1,10 +1,12 @@
 mod frames;
 mod pace;
 mod sizes;
+mod turns;
 
 use frames::{Flow, Frames, Range};
 use pace::{Pace, Speed};
 use sizes::Sizes;
+use turns::Turns;
 
 use super::stamp::{FLOWS_MAX, RUNS, Stamp};
 use crate::prelude::*;
@@ -106,7 +108,7 @@ pub struct TrafficSource {
     frames: Frames,
     pace: Pace,
     sent: Vec<Sent>,
-    next_flow: u32,
+    turns: Turns,
     run: u32,
     started: Option<Steady>,
     /// Whether the end of the run was seen.
@@ -155,7 +157,9 @@ impl TrafficSource {
             None => cx.random().below(RUNS),
         };
         self.sent.fill(Sent::default());
-        (self.count, self.bytes, self.next_flow) = (0, 0, 0);
+        let addresses = self.source.len(FLOWS_MAX).max(1);
+        self.turns = Turns::new(self.flows, addresses, self.sizes.len());
+        (self.count, self.bytes) = (0, 0);
         (self.started, self.ended) = (None, false);
     }
 
@@ -210,18 +214,6 @@ impl TrafficSource {
         Ok(())
     }
 
-    /// What distinguishes a flow.
-    #[inline]
-    fn flow(&self, number: u32) -> Flow {
-        let addresses = self.source.len(FLOWS_MAX).max(1);
-        let rounds = number / addresses;
-        Flow {
-            source: number % addresses,
-            destination: number,
-            port: self.source_port.wrapping_add(rounds as u16),
-        }
-    }
-
     /// Whether the run is over at `now`.
     #[inline]
     fn is_over(&self, now: Steady) -> bool {
@@ -236,24 +228,24 @@ impl TrafficSource {
     /// The next packet, if there is memory.
     #[inline]
     fn make(&mut self, cx: &mut Cx<'_>, now: Steady, time: i64) -> Option<Packet> {
-        let number = self.next_flow;
-        let size = self.sizes.of(self.count, self.flows.into());
-        let flow = self.flow(number);
-        let sent = self.sent.get_mut(number as usize)?;
+        let turn = self.turns;
+        let size = self.sizes.nth(turn.size);
+        let flow = Flow {
+            source: turn.address,
+            destination: turn.flow,
+            port: self.source_port.wrapping_add(turn.round),
+        };
+        let sent = self.sent.get_mut(turn.flow as usize)?;
         let stamp = Stamp {
             run: self.run,
-            flow: number,
+            flow: turn.flow,
             sequence: sent.packets,
             time,
         };
         let packet = self.frames.make(cx.pool(), size, flow, sent.bytes, stamp)?;
         sent.packets = sent.packets.wrapping_add(1);
         sent.bytes = sent.bytes.wrapping_add(self.frames.payload(size));
-        self.next_flow = if number + 1 < self.flows {
-            number + 1
-        } else {
-            0
-        };
+        self.turns.advance();
         self.count += 1;
         self.bytes += u64::from(size);
         self.pace.made(now, size as usize);
@@ -384,6 +376,18 @@ mod tests {
             rig.assert_handlers(&[("s.count", "60"), ("s.done", "false")]);
             assert!(rig.pull("p", 1).is_empty());
             rig.assert_handlers(&[("s.done", "true")]);
+        }
+    }
+
+    #[test]
+    fn sizes_keep_their_shares_with_any_number_of_flows() {
+        for (flows, sizes, least, share) in [(1, "64 128", 64, 12), (11, "imix", 60, 14)] {
+            let config = format!(
+                "s :: TrafficSource(FLOWS {flows}, SIZES {sizes}, COUNT 24) -> p :: Puller;"
+            );
+            let packets = Rig::new(&config).pull("p", 24);
+            let count = packets.iter().filter(|it| it.data().len() == least);
+            assert_eq!(count.count(), share, "{flows} {sizes}");
         }
     }
 

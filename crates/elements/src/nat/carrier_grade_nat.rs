@@ -490,8 +490,12 @@ impl Element for CarrierGradeNAT {
                 Probe { hash, ..probe }
             });
         }
+        for probe in probes.iter().flatten() {
+            self.table.prefetch_mapping(probe.hash);
+        }
         let mut outputs = [DROP; BATCH];
-        let packets = batch.iter_mut().zip(&probes).zip(&mut outputs);
+        let packets = batch.iter_mut_keeping(Facts::ALL);
+        let packets = packets.zip(&probes).zip(&mut outputs);
         for ((packet, probe), output) in packets {
             let translated = match probe {
                 Ok(probe) => self.translate(cx, port, probe, packet),

@@ -146,6 +146,16 @@ impl Table {
         self.index.lines().prefetch(hash);
     }
 
+    /// Asks for the mapping that probably has a hash.
+    #[inline]
+    pub fn prefetch_mapping(&self, hash: u64) {
+        let number = self.index.lines().guess(hash);
+        let number = number.map(|entry| Entry(entry).flow());
+        if let Some(mapping) = number.and_then(|number| self.get(number)) {
+            packet::prefetch(mapping);
+        }
+    }
+
     pub fn get(&self, number: u32) -> Option<&Mapping> {
         self.mappings.get(number as usize)
     }

@@ -135,6 +135,29 @@ fn netflow_9_tells_times_since_the_start() {
 }
 
 #[test]
+fn senders_have_all_bytes_that_came_whenever_they_are_read() {
+    let mut rig = rig("TOP 3", "ipfix");
+    let large = udp((A, 7), (B, 53), &[0; 1372]);
+    for _ in 0..100 {
+        rig.push("i", &large);
+    }
+    rig.push("i", &udp((A, 8), (B, 53), &[0; 72]));
+    rig.push("j", &udp((B, 53), (A, 7), &[0; 22]));
+    for _ in 0..2 {
+        assert_eq!(rig.read("m.top"), "1.0.0.1 140100 0\n2.0.0.2 50 0\n");
+    }
+    // Those of flows that ended stay.
+    rig.push("i", &large);
+    rig.write("t.clear", "");
+    assert_eq!(rig.read("m.top"), "1.0.0.1 141500 0\n2.0.0.2 50 0\n");
+    rig.push("i", &large);
+    rig.write("m.reset_top", "");
+    assert_eq!(rig.read("m.top"), "");
+    rig.push("j", &large);
+    assert_eq!(rig.read("m.top"), "1.0.0.1 1400 0\n");
+}
+
+#[test]
 fn records_have_a_limit() {
     let mut rig = rig("RECORDS 3", "ipfix");
     for port in 0..8 {

@@ -121,6 +121,42 @@ fn copies_that_differ_are_counted() {
     assert_eq!(rig.read("d.conflicts"), "1");
 }
 
+proptest! {
+    /// Contents that come in one segment or in several, one long after the other, are found as long as both are among
+    /// the last bytes.
+    #[test]
+    fn contents_are_found_in_all_of_a_window(
+        rules in prop::collection::vec("[ab]{1,10}, [ab]{1,10}", 1..7),
+        segments in prop::collection::vec("[ab]{1,9}|[c]{1,30}|[abc]{1,60}", 1..20),
+        replaced: prop::sample::Index,
+    ) {
+        let contents: Vec<_> = rules.iter().map(|rule| rule.split_once(", ").unwrap()).collect();
+        let lines = (1..).zip(&contents).map(|(sid, (a, b))| {
+            std::format!("alert tcp any any -> any any (content:\"{a}\"; content:\"{b}\"; sid:{sid};)\n")
+        });
+        let text: std::string::String = lines.collect();
+        let mut rig = rig("alert tcp any any -> any any (content:\"none\"; sid:1;)", ", WINDOW 64");
+        open(&mut rig, 1);
+        let stream = segments.concat();
+        let (mut expected, mut end) = (std::collections::BTreeSet::new(), 0usize);
+        let replaced = replaced.index(segments.len());
+        for (number, segment) in segments.iter().enumerate() {
+            if number == replaced {
+                rig.write("d.rules", &text);
+            }
+            rig.push("i", &self::segment(1, end as u32, segment.as_bytes()));
+            let start = end.saturating_sub(64);
+            end += segment.len();
+            let window = &stream[start..end];
+            let holds = |(_, (a, b)): &(usize, &(&str, &str))| window.contains(a) && window.contains(b);
+            let found = (1..).zip(&contents).filter(holds).map(|(sid, _)| sid);
+            expected.extend(found.filter(|_| number >= replaced));
+        }
+        prop_assert_eq!(rig.read("d.hits").lines().count(), expected.len());
+        prop_assert_eq!(rig.read("d.count"), expected.len().to_string());
+    }
+}
+
 #[test]
 fn streams_have_a_limit_beyond_which_segments_are_searched_one_by_one() {
     let mut rig = rig(PASSWD, ", STREAMS 1");

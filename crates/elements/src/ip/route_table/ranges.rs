@@ -25,7 +25,7 @@ pub type Prefixes = BTreeMap<Prefix, HopId>;
 const BITS_MIN: u32 = 6;
 const BITS_MAX: u32 = 21;
 /// Most ranges of a run in which many addresses are searched for at once.
-const SHORT: usize = 8;
+const SHORT: usize = 14;
 /// Bits of a bucket that say where its ranges are.
 const AT_BITS: u32 = 28;
 /// In place of the number of ranges: there are more than [`SHORT`], and the number stands before

@@ -34,12 +34,15 @@ impl Sizes {
         Sizes(order)
     }
 
-    /// The size of a packet by its number, in a source of so many flows: the flows do not stick to
-    /// sizes.
+    /// Frames before the order repeats.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The size that stands at a place of the order.
     #[inline]
-    pub fn of(&self, number: u64, flows: u64) -> u32 {
-        let at = number.wrapping_add(number / flows.max(1)) % self.0.len().max(1) as u64;
-        self.0.get(at as usize).copied().unwrap_or(0)
+    pub fn nth(&self, place: usize) -> u32 {
+        self.0.get(place).copied().unwrap_or(0)
     }
 
     /// The largest size.
