@@ -51,7 +51,7 @@ def simplified(schema: Any) -> Any:
         return [simplified(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    dropped = {"minimum", "format", "propertyNames", "example", "examples"}
+    dropped = {"minimum", "maximum", "format", "propertyNames", "example", "examples"}
     if schema.get("additionalProperties") is False:
         dropped.add("additionalProperties")
     simple = {key: value for key, value in schema.items() if key not in dropped}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field, conint
+from pydantic import Field
 
 from weir._model import Model
 
@@ -1170,7 +1170,7 @@ class Nsm(Model):
     Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
     loopback's.
     """
-    cores: conint(le=16) | None = None
+    cores: int | None = None
     """Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it."""
     gateways: list[str] | None = None
     """Of a user NSM: the routers for what is in none of its networks, at most one of each IP version."""
@@ -1473,7 +1473,7 @@ class NsmObject(Model):
     Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
     loopback's.
     """
-    cores: conint(le=16) | None = None
+    cores: int | None = None
     """Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it."""
     gateways: list[str] | None = None
     """Of a user NSM: the routers for what is in none of its networks, at most one of each IP version."""
