@@ -12,7 +12,9 @@
 //! `USED` changes at the device's position, and only there. For that the device marks every
 //! descriptor of a buffer that it gives back, not only the first, which is the only one that a
 //! driver reads. A batch that was noted and not published lacks its first buffer's mark. That
-//! buffer's descriptor holds the values to publish by then, so the next process can publish it.
+//! buffer's descriptor holds the values to publish by then, and says so (`LEFT`), so the next process can publish it.
+//! A mark leaves the rest of a descriptor as it is, but for a buffer's first: of a buffer that was marked in part, the
+//! next process takes the marks back.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -31,6 +33,9 @@ pub const START: u16 = WRAP;
 const AVAIL: u16 = 1 << 7;
 /// In a descriptor's flags: the same when the device gave it back, and else not.
 const USED: u16 = 1 << 15;
+/// In the flags of a descriptor that is not given back: it holds what is to be published. The driver reads none of it
+/// before that, and no driver sets the bit.
+const LEFT: u16 = 1 << 14;
 
 /// What an event suppression structure says in its flags: behind its 16 bits of a position.
 mod event {
@@ -66,8 +71,26 @@ struct First {
     after: u16,
     /// The second half of its descriptor, as it will be published.
     rest: u64,
-    /// No other was noted after it.
-    alone: bool,
+    /// Word of it was left in the ring.
+    left: bool,
+}
+
+/// The marks of a descriptor at a position that the driver made available.
+#[inline(always)]
+fn offered(at: u16) -> u16 {
+    if at & WRAP != 0 { AVAIL } else { USED }
+}
+
+/// The marks of a descriptor at a position that the device gave back.
+#[inline(always)]
+fn given_back(at: u16) -> u16 {
+    if at & WRAP != 0 { AVAIL | USED } else { 0 }
+}
+
+/// The second half of a descriptor, with other flags.
+#[inline(always)]
+fn with_flags(rest: u64, flags: u16) -> u64 {
+    rest << 16 >> 16 | u64::from(flags) << 48
 }
 
 // SAFETY: pointers to atomics in memory that the ring keeps mapped.
@@ -163,8 +186,7 @@ impl Packed {
     fn available(&self, at: u16) -> Option<(Descriptor, u16)> {
         let i = at & !WRAP;
         let rest = u64::from_le(self.words(i)[1].load(Ordering::Acquire));
-        let wanted = if at & WRAP != 0 { AVAIL } else { USED };
-        ((rest >> 48) as u16 & (AVAIL | USED) == wanted).then(|| self.descriptor(i, rest))
+        ((rest >> 48) as u16 & (AVAIL | USED) == offered(at)).then(|| self.descriptor(i, rest))
     }
 
     /// Reads where the buffers from position `next` on begin, as many as are available and have a
@@ -203,34 +225,40 @@ impl Packed {
     /// Notes that a buffer is given back with so many bytes written into it.
     #[inline(always)]
     pub fn note(&mut self, head: &Head, written: u32) {
-        let lap = if head.at & WRAP != 0 { AVAIL | USED } else { 0 };
         let write = if written > 0 { flags::WRITE } else { 0 };
-        let rest = u64::from(written) | u64::from(head.id) << 32 | u64::from(lap | write) << 48;
+        let rest = u64::from(written)
+            | u64::from(head.id) << 32
+            | u64::from(given_back(head.at) | write) << 48;
         let Some(first) = self.first else {
             self.first = Some(First {
                 at: head.at,
                 after: head.after,
                 rest,
-                alone: true,
+                left: false,
             });
             return;
         };
+        self.leave(first);
         self.give_tail(head.at, head.after);
         self.give(head.at & !WRAP, rest);
-        if first.alone {
-            self.leave(first);
-        }
     }
 
-    /// Leaves word of the first buffer, now that one behind it was given: all that is missing is
-    /// that it is published.
+    /// Leaves word of the first buffer, before marks are made behind it: all that is missing is that it is published.
+    #[inline(always)]
     fn leave(&mut self, first: First) {
-        let lap = if first.at & WRAP != 0 { AVAIL } else { USED };
-        let rest = first.rest & !(u64::from(AVAIL | USED) << 48) | u64::from(lap) << 48;
-        self.give(first.at & !WRAP, rest);
+        if first.left {
+            return;
+        }
+        let more = if first.after == self.after(first.at) {
+            0
+        } else {
+            flags::NEXT
+        };
+        let flags = (first.rest >> 48) as u16 & !(AVAIL | USED) | offered(first.at) | LEFT | more;
+        self.give(first.at & !WRAP, with_flags(first.rest, flags));
         self.give_tail(first.at, first.after);
         self.first = Some(First {
-            alone: false,
+            left: true,
             ..first
         });
     }
@@ -238,10 +266,11 @@ impl Packed {
     /// Shows the driver the buffers that were noted.
     #[inline]
     pub fn publish(&mut self) {
-        if let Some(first) = self.first.take() {
-            if first.alone {
-                self.give_tail(first.at, first.after);
+        if let Some(first) = self.first {
+            if first.after != self.after(first.at) {
+                self.leave(first);
             }
+            self.first = None;
             self.give(first.at & !WRAP, first.rest);
         }
     }
@@ -251,52 +280,75 @@ impl Packed {
     fn give_tail(&self, at: u16, after: u16) {
         let mut at = self.after(at);
         while at != after {
-            let lap = if at & WRAP != 0 { AVAIL | USED } else { 0 };
-            self.give(at & !WRAP, u64::from(lap) << 48);
+            self.mark(at, given_back(at));
             at = self.after(at);
         }
+    }
+
+    /// Changes the marks of a descriptor, and nothing else of it.
+    #[inline(always)]
+    fn mark(&self, at: u16, marks: u16) {
+        let rest = u64::from_le(self.words(at & !WRAP)[1].load(Ordering::Relaxed));
+        let flags = (rest >> 48) as u16 & !(AVAIL | USED) | marks;
+        self.give(at & !WRAP, with_flags(rest, flags));
     }
 
     /// The position up to which the former process gave buffers back, now published; `None` if no
     /// device leaves a ring like this.
     pub fn resume(&mut self) -> Option<u16> {
-        let size = self.size;
-        let used = |i: u16| self.flags(i) & USED != 0;
+        let mut left = (0..self.size).filter(|i| self.flags(*i) & LEFT != 0);
+        if let (Some(i), None) = (left.next(), left.next()) {
+            self.go_on_from(i);
+        }
         // Where descriptors that were given back and others meet. In a lap more the flag is the
         // other way round.
-        let (mut edges, mut found) = ([0; 3], 0);
-        let mut before = !used(size - 1);
-        for i in 0..size {
-            let now = used(i);
-            if now != before {
-                *edges.get_mut(found)? = i;
-                found += 1;
+        let used = |i: u16| self.flags(i) & USED != 0;
+        let before = |i: u16| match i {
+            0 => !used(self.size - 1),
+            _ => used(i - 1),
+        };
+        let mut edges = (0..self.size).filter(|&i| used(i) != before(i));
+        match (edges.next(), edges.next()) {
+            (Some(i), None) if used(i) => Some(i),
+            (Some(i), None) => Some(i | WRAP),
+            _ => None,
+        }
+    }
+
+    /// Publishes a buffer of which word was left. Those behind it are given back as a whole, but for the last: its
+    /// descriptors behind the first may be marked, and are marked no more.
+    fn go_on_from(&self, i: u16) {
+        let flags = self.flags(i);
+        let at = if flags & AVAIL != 0 { i | WRAP } else { i };
+        let after = self.end_of(at);
+        self.give_tail(at, after);
+        let rest = u64::from_le(self.words(i)[1].load(Ordering::Relaxed));
+        self.give(i, with_flags(rest, flags & flags::WRITE | given_back(at)));
+        let is_given = |at: u16| self.flags(at & !WRAP) & (AVAIL | USED) == given_back(at);
+        let mut end = after;
+        for _ in 0..self.size {
+            if is_given(end) {
+                end = self.after(end);
             }
-            before = now;
         }
-        let position = |i: u16| if used(i) { i } else { i | WRAP };
-        if found == 1 {
-            return Some(position(edges[0]));
+        let (mut at, behind) = (self.after(end), self.end_of(end));
+        while at != behind {
+            if is_given(at) {
+                self.mark(at, offered(at));
+            }
+            at = self.after(at);
         }
-        // A buffer that was noted and not published, with others behind it: a batch is shorter than
-        // the rest of the ring.
-        let next = |i: u16| if i + 1 == size { 0 } else { i + 1 };
-        let run = |k: usize| {
-            let (from, to) = (next(edges[k]), edges[(k + 2) % 3]);
-            (edges[(k + 1) % 3] == from).then_some((to + size - from) % size)
-        };
-        let runs = (0..3).filter_map(|k| Some((run(k)?, k)));
-        let (_, k) = runs.min()?;
-        let (first, end) = (edges[k], position(edges[(k + 2) % 3]));
-        let left = u64::from_le(self.words(first)[1].load(Ordering::Relaxed));
-        let lap = if position(first) & WRAP != 0 {
-            AVAIL | USED
-        } else {
-            0
-        };
-        let flags = (left >> 48) as u16 & flags::WRITE | lap;
-        self.give(first, left << 16 >> 16 | u64::from(flags) << 48);
-        Some(end)
+    }
+
+    /// The position behind the buffer that begins at one.
+    fn end_of(&self, mut at: u16) -> u16 {
+        for _ in 1..self.size {
+            if self.flags(at & !WRAP) & flags::NEXT == 0 {
+                break;
+            }
+            at = self.after(at);
+        }
+        self.after(at)
     }
 
     fn flags(&self, i: u16) -> u16 {
@@ -305,6 +357,10 @@ impl Packed {
 
     #[inline(always)]
     fn give(&self, i: u16, rest: u64) {
+        #[cfg(test)]
+        if !super::tests::lives() {
+            return;
+        }
         self.words(i)[1].store(rest.to_le(), Ordering::Release);
     }
 
