@@ -26,7 +26,7 @@ use vmm::{Control, DataFile, Guest, GuestSpec, IMAGE, Isolation, Template};
 
 const SLOTS: u32 = 1024;
 /// How long the benchmark sleeps between checks for the first frame. It shares a processor with the
-/// guest or the switch, so it must not spin.
+/// switch, so it must not spin.
 const LOOK: Duration = Duration::from_micros(20);
 /// Time for a process to be pre-forked, and for the switch to fall asleep.
 const SETTLE: Duration = Duration::from_millis(5);

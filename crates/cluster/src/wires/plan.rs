@@ -82,7 +82,7 @@ impl Plan {
         self.transaction = more(std::mem::take(&mut self.transaction));
     }
 
-    /// Creates, replaces and removes networks. Returns those that are replaced.
+    /// Creates, replaces and removes networks. Returns the replaced ones.
     fn networks(&mut self, view: &View, wire: &str, parts: &Parts) -> Result<BTreeSet<String>> {
         let (mut renewed, mut numbered) = (BTreeSet::new(), None);
         for (name, creation) in &parts.networks {

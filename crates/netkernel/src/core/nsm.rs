@@ -11,7 +11,7 @@ pub(crate) struct Nsm {
     pub limiter: Limiter,
     /// How many workers it has when it runs.
     pub cores: u8,
-    /// Those that have joined.
+    /// Its workers, as far as they have joined.
     pub workers: Vec<Worker>,
     pub requests: u64,
     pub answers: u64,

@@ -179,8 +179,7 @@ proptest! {
                 taken.push_back((*head, pieces));
             }
             let old = given;
-            let back: Vec<_> = taken.drain(..gives.min(taken.len())).collect();
-            let mut back = back;
+            let mut back: Vec<_> = taken.drain(..gives.min(taken.len())).collect();
             STORES.set(ends.unwrap_or(usize::MAX));
             for (head, _) in &back {
                 rings.note(head, 5);
