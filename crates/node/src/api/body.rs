@@ -17,9 +17,6 @@ use crate::operation::Payload;
 const WAIT: Duration = Duration::from_secs(5);
 /// Bytes that have to come in each further second.
 const RATE: u32 = 1 << 20;
-/// How much of a body that is too long is read, and for how long.
-const DISCARDED: usize = 64 << 20;
-const DISCARD: Duration = Duration::from_secs(1);
 
 /// A request's body, of at most `most` bytes. One that cannot be parsed is an
 /// [`Error`] that names the field. With it comes the memory that it has, to be dropped after it.
@@ -32,7 +29,6 @@ pub async fn body<T: Payload>(
     let body = request.into_body();
     let length = body.size_hint();
     if length.lower() > most as u64 {
-        discard(body).await;
         return Err(too_long(most));
     }
     let length = length
@@ -91,19 +87,6 @@ fn is_json(request: &Request) -> Result<()> {
         Kind::NotJson,
         format_args!("the request's body is {is}: send ‘content-type: application/json’"),
     ))
-}
-
-/// Reads and drops a body: many clients read an answer only after they have sent the whole body.
-async fn discard(mut body: Body) {
-    let mut left = DISCARDED;
-    let read = async {
-        while let Some(Ok(frame)) = body.frame().await
-            && let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, |data| data.len()))
-        {
-            left = rest;
-        }
-    };
-    let _ = tokio::time::timeout(DISCARD, read).await;
 }
 
 /// All of a body that is `length` bytes long, or so it seems, as long as it keeps coming and is not too long.

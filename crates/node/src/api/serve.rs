@@ -6,19 +6,21 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, HttpBody};
-use hyper::body::Incoming;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::header::{CONNECTION, HeaderValue};
+use http_body_util::BodyExt;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep, timeout};
@@ -37,6 +39,9 @@ const WAIT: Duration = Duration::from_secs(5);
 const RATE: u32 = 64 << 10;
 /// Bytes that are kept for a client, each way.
 const BUFFER: usize = 64 << 10;
+/// How much of a body that nothing reads is read before the answer, in bytes, and for how long.
+const DISCARDED: usize = 64 << 20;
+const DISCARD: Duration = Duration::from_secs(1);
 /// The pause after a client could not be let in: this process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The answer to a client when there are too many.
@@ -99,17 +104,19 @@ pub async fn serve_tls(
         let (acceptor, config) = (acceptor.clone(), Arc::clone(&config));
         let (api, clients) = (api.clone(), Arc::clone(&clients));
         tokio::spawn(async move {
-            let handshake = timeout(WAIT, acceptor.accept(stream)).await;
-            drop(permit);
+            let handshake = acceptor.accept(stream).into_fallible();
+            let handshake = timeout(WAIT, handshake).await;
             let stream = match handshake {
                 Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => {
+                Ok(Err((error, stream))) => {
                     let why = tls::sentence(tls::Side::Node, &error);
                     tracing::debug!(%address, why, "a client at {address} is refused: {why}");
+                    linger(stream).await;
                     return;
                 }
                 Err(_) => return,
             };
+            drop(permit);
             let certificates = stream.get_ref().1.peer_certificates();
             let names = certificates.and_then(|all| all.first());
             let names = names.map_or(Vec::new(), |certificate| tls::names(certificate));
@@ -122,6 +129,15 @@ pub async fn serve_tls(
             });
         });
     }
+}
+
+/// Ends a connection after a refusal was sent. A client may have sent its request already: the kernel would reset the
+/// connection for what is not read, and the client might lose the refusal.
+async fn linger(mut stream: TcpStream) {
+    // The client may be gone.
+    let _ = stream.shutdown().await;
+    let mut read = (&mut stream).take(DISCARDED as u64);
+    let _ = timeout(DISCARD, tokio::io::copy(&mut read, &mut tokio::io::sink())).await;
 }
 
 /// A client's socket, with any protocol.
@@ -154,11 +170,19 @@ where
     };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (mut api, client) = (api.clone(), client.clone());
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(client.clone());
         client.set_busy(request.body().is_end_stream());
+        let (head, body) = request.into_parts();
+        let body = LentBody(Arc::new(Mutex::new(body)));
+        let mut request = hyper::Request::from_parts(head, Body::new(body.clone()));
+        request.extensions_mut().insert(client.clone());
         async move {
-            let answer = api.call(request).await;
+            let mut answer = api.call(request).await;
+            if !body.discard().await
+                && let Ok(answer) = &mut answer
+            {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
             client.set_busy(false);
             answer
         }
@@ -175,6 +199,53 @@ where
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
+}
+
+/// A request's body, lent to the API. What the API has not read is read before the answer is sent: many clients read
+/// an answer only after they have sent the whole body, and a connection goes on after a whole request only.
+#[derive(Clone)]
+struct LentBody(Arc<Mutex<Incoming>>);
+
+impl LentBody {
+    fn locked(&self) -> MutexGuard<'_, Incoming> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads and drops what is left, unless that is too much or comes too slowly. Whether the end was reached.
+    async fn discard(mut self) -> bool {
+        if self.is_end_stream() {
+            return true;
+        }
+        let mut left = DISCARDED;
+        let read = async {
+            while let Some(frame) = self.frame().await {
+                let length = frame.ok()?.data_ref().map_or(0, Bytes::len);
+                left = left.checked_sub(length)?;
+            }
+            Some(())
+        };
+        matches!(timeout(DISCARD, read).await, Ok(Some(())))
+    }
+}
+
+impl HttpBody for LentBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        Pin::new(&mut *self.locked()).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.locked().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.locked().size_hint()
+    }
 }
 
 /// A client's stream, with a time limit for reading its answers.

@@ -351,6 +351,54 @@ fn a_request_that_is_no_good_is_answered_with_its_status() {
     assert_eq!(host.view().vnics, 0);
 }
 
+/// A client that sends a body after its head may use the connection again after any answer that does not say ‘close’.
+#[test]
+fn an_answer_says_whether_the_connection_goes_on() {
+    let host = Host::new();
+    let heads = [
+        ("POST", "/v1/stubs", "text/plain"),
+        ("POST", "/v1/nothing", "application/json"),
+        ("DELETE", "/v1/stubs", "application/json"),
+        ("POST", "/v1/guests/none/save", "application/json"),
+    ];
+    for (method, path, kind) in heads {
+        let mut stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: node\r\ncontent-type: {kind}\r\ncontent-length: 5\r\n\r\n"
+        );
+        for _ in 0..3 {
+            stream.write_all(head.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            stream.write_all(b"{\"a\":").unwrap();
+            let said = one_answer(&mut stream);
+            assert!(said.starts_with("HTTP/1.1 4"), "{method} {path}: {said}");
+            if said.to_lowercase().contains("connection: close") {
+                stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+            }
+        }
+    }
+}
+
+/// Reads one answer, by its length.
+fn one_answer(stream: &mut UnixStream) -> String {
+    let mut said = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&said).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_lowercase();
+            let length = head.split("content-length: ").nth(1).unwrap();
+            let length: usize = length.lines().next().unwrap().parse().unwrap();
+            if body.len() >= length {
+                return text;
+            }
+        }
+        let mut byte = [0; 1];
+        assert_eq!(stream.read(&mut byte).unwrap(), 1, "it ended after: {text}");
+        said.push(byte[0]);
+    }
+}
+
 #[test]
 fn the_api_answers_whatever_it_is_asked() {
     let host = Host::new();
