@@ -122,13 +122,13 @@ fn margin(life: Duration) -> Duration {
 /// Renews the lease until it ends.
 async fn keep(agent: &Agent, mut lease: Lease) -> Result<()> {
     let store = &agent.store;
-    let pause = lease.life / 6;
-    let mut silent: Option<Instant> = None;
+    let (mut is_silent, mut is_led) = (false, true);
     loop {
-        tokio::time::sleep(pause).await;
+        // Leases go on as soon as etcd does: it is asked often then.
+        tokio::time::sleep(lease.life / if is_silent { 20 } else { 6 }).await;
         match lease.renew(store, lease.life / 4).await {
             Ok(Renewal::Renewed) => {
-                if silent.take().is_some() {
+                if std::mem::take(&mut is_silent) {
                     tracing::info!("etcd answers again");
                 }
                 tell(agent, lease.renewed, lease.life)?;
@@ -137,13 +137,15 @@ async fn keep(agent: &Agent, mut lease: Lease) -> Result<()> {
                 return Err(Error::failed("the host's lease ended, and it gets another"));
             }
             Err(error) => {
-                if silent.is_none() {
+                if !std::mem::replace(&mut is_silent, true) {
                     tracing::warn!("the lease cannot be renewed: {error}");
-                    silent = Some(Instant::now());
+                    is_led = true;
                 }
                 // As long as etcd has no quorum, no lease ends.
                 if let Some(since) = members::without_quorum(&agent.context).await {
-                    tracing::warn!("etcd has no quorum: guests go on as they are");
+                    if std::mem::take(&mut is_led) {
+                        tracing::warn!("etcd has no quorum: guests go on as they are");
+                    }
                     tell(agent, since, lease.life)?;
                 }
             }

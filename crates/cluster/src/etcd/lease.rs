@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use etcd_client::Client;
-use node::error::Result;
+use node::error::{Error, Result};
 
 use super::{Repeat, Store};
 
@@ -44,18 +44,19 @@ impl Lease {
         })
     }
 
-    /// Renews it; gives up after a while, so that the next try may reach another member.
+    /// Renews it, by whichever member answers; gives up after a while.
     pub async fn renew(&mut self, store: &Store, within: Duration) -> Result<Renewal> {
         let sent = Instant::now();
         let id = self.id;
-        let renewal = async |client: Client| client.lease_client().keep_alive(id).await;
+        let renewal =
+            move |client: Client| async move { client.lease_client().keep_alive(id).await };
         match store.ask_within(within, renewal).await? {
             Ok(_) => {
                 self.renewed = sent;
                 Ok(Renewal::Renewed)
             }
             Err(etcd_client::Error::LeaseKeepAliveError(_)) => Ok(Renewal::Ended),
-            Err(error) => Err(store.failed(&error)),
+            Err(error) => Err(Error::failed(error)),
         }
     }
 

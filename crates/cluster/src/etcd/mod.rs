@@ -14,6 +14,8 @@ use etcd_client::{
 };
 use node::error::{Error, Kind, Result};
 use node::tls::{self, Files, Side};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::transaction::Transaction;
@@ -125,34 +127,53 @@ impl Store {
         let _ = self.current.compare_exchange(member, next, now, then);
     }
 
-    /// Asks the member that is asked now for something that must be done within a time.
-    async fn ask_within<T>(
+    /// Asks the member that is asked now for something that must be done within a time; if it fails, or is silent for a
+    /// quarter of the time, all others as well. The first answer counts.
+    async fn ask_within<T, Asked>(
         &self,
         time: Duration,
-        ask: impl AsyncFnOnce(Client) -> Result<T, etcd_client::Error>,
-    ) -> Result<Result<T, etcd_client::Error>> {
-        let current = self.current.load(Ordering::Relaxed) % self.members.len();
-        let (endpoint, client) = &self.members[current];
-        match tokio::time::timeout(time, ask(client.clone())).await {
-            Ok(answer) => Ok(answer),
-            Err(_) => {
-                self.give_up(current);
-                Err(Error::new(
-                    Kind::Unavailable,
-                    format_args!("etcd at {endpoint}: {SILENT}"),
-                ))
+        ask: impl Fn(Client) -> Asked,
+    ) -> Result<Result<T, etcd_client::Error>>
+    where
+        T: Send + 'static,
+        Asked: Future<Output = Result<T, etcd_client::Error>> + Send + 'static,
+    {
+        let mut asked = JoinSet::new();
+        let start = |member: usize, asked: &mut JoinSet<_>| {
+            let answer = ask(self.members[member].1.clone());
+            asked.spawn(async move { (member, answer.await) });
+        };
+        let first = self.current.load(Ordering::Relaxed) % self.members.len();
+        start(first, &mut asked);
+        let mut others = (0..self.members.len()).filter(|member| *member != first);
+        let end = Instant::now() + time;
+        let mut pause = time / 4;
+        let mut failed = Error::new(
+            Kind::Unavailable,
+            format_args!("etcd at {}: {SILENT}", self.members[first].0),
+        );
+        loop {
+            let until = end.min(Instant::now() + pause);
+            match tokio::time::timeout_at(until, asked.join_next()).await {
+                Ok(Some(Ok((member, answer)))) => {
+                    let told = answer.as_ref().err();
+                    let told = told.map(|error| sentence(&self.members[member].0, error));
+                    match told.filter(|told| told.kind == Kind::Unavailable) {
+                        Some(told) => failed = told,
+                        None => {
+                            self.current.store(member, Ordering::Relaxed);
+                            return Ok(answer);
+                        }
+                    }
+                }
+                Ok(Some(Err(_))) => {}
+                Ok(None) => return Err(failed),
+                Err(_) if until == end => return Err(failed),
+                Err(_) => {}
             }
+            others.by_ref().for_each(|member| start(member, &mut asked));
+            pause = time;
         }
-    }
-
-    /// Why the member that is asked did not do what was asked; the next one is asked from now on.
-    fn failed(&self, error: &etcd_client::Error) -> Error {
-        let current = self.current.load(Ordering::Relaxed) % self.members.len();
-        let told = sentence(&self.members[current].0, error);
-        if told.kind == Kind::Unavailable {
-            self.give_up(current);
-        }
-        told
     }
 
     /// The number of the leader that the member that is asked knows; 0: none.

@@ -173,7 +173,9 @@ fn child_of(pid: u32) -> u32 {
 #[test]
 fn without_quorum_hosts_go_on_and_kills_leave_nothing_twice() {
     let mut net = Net::new("quorum", 3, 3);
-    net.cluster("");
+    // On a slow machine, etcd takes some seconds to start, and leases go on.
+    let lease = 10;
+    net.cluster(&format!("--lease {lease}"));
     let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
     let create = |guest: &str| format!("create --cluster {guest} {idle} --isolation process");
     net.hosts[0].ok(&create("--count 6 --name g-{}"));
@@ -186,7 +188,7 @@ fn without_quorum_hosts_go_on_and_kills_leave_nothing_twice() {
     net.hosts[1].ok("destroy --cluster more");
     // Two are: all goes on, and says so.
     net.etcd[1] = None;
-    std::thread::sleep(Duration::from_secs(9));
+    std::thread::sleep(Duration::from_secs(lease + 4));
     let after: Vec<_> = (0..3).map(|host| pids(&net, host)).collect();
     assert_eq!(after, before, "{}", net.logs());
     assert!(
