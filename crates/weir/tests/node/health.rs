@@ -43,8 +43,7 @@ fn a_guest_whose_checks_fail_is_unhealthy_and_then_healthy_again() {
         // The other check fails now, three times by default.
         until("it is not the other one", || {
             let reason = status(&host, guest).reason.unwrap_or_default();
-            reason.starts_with("‘s.active’ failed 3 times: it is ‘false’")
-                || reason.starts_with("‘s.active’ failed 4 times: it is ‘false’")
+            reason.starts_with("‘s.active’ failed ") && reason.contains(" times: it is ‘false’")
         });
         host.ok(&format!("set {guest} --no-health"));
         assert_eq!(state(&host, guest), GuestState::Running);

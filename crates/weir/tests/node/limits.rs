@@ -513,7 +513,7 @@ long = b'POST /v1/guests HTTP/1.1\\r\\nhost: node\\r\\ncontent-type: application
 clients = []
 def come():
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(10)
+    client.settimeout(60)
     client.connect('{}')
     clients.append(client)
     return client

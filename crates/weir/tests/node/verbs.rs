@@ -67,10 +67,17 @@ fn a_guest_is_restarted_on_failure_unless_it_is_stopped() {
         pid().is_ok_and(|pid| pid != first) && host.ok("ls -p -o state g") == "running\n"
     });
     host.shows("ls -p -o restarts g", "1\n");
-    // One that waits to be restarted is stopped, too.
-    let second = pid().unwrap();
-    kill("-KILL", second);
-    until("its end is not seen", || host.ok("ls -p -o pid g") == "\n");
+    // One that waits to be restarted is stopped, too. The node waits longer each time.
+    until("its end is not seen", || match pid() {
+        Ok(pid) => {
+            // It may have ended since.
+            let _ = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .status();
+            false
+        }
+        Err(_) => true,
+    });
     host.ok("stop g");
     std::thread::sleep(Duration::from_secs(1));
     host.shows("ls -p -o state,pid g", "stopped:\n");

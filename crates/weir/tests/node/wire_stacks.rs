@@ -135,7 +135,7 @@ fn the_node_runs_a_server_on_a_stack_of_the_wire() {
     assert!(!host.run().join("sock").exists());
 }
 
-const PROGRAMS: &str = "wire = 'programs'\n[nsm.kernel]\n";
+const PROGRAMS: &str = "wire = 'programs'\n[nsm.@k]\n";
 
 #[test]
 fn a_program_that_cannot_be_started_leaves_nothing() {
@@ -150,24 +150,24 @@ fn a_program_that_cannot_be_started_leaves_nothing() {
         said
     };
     let missing = refused(
-        "run = 'no-such-program'\nnsm = 'kernel'",
+        "run = 'no-such-program'\nnsm = '@k'",
         "no-such-program: No such file",
     );
     assert!(missing.ends_with("; nothing was changed"), "{missing}");
     refused(
-        "run = 'true'\nnsm = 'kernel'\nuser = 'no-such-user'",
+        "run = 'true'\nnsm = '@k'\nuser = 'no-such-user'",
         "no user ‘no-such-user’",
     );
     refused(
-        "run = 'true'\nnsm = 'kernel'\ndirectory = '/no/such'",
+        "run = 'true'\nnsm = '@k'\ndirectory = '/no/such'",
         "/no/such: No such file",
     );
     refused(
         "run = 'true'\nnsm = 'other'",
         "app ‘one’: there is no nsm ‘other’ in the wire",
     );
-    refused("run = ''\nnsm = 'kernel'", "needs a program");
-    refused("run = \"'\"\nnsm = 'kernel'", "a quote is not closed");
+    refused("run = ''\nnsm = '@k'", "needs a program");
+    refused("run = \"'\"\nnsm = '@k'", "a quote is not closed");
 }
 
 #[test]
@@ -177,15 +177,15 @@ fn a_program_is_restarted_by_its_policy() {
         "{PROGRAMS}
 [app.fails]
 run = ['sh', '-c', 'echo to-the-log $HOME; exit 3']
-nsm = 'kernel'
+nsm = '@k'
 user = 'nobody'
 restart = 'never'
 [app.done]
 run = 'true'
-nsm = 'kernel'
+nsm = '@k'
 [app.always]
 run = 'true'
-nsm = 'kernel'
+nsm = '@k'
 restart = 'always'
 "
     );
