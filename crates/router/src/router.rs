@@ -34,7 +34,8 @@ pub enum Status {
 
 /// A configuration that runs.
 pub struct Router {
-    engine: Engine,
+    /// In a place of its own: a guest's stack is short, and what is moved takes room there each time.
+    engine: Box<Engine>,
 }
 
 /// A router that could not be made gives its runtime back; the diagnostics say why.
@@ -229,7 +230,7 @@ impl Router {
         }
         self.engine.refresh_ring_signals();
         let others = others.into_iter();
-        others.map(|other| Router { engine: *other }).collect()
+        others.map(|engine| Router { engine }).collect()
     }
 
     /// Stops the router, all its parts if it is divided, without asking the element that manages
@@ -466,7 +467,7 @@ impl Router {
             runtime,
             threads,
             ..
-        } = &mut self.engine;
+        } = self.engine.as_mut();
         scheduler.arm(&mut runtime.devices, threads.me()) && self.engine.prepare_sleep()
     }
 

@@ -29,6 +29,7 @@ use crate::process::ProcessWall;
 use crate::report::Reporter;
 use crate::title::{self, MemoryMap};
 use crate::{GuestSpec, tracking, watchdog};
+pub(crate) use memory::populate;
 use memory::{map_control, map_image, map_memory};
 
 /// The parameters of a pre-forked process.

@@ -22,7 +22,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::mm::{Advice, madvise};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::child::{ChildSetup, Descriptors};
+use crate::child::{ChildSetup, Descriptors, populate};
 use crate::error::{Context, Error, Result};
 use crate::image::{Access, Image};
 use crate::layout::{Layout, doorbell};
@@ -302,7 +302,12 @@ fn long_mode(special: &mut kvm_sregs, tables: u64) {
     special.efer = EFER;
 }
 
+/// Page tables that a guest of the usual size has at least. Each that is not provided in advance faults twice here:
+/// when it is read, and when it is written.
+const TABLES_AHEAD: u64 = 6;
+
 fn write_tables(image: &Image, layout: &Layout) {
+    populate(layout.private, 0, TABLES_AHEAD);
     let Span { address, length } = layout.private;
     // SAFETY: mapped, zeroed, page aligned, and nothing else refers to it.
     let memory = unsafe {

@@ -67,12 +67,14 @@ pub(crate) struct ProcessWall {
     /// The kernel's pages in every process, vvar and vDSO; newer kernels refuse to unmap them.
     kernel_pages: Span,
     tsc_khz: OnceCell<u64>,
+    rseq: Option<isize>,
 }
 
 /// The entry of the vault in the guest's process.
 pub(crate) struct Vault {
     enter: u64,
     signal_stacks: u64,
+    rseq: Option<isize>,
     /// Where the process's command line is kept; empty if there is no room for it.
     pub(crate) title: Span,
 }
@@ -104,6 +106,7 @@ impl ProcessWall {
             filter,
             kernel_pages: kernel_pages()?,
             tsc_khz: OnceCell::new(),
+            rseq: rseq_offset(),
         })
     }
 
@@ -156,6 +159,7 @@ impl ProcessWall {
         Ok(Vault {
             enter: address(&raw const weir_vault_enter),
             signal_stacks: vault.end(),
+            rseq: self.rseq,
             title,
         })
     }
@@ -245,7 +249,7 @@ impl Vault {
 
     /// Becomes CPU `cpu` of the guest, once all its CPUs' threads have called this.
     pub(crate) fn enter(&self, cpu: u64) -> Result<()> {
-        forget_thread()?;
+        forget_thread(self.rseq);
         // SAFETY: the vault is complete; the guest does not need the memory that it unmaps.
         let enter: extern "C" fn(u64) -> ! =
             unsafe { std::mem::transmute(self.enter as *const ()) };
@@ -281,36 +285,41 @@ fn handle(signal: i32, handler: u64, restorer: u64) -> Result<()> {
     })
 }
 
+/// Where the C library keeps the area that it registers with the kernel for a thread (rseq), from the thread's pointer
+/// on; `None` if it registers none. The symbol is looked up here, once: that takes a new process 0.1 ms.
+fn rseq_offset() -> Option<isize> {
+    // SAFETY: the name is a C string.
+    let offset = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
+    // SAFETY: the symbol is a `ptrdiff_t`.
+    (!offset.is_null()).then(|| unsafe { offset.cast::<isize>().read() })
+}
+
 /// Unregisters this thread's memory with the kernel before it is unmapped: the kernel writes to it (rseq) whenever
 /// the thread is preempted. rustix and nix have neither call.
-fn forget_thread() -> Result<()> {
+fn forget_thread(rseq: Option<isize>) {
     const UNREGISTER: i32 = 1;
     const SIGNATURE: u32 = 0x5305_3053;
     // SAFETY: null is allowed: no thread waits for this one's end.
     unsafe { libc::syscall(libc::SYS_set_tid_address, 0usize) };
-    // SAFETY: the name is a C string; a library without the symbol has registered nothing.
-    let offset = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
-    if offset.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the symbol is a `ptrdiff_t`; FS:0 holds the thread pointer's own value on x86-64.
+    let Some(offset) = rseq else {
+        return;
+    };
+    // SAFETY: FS:0 holds the thread pointer's own value on x86-64.
     let area = unsafe {
         let thread: u64;
         std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly));
-        thread.wrapping_add_signed(offset.cast::<i64>().read() as i64)
+        thread.wrapping_add_signed(offset as i64)
     };
     // The length must be that of the registration, which the library doesn't report: 32 in the first version,
-    // later the kernel's, rounded up.
+    // later the kernel's, rounded up. If none fits, it was never registered (an old kernel, or disabled), or in an
+    // unknown way; then the guest's first milliseconds end in a report of a fault.
     for length in (32..=256).step_by(4) {
         // SAFETY: asks the kernel to forget an area.
         let result = unsafe { libc::syscall(libc::SYS_rseq, area, length, UNREGISTER, SIGNATURE) };
         if result == 0 {
-            return Ok(());
+            return;
         }
     }
-    // It was never registered (an old kernel, or disabled), or in an unknown way; then the guest's first
-    // milliseconds end in a report of a fault.
-    Ok(())
 }
 
 /// The addresses of vvar and vDSO, the same in all children.

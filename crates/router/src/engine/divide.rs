@@ -35,7 +35,7 @@ impl Engine {
         self.threads.count = group.threads();
         let numbers = (0..self.threads.count).filter(|number| *number != me);
         let mut own = Partition::new(Arc::clone(&group), me);
-        let other = |(number, runtime)| Box::new(self.other(&group, number, runtime));
+        let other = |(number, runtime)| self.other(&group, number, runtime);
         own.others = numbers.zip(others).map(other).collect();
         own.whole = true;
         self.threads.partition = Some(Box::new(own));
@@ -43,7 +43,12 @@ impl Engine {
     }
 
     /// The engine of another thread, with nothing of its own yet.
-    fn other(&self, group: &Arc<ThreadGroup<Engine>>, me: u16, mut runtime: Runtime) -> Engine {
+    fn other(
+        &self,
+        group: &Arc<ThreadGroup<Engine>>,
+        me: u16,
+        mut runtime: Runtime,
+    ) -> Box<Engine> {
         let random = Random::new(runtime.embedding.seed());
         let settings = Settings {
             batch: self.walk.limit,

@@ -109,7 +109,7 @@ impl Engine {
         library: Library,
         mut runtime: Runtime,
         settings: Settings,
-    ) -> Engine {
+    ) -> Box<Engine> {
         let ports = graph.elements.iter();
         let ports = ports.map(|element| (element.inputs.len(), element.outputs.len()));
         let mut edges = Edges::new(ports);
@@ -119,7 +119,7 @@ impl Engine {
         let mut names = runtime.embedding.names();
         let installed = graph.parts.iter().skip(1);
         names.set_roots(installed.map(|part| part.name.clone() + "/").collect());
-        Engine {
+        Box::new(Engine {
             threads: Threads::new(count, elements.len()),
             elements: ElementTable::new(elements, runtime.embedding.current_element()),
             graph,
@@ -135,7 +135,7 @@ impl Engine {
             addressed: BTreeSet::new(),
             reports: Vec::new(),
             warnings: Vec::new(),
-        }
+        })
     }
 
     /// Lets an element work with everything around it. `None` if it is at work already.

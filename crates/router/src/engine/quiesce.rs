@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// An engine with no elements, in place of this one for a while.
-    fn placeholder(&self) -> Engine {
+    fn placeholder(&self) -> Box<Engine> {
         let (graph, library) = (Arc::clone(&self.graph), Library::new(&[]));
         let runtime = Runtime::placeholder();
         Engine::new(Vec::new(), graph, library, runtime, Settings::default())
@@ -120,9 +120,10 @@ impl Engine {
             return;
         };
         let (group, me) = (Arc::clone(&own.group), own.me);
-        let placeholder = self.placeholder();
-        let engine = core::mem::replace(self, placeholder);
-        *self = *group.park(me, Box::new(engine));
+        let mut engine = self.placeholder();
+        core::mem::swap(self, &mut engine);
+        let mut engine = group.park(me, engine);
+        core::mem::swap(self, &mut engine);
     }
 
     /// Waits until the other threads have left: each may stop the world until then.
@@ -146,8 +147,8 @@ impl Engine {
             return;
         };
         let (group, me) = (Arc::clone(&own.group), own.me);
-        let placeholder = self.placeholder();
-        let engine = core::mem::replace(self, placeholder);
-        group.leave(me, Box::new(engine));
+        let mut engine = self.placeholder();
+        core::mem::swap(self, &mut engine);
+        group.leave(me, engine);
     }
 }

@@ -164,7 +164,7 @@ fn populate_present(span: Span, file: BorrowedFd<'_>) {
 }
 
 /// Provides some pages of a span in advance.
-fn populate(span: Span, first: u64, pages: u64) {
+pub(crate) fn populate(span: Span, first: u64, pages: u64) {
     let page = PAGE as u64;
     let length = (pages * page).min(span.length);
     // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
