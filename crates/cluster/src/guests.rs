@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use node::check::{CheckContext, check_all};
 use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Guest, check_name, is_pattern};
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::keys::{self, Kind};
 use crate::leader;
 use crate::model::{CHECKPOINT_S, Demand, GuestRecord, Order, Role};
 use crate::planner::Planner;
+use crate::plugins;
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -143,6 +145,45 @@ pub(crate) fn check(name: &str, record: &GuestRecord, view: &View) -> Result<()>
     record.facts().check(name).map_err(Error::invalid)
 }
 
+/// Refuses a configuration that no node would run.
+pub(crate) fn check_program(name: &str, record: &GuestRecord) -> Result<()> {
+    let Guest {
+        interfaces, health, ..
+    } = &record.guest;
+    let interfaces: Vec<_> = interfaces
+        .iter()
+        .map(|(interface, on)| {
+            let mac = record.vnics.get(on).and_then(|vnic| vnic.mac);
+            (
+                interface.clone(),
+                mac.map_or([2, 0, 0, 0, 0, 0], |mac| mac.0),
+            )
+        })
+        .collect();
+    let (text, files, cpus) = (
+        record.guest.text(),
+        record.guest.files(),
+        record.guest.cpus(),
+    );
+    let later = CheckContext::Installs(None);
+    let found = check_all(
+        text.as_bytes(),
+        &files,
+        &interfaces,
+        cpus,
+        "LINK",
+        later,
+        health,
+    );
+    match found.errors() {
+        0 => Ok(()),
+        _ => Err(Error::invalid(format_args!(
+            "guest ‘{name}’: {}",
+            found.to_string().trim_end()
+        ))),
+    }
+}
+
 /// Creates guests, all or none.
 pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) -> Result<()> {
     let view = store.view().await?;
@@ -153,9 +194,19 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
             format_args!("there is a guest ‘{name}’ in the cluster already: choose another name"),
         )
     };
-    let record = |guest: &Guest| GuestRecord::new(guest.clone(), demand.clone());
+    let record = |name: &str, guest: &Guest| {
+        GuestRecord::new(guest.clone(), demand.clone()).with_vnics(name)
+    };
+    let mut checked: Option<(&String, Vec<&String>)> = None;
     for (name, guest) in guests {
-        check(name, &record(guest), &view)?;
+        let record = record(name, guest);
+        check(name, &record, &view)?;
+        // Most are alike.
+        let program = (&guest.config, guest.interfaces.keys().collect::<Vec<_>>());
+        if checked.as_ref() != Some(&program) {
+            check_program(name, &record)?;
+            checked = Some(program);
+        }
         if view.guest(name).is_some() {
             return Err(taken(name));
         }
@@ -164,7 +215,9 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
     let mut made: Vec<String> = Vec::new();
     for (index, (name, guest)) in guests.iter().enumerate() {
         let key = Kind::Guest.of(name);
-        batch = batch.expects(key.clone(), 0).puts(key, &record(guest));
+        batch = batch
+            .expects(key.clone(), 0)
+            .puts(key, &record(name, guest));
         let written = batch.writes.last().and_then(|(_, value)| value.as_ref());
         let size = written.map_or(0, Vec::len);
         bytes += size;
@@ -348,7 +401,8 @@ pub async fn migrate(store: &Store, name: &str, to: &str) -> Result<()> {
             hosts::group_name(&record.demand.group)
         )));
     }
-    let schedulers = leader::schedulers(&view, &leader::plugins())?;
+    let plugins = plugins::of(plugins::policies(&view).iter());
+    let (schedulers, _) = leader::schedulers(&view, &plugins)?;
     let planner = Planner::new(view.clone(), schedulers);
     let begin = planner.move_to(name, to).map_err(Error::refused)?;
     let begin = begin.ok_or_else(|| {

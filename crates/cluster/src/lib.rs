@@ -26,6 +26,7 @@ pub mod model;
 pub mod networks;
 pub mod own_etcd;
 pub mod planner;
+pub mod plugins;
 pub mod policies;
 pub mod transaction;
 pub mod view;

@@ -60,8 +60,9 @@ struct Worker {
     checkpoints: Checkpoints,
     /// This host's record and its orders, and all networks.
     view: View,
-    /// The status of each guest that was told last.
-    said: HashMap<String, Status>,
+    /// The status of each guest that was told last, with the revision of its order and the lease. Others write a status
+    /// when an order changes, and when the host is lost.
+    said: HashMap<String, (Status, i64, i64)>,
     /// Guests that could not be made, and until when they wait.
     failed: HashMap<String, Instant>,
     /// Guests that are sent to other hosts.
@@ -240,15 +241,17 @@ impl Worker {
             state: state.into(),
             reason,
         };
-        if self.said.get(name) == Some(&status) {
+        let order = self.order_key(name);
+        let now = (status, self.view.revision_of(&order), self.agent.lease());
+        if self.said.get(name) == Some(&now) {
             return Ok(());
         }
         let news = Transaction::default()
-            .as_seen(&self.view, self.order_key(name))
-            .puts(Kind::Status.of(name), &status);
+            .as_seen(&self.view, order)
+            .puts(Kind::Status.of(name), &now.0);
         // An order that changed is seen soon.
         if self.agent.store.commit(&news).await? != Outcome::Changed {
-            self.said.insert(name.into(), status);
+            self.said.insert(name.into(), now);
         }
         Ok(())
     }
@@ -291,18 +294,22 @@ impl Worker {
         record.ok_or_else(|| Error::failed("its record is gone"))
     }
 
-    /// Makes sure that the networks of a guest are here. One that is as new as the guest is not in the view, perhaps.
-    async fn bring_networks(&mut self, record: &GuestRecord) -> Result<()> {
-        let mut is_new = false;
+    /// Takes in the networks of a guest. One that is as new as the guest's order is not in the view, perhaps.
+    async fn read_networks(&mut self, record: &GuestRecord) -> Result<()> {
         for link in record.links() {
             let key = Kind::Network.of(link);
-            if self.view.revision_of(&key) == 0 {
-                self.agent.store.read_key(&mut self.view, &key).await?;
-                is_new |= self.view.revision_of(&key) != 0;
-            }
+            self.agent.store.read_key(&mut self.view, &key).await?;
         }
-        if is_new {
-            self.networks.reconcile(&self.view).await?;
+        Ok(())
+    }
+
+    /// Makes sure that the networks of a guest are here.
+    async fn bring_networks(&mut self, record: &GuestRecord) -> Result<()> {
+        self.read_networks(record).await?;
+        let view = &self.view;
+        let is_right = |link: &String| self.networks.is_right(view, link);
+        if !record.links().all(is_right) {
+            self.networks.reconcile(view).await?;
         }
         let fault = record.links().find_map(|link| self.networks.fault(link));
         fault.map_or(Ok(()), |fault| Err(Error::refused(fault)))
@@ -350,6 +357,7 @@ impl Worker {
         };
         // They come with it.
         self.vnics.note(&record)?;
+        self.read_networks(&record).await?;
         let links = record.links().cloned().collect();
         self.networks.expect(&self.view, name, links).await?;
         let ready = Order {

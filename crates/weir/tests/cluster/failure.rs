@@ -165,9 +165,27 @@ fn has_child(pid: u32) -> bool {
     !children_of(pid).is_empty()
 }
 
-fn child_of(pid: u32) -> u32 {
+pub fn child_of(pid: u32) -> u32 {
     until("there is no child", || has_child(pid));
     children_of(pid)[0]
+}
+
+/// A guest that may run nowhere else waits, and is told to run again when its host returns.
+#[test]
+fn a_guest_that_waits_for_its_host_runs_when_this_returns() {
+    let mut net = Net::new("returns", 2, 1);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster pinned {idle} --on b --isolation process"
+    ));
+    net.settles(0, 1);
+    net.connect(1, false);
+    until("the guest does not wait", || {
+        net.etcd_value("/weir/status/pinned").contains("waiting")
+    });
+    net.connect(1, true);
+    net.settles(0, 1);
 }
 
 #[test]

@@ -148,6 +148,19 @@ fn refusals_of_joining(net: &Net) {
         &init(":6640", ""),
         "‘10.98.0.11’ is no address of a node: write HOST:PORT",
     );
+    for wrong in ["https://10.98.0.11:6640", "a:b:6640", "[::x]:1", ":6640"] {
+        assert_contains(
+            &init("10.98.0.11:6640", wrong),
+            &format!("‘{wrong}’ is no address of a node"),
+        );
+    }
+    assert_contains(
+        &init(
+            "--name a ",
+            &format!("--name a --site {} ", "x".repeat(300)),
+        ),
+        "a site of 300 bytes cannot be",
+    );
     assert_contains(
         &init("--name a ", "--name a --policy p "),
         "there is no policy p",
@@ -202,6 +215,13 @@ fn refusals_of_joining(net: &Net) {
         ),
         "there is a host first in the cluster already: give this one another name by --name",
     );
+    b.refuses(
+        &format!(
+            "cluster join {}",
+            joining.replace("10.98.0.12", "10.98.0.11")
+        ),
+        "10.98.0.11:6640 is the address of host first",
+    );
     assert!(!b.folder.join("state/cluster").exists());
     a.ok("cluster leave");
     // The cluster itself stays in etcd; this one begins anew, beside it.
@@ -244,6 +264,12 @@ fn refusals_of_guests(net: &Net, create: &str) {
         let said = a.refusal(command.trim());
         assert!(said.contains(why), "weir {command}: {said}");
     }
+    let wrong = a.config("wrong.click", "Foo -> Discard;");
+    a.refuses(
+        &format!("create --cluster bad {wrong}"),
+        "undeclared element 'Foo'",
+    );
+    a.refuses("ls --cluster bad", "there is no guest ‘bad’");
     let wrong = a.config("wrong.toml", "filters = ['memory', 'colour']\n");
     a.refuses(
         &format!("policy create mine {wrong}"),

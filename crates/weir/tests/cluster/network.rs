@@ -76,13 +76,30 @@ fn a_network_spans_hosts_and_guests_keep_their_addresses() {
     // An agent that is killed finds the network as it was.
     net.kill_agent(a);
     net.start_agent(a);
-    // A host that is lost takes its part with it.
+    // A host that is lost takes its part with it. Its guest starts elsewhere, with its address.
+    let mac = |number: usize| {
+        net.hosts[number]
+            .output("vnic show two.port -p -o mac")
+            .stdout
+    };
+    let address = mac(c);
+    assert!(!address.is_empty());
     net.kill_agent(c);
     let remotes = |number: usize| tunnel(&net, number, "over").map(|it| it.0);
     until("the lost host gets no frames", || {
         remotes(a) == Some(vec![])
     });
+    let mac = |number: usize| {
+        net.hosts[number]
+            .output("vnic show two.port -p -o mac")
+            .stdout
+    };
+    until("the guest does not run elsewhere with its address", || {
+        mac(b) == address
+    });
     net.start_agent(c);
+    net.settles(a, 2);
+    pings(&user, "10.7.0.2");
     net.hosts[a].refuses(
         "network delete over",
         "network over has interfaces of guests one, two",
