@@ -255,9 +255,10 @@ pub async fn wait(
     let mut view = View::default();
     let seen = store.read(&mut view, "").await?;
     let mut watch = store.watch("", seen + 1).await?;
+    let mut changed = left.clone();
     while !left.is_empty() {
-        let settled: Vec<GuestRow> = left
-            .iter()
+        let settled: Vec<GuestRow> = changed
+            .intersection(&left)
             .filter_map(|name| row(&view, name))
             .filter(|row| {
                 !matches!(
@@ -277,7 +278,7 @@ pub async fn wait(
                 return Ok(());
             }
         }
-        left.retain(|name| view.guest(name).is_some());
+        left.retain(|name| view.revision_of(&Kind::Guest.of(name)) != 0);
         if left.is_empty() {
             break;
         }
@@ -293,11 +294,26 @@ pub async fn wait(
                 ),
             )
         })?;
+        changed.clear();
         for change in changes?.0 {
+            match guest_of(&change.key) {
+                Some(name) => _ = changed.insert(name.into()),
+                // A host that is lost has its guests wait.
+                None if change.key.starts_with(Kind::Alive.folder()) => changed.clone_from(&left),
+                None => {}
+            }
             view.apply(&change.key, change.value.as_deref(), change.revision);
         }
     }
     Ok(())
+}
+
+/// The guest that a key tells of.
+fn guest_of(key: &str) -> Option<&str> {
+    match keys::parse(key)? {
+        (Kind::Guest | Kind::Placement | Kind::Status, name) => Some(name),
+        _ => None,
+    }
 }
 
 /// Why a guest waits, as the leader says.
@@ -343,9 +359,10 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
     let mut watch = store.watch("", seen + 1).await?;
     let mut ordered = BTreeMap::new();
     let mut start = Instant::now();
-    let mut count = names.len();
+    let mut left: BTreeSet<String> = names.iter().cloned().collect();
+    let mut changed = left.clone();
     loop {
-        for name in names {
+        for name in changed.intersection(&left) {
             let key = Kind::Placement.of(name);
             let revision = view.revision_of(&key);
             let removing = view.guest(name).is_none_or(|it| it.removing);
@@ -359,12 +376,13 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             ordered.insert(name.clone(), revision);
             store.commit_to(&mut view, &removal).await?;
         }
-        let left: Vec<_> = names.iter().filter(|it| view.guest(it).is_some()).collect();
+        let count = left.len();
+        left.retain(|name| view.revision_of(&Kind::Guest.of(name)) != 0);
         if left.is_empty() {
             return Ok(());
         }
         if left.len() < count {
-            (count, start) = (left.len(), Instant::now());
+            start = Instant::now();
         }
         let patience = PATIENCE.saturating_sub(start.elapsed());
         let Ok(changes) = tokio::time::timeout(patience, watch.next()).await else {
@@ -376,7 +394,9 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
                 ),
             ));
         };
+        changed.clear();
         for change in changes?.0 {
+            changed.extend(guest_of(&change.key).map(String::from));
             view.apply(&change.key, change.value.as_deref(), change.revision);
         }
     }
@@ -456,7 +476,13 @@ pub struct Whereabouts {
 pub fn find(view: &View, name: &str) -> Result<Whereabouts> {
     select(view, &[name.to_string()])?;
     let Some(placement) = view.placement(name) else {
-        let why = why_waits(view, name).map_or(String::new(), |why| format!(": {why}"));
+        let why = match why_waits(view, name) {
+            Some(why) => format!(": {why}"),
+            None if view.revision_of(keys::LEADER) == 0 => {
+                " for a leader: `weir cluster agent` runs a host's agent".into()
+            }
+            None => String::new(),
+        };
         return Err(Error::refused(format_args!("guest ‘{name}’ waits{why}")));
     };
     let record = view.host(&placement.host);

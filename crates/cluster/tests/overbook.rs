@@ -527,9 +527,10 @@ fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
         // Both began with the same guest, so one of them was refused at least once.
         assert!(one.1 + two.1 > 0, "they did not act at once");
         // What is left fits nowhere.
-        let planner = Planner::new(view, schedulers());
-        for name in planner.waiting() {
-            assert!(planner.place(name, 1).is_err(), "guest {name} fits");
+        let mut planner = Planner::new(view, schedulers());
+        let waiting: Vec<String> = planner.waiting().cloned().collect();
+        for name in waiting {
+            assert!(planner.place(&name, 1).is_err(), "guest {name} fits");
         }
         Ok(())
     })

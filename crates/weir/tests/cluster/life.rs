@@ -320,11 +320,30 @@ fn one_machine_is_a_cluster_with_an_etcd_of_its_own() {
     let mut alone = Alone(Host::new(), None);
     let host = &alone.0;
     host.ok("cluster init --name alone");
+    let early = host.config("early.click", "Idle -> Discard;");
+    let create = [
+        "create",
+        "--cluster",
+        "early",
+        &early,
+        "--isolation",
+        "process",
+    ];
+    let mut creating = host.weir(&create).spawn().unwrap();
+    until("there is no guest", || {
+        host.ok("ls --cluster -p -o guest") == "early\n"
+    });
+    host.refuses(
+        "read --cluster early x.count",
+        "guest ‘early’ waits for a leader: `weir cluster agent` runs a host's agent",
+    );
     let agent = host.weir(&["cluster", "agent"]).spawn().unwrap();
     let agent = alone.1.insert(agent);
     until("the host is not up", || {
         host.ok("host ls -p -o host,state") == "alone:up\n"
     });
+    assert!(creating.wait().unwrap().success());
+    host.ok("destroy --cluster early");
     let idle = host.config("idle.click", "Idle -> Discard;");
     host.ok(&format!(
         "create --cluster --count 3 --name g-{{}} {idle} --isolation process"
