@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::model::{LEASE_MIN_S, PluginFault, Status, now_ms};
 use crate::planner::{Planner, Schedulers};
 use crate::plugins;
+use crate::rescue::Rescue;
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -148,6 +149,8 @@ struct Leader<'a> {
     stuck: BTreeMap<String, Instant>,
     /// Guests whose move failed, and until when they stay.
     held: BTreeMap<String, Instant>,
+    /// Guests that their host fails to run.
+    rescue: Rescue,
 }
 
 /// A folder, its plugins, and what is wrong with others.
@@ -182,7 +185,12 @@ impl Leader<'_> {
             start: Instant::now(),
             stuck: BTreeMap::new(),
             held: BTreeMap::new(),
+            rescue: Rescue::default(),
         };
+        let now = Instant::now();
+        let view = leader.planner.view();
+        view.names(Kind::Status)
+            .for_each(|guest| leader.rescue.note(view, guest, now));
         let mut watch = store.watch("", seen + 1).await?;
         let work = async {
             leader.follow_policies().await?;
@@ -307,6 +315,10 @@ impl Leader<'_> {
                 }
                 let value = change.value.as_deref();
                 self.planner.apply(&change.key, value, change.revision);
+                if let Some((Kind::Status, guest)) = keys::parse(&change.key) {
+                    let view = self.planner.view();
+                    self.rescue.note(view, guest, Instant::now());
+                }
                 if let Some((Kind::Host, host)) = keys::parse(&change.key) {
                     policy |= !self.planner.has_group_of(host);
                 }
@@ -362,6 +374,7 @@ impl Leader<'_> {
             }
         }
         self.place().await?;
+        self.rescue().await?;
         self.balance().await?;
         let failures = self.planner.take_failures();
         self.tell(failures).await
@@ -396,6 +409,23 @@ impl Leader<'_> {
                     self.stuck.insert(name.clone(), now + RETRY);
                     self.wait(&name, &error).await?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has other hosts run guests that their hosts fail to run.
+    async fn rescue(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for (name, tried) in self.rescue.due(self.planner.view(), now) {
+            let moved = self.decide(|planner| planner.move_off(&name, &tried));
+            let Some((host, transaction)) = moved else {
+                continue;
+            };
+            self.rescue.tries(&name, &host, now);
+            if self.commit(transaction).await? {
+                tracing::info!("guest {name}, which its host fails to run, moves to host {host}");
+                self.metrics.change(|it| it.moves += 1);
             }
         }
         Ok(())

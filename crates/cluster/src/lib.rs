@@ -28,6 +28,7 @@ pub mod own_etcd;
 pub mod planner;
 pub mod plugins;
 pub mod policies;
+mod rescue;
 pub mod transaction;
 pub mod view;
 pub mod wires;

@@ -481,6 +481,38 @@ impl Planner {
         Ok(self.begin_move(name, host).filter(|_| right))
     }
 
+    /// Another host for a guest that its own fails to run, none of these, and the transaction that has it made there.
+    pub fn move_off(
+        &mut self,
+        name: &str,
+        hosts: &BTreeSet<String>,
+    ) -> Option<(String, Transaction)> {
+        let record = self.view.guest(name)?;
+        // It has no state, and may run on any build.
+        let mut facts = self.facts(&record, None);
+        let pool = self.pool_of(name, &record).ok()?;
+        if facts.pinned.is_empty() {
+            let all = self.view.names(Kind::Host);
+            let of_pool = all.filter(|host| pool.inventory.hosts.slot(host).is_ok());
+            facts.pinned = of_pool.map(String::from).collect();
+        }
+        facts.pinned.retain(|host| !hosts.contains(host));
+        if facts.pinned.is_empty() {
+            return None;
+        }
+        let facts = Arc::new(facts);
+        let decided = pool
+            .scheduler
+            .decide(&pool.inventory, name, &facts, Occasion::Move, true);
+        let decided = decided.ok()?;
+        self.failures.extend(decided.failures);
+        let to = decided.placement.host;
+        // A policy without the filter of pinned hosts takes any.
+        let is_other = !hosts.contains(&to);
+        let begin = self.begin_move(name, &to).filter(|_| is_other)?;
+        Some((to, begin))
+    }
+
     /// The transaction that begins a guest's move to a host.
     pub fn begin_move(&self, name: &str, host: &str) -> Option<Transaction> {
         let (record, placement) = (self.view.guest(name)?, self.view.placement(name)?);

