@@ -56,6 +56,12 @@ impl Agent {
         self.lease.load(Ordering::Relaxed)
     }
 
+    /// Whether a guest may be started by orders that were read under this lease. Under a later one, the guest may run
+    /// elsewhere; near its end, the guard is about to stop it.
+    fn may_start(&self, lease: i64) -> bool {
+        lease != 0 && self.lease() == lease && guard::may_run(&self.paths)
+    }
+
     fn set_lease(&self, lease: i64) {
         self.lease.store(lease, Ordering::Relaxed);
     }

@@ -36,6 +36,7 @@ pub async fn run(agent: Agent) -> Result<()> {
         checkpoints: Checkpoints::new(agent.clone()),
         agent,
         view: View::default(),
+        lease: 0,
         said: HashMap::new(),
         failed: HashMap::new(),
         moves: HashMap::new(),
@@ -65,6 +66,8 @@ struct Worker {
     checkpoints: Checkpoints,
     /// This host's record and its orders, and all networks.
     view: View,
+    /// The lease under which they were read.
+    lease: i64,
     /// The status of each guest that was told last, with the revision of its order and the lease. Others write a status
     /// when an order changes, and when the host is lost.
     said: HashMap<String, (Status, i64, i64)>,
@@ -83,6 +86,7 @@ impl Worker {
         let store = self.agent.store.clone();
         let host = self.agent.host.name.clone();
         self.view = View::default();
+        self.lease = self.agent.lease();
         let orders = keys::orders(&host);
         let seen = store.read(&mut self.view, &orders).await?;
         let record = Kind::Host.of(&host);
@@ -97,6 +101,9 @@ impl Worker {
         let mut members = store.watch(members, seen + 1).await?;
         loop {
             self.check_left()?;
+            if self.agent.lease() != self.lease {
+                return Err(Error::failed("the host has another lease"));
+            }
             self.reconcile().await?;
             tokio::select! {
                 changed = changes_of(&mut networks) => self.apply(changed?),
@@ -302,7 +309,8 @@ impl Worker {
             }
         };
         match made {
-            Ok(()) => self.say(name, order, "running", None).await,
+            Ok(true) => self.say(name, order, "running", None).await,
+            Ok(false) => Ok(()),
             Err(error) if error.kind == ErrorKind::Unavailable => Err(error),
             Err(error) => {
                 self.failed.insert(name.into(), now + WAIT);
@@ -341,38 +349,50 @@ impl Worker {
         fault.map_or(Ok(()), |fault| Err(Error::refused(fault)))
     }
 
-    async fn create(&mut self, name: &str, order: &Order) -> Result<()> {
+    /// Has the node make a guest; false, if it may not run now.
+    async fn create(&mut self, name: &str, order: &Order) -> Result<bool> {
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
+        }
         let record = self.record(name, order).await?;
         self.bring_networks(&record).await?;
         self.vnics.create(&record).await?;
         if self.goes_on(name, &order.id).await {
-            return Ok(());
+            return Ok(true);
+        }
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
         }
         let guest = Object::new(name, record.guest);
         tracing::info!("guest {name} is created");
-        self.agent
-            .ask(move |node| node.create(&guest).map(drop))
-            .await
+        let created = self.agent.ask(move |node| node.create(&guest));
+        created.await.map(|_| true)
     }
 
     /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.
     async fn goes_on(&self, name: &str, id: &str) -> bool {
-        let restored = checkpoints::restore(&self.agent, name, id).await;
+        let restored = checkpoints::restore(&self.agent, name, id, self.lease).await;
         restored.unwrap_or_else(|error| {
             tracing::warn!("guest {name} starts without its state: {error}");
             false
         })
     }
 
-    async fn start(&self, name: &str, order: &Order) -> Result<()> {
+    /// Has the node start a guest; false, if it may not run now.
+    async fn start(&self, name: &str, order: &Order) -> Result<bool> {
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
+        }
         if self.goes_on(name, &order.id).await {
-            return Ok(());
+            return Ok(true);
+        }
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
         }
         tracing::info!("guest {name} is started");
         let guests = vec![name.to_string()];
-        self.agent
-            .ask(|node| act(node, Action::Start, guests))
-            .await
+        let started = self.agent.ask(|node| act(node, Action::Start, guests));
+        started.await.map(|()| true)
     }
 
     /// Says that the guest may come.

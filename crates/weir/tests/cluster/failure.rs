@@ -188,6 +188,44 @@ fn a_guest_that_waits_for_its_host_runs_when_this_returns() {
     net.settles(0, 1);
 }
 
+/// A host that returns just when its guests run elsewhere does not start them by the orders of before.
+#[test]
+fn a_host_that_returns_starts_no_guest_that_runs_elsewhere() {
+    let mut net = Net::new("again", 3, 1);
+    net.cluster("--policy vm_evenly_distributed");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster --count 12 --name g-{{}} {idle} --isolation process"
+    ));
+    net.settles(0, 12);
+    let watch = Watch::start(&net);
+    for round in 0..4 {
+        let lost = 1 + round % 2;
+        let name = net.name(lost);
+        // It has guests to start.
+        if net.running(lost).is_empty() {
+            for number in 1..7 {
+                let _ = net.hosts[0].output(&format!("destroy --cluster g-{number}"));
+                net.hosts[0].ok(&format!(
+                    "create --cluster g-{number} {idle} --isolation process --on {name},a"
+                ));
+            }
+            net.settles(0, 12);
+        }
+        net.connect(lost, false);
+        until("its guests do not run elsewhere", || {
+            let guests = net.guests(0);
+            guests
+                .values()
+                .all(|(host, state)| *host != name && state == "running")
+        });
+        net.connect(lost, true);
+        until("the host does not return", || net.up().len() == 3);
+        net.settles(0, 12);
+    }
+    watch.end();
+}
+
 /// A host that leaves while etcd does not answer stays out.
 #[test]
 fn a_host_that_leaves_without_etcd_stays_out() {

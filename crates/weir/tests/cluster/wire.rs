@@ -61,6 +61,14 @@ fn a_wire_s_guests_are_placed_over_hosts_and_its_stub_spans_them() {
     net.hosts[a].ok(&format!("wire apply --cluster {file}"));
     let guests = net.settles(a, 2);
     net.hosts[a].shows(&format!("wire diff --cluster {file} --exit-code"), "");
+    net.hosts[a].shows(
+        "wire stat --cluster edge -p -o name,link",
+        "one0:edge\ntwo0:edge\n",
+    );
+    net.hosts[a].refuses(
+        "wire stat --cluster none",
+        "there is no wire none in the cluster: there are edge",
+    );
     let shown =
         net.hosts[a].ok("wire show --cluster edge -p -o networks,guests,states,description");
     let states = format!(
