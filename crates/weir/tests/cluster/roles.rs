@@ -6,7 +6,7 @@ use crate::net::Net;
 /// The commands of the page that make the roles.
 fn commands() -> &'static str {
     let page = include_str!("../../../../docs/cluster.md");
-    let mut blocks = page.split("```sh\n").skip(1);
+    let mut blocks = page.split("```text\n").skip(1);
     let block = blocks.find(|it| it.contains("etcdctl auth enable"));
     block.unwrap().split("```").next().unwrap()
 }
