@@ -2,7 +2,7 @@
 
 use crate::etcd::Change;
 use crate::keys::{self, Kind};
-use crate::model::{HostRecord, Placement, Status};
+use crate::model::{HostRecord, Placement, PluginFault, Status};
 use crate::view::View;
 
 /// What a change means, against the view before it.
@@ -33,6 +33,13 @@ pub fn sentence(before: &View, change: &Change) -> Option<String> {
             Some(_) => format!("policy {name} is set"),
             None => format!("policy {name} is removed"),
         }),
+        Kind::Plugin => {
+            let fault: PluginFault = serde_json::from_slice(value?).ok()?;
+            Some(format!(
+                "plugin {name} is left out of decisions by host {}: {}",
+                fault.host, fault.why
+            ))
+        }
         Kind::Network => Some(match value {
             Some(_) => format!("network {name} is created"),
             None => format!("network {name} is removed"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use node::check::{CheckContext, check_all};
 use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Guest, check_name, is_pattern};
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::keys::{self, Kind};
 use crate::leader;
 use crate::model::{CHECKPOINT_S, Demand, GuestRecord, Order, Role};
 use crate::planner::Planner;
+use crate::plugins;
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -143,6 +145,45 @@ pub(crate) fn check(name: &str, record: &GuestRecord, view: &View) -> Result<()>
     record.facts().check(name).map_err(Error::invalid)
 }
 
+/// Refuses a configuration that no node would run.
+pub(crate) fn check_program(name: &str, record: &GuestRecord) -> Result<()> {
+    let Guest {
+        interfaces, health, ..
+    } = &record.guest;
+    let interfaces: Vec<_> = interfaces
+        .iter()
+        .map(|(interface, on)| {
+            let mac = record.vnics.get(on).and_then(|vnic| vnic.mac);
+            (
+                interface.clone(),
+                mac.map_or([2, 0, 0, 0, 0, 0], |mac| mac.0),
+            )
+        })
+        .collect();
+    let (text, files, cpus) = (
+        record.guest.text(),
+        record.guest.files(),
+        record.guest.cpus(),
+    );
+    let later = CheckContext::Installs(None);
+    let found = check_all(
+        text.as_bytes(),
+        &files,
+        &interfaces,
+        cpus,
+        "LINK",
+        later,
+        health,
+    );
+    match found.errors() {
+        0 => Ok(()),
+        _ => Err(Error::invalid(format_args!(
+            "guest ‘{name}’: {}",
+            found.to_string().trim_end()
+        ))),
+    }
+}
+
 /// Creates guests, all or none.
 pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) -> Result<()> {
     let view = store.view().await?;
@@ -153,9 +194,19 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
             format_args!("there is a guest ‘{name}’ in the cluster already: choose another name"),
         )
     };
-    let record = |guest: &Guest| GuestRecord::new(guest.clone(), demand.clone());
+    let record = |name: &str, guest: &Guest| {
+        GuestRecord::new(guest.clone(), demand.clone()).with_vnics(name)
+    };
+    let mut checked: Option<(&String, Vec<&String>)> = None;
     for (name, guest) in guests {
-        check(name, &record(guest), &view)?;
+        let record = record(name, guest);
+        check(name, &record, &view)?;
+        // Most are alike.
+        let program = (&guest.config, guest.interfaces.keys().collect::<Vec<_>>());
+        if checked.as_ref() != Some(&program) {
+            check_program(name, &record)?;
+            checked = Some(program);
+        }
         if view.guest(name).is_some() {
             return Err(taken(name));
         }
@@ -164,7 +215,9 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
     let mut made: Vec<String> = Vec::new();
     for (index, (name, guest)) in guests.iter().enumerate() {
         let key = Kind::Guest.of(name);
-        batch = batch.expects(key.clone(), 0).puts(key, &record(guest));
+        batch = batch
+            .expects(key.clone(), 0)
+            .puts(key, &record(name, guest));
         let written = batch.writes.last().and_then(|(_, value)| value.as_ref());
         let size = written.map_or(0, Vec::len);
         bytes += size;
@@ -202,9 +255,10 @@ pub async fn wait(
     let mut view = View::default();
     let seen = store.read(&mut view, "").await?;
     let mut watch = store.watch("", seen + 1).await?;
+    let mut changed = left.clone();
     while !left.is_empty() {
-        let settled: Vec<GuestRow> = left
-            .iter()
+        let settled: Vec<GuestRow> = changed
+            .intersection(&left)
             .filter_map(|name| row(&view, name))
             .filter(|row| {
                 !matches!(
@@ -224,7 +278,7 @@ pub async fn wait(
                 return Ok(());
             }
         }
-        left.retain(|name| view.guest(name).is_some());
+        left.retain(|name| view.revision_of(&Kind::Guest.of(name)) != 0);
         if left.is_empty() {
             break;
         }
@@ -240,11 +294,26 @@ pub async fn wait(
                 ),
             )
         })?;
+        changed.clear();
         for change in changes?.0 {
+            match guest_of(&change.key) {
+                Some(name) => _ = changed.insert(name.into()),
+                // A host that is lost has its guests wait.
+                None if change.key.starts_with(Kind::Alive.folder()) => changed.clone_from(&left),
+                None => {}
+            }
             view.apply(&change.key, change.value.as_deref(), change.revision);
         }
     }
     Ok(())
+}
+
+/// The guest that a key tells of.
+fn guest_of(key: &str) -> Option<&str> {
+    match keys::parse(key)? {
+        (Kind::Guest | Kind::Placement | Kind::Status, name) => Some(name),
+        _ => None,
+    }
 }
 
 /// Why a guest waits, as the leader says.
@@ -290,9 +359,10 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
     let mut watch = store.watch("", seen + 1).await?;
     let mut ordered = BTreeMap::new();
     let mut start = Instant::now();
-    let mut count = names.len();
+    let mut left: BTreeSet<String> = names.iter().cloned().collect();
+    let mut changed = left.clone();
     loop {
-        for name in names {
+        for name in changed.intersection(&left) {
             let key = Kind::Placement.of(name);
             let revision = view.revision_of(&key);
             let removing = view.guest(name).is_none_or(|it| it.removing);
@@ -306,12 +376,13 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             ordered.insert(name.clone(), revision);
             store.commit_to(&mut view, &removal).await?;
         }
-        let left: Vec<_> = names.iter().filter(|it| view.guest(it).is_some()).collect();
+        let count = left.len();
+        left.retain(|name| view.revision_of(&Kind::Guest.of(name)) != 0);
         if left.is_empty() {
             return Ok(());
         }
         if left.len() < count {
-            (count, start) = (left.len(), Instant::now());
+            start = Instant::now();
         }
         let patience = PATIENCE.saturating_sub(start.elapsed());
         let Ok(changes) = tokio::time::timeout(patience, watch.next()).await else {
@@ -323,7 +394,9 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
                 ),
             ));
         };
+        changed.clear();
         for change in changes?.0 {
+            changed.extend(guest_of(&change.key).map(String::from));
             view.apply(&change.key, change.value.as_deref(), change.revision);
         }
     }
@@ -348,7 +421,8 @@ pub async fn migrate(store: &Store, name: &str, to: &str) -> Result<()> {
             hosts::group_name(&record.demand.group)
         )));
     }
-    let schedulers = leader::schedulers(&view, &leader::plugins())?;
+    let plugins = plugins::of(plugins::policies(&view).iter());
+    let (schedulers, _) = leader::schedulers(&view, &plugins)?;
     let planner = Planner::new(view.clone(), schedulers);
     let begin = planner.move_to(name, to).map_err(Error::refused)?;
     let begin = begin.ok_or_else(|| {
@@ -402,7 +476,13 @@ pub struct Whereabouts {
 pub fn find(view: &View, name: &str) -> Result<Whereabouts> {
     select(view, &[name.to_string()])?;
     let Some(placement) = view.placement(name) else {
-        let why = why_waits(view, name).map_or(String::new(), |why| format!(": {why}"));
+        let why = match why_waits(view, name) {
+            Some(why) => format!(": {why}"),
+            None if view.revision_of(keys::LEADER) == 0 => {
+                " for a leader: `weir cluster agent` runs a host's agent".into()
+            }
+            None => String::new(),
+        };
         return Err(Error::refused(format_args!("guest ‘{name}’ waits{why}")));
     };
     let record = view.host(&placement.host);

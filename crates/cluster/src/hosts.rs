@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
 use node::client::Client;
@@ -57,18 +58,22 @@ impl Joining {
         self.labels
             .iter()
             .try_for_each(|label| check_label(label))?;
+        if self.site.len() > TEXT_MAX {
+            return Err(Error::invalid(format_args!(
+                "a site of {} bytes cannot be: it has up to {TEXT_MAX}",
+                self.site.len()
+            )));
+        }
         let Some(address) = &self.address else {
             return Ok(());
         };
-        let port = address
-            .rsplit_once(':')
-            .filter(|(host, _)| !host.is_empty());
-        match port.map(|(_, port)| port.parse::<u16>()) {
-            Some(Ok(1..)) => Ok(()),
-            _ => Err(Error::invalid(format_args!(
-                "‘{address}’ is no address of a node: write HOST:PORT, as `weir node --listen` has it"
-            ))),
+        if is_address(address) {
+            return Ok(());
         }
+        Err(Error::invalid(format_args!(
+            "‘{}’ is no address of a node: write HOST:PORT, as `weir node --listen` has it",
+            address.escape_debug()
+        )))
     }
 
     fn record(&self, id: &str) -> HostRecord {
@@ -83,6 +88,41 @@ impl Joining {
             max_guests: self.max_guests,
             joined_ms: now_ms(),
         }
+    }
+}
+
+/// Whether this is HOST:PORT: a name, an IPv4 address, or an IPv6 address in brackets.
+fn is_address(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else {
+        return false;
+    };
+    let is_name = |host: &str| {
+        let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_');
+        !host.is_empty() && host.chars().all(fits)
+    };
+    let inside = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let is_host = match inside {
+        Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
+        None => is_name(host),
+    };
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// Refuses the address of another host: guests would be asked, and sent, where they are not.
+fn check_address_free(view: &View, joining: &Joining) -> Result<()> {
+    let mut hosts = view.names(Kind::Host);
+    let has = |host: &&str| {
+        let record = view.host(host);
+        joining.address.is_some() && record.is_some_and(|it| it.address == joining.address)
+    };
+    match (hosts.find(has), &joining.address) {
+        (Some(host), Some(address)) => Err(Error::new(
+            ErrorKind::Exists,
+            format_args!(
+                "{address} is the address of host {host}: give this host's own by --address"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -169,12 +209,17 @@ pub async fn join(paths: &Paths, mut context: Context, joining: &Joining) -> Res
     let store = Store::connect(&context).await?;
     let mut view = View::default();
     store.read_key(&mut view, keys::SETTINGS).await?;
+    store.read(&mut view, Kind::Host.folder()).await?;
     let settings = view.settings().ok_or_else(leader::no_cluster)?;
     if settings.version != VERSION {
         return Err(Error::refused(format_args!(
             "the cluster's keys are of version {}, and this program knows version {VERSION}: install the same version on all hosts",
             settings.version
         )));
+    }
+    let has_name = view.host(&joining.name).is_some();
+    if !has_name {
+        check_address_free(&view, joining)?;
     }
     let taken = format!(
         "there is a host {} in the cluster already: give this one another name by --name, or `weir host remove` the other",
@@ -507,4 +552,29 @@ pub fn list(view: &View) -> Vec<HostRow> {
 pub fn show(view: &View, name: &str) -> Result<HostRow> {
     let found = list(view).into_iter().find(|row| row.host == name);
     found.ok_or_else(|| unknown(name, view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_host_and_port() {
+        for right in ["10.0.0.1:6640", "node-1.example.org:1", "[fd00::1]:6640"] {
+            assert!(is_address(right), "{right}");
+        }
+        for wrong in [
+            "10.0.0.1",
+            ":6640",
+            "a:0",
+            "a:65536",
+            "x y:5",
+            "https://a:6640",
+            "a:b:6640",
+            "fd00::1:6640",
+            "[::x]:1",
+        ] {
+            assert!(!is_address(wrong), "{wrong}");
+        }
+    }
 }

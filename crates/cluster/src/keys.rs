@@ -19,6 +19,7 @@
 //! | `members/NETWORK/HOST` | [`Member`](crate::model::Member), under the host's lease | the host's agent |
 //! | `wires/WIRE` | [`WireRecord`](crate::model::WireRecord) | commands |
 //! | `checkpoints/GUEST` | [`Checkpoint`](crate::model::Checkpoint) | the host's agent |
+//! | `plugins/CLASS` | [`PluginFault`](crate::model::PluginFault) | the leader |
 //! | `status/GUEST` | [`Status`](crate::model::Status) | the host's agent, the leader |
 
 /// The prefix of a cluster's keys, if no other is given.
@@ -62,6 +63,8 @@ pub enum Kind {
     Wire,
     /// The saved state of a guest.
     Checkpoint,
+    /// Why a plugin was left out.
+    Plugin,
 }
 
 /// Kinds and the folders of their keys.
@@ -80,6 +83,7 @@ const FOLDERS: &[(Kind, &str)] = &[
     (Kind::Member, "members/"),
     (Kind::Wire, "wires/"),
     (Kind::Checkpoint, "checkpoints/"),
+    (Kind::Plugin, "plugins/"),
 ];
 
 impl Kind {

@@ -3,35 +3,40 @@
 //! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use node::error::{Error, Result};
-use scheduler::plugins::{Folder, Limits, Plugin};
-use scheduler::{Inventory, Policy, Scheduler};
+use scheduler::plugins::{Folder, Plugin};
+use scheduler::{Failure, Inventory, Policy, Scheduler};
+use tokio::task::{JoinHandle, JoinSet, block_in_place, spawn_blocking};
 
 use crate::etcd::lease::{Lease, Renewal};
 use crate::etcd::{Outcome, Store, Watch};
 use crate::keys::{self, Kind};
 use crate::metrics::Metrics;
-use crate::model::{LEASE_MIN_S, Status};
+use crate::model::{LEASE_MIN_S, PluginFault, Status, now_ms};
 use crate::planner::{Planner, Schedulers};
+use crate::plugins;
+use crate::rescue::Rescue;
 use crate::transaction::Transaction;
 use crate::view::View;
 
-/// The folder of plugins.
-const PLUGINS: &str = "/etc/weir/plugins";
 /// The pause between two looks at what is to be done, if nothing changes.
 const TICK: Duration = Duration::from_millis(200);
 /// How long a guest that no host may run waits, if nothing changes.
 const RETRY: Duration = Duration::from_secs(2);
 /// How long a guest stays whose move failed.
 const MOVE_RETRY: Duration = Duration::from_secs(10);
+/// The pause before plugins that are missing are looked for again.
+const RELOAD: Duration = Duration::from_secs(10);
+/// The pause before a plugin that fails is told of again.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long the pause before a candidacy may be: all candidates see at once that there is no leader.
 const JITTER_MS: u64 = 200;
 
-/// Takes part in elections and leads, until this future is dropped.
-pub async fn run(store: Store, host: String, metrics: &Metrics, told: impl Fn(Option<i64>)) {
+/// Takes part in elections and leads, until this future is dropped. It blocks its thread while plugins decide: it is a
+/// task of its own.
+pub async fn run(store: Store, host: String, metrics: Metrics, told: impl Fn(Option<i64>)) {
     loop {
         told(None);
         metrics.change(|it| it.leads = false);
@@ -39,7 +44,8 @@ pub async fn run(store: Store, host: String, metrics: &Metrics, told: impl Fn(Op
             Ok((lease, revision)) => {
                 told(Some(lease.id));
                 tracing::info!("host {host} leads");
-                if let Err(error) = Leader::lead(&store, metrics, lease.clone(), revision).await {
+                let leads = Leader::lead(&store, &host, &metrics, lease.clone(), revision);
+                if let Err(error) = leads.await {
                     tracing::warn!("host {host} no longer leads: {error}");
                 }
                 // Another need not wait for its end.
@@ -51,16 +57,20 @@ pub async fn run(store: Store, host: String, metrics: &Metrics, told: impl Fn(Op
     }
 }
 
-/// Waits until there is no leader and becomes it: its lease, and the key's revision.
-async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
+/// Waits until there is no leader and becomes it: its lease, and the key's revision. An agent whose host leads already
+/// is the next one of a host whose agent was killed: it leads at once.
+pub async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
     loop {
         let mut view = View::default();
         let revision = store.read(&mut view, keys::LEADER).await?;
-        if view.revision_of(keys::LEADER) == 0 {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(..JITTER_MS))).await;
+        let leader: Option<String> = view.get(keys::LEADER);
+        if leader.as_deref().is_none_or(|leader| leader == host) {
+            if leader.is_none() {
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(..JITTER_MS))).await;
+            }
             let lease = Lease::grant(store, LEASE_MIN_S).await?;
             let claim = Transaction::default()
-                .expects(keys::LEADER.into(), 0)
+                .as_seen(&view, keys::LEADER.into())
                 .puts(keys::LEADER.into(), &host)
                 .under(lease.id);
             if let Outcome::Done(revision) = store.commit(&claim).await? {
@@ -80,26 +90,36 @@ async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
     }
 }
 
-/// The schedulers of all groups of hosts, by the policies that the settings name.
-pub fn schedulers(view: &View, plugins: &[Plugin]) -> Result<Schedulers> {
+/// The schedulers of all groups of hosts, by the policies that the settings name, and the plugins that these name and
+/// that are missing: decisions are made without them.
+pub fn schedulers(view: &View, plugins: &[Plugin]) -> Result<(Schedulers, BTreeSet<String>)> {
     let settings = view.settings().ok_or_else(no_cluster)?;
-    let hosts = view.names(Kind::Host).filter_map(|host| view.host(host));
-    let groups = hosts.map(|host| host.group).chain([String::new()]);
-    let groups: BTreeSet<_> = groups.collect();
-    let schedulers = groups.into_iter().map(|group| {
+    let mut missing = BTreeSet::new();
+    let schedulers = groups(view).into_iter().map(|group| {
         let name = settings.policy_of(&group);
-        let scheduler = Scheduler::new(name, policy(view, name)?, plugins);
+        let (policy, lacks) = plugins::named(view, name)?.with_only(plugins);
+        missing.extend(lacks);
+        let scheduler = Scheduler::new(name, policy, plugins);
+        Ok((group, scheduler.map_err(Error::invalid)?))
+    });
+    let schedulers = schedulers.collect::<Result<_>>()?;
+    Ok((schedulers, missing))
+}
+
+/// The groups of hosts.
+fn groups(view: &View) -> BTreeSet<String> {
+    let hosts = view.names(Kind::Host).filter_map(|host| view.host(host));
+    let groups = hosts.map(|host| host.group);
+    groups.chain([String::new()]).collect()
+}
+
+/// Schedulers for a cluster whose policies cannot be followed: lost guests start elsewhere all the same.
+fn stopgap(view: &View) -> Result<Schedulers> {
+    let schedulers = groups(view).into_iter().map(|group| {
+        let scheduler = Scheduler::new("none", Policy::default(), &[]);
         Ok((group, scheduler.map_err(Error::invalid)?))
     });
     schedulers.collect()
-}
-
-/// A policy by its name: one of the cluster's own, or a built-in one.
-pub fn policy(view: &View, name: &str) -> Result<Policy> {
-    match view.get(&Kind::Policy.of(name)) {
-        Some(policy) => Ok(policy),
-        None => Policy::built_in(name).map_err(Error::not_found),
-    }
 }
 
 /// That there is no cluster in this etcd.
@@ -107,31 +127,21 @@ pub fn no_cluster() -> Error {
     Error::not_found("there is no cluster in this etcd: `weir cluster init` makes one")
 }
 
-/// The plugins of this host.
-pub fn plugins() -> Vec<Plugin> {
-    if !Path::new(PLUGINS).is_dir() {
-        return Vec::new();
-    }
-    match Folder::new(PLUGINS.into(), Limits::default()).plugins() {
-        Ok((plugins, failures)) => {
-            failures
-                .iter()
-                .for_each(|failure| tracing::warn!("{failure}"));
-            plugins
-        }
-        Err(error) => {
-            tracing::warn!("{PLUGINS}: {error}");
-            Vec::new()
-        }
-    }
-}
-
 /// One that leads.
 struct Leader<'a> {
     store: &'a Store,
+    host: &'a str,
     metrics: &'a Metrics,
     planner: Planner,
     plugins: Vec<Plugin>,
+    /// Files of plugins that are being loaded.
+    loading: Option<JoinHandle<Loaded>>,
+    /// The folder of plugins, unless it is being loaded.
+    folder: Option<Folder>,
+    /// When plugins are loaded again, since some are missing.
+    reload: Option<Instant>,
+    /// Plugins that failed, and when that was told.
+    told: BTreeMap<String, Instant>,
     /// The revision of its key.
     revision: i64,
     start: Instant,
@@ -139,40 +149,145 @@ struct Leader<'a> {
     stuck: BTreeMap<String, Instant>,
     /// Guests whose move failed, and until when they stay.
     held: BTreeMap<String, Instant>,
+    /// Guests that their host fails to run.
+    rescue: Rescue,
 }
+
+/// A folder, its plugins, and what is wrong with others.
+type Loaded = (Folder, (Vec<Plugin>, Vec<Failure>));
 
 impl Leader<'_> {
     /// Leads as long as the lease lives.
-    async fn lead(store: &Store, metrics: &Metrics, mut lease: Lease, revision: i64) -> Result<()> {
-        let plugins = plugins();
+    async fn lead(
+        store: &Store,
+        host: &str,
+        metrics: &Metrics,
+        lease: Lease,
+        revision: i64,
+    ) -> Result<()> {
+        // The lease is renewed also while much is to be placed, or a plugin takes its time.
+        let mut renewal = JoinSet::new();
+        renewal.spawn(renew_forever(store.clone(), lease));
         let mut view = View::default();
         let seen = store.read(&mut view, "").await?;
-        let schedulers = schedulers(&view, &plugins)?;
+        let schedulers = stopgap(&view)?;
         let mut leader = Leader {
             store,
+            host,
             metrics,
             planner: Planner::new(view, schedulers),
-            plugins,
+            plugins: Vec::new(),
+            loading: None,
+            folder: Some(plugins::folder()),
+            reload: None,
+            told: BTreeMap::new(),
             revision,
             start: Instant::now(),
             stuck: BTreeMap::new(),
             held: BTreeMap::new(),
+            rescue: Rescue::default(),
         };
+        let now = Instant::now();
+        let view = leader.planner.view();
+        view.names(Kind::Status)
+            .for_each(|guest| leader.rescue.note(view, guest, now));
         let mut watch = store.watch("", seen + 1).await?;
-        loop {
-            let work = async {
+        let work = async {
+            leader.follow_policies().await?;
+            // New guests wait for the plugins of their policy.
+            leader.take_plugins(true).await?;
+            loop {
                 leader.take_in(&mut watch).await?;
-                leader.step().await
+                leader.take_plugins(false).await?;
+                leader.step().await?;
+                leader.measure();
+            }
+        };
+        tokio::select! {
+            ended = work => ended,
+            ended = renewal.join_next() => ended.unwrap_or(Ok(Ok(()))).map_err(Error::failed)?,
+        }
+    }
+
+    /// Follows the policies that the settings name now; if they name plugins, as soon as these are loaded.
+    async fn follow_policies(&mut self) -> Result<()> {
+        let policies = plugins::policies(self.planner.view());
+        if policies.iter().all(|policy| policy.plugins().is_empty()) {
+            self.plugins.clear();
+            return self.follow().await;
+        }
+        if let Some(mut folder) = self.folder.take() {
+            self.loading = Some(spawn_blocking(move || {
+                let loaded = plugins::load(&mut folder);
+                (folder, loaded)
+            }));
+        }
+        Ok(())
+    }
+
+    /// Takes plugins that were loaded.
+    async fn take_plugins(&mut self, wait: bool) -> Result<()> {
+        let now = Instant::now();
+        if self.reload.is_some_and(|at| at <= now) {
+            self.reload = None;
+            self.follow_policies().await?;
+        }
+        let Some(loading) = self.loading.take_if(|it| wait || it.is_finished()) else {
+            return Ok(());
+        };
+        let (folder, (plugins, failures)) = loading.await.map_err(Error::failed)?;
+        (self.folder, self.plugins) = (Some(folder), plugins);
+        self.tell(failures).await?;
+        self.follow().await
+    }
+
+    /// Follows the policies with the plugins that there are.
+    async fn follow(&mut self) -> Result<()> {
+        self.stuck.clear();
+        let missing = match schedulers(self.planner.view(), &self.plugins) {
+            Ok((schedulers, missing)) => {
+                self.planner.follow(schedulers);
+                missing
+            }
+            Err(error) => {
+                tracing::warn!("the policy stays as it was: {error}");
+                return Ok(());
+            }
+        };
+        self.reload = (!missing.is_empty()).then(|| Instant::now() + RELOAD);
+        let missing = missing.into_iter().map(|plugin| Failure {
+            plugin,
+            why: "is in no file of the folder of plugins that can be loaded".into(),
+        });
+        self.tell(missing.collect()).await
+    }
+
+    /// Tells of plugins that were left out.
+    async fn tell(&mut self, failures: Vec<Failure>) -> Result<()> {
+        for failure in failures {
+            let told = self.told.get(&failure.plugin);
+            if told.is_some_and(|at| at.elapsed() < TELL_AGAIN) {
+                continue;
+            }
+            tracing::warn!("{failure}");
+            let Failure { plugin, why } = failure;
+            let fault = PluginFault {
+                host: self.host.into(),
+                why,
+                at_ms: now_ms(),
             };
-            // The lease is renewed also while much is to be placed.
-            tokio::select! {
-                done = work => done?,
-                renewed = renew_forever(store, &mut lease) => renewed?,
-            }
-            leader.measure();
-            if lease.renewed.elapsed() > lease.life / 4 {
-                renew(store, &mut lease).await?;
-            }
+            let said = Transaction::default().puts(Kind::Plugin.of(&plugin), &fault);
+            self.told.insert(plugin, Instant::now());
+            self.commit(said).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the planner decide. Plugins may take their time.
+    fn decide<T>(&mut self, decide: impl FnOnce(&mut Planner) -> T) -> T {
+        match self.plugins.is_empty() {
+            true => decide(&mut self.planner),
+            false => block_in_place(|| decide(&mut self.planner)),
         }
     }
 
@@ -200,17 +315,17 @@ impl Leader<'_> {
                 }
                 let value = change.value.as_deref();
                 self.planner.apply(&change.key, value, change.revision);
+                if let Some((Kind::Status, guest)) = keys::parse(&change.key) {
+                    let view = self.planner.view();
+                    self.rescue.note(view, guest, Instant::now());
+                }
                 if let Some((Kind::Host, host)) = keys::parse(&change.key) {
                     policy |= !self.planner.has_group_of(host);
                 }
             }
             self.planner.seen_to(seen);
             if policy {
-                self.stuck.clear();
-                match schedulers(self.planner.view(), &self.plugins) {
-                    Ok(schedulers) => self.planner.follow(schedulers),
-                    Err(error) => tracing::warn!("the policy stays as it was: {error}"),
-                }
+                self.follow_policies().await?;
             }
             wait = Duration::ZERO;
         }
@@ -259,7 +374,10 @@ impl Leader<'_> {
             }
         }
         self.place().await?;
-        self.balance().await
+        self.rescue().await?;
+        self.balance().await?;
+        let failures = self.planner.take_failures();
+        self.tell(failures).await
     }
 
     async fn place(&mut self) -> Result<()> {
@@ -272,7 +390,7 @@ impl Leader<'_> {
                 continue;
             }
             let is_lost = self.planner.view().placement(&name).is_some();
-            match self.planner.place(&name, count) {
+            match self.decide(|planner| planner.place(&name, count)) {
                 Ok(Some((host, transaction))) => {
                     match self.commit(transaction).await? {
                         true => {
@@ -296,6 +414,23 @@ impl Leader<'_> {
         Ok(())
     }
 
+    /// Has other hosts run guests that their hosts fail to run.
+    async fn rescue(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for (name, tried) in self.rescue.due(self.planner.view(), now) {
+            let moved = self.decide(|planner| planner.move_off(&name, &tried));
+            let Some((host, transaction)) = moved else {
+                continue;
+            };
+            self.rescue.tries(&name, &host, now);
+            if self.commit(transaction).await? {
+                tracing::info!("guest {name}, which its host fails to run, moves to host {host}");
+                self.metrics.change(|it| it.moves += 1);
+            }
+        }
+        Ok(())
+    }
+
     /// Says why a guest waits.
     async fn wait(&mut self, name: &str, error: &scheduler::Error) -> Result<()> {
         let Some(record) = self.planner.view().guest(name) else {
@@ -310,9 +445,13 @@ impl Leader<'_> {
         if self.planner.view().status(name).as_ref() == Some(&status) {
             return Ok(());
         }
-        let said = Transaction::default()
+        let mut said = Transaction::default()
             .as_seen(self.planner.view(), Kind::Guest.of(name))
             .puts(Kind::Status.of(name), &status);
+        // A host that returns says how its guests are.
+        if let Some(placement) = self.planner.view().placement(name) {
+            said = said.expects(Kind::Alive.of(&placement.host), 0);
+        }
         self.commit(said).await?;
         Ok(())
     }
@@ -332,7 +471,7 @@ impl Leader<'_> {
             }
             held
         });
-        while let Some((name, host, transaction)) = self.planner.next_move() {
+        while let Some((name, host, transaction)) = self.decide(Planner::next_move) {
             let view = self.planner.view();
             let from = view.placement(&name).and_then(|it| view.host(&it.host));
             let is_left = from.is_some_and(|host| host.maintenance);
@@ -361,9 +500,9 @@ async fn renew(store: &Store, lease: &mut Lease) -> Result<()> {
 }
 
 /// Renews a lease again and again, until it ends.
-async fn renew_forever(store: &Store, lease: &mut Lease) -> Result<()> {
+async fn renew_forever(store: Store, mut lease: Lease) -> Result<()> {
     loop {
         tokio::time::sleep(lease.life / 4).await;
-        renew(store, lease).await?;
+        renew(&store, &mut lease).await?;
     }
 }

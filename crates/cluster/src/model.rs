@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use node::model::{Guest, Vnic, Wire};
+use node::model::{Guest, Vnic, Wire, check_name};
 use scheduler::facts::{self, Membership, Processors};
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
@@ -216,6 +216,27 @@ impl GuestRecord {
         }
     }
 
+    /// The same with a VNIC of its own for each interface on a link: its Ethernet address is that of the guest, and goes
+    /// with it to other hosts, also when it is made again there.
+    pub fn with_vnics(mut self, name: &str) -> GuestRecord {
+        for (interface, on) in &mut self.guest.interfaces {
+            let vnic = format!("{name}.{interface}");
+            // The node names it, if the names are that long.
+            if check_name("VNIC", &vnic).is_err() {
+                continue;
+            }
+            let link = std::mem::replace(on, vnic.clone());
+            let mac = Some(Wire::mac_of(&self.id, interface));
+            let made = Vnic {
+                link,
+                mac,
+                ..Vnic::default()
+            };
+            self.vnics.insert(vnic, made);
+        }
+        self
+    }
+
     /// The links that its interfaces are on.
     pub fn links(&self) -> impl Iterator<Item = &String> {
         let on = self.guest.interfaces.values();
@@ -312,6 +333,18 @@ pub enum Role {
     Send(String),
     /// It removes the guest.
     Remove,
+}
+
+/// Why a plugin was left out of decisions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PluginFault {
+    /// The host that led.
+    pub host: String,
+    /// What the plugin did, or what is wrong with it.
+    pub why: String,
+    /// When.
+    pub at_ms: u64,
 }
 
 /// How a guest is.

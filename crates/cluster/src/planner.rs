@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use scheduler::facts::{self, ENTRIES_MAX, GuestState, HostState, Rate};
-use scheduler::{Inventory, Millis, Occasion, Scheduler};
+use scheduler::{Failure, Inventory, Millis, Occasion, Scheduler};
 
 use crate::keys::{self, Kind};
 use crate::model::{Checkpoint, GuestRecord, Member, Placement};
@@ -34,6 +34,8 @@ pub struct Planner {
     waiting: BTreeSet<String>,
     /// Guests whose move failed, until the leader takes note.
     failed: Vec<String>,
+    /// Plugins that were left out of decisions, until the leader takes note.
+    failures: Vec<Failure>,
 }
 
 impl Planner {
@@ -56,6 +58,7 @@ impl Planner {
             hosts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             failed: Vec::new(),
+            failures: Vec::new(),
         };
         let names = |kind| -> Vec<String> {
             let names = planner.view.names(kind);
@@ -183,6 +186,11 @@ impl Planner {
     /// Guests whose move failed since the last look.
     pub fn take_failed_moves(&mut self) -> Vec<String> {
         std::mem::take(&mut self.failed)
+    }
+
+    /// Plugins that were left out of decisions since the last look.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.failures)
     }
 
     /// Keeps a guest where it is, or no longer.
@@ -389,7 +397,7 @@ impl Planner {
 
     /// Decides where a guest that waits, as one of so many, runs: the host, and the transaction that books it.
     pub fn place(
-        &self,
+        &mut self,
         name: &str,
         waiting: usize,
     ) -> scheduler::Result<Option<(String, Transaction)>> {
@@ -413,9 +421,7 @@ impl Planner {
         let skip = scheduler.policy().skip_weights;
         let weigh = skip.weighs(u32::try_from(waiting).unwrap_or(u32::MAX));
         let decision = scheduler.decide(inventory, name, &facts, occasion, weigh)?;
-        for failure in &decision.failures {
-            tracing::warn!("{failure}");
-        }
+        self.failures.extend(decision.failures);
         let host = decision.placement.host;
         let seen = Seen {
             name,
@@ -428,17 +434,18 @@ impl Planner {
     }
 
     /// The next guest to move, if one should: its name, the host, and the transaction that begins it.
-    pub fn next_move(&self) -> Option<(String, String, Transaction)> {
+    pub fn next_move(&mut self) -> Option<(String, String, Transaction)> {
+        let mut failures = Vec::new();
         let mut moves = self.pools.values().filter_map(|pool| {
-            let (next, failures) = pool.scheduler.next_move(&pool.inventory);
-            for failure in failures {
-                tracing::warn!("{failure}");
-            }
+            let (next, failed) = pool.scheduler.next_move(&pool.inventory);
+            failures.extend(failed);
             let next = next?;
             let begin = self.begin_move(&next.name, &next.host)?;
             Some((next.name, next.host, begin))
         });
-        moves.next()
+        let next = moves.next();
+        self.failures.append(&mut failures);
+        next
     }
 
     /// The group that a guest demands.
@@ -472,6 +479,38 @@ impl Planner {
         // One that is pinned to others goes nowhere by this.
         let right = decided.placement.host == host;
         Ok(self.begin_move(name, host).filter(|_| right))
+    }
+
+    /// Another host for a guest that its own fails to run, none of these, and the transaction that has it made there.
+    pub fn move_off(
+        &mut self,
+        name: &str,
+        hosts: &BTreeSet<String>,
+    ) -> Option<(String, Transaction)> {
+        let record = self.view.guest(name)?;
+        // It has no state, and may run on any build.
+        let mut facts = self.facts(&record, None);
+        let pool = self.pool_of(name, &record).ok()?;
+        if facts.pinned.is_empty() {
+            let all = self.view.names(Kind::Host);
+            let of_pool = all.filter(|host| pool.inventory.hosts.slot(host).is_ok());
+            facts.pinned = of_pool.map(String::from).collect();
+        }
+        facts.pinned.retain(|host| !hosts.contains(host));
+        if facts.pinned.is_empty() {
+            return None;
+        }
+        let facts = Arc::new(facts);
+        let decided = pool
+            .scheduler
+            .decide(&pool.inventory, name, &facts, Occasion::Move, true);
+        let decided = decided.ok()?;
+        self.failures.extend(decided.failures);
+        let to = decided.placement.host;
+        // A policy without the filter of pinned hosts takes any.
+        let is_other = !hosts.contains(&to);
+        let begin = self.begin_move(name, &to).filter(|_| is_other)?;
+        Some((to, begin))
     }
 
     /// The transaction that begins a guest's move to a host.

@@ -10,6 +10,7 @@ use crate::hosts;
 use crate::keys::{self, Kind};
 use crate::leader;
 use crate::planner::Planner;
+use crate::plugins;
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -25,7 +26,8 @@ pub async fn create(store: &Store, name: &str, policy: &Policy) -> Result<()> {
             format_args!("policy {name} is built in: choose another name"),
         ));
     }
-    Scheduler::new(name, policy.clone(), &leader::plugins()).map_err(Error::invalid)?;
+    let plugins = plugins::of([policy].into_iter());
+    Scheduler::new(name, policy.clone(), &plugins).map_err(Error::invalid)?;
     let put = Transaction::default().puts(Kind::Policy.of(name), policy);
     store.commit(&put).await.map(drop)
 }
@@ -34,8 +36,9 @@ pub async fn create(store: &Store, name: &str, policy: &Policy) -> Result<()> {
 pub async fn set(store: &Store, name: &str, group: Option<&str>) -> Result<()> {
     let view = store.view().await?;
     let mut settings = view.settings().ok_or_else(leader::no_cluster)?;
-    let policy = leader::policy(&view, name)?;
-    Scheduler::new(name, policy, &leader::plugins()).map_err(Error::invalid)?;
+    let policy = plugins::named(&view, name)?;
+    let plugins = plugins::of([&policy].into_iter());
+    Scheduler::new(name, policy, &plugins).map_err(Error::invalid)?;
     match group {
         None => settings.policy = name.into(),
         Some(group) => {
@@ -70,7 +73,8 @@ pub struct Move {
 /// The moves that the leader would begin one after the other, until nothing moves any more. What lasts shorter than the
 /// policy demands counts as if it lasted.
 pub fn balance(view: View) -> Result<Vec<Move>> {
-    let schedulers = leader::schedulers(&view, &leader::plugins())?;
+    let plugins = plugins::of(plugins::policies(&view).iter());
+    let (schedulers, _) = leader::schedulers(&view, &plugins)?;
     let mut planner = Planner::new(view, schedulers);
     planner.set_now(u64::from(u32::MAX));
     let mut moves = Vec::new();

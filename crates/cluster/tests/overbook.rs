@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::context::Context;
+use cluster::etcd::lease::Lease;
 use cluster::etcd::{Outcome, Store};
 use cluster::keys::{self, Kind};
+use cluster::leader::candidacy;
 use cluster::model::{Alive, Demand, GuestRecord, HostRecord};
 use cluster::own_etcd::Own;
 use cluster::planner::{Planner, Schedulers};
@@ -417,9 +419,8 @@ impl Drop for Etcd {
     }
 }
 
-#[test]
-fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
-    let folder = std::env::temp_dir().join(format!("weir-overbook-{}", std::process::id()));
+fn start_etcd(name: &str) -> (Etcd, Context) {
+    let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
     let etcd = Etcd(Own::new(&folder).unwrap());
     etcd.0.start().unwrap();
     let context = Context {
@@ -428,6 +429,37 @@ fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
         tls: Some(etcd.0.files()),
         ..Context::default()
     };
+    (etcd, context)
+}
+
+/// The next agent of a host that leads need not wait for the end of the lease of the one that was killed.
+#[test]
+fn an_agent_leads_at_once_after_another_of_its_host() {
+    let (_etcd, context) = start_etcd("candidacy");
+    cluster::block_on(async {
+        let store = Store::connect(&context).await?;
+        // Far longer than this test.
+        let lease = Lease::grant(&store, 600).await?;
+        let leads = Transaction::default()
+            .puts(keys::LEADER.into(), &"a")
+            .under(lease.id);
+        let Outcome::Done(killed) = store.commit(&leads).await? else {
+            panic!("the key is there");
+        };
+        let other = tokio::time::timeout(Duration::from_secs(1), candidacy(&store, "b")).await;
+        assert!(other.is_err());
+        let (lease, revision) = candidacy(&store, "a").await?;
+        // The former one can do no more, and its lease takes nothing with it.
+        assert!(revision > killed);
+        lease.revoke(&store).await?;
+        candidacy(&store, "b").await.map(drop)
+    })
+    .unwrap();
+}
+
+#[test]
+fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
+    let (_etcd, context) = start_etcd("overbook");
     cluster::block_on(async {
         let store = Store::connect(&context).await?;
         for number in 0..HOSTS {
@@ -495,9 +527,10 @@ fn two_schedulers_at_once_fill_the_hosts_of_a_real_etcd_and_no_more() {
         // Both began with the same guest, so one of them was refused at least once.
         assert!(one.1 + two.1 > 0, "they did not act at once");
         // What is left fits nowhere.
-        let planner = Planner::new(view, schedulers());
-        for name in planner.waiting() {
-            assert!(planner.place(name, 1).is_err(), "guest {name} fits");
+        let mut planner = Planner::new(view, schedulers());
+        let waiting: Vec<String> = planner.waiting().cloned().collect();
+        for name in waiting {
+            assert!(planner.place(&name, 1).is_err(), "guest {name} fits");
         }
         Ok(())
     })

@@ -1,12 +1,13 @@
 //! Policies: named sets of filters, weights with factors, one balancer, and properties.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::balancers::BALANCERS;
 use crate::error::{Error, Result};
 use crate::filters::FILTERS;
+use crate::plugins::{Method, Plugin};
 use crate::properties::{self, Property};
 use crate::unit;
 use crate::weights::WEIGHTS;
@@ -206,6 +207,48 @@ impl Policy {
             names.contains(&property.name) || property.name == properties::MIGRATIONS_AT_A_TIME.name
         });
         own.collect()
+    }
+
+    /// The units that are not built in: each with the method that its plugin has.
+    pub fn plugins(&self) -> BTreeSet<(Method, String)> {
+        let filters = self.filters.iter();
+        let filters = filters.filter(|name| unit::find(FILTERS, name).is_none());
+        let weights = self.weights.keys();
+        let weights = weights.filter(|name| unit::find(WEIGHTS, name).is_none());
+        let balancer = Some(&self.balancer);
+        let balancer = balancer.filter(|name| unit::find(BALANCERS, name).is_none());
+        let filters = filters.map(|name| (Method::Filter, name.clone()));
+        let weights = weights.map(|name| (Method::Score, name.clone()));
+        let balancer = balancer.map(|name| (Method::Balance, name.clone()));
+        filters.chain(weights).chain(balancer).collect()
+    }
+
+    /// The policy without the plugins that are not among these, and the classes of these missing ones.
+    pub fn with_only(mut self, plugins: &[Plugin]) -> (Policy, BTreeSet<String>) {
+        let is_there = |class: &str, method| plugins.iter().any(|it| it.offers(class, method));
+        let mut missing = self.plugins();
+        missing.retain(|(method, class)| !is_there(class, *method));
+        let stays = |method, name: &String| !missing.contains(&(method, name.clone()));
+        self.filters.retain(|name| stays(Method::Filter, name));
+        self.weights.retain(|name, _| stays(Method::Score, name));
+        if !stays(Method::Balance, &self.balancer) {
+            self.balancer = Policy::default().balancer;
+        }
+        if !missing.is_empty() {
+            // A property may be that of a missing plugin.
+            let built_in = self.declared();
+            let used = self.plugins();
+            let used = used
+                .iter()
+                .filter_map(|(_, class)| plugins.iter().find(|it| it.class == *class));
+            let used: Vec<_> = used.collect();
+            self.properties.retain(|name, _| {
+                built_in.iter().any(|it| it.name == name)
+                    || used.iter().any(|it| it.properties.contains_key(name))
+            });
+        }
+        let missing = missing.into_iter().map(|(_, class)| class);
+        (self, missing.collect())
     }
 
     /// Refuses filters that are named twice, and factors beyond the limits.

@@ -22,8 +22,9 @@ use vmm::printable;
     version = env!("WEIR_BUILD"),
     arg_required_else_help = true,
     after_help = "Environment:
-  WEIR_RUN    the folder of sockets, by which commands find guests and the node [/run/weir]
-  WEIR_STATE  the folder of what the node keeps [/var/lib/weir]"
+  WEIR_RUN      the folder of sockets, by which commands find guests and the node [/run/weir]
+  WEIR_STATE    the folder of what the node keeps [/var/lib/weir]
+  WEIR_PLUGINS  the folder of plugins of the scheduler [/etc/weir/plugins]"
 )]
 struct Command {
     #[command(flatten)]

@@ -221,7 +221,8 @@ fn node_of(agent: &Agent, view: &View, host: &str) -> Result<Client> {
 }
 
 /// Has the node run a guest with the state of its last checkpoint, if it has one. A stopped guest is started with it.
-pub async fn restore(agent: &Agent, name: &str, id: &str) -> Result<bool> {
+/// `lease`: that under which this was ordered.
+pub async fn restore(agent: &Agent, name: &str, id: &str, lease: i64) -> Result<bool> {
     let mut view = View::default();
     let key = Kind::Checkpoint.of(name);
     agent.store.read_key(&mut view, &key).await?;
@@ -239,6 +240,9 @@ pub async fn restore(agent: &Agent, name: &str, id: &str) -> Result<bool> {
     let kept = id.to_string();
     let fetched = agent.ask(move |_| keeper.kept(&kept));
     let bytes = timeout(FETCH, fetched).await.map_err(|_| lost())??;
+    if !agent.may_start(lease) {
+        return Err(Error::failed("the host's lease ended meanwhile"));
+    }
     let file = file(agent, &format!("{id}.kept"))?;
     let restored = name.to_string();
     agent

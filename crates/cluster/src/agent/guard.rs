@@ -76,6 +76,11 @@ fn until(paths: &Paths) -> u64 {
     until.unwrap_or(0)
 }
 
+/// Whether the guests of the cluster may run.
+pub fn may_run(paths: &Paths) -> bool {
+    clock_ms() < until(paths)
+}
+
 fn write_until(path: &Path, until: u64) -> Result<()> {
     let beside = path.with_extension("new");
     fs::write(&beside, until.to_string())
@@ -193,7 +198,7 @@ fn leave_lingering(mut command: Command) {
 
 /// Stops the guests of the cluster, if their time has passed and some run.
 fn fence(paths: &Paths) {
-    if clock_ms() < until(paths) {
+    if may_run(paths) {
         return;
     }
     // Without a ledger there are none.

@@ -56,6 +56,19 @@ pub async fn send(agent: &Agent, journey: &Journey) -> Result<()> {
     Ok(())
 }
 
+/// Notes that a guest, which this host never had, is at the host that it goes to.
+pub async fn pass_on(agent: &Agent, name: &str, id: &str) -> Result<()> {
+    let mut view = View::default();
+    let key = Kind::Placement.of(name);
+    agent.store.read_key(&mut view, &key).await?;
+    let placement = view.placement(name).filter(|it| it.id == id);
+    let Some(placement) = placement.filter(|it| it.host == agent.host.name) else {
+        return Ok(());
+    };
+    let end = transaction::end_move(name, view.revision_of(&key), &placement, true);
+    agent.store.commit(&end).await.map(drop)
+}
+
 /// Whether this node has the guest, and how it is.
 async fn state(agent: &Agent, name: &str) -> Result<Option<GuestState>> {
     let name = name.to_string();

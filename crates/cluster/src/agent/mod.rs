@@ -28,6 +28,7 @@ use node::paths::Paths;
 use rustix::fs::{FlockOperation, flock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::context::{Context, Identity, folder};
 use crate::etcd::Store;
@@ -53,6 +54,12 @@ struct Agent {
 impl Agent {
     fn lease(&self) -> i64 {
         self.lease.load(Ordering::Relaxed)
+    }
+
+    /// Whether a guest may be started by orders that were read under this lease. Under a later one, the guest may run
+    /// elsewhere; near its end, the guard is about to stop it.
+    fn may_start(&self, lease: i64) -> bool {
+        lease != 0 && self.lease() == lease && guard::may_run(&self.paths)
     }
 
     fn set_lease(&self, lease: i64) {
@@ -118,6 +125,16 @@ pub async fn run(paths: Paths, context: Context, metrics: Option<SocketAddr>) ->
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::failed)?;
     let (leading, led) = watch::channel(None);
     let figures = Metrics::default();
+    // A plugin that takes its time holds up nothing else.
+    let mut leader = JoinSet::new();
+    let candidate = (agent.store.clone(), host.name.clone(), figures.clone());
+    leader.spawn(async move {
+        let (store, host, figures) = candidate;
+        let told = move |lease| {
+            leading.send_replace(lease);
+        };
+        leader::run(store, host, figures, told).await;
+    });
     let told = async {
         if let Some(at) = metrics
             && let Err(error) = figures.serve(at).await
@@ -131,9 +148,7 @@ pub async fn run(paths: Paths, context: Context, metrics: Option<SocketAddr>) ->
         ended = reconcile::run(agent.clone()) => ended,
         () = checkpoints::sweep(&agent) => Ok(()),
         never = told => never,
-        () = leader::run(agent.store.clone(), host.name, &figures, move |lease| {
-            leading.send_replace(lease);
-        }) => Ok(()),
+        _ = leader.join_next() => Err(Error::failed("the task that leads ended")),
         () = guard_ends() => Err(Error::failed(GUARD_ENDED)),
         _ = end.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),

@@ -103,6 +103,14 @@ impl Networks {
         Ok(())
     }
 
+    /// Whether this host has the link of a network as it is now; of a link that is no network's, there is nothing to do.
+    pub fn is_right(&self, view: &View, link: &str) -> bool {
+        let network: Option<Network> = view.get(&Kind::Network.of(link));
+        network.is_none_or(|network| {
+            self.ledger.id(link) == Some(&network.id) && self.fault(link).is_none()
+        })
+    }
+
     /// Why this host has no link for a network, if that is so.
     pub fn fault(&self, network: &str) -> Option<String> {
         let (member, _) = self.told.get(network)?;
@@ -124,8 +132,8 @@ impl Networks {
         if networks.is_empty() && self.ledger.is_empty() {
             return Ok(());
         }
-        let there = self.agent.ask(There::look).await?;
-        self.remove_others(&networks, &there).await?;
+        let mut there = self.agent.ask(There::look).await?;
+        self.remove_others(&networks, &mut there).await?;
         let own = self.own_address(view).await;
         for (name, network) in &networks {
             let fault = self.bring(view, name, network, own, &there).await?;
@@ -148,7 +156,7 @@ impl Networks {
     async fn remove_others(
         &mut self,
         networks: &BTreeMap<String, Network>,
-        there: &There,
+        there: &mut There,
     ) -> Result<()> {
         let is_other =
             |(name, id): &(&String, &String)| networks.get(*name).is_none_or(|it| it.id != **id);
@@ -162,6 +170,7 @@ impl Networks {
                     tracing::debug!("the link of network {name} stays: {error}");
                     continue;
                 }
+                there.links.remove(&name);
                 tracing::info!("the link of network {name} is removed");
             }
             self.tell(&name, None).await?;
@@ -197,10 +206,15 @@ impl Networks {
         let is_own = self.ledger.id(name) == Some(&network.id);
         let done = match there.links.get(name) {
             Some(_) if !is_own => {
-                return Ok(Some(
-                    "the host has a link of this name that is not the cluster's: detach it there"
-                        .into(),
-                ));
+                let why = match self.ledger.id(name) {
+                    None => {
+                        "the host has a link of this name that is not the cluster's: detach it there"
+                    }
+                    Some(_) => {
+                        "the link of a former network of this name still has VNICs: delete them there"
+                    }
+                };
+                return Ok(Some(why.into()));
             }
             Some(link) if link.vxlan.as_ref() == Some(&tunnel) => return Ok(None),
             Some(_) => {

@@ -15,6 +15,7 @@ use super::networks::Networks;
 use super::verbs::{act, clear_host, destroy};
 use super::vnics::Vnics;
 use super::{Agent, RETRY, migration, session};
+use crate::context::{self, Context};
 use crate::etcd::{Outcome, Watch};
 use crate::keys::{self, Kind};
 use crate::model::{GuestRecord, Order, Role, Status};
@@ -35,12 +36,17 @@ pub async fn run(agent: Agent) -> Result<()> {
         checkpoints: Checkpoints::new(agent.clone()),
         agent,
         view: View::default(),
+        lease: 0,
         said: HashMap::new(),
         failed: HashMap::new(),
         moves: HashMap::new(),
     };
     loop {
-        match worker.follow().await {
+        let followed = match worker.check_left() {
+            Ok(()) => worker.follow().await,
+            left => left,
+        };
+        match followed {
             Ok(()) => return Ok(()),
             Err(error) if session::is_removed(&error) => {
                 worker.leave().await;
@@ -60,8 +66,11 @@ struct Worker {
     checkpoints: Checkpoints,
     /// This host's record and its orders, and all networks.
     view: View,
-    /// The status of each guest that was told last.
-    said: HashMap<String, Status>,
+    /// The lease under which they were read.
+    lease: i64,
+    /// The status of each guest that was told last, with the revision of its order and the lease. Others write a status
+    /// when an order changes, and when the host is lost.
+    said: HashMap<String, (Status, i64, i64)>,
     /// Guests that could not be made, and until when they wait.
     failed: HashMap<String, Instant>,
     /// Guests that are sent to other hosts.
@@ -77,6 +86,7 @@ impl Worker {
         let store = self.agent.store.clone();
         let host = self.agent.host.name.clone();
         self.view = View::default();
+        self.lease = self.agent.lease();
         let orders = keys::orders(&host);
         let seen = store.read(&mut self.view, &orders).await?;
         let record = Kind::Host.of(&host);
@@ -90,6 +100,10 @@ impl Worker {
         let mut networks = store.watch(networks, seen + 1).await?;
         let mut members = store.watch(members, seen + 1).await?;
         loop {
+            self.check_left()?;
+            if self.agent.lease() != self.lease {
+                return Err(Error::failed("the host has another lease"));
+            }
             self.reconcile().await?;
             tokio::select! {
                 changed = changes_of(&mut networks) => self.apply(changed?),
@@ -112,6 +126,20 @@ impl Worker {
         for change in changes {
             let value = change.value.as_deref();
             self.view.apply(&change.key, value, change.revision);
+        }
+    }
+
+    /// Refuses to go on, if the host has left by a command that did not reach etcd.
+    fn check_left(&self) -> Result<()> {
+        let Agent { host, paths, .. } = &self.agent;
+        let has_left = match Context::find(None, paths) {
+            Ok(now) => now.host.as_ref() != Some(host),
+            // One that cannot be read says nothing.
+            Err(_) => !context::file(paths).exists(),
+        };
+        match has_left {
+            true => Err(session::removed(&host.name)),
+            false => Ok(()),
         }
     }
 
@@ -217,8 +245,14 @@ impl Worker {
             .map(|(name, order)| (name.clone(), order.id.clone()));
         self.ledger.change(added.collect::<Vec<_>>(), &[])?;
         for (name, order) in taken {
-            if order.role == Role::Remove {
-                continue;
+            match order.role {
+                Role::Remove => continue,
+                // It was never here.
+                Role::Send(_) => {
+                    migration::pass_on(&self.agent, name, &order.id).await?;
+                    continue;
+                }
+                Role::Run | Role::Receive(_) => {}
             }
             let why = "the host has a guest of this name that is not the cluster's: rename or destroy it there";
             self.say(name, order, "failed", Some(why.into())).await?;
@@ -240,15 +274,17 @@ impl Worker {
             state: state.into(),
             reason,
         };
-        if self.said.get(name) == Some(&status) {
+        let order = self.order_key(name);
+        let now = (status, self.view.revision_of(&order), self.agent.lease());
+        if self.said.get(name) == Some(&now) {
             return Ok(());
         }
         let news = Transaction::default()
-            .as_seen(&self.view, self.order_key(name))
-            .puts(Kind::Status.of(name), &status);
+            .as_seen(&self.view, order)
+            .puts(Kind::Status.of(name), &now.0);
         // An order that changed is seen soon.
         if self.agent.store.commit(&news).await? != Outcome::Changed {
-            self.said.insert(name.into(), status);
+            self.said.insert(name.into(), now);
         }
         Ok(())
     }
@@ -273,7 +309,8 @@ impl Worker {
             }
         };
         match made {
-            Ok(()) => self.say(name, order, "running", None).await,
+            Ok(true) => self.say(name, order, "running", None).await,
+            Ok(false) => Ok(()),
             Err(error) if error.kind == ErrorKind::Unavailable => Err(error),
             Err(error) => {
                 self.failed.insert(name.into(), now + WAIT);
@@ -291,55 +328,71 @@ impl Worker {
         record.ok_or_else(|| Error::failed("its record is gone"))
     }
 
-    /// Makes sure that the networks of a guest are here. One that is as new as the guest is not in the view, perhaps.
-    async fn bring_networks(&mut self, record: &GuestRecord) -> Result<()> {
-        let mut is_new = false;
+    /// Takes in the networks of a guest. One that is as new as the guest's order is not in the view, perhaps.
+    async fn read_networks(&mut self, record: &GuestRecord) -> Result<()> {
         for link in record.links() {
             let key = Kind::Network.of(link);
-            if self.view.revision_of(&key) == 0 {
-                self.agent.store.read_key(&mut self.view, &key).await?;
-                is_new |= self.view.revision_of(&key) != 0;
-            }
+            self.agent.store.read_key(&mut self.view, &key).await?;
         }
-        if is_new {
-            self.networks.reconcile(&self.view).await?;
+        Ok(())
+    }
+
+    /// Makes sure that the networks of a guest are here.
+    async fn bring_networks(&mut self, record: &GuestRecord) -> Result<()> {
+        self.read_networks(record).await?;
+        let view = &self.view;
+        let is_right = |link: &String| self.networks.is_right(view, link);
+        if !record.links().all(is_right) {
+            self.networks.reconcile(view).await?;
         }
         let fault = record.links().find_map(|link| self.networks.fault(link));
         fault.map_or(Ok(()), |fault| Err(Error::refused(fault)))
     }
 
-    async fn create(&mut self, name: &str, order: &Order) -> Result<()> {
+    /// Has the node make a guest; false, if it may not run now.
+    async fn create(&mut self, name: &str, order: &Order) -> Result<bool> {
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
+        }
         let record = self.record(name, order).await?;
         self.bring_networks(&record).await?;
         self.vnics.create(&record).await?;
         if self.goes_on(name, &order.id).await {
-            return Ok(());
+            return Ok(true);
+        }
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
         }
         let guest = Object::new(name, record.guest);
         tracing::info!("guest {name} is created");
-        self.agent
-            .ask(move |node| node.create(&guest).map(drop))
-            .await
+        let created = self.agent.ask(move |node| node.create(&guest));
+        created.await.map(|_| true)
     }
 
     /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.
     async fn goes_on(&self, name: &str, id: &str) -> bool {
-        let restored = checkpoints::restore(&self.agent, name, id).await;
+        let restored = checkpoints::restore(&self.agent, name, id, self.lease).await;
         restored.unwrap_or_else(|error| {
             tracing::warn!("guest {name} starts without its state: {error}");
             false
         })
     }
 
-    async fn start(&self, name: &str, order: &Order) -> Result<()> {
+    /// Has the node start a guest; false, if it may not run now.
+    async fn start(&self, name: &str, order: &Order) -> Result<bool> {
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
+        }
         if self.goes_on(name, &order.id).await {
-            return Ok(());
+            return Ok(true);
+        }
+        if !self.agent.may_start(self.lease) {
+            return Ok(false);
         }
         tracing::info!("guest {name} is started");
         let guests = vec![name.to_string()];
-        self.agent
-            .ask(|node| act(node, Action::Start, guests))
-            .await
+        let started = self.agent.ask(|node| act(node, Action::Start, guests));
+        started.await.map(|()| true)
     }
 
     /// Says that the guest may come.
@@ -350,6 +403,7 @@ impl Worker {
         };
         // They come with it.
         self.vnics.note(&record)?;
+        self.read_networks(&record).await?;
         let links = record.links().cloned().collect();
         self.networks.expect(&self.view, name, links).await?;
         let ready = Order {

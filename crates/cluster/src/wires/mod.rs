@@ -124,6 +124,20 @@ pub fn show(view: &View, name: &str) -> Result<WireRow> {
     })
 }
 
+/// The VNICs of the guests of a wire, or of all wires, with the hosts that run these.
+pub fn vnics(view: &View, wire: Option<&str>) -> Result<Vec<(String, Vec<String>)>> {
+    let wires: Vec<&str> = match wire {
+        Some(wire) => find(view, wire).map(|_| vec![wire])?,
+        None => view.names(Kind::Wire).collect(),
+    };
+    let guests = wires.into_iter().flat_map(|wire| guests_of(view, wire));
+    let vnics = guests.filter_map(|guest| {
+        let (record, placement) = (view.guest(guest)?, view.placement(guest)?);
+        Some((placement.host, record.vnics.into_keys().collect()))
+    });
+    Ok(vnics.collect())
+}
+
 /// The guests of a wire.
 fn guests_of<'a>(view: &'a View, wire: &'a str) -> impl Iterator<Item = &'a str> {
     let guests = view.names(Kind::Guest);

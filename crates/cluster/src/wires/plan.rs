@@ -8,7 +8,7 @@ use node::model::Wire;
 
 use super::parts::Parts;
 use super::{guests_of, networks_of};
-use crate::guests::check;
+use crate::guests::{check, check_program};
 use crate::keys::{self, Kind};
 use crate::model::{Demand, GuestRecord, Network, WireRecord};
 use crate::networks::check_unused;
@@ -137,6 +137,7 @@ impl Plan {
         let vnics = vnics_of_others(view, wire);
         for (name, record) in &parts.guests {
             check(name, record, view)?;
+            check_program(name, record)?;
             if let Some(vnic) = record.vnics.keys().find(|vnic| vnics.contains(*vnic)) {
                 return Err(taken(wire, "vnic", vnic));
             }

@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -301,6 +302,7 @@ impl Folder {
     }
 
     /// The plugins that are there now, and what is wrong with others. Files that did not change keep their processes.
+    /// Files are loaded side by side, so that one that hangs takes no time of the others.
     pub fn plugins(&mut self) -> io::Result<(Vec<Plugin>, Vec<Failure>)> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -310,14 +312,30 @@ impl Folder {
                 paths.push(path);
             }
         }
-        paths.sort();
         self.files.retain(|path, _| paths.contains(path));
-        let (mut plugins, mut failures) = (Vec::new(), Vec::new());
         for path in paths {
-            let limits = || self.limits.clone();
-            let new = || Arc::new(Process::new(path.clone(), limits()));
-            let process = self.files.entry(path.clone()).or_insert_with(new).clone();
-            let mut found = process.plugins().unwrap_or_else(|failure| {
+            let new = || Arc::new(Process::new(path.clone(), self.limits.clone()));
+            self.files.entry(path.clone()).or_insert_with(new);
+        }
+        let loaded: Vec<_> = thread::scope(|scope| {
+            let loads = self.files.iter().map(|(path, process)| {
+                let load = scope.spawn(|| process.plugins());
+                (path, load)
+            });
+            let loads: Vec<_> = loads.collect();
+            let ends = loads.into_iter().map(|(path, load)| {
+                let failed = |_| {
+                    let plugin = path.display().to_string();
+                    let why = "cannot be loaded".into();
+                    Err(Failure { plugin, why })
+                };
+                (path, load.join().unwrap_or_else(failed))
+            });
+            ends.collect()
+        });
+        let (mut plugins, mut failures) = (Vec::new(), Vec::new());
+        for (path, found) in loaded {
+            let mut found = found.unwrap_or_else(|failure| {
                 failures.push(failure);
                 Vec::new()
             });

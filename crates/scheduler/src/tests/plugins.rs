@@ -414,3 +414,24 @@ pub(super) fn documented(source: &str) {
     let (moved, failures) = scheduler.next_move(&inventory);
     assert_eq!((moved.unwrap().host.as_str(), failures), ("h2", vec![]));
 }
+
+#[test]
+fn a_policy_goes_on_without_plugins_that_are_missing() {
+    let source = "class there:\n  properties_validation = 'least=[0-9]+'\n  def do_filter(self, hosts, vm, args): return hosts\n";
+    let mut folder = Plugins::new(Limits::default(), &[("there.py", source)]);
+    let (plugins, _) = folder.load();
+    let mut whole = policy(&["there", "gone"], &["there", "even-guests"], "gone");
+    for (name, value) in [("least", "1"), ("HighUtilization", "70"), ("most", "2")] {
+        whole.properties.insert(name.into(), value.into());
+    }
+    assert!(Scheduler::new("p", whole.clone(), &plugins).is_err());
+    // It is no weight.
+    let (left, missing) = whole.with_only(&plugins);
+    assert_eq!(Vec::from_iter(missing), ["gone", "there"]);
+    assert!(left.filters.contains(&"there".into()) && !left.filters.contains(&"gone".into()));
+    assert_eq!(Vec::from_iter(left.weights.keys()), ["even-guests"]);
+    assert_eq!(left.balancer, "none");
+    let properties = Vec::from_iter(left.properties.keys());
+    assert_eq!(properties, ["HighUtilization", "least"]);
+    assert!(Scheduler::new("p", left, &plugins).is_ok());
+}

@@ -12,6 +12,7 @@ use cluster::agent::{self, guard};
 use cluster::context::Context;
 use cluster::etcd::Store;
 use cluster::etcd::members::{self, Member};
+use cluster::guests::Whereabouts;
 use cluster::hosts::{self, Joining};
 use cluster::keys;
 use cluster::model::LEASE_S;
@@ -225,20 +226,25 @@ impl ClusterOption {
         if context.host.as_ref().is_some_and(|it| it.name == at.host) {
             return Ok(());
         }
-        let host = at.host;
-        let address = at.address.ok_or_else(|| {
-            Error::refused(format_args!(
-                "guest ‘{guest}’ runs on host {host}, whose node has no address: `weir cluster join --address` gives it one"
-            ))
-        })?;
-        let files = context.node_tls.ok_or_else(|| {
-            Error::invalid(format_args!(
-                "guest ‘{guest}’ runs on host {host}, and there is no certificate to show to its node: set cert, key and ca in the cluster's file"
-            ))
-        })?;
-        super::choose(Client::remote(&format!("https://{address}"), &files)?);
+        super::choose(remote(&context, &format!("guest ‘{guest}’ runs on"), at)?);
         Ok(())
     }
+}
+
+/// The node of another host, about which something is the case.
+pub fn remote(context: &Context, what: &str, at: Whereabouts) -> Result<Client> {
+    let Whereabouts { host, address } = at;
+    let address = address.ok_or_else(|| {
+        Error::refused(format_args!(
+            "{what} host {host}, whose node has no address: `weir cluster join --address` gives it one"
+        ))
+    })?;
+    let files = context.node_tls.as_ref().ok_or_else(|| {
+        Error::invalid(format_args!(
+            "{what} host {host}, and there is no certificate to show to its node: set cert, key and ca in the cluster's file"
+        ))
+    })?;
+    Client::remote(&format!("https://{address}"), files)
 }
 
 /// All keys of a cluster.

@@ -9,9 +9,10 @@ use clap::Args;
 use cluster::context::Context;
 use cluster::etcd::Store;
 use cluster::guests::{self, GuestRow};
+use cluster::hosts;
 use cluster::model::Demand;
 use node::error::Error;
-use node::model::{Guest, GuestOutcome};
+use node::model::{Guest, GuestOutcome, is_pattern};
 use scheduler::facts::{Affinity, Membership, Processors};
 use vmm::printable;
 
@@ -199,14 +200,28 @@ fn described(row: &GuestRow) -> String {
     text
 }
 
-/// Moves guests to a host.
+/// Moves guests to a host. Of a pattern, one that cannot go stays, and the others go.
 pub fn migrate(context: &Context, pattern: &str, to: &str) -> Result {
     with(context, async |store: Store| {
-        let names = guests::select(&store.view().await?, &[pattern.to_string()])?;
-        for name in &names {
-            guests::migrate(&store, name, to).await?;
+        let view = store.view().await?;
+        let mut names = guests::select(&view, &[pattern.to_string()])?;
+        if is_pattern(pattern) {
+            hosts::show(&view, to)?;
+            names.retain(|name| guests::find(&view, name).is_ok_and(|at| at.host != to));
         }
-        Ok(())
+        let mut progress = Progress::new(Some(names.len() as u64));
+        for guest in names {
+            let moved = guests::migrate(&store, &guest, to).await;
+            let outcome = GuestOutcome {
+                guest,
+                status: None,
+                error: moved.err(),
+            };
+            if progress.tell(outcome).is_break() {
+                break;
+            }
+        }
+        progress.end().map(drop)
     })
 }
 

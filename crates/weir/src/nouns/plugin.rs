@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Subcommand;
+use cluster::plugins::{FOLDER, VARIABLE};
 use node::error::Error;
 use scheduler::facts::{Guest, Host, Memory, Processors};
 use scheduler::plugins::{Limits, Method, Plugin, Process};
@@ -14,9 +15,6 @@ use serde::Serialize;
 use super::Result;
 use super::output::{Column, Output, print};
 use super::policy::{patterns, plugins, read_scene, show};
-
-/// Where plugins are.
-const FOLDER: &str = "/etc/weir/plugins";
 
 /// Lists and tries plugins of the scheduler: filters, weights and balancers in Python
 #[derive(Debug, Subcommand)]
@@ -32,7 +30,7 @@ pub enum PluginCommand {
     #[command(after_help = "Examples:\n  weir plugin ls\n  weir plugin ls examples/plugins")]
     Ls {
         /// The folder
-        #[arg(default_value = FOLDER)]
+        #[arg(env = VARIABLE, default_value = FOLDER)]
         folder: PathBuf,
         #[command(flatten)]
         output: Output,

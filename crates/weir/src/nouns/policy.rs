@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 use cluster::context::Context;
 use cluster::etcd::Store;
 use cluster::keys::Kind;
-use cluster::leader;
 use cluster::policies::{self, Move};
 use node::error::Error;
 use scheduler::balancers::BALANCERS;
@@ -191,7 +190,7 @@ pub fn run(command: &PolicyCommand) -> Result {
             json,
         } => {
             let policy = match cluster.context()? {
-                Some(context) => leader::policy(&view(&context)?, name)?,
+                Some(context) => cluster::plugins::named(&view(&context)?, name)?,
                 None => Policy::built_in(name).map_err(Error::not_found)?,
             };
             if *json {

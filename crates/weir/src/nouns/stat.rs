@@ -93,6 +93,11 @@ pub fn show(
     again(args, read, |s| s.name.clone(), PortStats::since, COLUMNS)
 }
 
+/// Shows counters of ports of several nodes, whose names differ.
+pub fn show_all(read: impl Fn() -> Result<Vec<PortStats>>, args: &StatArgs) -> Result {
+    again(args, read, |s| s.name.clone(), PortStats::since, COLUMNS)
+}
+
 /// Shows counters of the port called `name`, of each lane apart.
 pub fn show_by_lane(client: &Client, name: &str, args: &StatArgs) -> Result {
     let read = || client.stats_by_lane(name);

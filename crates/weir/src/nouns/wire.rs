@@ -68,10 +68,13 @@ pub enum WireCommand {
     #[command(after_help = "Examples:
   weir wire stat
   weir wire stat two-subnets -i 1
-  weir wire stat two-subnets -p -o name,drops,reasons")]
+  weir wire stat two-subnets -p -o name,drops,reasons
+  weir wire stat --cluster edge -i 1")]
     Stat {
         /// The wire; default: all
         wire: Option<String>,
+        #[command(flatten)]
+        cluster: ClusterOption,
         #[command(flatten)]
         args: StatArgs,
     },
@@ -215,7 +218,16 @@ pub fn run(command: &WireCommand) -> Result {
             Ok(())
         }
         WireCommand::Show(args) => show(args),
-        WireCommand::Stat { wire, args } => stat(wire.as_deref(), args),
+        WireCommand::Stat {
+            wire,
+            cluster,
+            args,
+        } => match cluster.context()? {
+            Some(context) => {
+                stat::show_all(|| clustered::wire::stats(&context, wire.as_deref()), args)
+            }
+            None => stat(wire.as_deref(), args),
+        },
         WireCommand::Export { wire, cluster } => print(&spec(wire, cluster)?.to_text()),
         WireCommand::Delete { wire, cluster } => {
             if let Some(context) = cluster.context()? {

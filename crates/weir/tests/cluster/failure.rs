@@ -165,9 +165,84 @@ fn has_child(pid: u32) -> bool {
     !children_of(pid).is_empty()
 }
 
-fn child_of(pid: u32) -> u32 {
+pub fn child_of(pid: u32) -> u32 {
     until("there is no child", || has_child(pid));
     children_of(pid)[0]
+}
+
+/// A guest that may run nowhere else waits, and is told to run again when its host returns.
+#[test]
+fn a_guest_that_waits_for_its_host_runs_when_this_returns() {
+    let mut net = Net::new("returns", 2, 1);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster pinned {idle} --on b --isolation process"
+    ));
+    net.settles(0, 1);
+    net.connect(1, false);
+    until("the guest does not wait", || {
+        net.etcd_value("/weir/status/pinned").contains("waiting")
+    });
+    net.connect(1, true);
+    net.settles(0, 1);
+}
+
+/// A host that is cut off, or returns just when its guests run elsewhere, does not start them by the orders of before.
+#[test]
+fn a_host_that_was_lost_starts_no_guest_that_runs_elsewhere() {
+    let mut net = Net::new("again", 2, 1);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    let watch = Watch::start(&net);
+    // Its agent tries again and again to start them; or etcd answers in the midst of it.
+    for cut in [Duration::from_secs(10), Duration::ZERO] {
+        net.hosts[0].ok("host maintain a --no-wait");
+        net.hosts[0].ok(&format!(
+            "create --cluster --count 6 --name g-{{}} {idle} --isolation process"
+        ));
+        net.hosts[0].ok("host activate a");
+        net.settles(0, 6);
+        assert_eq!(net.running(1).len(), 6);
+        net.connect(1, false);
+        until("the guests do not run elsewhere", || {
+            let guests = net.guests(0);
+            guests
+                .values()
+                .all(|(host, state)| host == "a" && state == "running")
+        });
+        std::thread::sleep(cut);
+        net.connect(1, true);
+        until("the host does not return", || net.up().len() == 2);
+        net.settles(0, 6);
+        net.hosts[0].ok("destroy --cluster *");
+    }
+    watch.end();
+}
+
+/// A host that leaves while etcd does not answer stays out.
+#[test]
+fn a_host_that_leaves_without_etcd_stays_out() {
+    let mut net = Net::new("leaves", 2, 1);
+    net.cluster("");
+    let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster --count 2 --name g-{{}} {idle} --isolation process"
+    ));
+    net.settles(0, 2);
+    net.connect(1, false);
+    net.hosts[1].ok("cluster leave --force");
+    assert!(net.running(1).is_empty());
+    let mut agent = net.agents[1].take().unwrap();
+    until("the agent goes on", || agent.try_wait().unwrap().is_some());
+    net.connect(1, true);
+    until("the host is not lost", || net.up().len() == 1);
+    net.settles(0, 2);
+    net.hosts[0].ok("host remove b");
+    let joining = net.joining(1);
+    net.hosts[1].ok(&format!("cluster join {joining}"));
+    net.start_agent(1);
+    until("the host does not join", || net.up().len() == 2);
 }
 
 #[test]

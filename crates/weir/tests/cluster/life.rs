@@ -148,6 +148,19 @@ fn refusals_of_joining(net: &Net) {
         &init(":6640", ""),
         "‘10.98.0.11’ is no address of a node: write HOST:PORT",
     );
+    for wrong in ["https://10.98.0.11:6640", "a:b:6640", "[::x]:1", ":6640"] {
+        assert_contains(
+            &init("10.98.0.11:6640", wrong),
+            &format!("‘{wrong}’ is no address of a node"),
+        );
+    }
+    assert_contains(
+        &init(
+            "--name a ",
+            &format!("--name a --site {} ", "x".repeat(300)),
+        ),
+        "a site of 300 bytes cannot be",
+    );
     assert_contains(
         &init("--name a ", "--name a --policy p "),
         "there is no policy p",
@@ -202,6 +215,13 @@ fn refusals_of_joining(net: &Net) {
         ),
         "there is a host first in the cluster already: give this one another name by --name",
     );
+    b.refuses(
+        &format!(
+            "cluster join {}",
+            joining.replace("10.98.0.12", "10.98.0.11")
+        ),
+        "10.98.0.11:6640 is the address of host first",
+    );
     assert!(!b.folder.join("state/cluster").exists());
     a.ok("cluster leave");
     // The cluster itself stays in etcd; this one begins anew, beside it.
@@ -244,6 +264,12 @@ fn refusals_of_guests(net: &Net, create: &str) {
         let said = a.refusal(command.trim());
         assert!(said.contains(why), "weir {command}: {said}");
     }
+    let wrong = a.config("wrong.click", "Foo -> Discard;");
+    a.refuses(
+        &format!("create --cluster bad {wrong}"),
+        "undeclared element 'Foo'",
+    );
+    a.refuses("ls --cluster bad", "there is no guest ‘bad’");
     let wrong = a.config("wrong.toml", "filters = ['memory', 'colour']\n");
     a.refuses(
         &format!("policy create mine {wrong}"),
@@ -275,6 +301,41 @@ fn refusals_of_guests(net: &Net, create: &str) {
     a.ok("destroy own");
 }
 
+/// What a host fails to run, another runs. What is the host's own stays as it is.
+#[test]
+fn a_guest_that_its_host_fails_to_run_runs_on_another() {
+    let mut net = Net::new("rescue", 2, 1);
+    net.cluster("");
+    let a = &net.hosts[0];
+    let idle = a.config(
+        "idle.click",
+        "FromNetfront(port) -> Discard; Idle -> ToNetfront(port);",
+    );
+    let create = |what: &str| format!("{what} {idle} --link port=lan --isolation process");
+    a.ok(&create("create same"));
+    a.ok("vnic create -l lan other.port");
+    // Both begin where they fail.
+    a.ok("host maintain b");
+    for name in ["same", "other"] {
+        a.refuses(
+            &create(&format!("create --cluster {name}")),
+            "does not start on a: the host has a ",
+        );
+    }
+    a.ok("host activate b");
+    until("the guests do not run on the other host", || {
+        let guests = net.guests(0);
+        guests
+            .values()
+            .all(|(host, state)| host == "b" && state == "running")
+    });
+    a.shows("ls -p -o guest,state", "same:running\n");
+    a.ok("vnic show other.port");
+    assert_eq!(net.running(1).len(), 2);
+    a.ok("destroy --cluster *");
+    a.shows("ls -p -o guest,state", "same:running\n");
+}
+
 /// A host whose etcd and agent end with the test.
 struct Alone(Host, Option<Child>);
 
@@ -294,11 +355,30 @@ fn one_machine_is_a_cluster_with_an_etcd_of_its_own() {
     let mut alone = Alone(Host::new(), None);
     let host = &alone.0;
     host.ok("cluster init --name alone");
+    let early = host.config("early.click", "Idle -> Discard;");
+    let create = [
+        "create",
+        "--cluster",
+        "early",
+        &early,
+        "--isolation",
+        "process",
+    ];
+    let mut creating = host.weir(&create).spawn().unwrap();
+    until("there is no guest", || {
+        host.ok("ls --cluster -p -o guest") == "early\n"
+    });
+    host.refuses(
+        "read --cluster early x.count",
+        "guest ‘early’ waits for a leader: `weir cluster agent` runs a host's agent",
+    );
     let agent = host.weir(&["cluster", "agent"]).spawn().unwrap();
     let agent = alone.1.insert(agent);
     until("the host is not up", || {
         host.ok("host ls -p -o host,state") == "alone:up\n"
     });
+    creating.wait().unwrap();
+    host.ok("destroy --cluster early");
     let idle = host.config("idle.click", "Idle -> Discard;");
     host.ok(&format!(
         "create --cluster --count 3 --name g-{{}} {idle} --isolation process"

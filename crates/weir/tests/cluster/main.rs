@@ -9,4 +9,6 @@ mod groups;
 mod life;
 mod net;
 mod network;
+mod plugins;
+mod roles;
 mod wire;

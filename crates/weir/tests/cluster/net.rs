@@ -192,17 +192,26 @@ impl Net {
     }
 
     fn ask_etcd(&self, command: &str) -> Output {
-        let files = &self.files[0];
-        let arguments = format!(
-            "--endpoints {} --cacert {} --cert {} --key {} {command}",
-            self.endpoints(),
-            files.ca.display(),
-            files.cert.display(),
-            files.key.display()
-        );
-        let mut command = self.core.command("etcdctl", &arguments);
-        command.env("ETCDCTL_API", "3");
+        let mut command = self.core.command("etcdctl", command);
+        self.as_client(&mut command, &self.files[0]);
         command.output().unwrap()
+    }
+
+    /// A script of calls of etcd's own client, which shows this certificate.
+    pub fn etcd_script(&self, files: &Files, script: &str) -> Output {
+        let mut command = self.core.command("sh", "-e -c");
+        command.arg(script);
+        self.as_client(&mut command, files);
+        command.output().unwrap()
+    }
+
+    fn as_client(&self, command: &mut Command, files: &Files) {
+        command
+            .env("ETCDCTL_API", "3")
+            .env("ETCDCTL_ENDPOINTS", self.endpoints())
+            .env("ETCDCTL_CACERT", &files.ca)
+            .env("ETCDCTL_CERT", &files.cert)
+            .env("ETCDCTL_KEY", &files.key);
     }
 
     pub fn start_agent(&mut self, number: usize) {

@@ -51,7 +51,24 @@ fn a_wire_s_guests_are_placed_over_hosts_and_its_stub_spans_them() {
     net.hosts[a].shows(&format!("wire apply --cluster {file}"), steps);
     let guests = net.settles(a, 2);
     assert_ne!(guests["one"].0, guests["two"].0, "{guests:?}");
+    // With another MTU, networks and guests are made again, also on the hosts where they were.
+    for mtu in 1400..1406 {
+        let narrow = WIRE.replace("speed = '1G'", &format!("speed = '1G'\nmtu = {mtu}"));
+        let narrow = net.hosts[a].config("narrow.toml", &narrow);
+        net.hosts[a].ok(&format!("wire apply --cluster {narrow}"));
+        assert_eq!(net.hosts[a].ok("network ls -p -o mtu"), format!("{mtu}\n"));
+    }
+    net.hosts[a].ok(&format!("wire apply --cluster {file}"));
+    let guests = net.settles(a, 2);
     net.hosts[a].shows(&format!("wire diff --cluster {file} --exit-code"), "");
+    net.hosts[a].shows(
+        "wire stat --cluster edge -p -o name,link",
+        "one0:edge\ntwo0:edge\n",
+    );
+    net.hosts[a].refuses(
+        "wire stat --cluster none",
+        "there is no wire none in the cluster: there are edge",
+    );
     let shown =
         net.hosts[a].ok("wire show --cluster edge -p -o networks,guests,states,description");
     let states = format!(
@@ -132,6 +149,13 @@ fn refusals(net: &Net, file: &str) {
         &said,
         "existing ‘nowhere’: the cluster has no network of this name",
     );
+    let wrong = a.config(
+        "wrong.toml",
+        "wire = 'w'\n[guest.bad]\nconfig = 'Foo -> Bar;'\n",
+    );
+    let said = a.refusals(&format!("wire apply --cluster {wrong}"));
+    assert_contains(&said, "undeclared element");
+    a.refuses("ls --cluster bad", "there is no guest ‘bad’");
     a.refuses(
         &format!("wire apply --cluster --on z {file}"),
         "there is no host z",

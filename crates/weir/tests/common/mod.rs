@@ -171,7 +171,8 @@ impl Host {
         command
             .args(arguments)
             .env("WEIR_RUN", self.run())
-            .env("WEIR_STATE", self.folder.join("state"));
+            .env("WEIR_STATE", self.folder.join("state"))
+            .env("WEIR_PLUGINS", self.folder.join("plugins"));
         command
     }
 

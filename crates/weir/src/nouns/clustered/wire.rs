@@ -1,15 +1,18 @@
 //! `weir wire` with `--cluster`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cluster::context::Context;
 use cluster::etcd::Store;
+use cluster::guests::Whereabouts;
 use cluster::wires::{self, WireRow};
-use node::model::{Wire, WireChange};
+use node::model::{PortStats, Wire, WireChange};
 
-use super::super::Result;
-use super::super::cluster::{view, with};
+use super::super::cluster::{remote, view, with};
 use super::super::output::{Column, Output};
 use super::super::verb::Waiting;
 use super::super::wire::tell;
+use super::super::{Result, client};
 use super::{DemandArgs, wait};
 
 const COLUMNS: &[Column<WireRow>] = &[
@@ -67,6 +70,32 @@ pub fn show(context: &Context, wire: Option<&str>, output: &Output) -> Result {
         None => wires::list(&view),
     };
     output.show(&rows, COLUMNS)
+}
+
+/// Counters of the VNICs of a wire, or of all, from the hosts that have them.
+pub fn stats(context: &Context, wire: Option<&str>) -> Result<Vec<PortStats>> {
+    let view = view(context)?;
+    let mut hosts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (host, vnics) in wires::vnics(&view, wire)? {
+        hosts.entry(host).or_default().extend(vnics);
+    }
+    let mut all = Vec::new();
+    for (host, vnics) in hosts {
+        let is_own = context.host.as_ref().is_some_and(|it| it.name == host);
+        let address = view.host(&host).and_then(|it| it.address);
+        let node = match is_own {
+            true => client(),
+            false => remote(
+                context,
+                "the cluster's wires have VNICs on",
+                Whereabouts { host, address },
+            )?,
+        };
+        let stats = node.stats()?.into_iter();
+        all.extend(stats.filter(|it| vnics.contains(&it.name)));
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
 }
 
 /// A wire, as it was applied.
