@@ -8,7 +8,7 @@ use crate::common::{Host, LIMIT, kill, pings, until};
 const ANSWERS: &str = "define($IP 10.90.0.9)
     FromNetfront(lan) -> c :: Classifier(12/0806 20/0001, 12/0800, -);
     c[0] -> ARPResponder($IP lan) -> out :: ToNetfront(lan);
-    c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> out;
+    c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> answered :: Counter -> EtherMirror -> out;
     c[2] -> Discard;";
 
 /// A template of such guests, and a host on their stub.
@@ -88,28 +88,30 @@ fn the_first_frame_starts_a_guest_and_idleness_removes_it() {
     pings(&a, "10.90.0.9");
     host.ok("vnic delete web0");
     assert_eq!(guests(&host), ["web"]);
-    host.refuses("vnic show web0", "no VNIC named ‘web0’");
+    host.refuses("vnic show web0", "no VNIC ‘web0’");
     answers_nothing(&a, "10.90.0.9");
 }
 
-/// While no node runs, the first frame waits for the next node.
+/// While no node runs, the first frame waits for the next node, and reaches the guest.
 #[test]
 fn a_frame_waits_for_a_node() {
     let (mut host, a) = host();
     host.ok("template web");
-    host.ok("vnic create -l lan -p allowed-ips=10.90.0.9 --template web --idle 30s web0");
+    let mac = "02:00:00:00:90:09";
+    host.ok(&format!(
+        "vnic create -l lan -m {mac} -p allowed-ips=10.90.0.9 --template web --idle 30s web0"
+    ));
+    let neighbor = format!("neigh replace 10.90.0.9 lladdr {mac} dev a0");
+    let neighbor = a.command("ip", &neighbor);
+    Runner::default().run(neighbor, LIMIT).unwrap();
     host.end("-KILL");
-    let mut ping = a.command("ping", "-n -c 1 -W 20 10.90.0.9");
-    let ping = ping.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    // The node is not there before the question is asked.
-    until("nobody asks", || {
-        let neighbors = a.command("ip", "neigh show 10.90.0.9").output().unwrap();
-        !neighbors.stdout.is_empty()
-    });
+    answers_nothing(&a, "10.90.0.9");
     host.start();
     becomes(&host, "web0", "up");
-    let said = ping.wait_with_output().unwrap();
-    assert!(said.status.success(), "{said:?}");
+    until("the guest has not got it", || {
+        host.ok("read web0 answered.count").trim() == "1"
+    });
+    answers_all(&a, "10.90.0.9");
 }
 
 #[test]
@@ -140,7 +142,7 @@ fn a_guest_that_ends_is_started_again_by_the_next_frame() {
     becomes(&host, "web0", "down");
     let view = host.json("vnic show web0");
     let reason = view[0]["status"]["reason"].as_str().unwrap();
-    assert!(reason.contains("no guest named ‘web’"), "{reason}");
+    assert!(reason.contains("no guest ‘web’"), "{reason}");
     let config = host.folder.join("answers.click");
     host.ok(&format!("create web {} --link lan=lan", config.display()));
     host.ok("stop web");
@@ -185,13 +187,14 @@ fn pings_once(from: &Namespace, to: &str) {
 fn what_cannot_be_started_is_refused() {
     let (host, _a) = host();
     let create = "vnic create -l lan --template";
-    host.refuses(&format!("{create} none x"), "no guest named ‘none’");
+    host.refuses(&format!("{create} none x"), "no guest ‘none’");
     host.refuses(
         &format!("{create} web --interface wan x"),
         "give its `interface`, one of these: lan",
     );
     host.refuses(&format!("{create} web web"), "already a guest named ‘web’");
-    host.refuses(&format!("{create} web --parameter IP=nowhere x"), "nowhere");
+    let said = host.refusals(&format!("{create} web --parameter IP=nowhere x"));
+    assert!(said.contains("expected IP/MASK ETH"), "{said}");
     host.refuses(
         &format!("{create} web --idle 10ms x"),
         "not a time from 1s to 1day",
@@ -214,5 +217,5 @@ fn what_cannot_be_started_is_refused() {
     host.ok(&format!("wire create {wire}"));
     becomes(&host, "v", "waiting");
     host.ok(&format!("wire delete {}net", host.prefix));
-    host.refuses("vnic show v", "no VNIC named ‘v’");
+    host.refuses("vnic show v", "no VNIC ‘v’");
 }
