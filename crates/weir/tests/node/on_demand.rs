@@ -205,17 +205,38 @@ fn what_cannot_be_started_is_refused() {
         &format!("create y {} --link lan=x", config.display()),
         "VNIC ‘x’ starts a guest of its own",
     );
-    let wire = host.file(
-        "net.toml",
-        "wire = '@net'\nexisting = ['lan']\n[vnic.v]\nlink = 'lan'\nhost = true\nguest = { template = 'web', on = 'first-packet', idle = '30s' }\n",
+}
+
+#[test]
+fn a_wire_has_guests_on_demand() {
+    let (host, a) = host();
+    host.ok("template web");
+    let file = |rest: &str| {
+        let text = format!(
+            "wire = '@net'\nexisting = ['lan']\n[vnic.v]\nlink = 'lan'\n\
+             properties = {{ allowed-ips = ['10.90.0.9'] }}\n\
+             guest = {{ template = 'web', on = 'first-packet', idle = '1s' }}\n{rest}"
+        );
+        host.file("net.toml", &text)
+    };
+    let wire = file("host = true\n");
+    let said = host.refusals(&format!("wire apply {wire}"));
+    assert!(said.contains("it can be in one place only"), "{said}");
+    let wire = file(
+        "[guest.web]\nfile = 'answers.click'\ninterfaces = { lan = 'w' }\n[vnic.w]\nlink = 'lan'\n",
     );
-    host.refuses(&format!("wire check {wire}"), "one place only");
-    let wire = host.file(
-        "net.toml",
-        "wire = '@net'\nexisting = ['lan']\n[vnic.v]\nlink = 'lan'\nguest = { template = 'web', on = 'first-packet', idle = '30s' }\n",
+    let said = host.refusals(&format!("wire apply {wire}"));
+    assert!(
+        said.contains("its template ‘web’ is a guest of the same wire"),
+        "{said}"
     );
-    host.ok(&format!("wire create {wire}"));
+    let apply = format!("wire apply {}", file(""));
+    host.ok(&apply);
     becomes(&host, "v", "waiting");
+    host.shows(&apply, "");
+    answers_all(&a, "10.90.0.9");
+    host.shows(&apply, "");
     host.ok(&format!("wire delete {}net", host.prefix));
+    assert_eq!(guests(&host), ["web"]);
     host.refuses("vnic show v", "no VNIC ‘v’");
 }
