@@ -2,7 +2,7 @@
 
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, LIMIT, kill, pings, until};
+use crate::common::{Host, LIMIT, holds, kill, pings, until};
 
 /// A guest that answers pings of its address.
 const ANSWERS: &str = "define($IP 10.90.0.9)
@@ -65,11 +65,18 @@ fn the_first_frame_starts_a_guest_and_idleness_removes_it() {
     answers_nothing(&a, "10.90.0.77");
     becomes(&host, "web0", "waiting");
     assert_eq!(guests(&host), ["web"]);
+    let held = || [host.view().pid, host.switch_pid()].map(|pid| holds(pid).0);
+    let mut before = Vec::new();
     for _ in 0..3 {
         answers_all(&a, "10.90.0.9");
         becomes(&host, "web0", "waiting");
         assert_eq!(guests(&host), ["web"]);
+        before.push(held());
     }
+    assert_eq!(
+        before[0], before[2],
+        "descriptors of the node and of the switch"
+    );
     assert_eq!(host.ok("vnic show -p -o mac web0"), mac);
     // Another node has it wait as well, and watches the guest that it finds.
     for signal in ["-KILL", "-TERM"] {
