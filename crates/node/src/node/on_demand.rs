@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Node;
 use super::copies::Creation;
 use super::vnics::mtu;
-use crate::error::{Fault, Result, Subject};
+use crate::error::{Error, Fault, Result, Subject};
 use crate::host::LaunchPort;
 use crate::model::{GuestRecord, LinkRecord, OnDemand, Restart, Run, VnicRecord};
 
@@ -20,7 +20,6 @@ pub(super) struct Idling(HashMap<u64, Watched>);
 
 /// A guest that is removed when it is idle.
 struct Watched {
-    name: String,
     vnics: Vec<String>,
     idle: Duration,
     /// How many frames its VNICs had.
@@ -35,15 +34,15 @@ impl Idling {
         self.0.remove(&id).is_some()
     }
 
-    /// The names of guests whose time has passed; `frames` tells how many a VNIC had.
-    fn due(&mut self, now: Instant, frames: impl Fn(&str) -> u64) -> Vec<String> {
+    /// The guests whose time has passed; `frames` tells how many a VNIC had.
+    fn due(&mut self, now: Instant, frames: impl Fn(&str) -> u64) -> Vec<u64> {
         let mut due = Vec::new();
-        for guest in self.0.values_mut() {
+        for (id, guest) in &mut self.0 {
             let frames = guest.vnics.iter().map(|vnic| frames(vnic)).sum();
             if guest.frames != frames {
                 (guest.frames, guest.since) = (frames, now);
             } else if now.saturating_duration_since(guest.since) >= guest.idle {
-                due.push(guest.name.clone());
+                due.push(*id);
             }
         }
         due
@@ -139,22 +138,22 @@ impl Node {
             };
             match self.on_demand(vnic, on) {
                 Ok(guest) => wanted.push(guest),
-                Err(error) => self.give_call_up(&name, Err(error)),
+                Err(error) => self.give_call_up(&name, error),
             }
         }
         let names: Vec<_> = wanted.iter().map(|guest| guest.name.clone()).collect();
         for (name, created) in names.iter().zip(self.create_guests(wanted)) {
             match created {
                 Ok(view) => self.await_new(view, Box::new(drop)),
-                Err(error) => self.give_call_up(name, Err(error)),
+                Err(error) => self.give_call_up(name, error),
             }
         }
     }
 
     /// Drops the frames that wait for a guest that cannot be started. The VNIC waits again in a second.
-    fn give_call_up(&mut self, vnic: &str, why: Result<()>) {
+    fn give_call_up(&mut self, vnic: &str, why: Error) {
         self.host.detach(vnic);
-        self.host.note(Subject::Vnic(vnic.into()), why);
+        self.host.note::<()>(Subject::Vnic(vnic.into()), Err(why));
     }
 
     /// Watches a guest that runs, if it is to be removed when it is idle.
@@ -163,7 +162,6 @@ impl Node {
         let idle = vnics.clone().find_map(|vnic| self.index.idle_of(vnic));
         if let Some(idle) = idle {
             let watched = Watched {
-                name: guest.name.clone(),
                 vnics: vnics.cloned().collect(),
                 idle,
                 frames: 0,
@@ -177,11 +175,17 @@ impl Node {
     pub(super) fn remove_idle(&mut self) {
         let frames = |vnic: &str| self.host.frames(vnic);
         let due = self.idling.due(Instant::now(), frames);
-        // One that something else needs stays.
-        let goes = due.iter().filter_map(|name| self.check_destroy(name).ok());
+        let idle = due.into_iter().filter_map(|id| self.guest_with(id));
+        // One that stands still by command, migrates, or is needed by something else stays.
+        let still = &self.guests.suspending;
+        let moves = |it: &GuestRecord| !it.paused && !it.template && !still.contains(&it.id);
+        let goes = idle.filter(|guest| moves(guest) && self.check_settled(guest).is_ok());
+        let goes = goes.filter_map(|guest| self.check_destroy(&guest.name).ok());
         let goes: Vec<_> = goes.collect();
-        // If that cannot be kept, the next tick tries again.
-        let _ = self.remove_guests(&goes);
+        if !goes.is_empty() {
+            // If that cannot be kept, the next tick tries again.
+            let _ = self.remove_guests(&goes);
+        }
     }
 
     /// Removes the guest of a VNIC that starts guests.
@@ -220,7 +224,6 @@ mod tests {
         let idle = Duration::from_secs(30);
         let mut idling = Idling::default();
         let watched = Watched {
-            name: "web0".into(),
             vnics: vec!["web0".into(), "web0.wan".into()],
             idle,
             frames: 0,
@@ -236,7 +239,7 @@ mod tests {
                 .due(start + 2 * idle + idle / 2, frames(2))
                 .is_empty()
         );
-        assert_eq!(idling.due(start + 3 * idle, frames(2)), ["web0"]);
+        assert_eq!(idling.due(start + 3 * idle, frames(2)), [7]);
         idling.forget(7);
         assert!(idling.due(start + 9 * idle, frames(2)).is_empty());
     }
