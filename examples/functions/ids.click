@@ -35,7 +35,8 @@
 // (`ids.unassembled`). When all connections are in use, a new one takes the place of the oldest that is
 // closed, or else of the oldest that has no reply, or no complete TCP handshake, yet; if there is none, its
 // packets pass unsearched (`connections.drops`). TCP connections that began before the IDS are not searched (`connections.invalid`).
-// A stream takes two windows: 10 000 rules and 4096 streams need `--memory 128M`.
+// A stream takes two windows: the defaults and 200 rules fit the default memory, 10 000 rules and 4096 streams need
+// `--memory 128M`.
 //
 // # Handlers
 //
@@ -59,14 +60,14 @@ define($rules "");
 define($home_net any);
 
 // number from 1 to 4194304: most connections.
-define($connections 10000);
+define($connections 4096);
 
 // number from 1 to 604800: seconds that a TCP connection lives without packets when both sides have
 // closed it.
 define($closed_timeout 240);
 
 // number from 0 to 1048576: directions of TCP connections that are put together at a time.
-define($streams 512);
+define($streams 64);
 
 // number from 64 to 65536: bytes of a stream in which contents are found across segments.
 define($window 4096);

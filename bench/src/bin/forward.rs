@@ -101,11 +101,13 @@ fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, F
         mtu: 1500,
         mac: None,
         properties: PortProperties::default(),
+        replaces: None,
     };
     let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
         shared: None,
+        waits: None,
         slots: SLOTS,
         interfaces: interfaces.map(port).into(),
     })?;

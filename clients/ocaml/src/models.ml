@@ -109,18 +109,20 @@ end
 (** An application: a program, with its children, whose sockets an NSM serves. *)
 
 module State = struct
-  type t = [ `Up | `Down | `Unused | `Other of string ]
+  type t = [ `Up | `Down | `Unused | `Waiting | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Up -> `String "up"
     | `Down -> `String "down"
     | `Unused -> `String "unused"
+    | `Waiting -> `String "waiting"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "up" -> Ok `Up
     | `String "down" -> Ok `Down
     | `String "unused" -> Ok `Unused
+    | `String "waiting" -> Ok `Waiting
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
@@ -906,6 +908,32 @@ module Nsm_object = struct
 end
 (** A network stack module: a process whose network stack serves the sockets of applications. *)
 
+module Trigger = struct
+  type t = [ `First_packet | `Other of string ]
+
+  let to_yojson : t -> Yojson.Safe.t = function
+    | `First_packet -> `String "first-packet"
+    | `Other value -> `String value
+
+  let of_yojson : Yojson.Safe.t -> (t, string) result = function
+    | `String "first-packet" -> Ok `First_packet
+    | `String value -> Ok (`Other value)
+    | _ -> Error "no text"
+end
+(** What starts a guest. *)
+
+module On_demand = struct
+  type t = {
+    idle : string option; [@yojson.default None] (** Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC waits for the next frame then. *)
+    interface : string option; [@yojson.default None] (** The template's interface that the VNIC is; default: its only one, or its only one on the VNIC's link. The others get VNICs on the links of the template's. *)
+    on : Trigger.t option; [@yojson.default None] (** What starts it. *)
+    template : string; (** The guest that it is a copy of. If that stands still as a template, the copy goes on from there; else it boots that guest's configuration. *)
+    variables : string Dict.t option; [@yojson.default None] (** Values of the configuration's variables instead of the template's. With any, the guest boots. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A guest that does not exist before it is needed: the copy of another guest, with the VNIC's name. *)
+
 module Patch = struct
   type t = {
     back : Yojson.Safe.t option; [@yojson.default None] (** Properties from the second to the first; default: the same. *)
@@ -1124,6 +1152,7 @@ end
 module Vnic = struct
   type t = {
     addresses : string list option; [@yojson.default None] (** The IP addresses of its interface, with their prefixes. *)
+    guest : On_demand.t option; [@yojson.default None]
     host : bool option; [@yojson.default None] (** Whether it is in the host's namespace. *)
     interface : string option; [@yojson.default None] (** The interface's name in the namespace or on the host; default: the VNIC's. *)
     link : string; (** The stub or link that it is on. *)
@@ -1135,7 +1164,7 @@ module Vnic = struct
   }
   [@@deriving make, yojson { strict = false }]
 end
-(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's. *)
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed. *)
 
 module Vnic_status = struct
   type t = {
@@ -1152,6 +1181,7 @@ end
 module Vnic_object = struct
   type t = {
     addresses : string list option; [@yojson.default None] (** The IP addresses of its interface, with their prefixes. *)
+    guest : On_demand.t option; [@yojson.default None]
     host : bool option; [@yojson.default None] (** Whether it is in the host's namespace. *)
     interface : string option; [@yojson.default None] (** The interface's name in the namespace or on the host; default: the VNIC's. *)
     link : string; (** The stub or link that it is on. *)
@@ -1165,7 +1195,7 @@ module Vnic_object = struct
   }
   [@@deriving make, yojson { strict = false }]
 end
-(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's. *)
+(** A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed. *)
 
 module Wire_change = struct
   type t = {

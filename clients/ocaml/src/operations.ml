@@ -225,7 +225,7 @@ let list_macs node name = Call.json node (Call.list Models.Address.of_yojson) "G
 (** Lists VNICs. *)
 let list_vnics ?name node = Call.json node (Call.list Models.Vnic_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "vnics" ]
 
-(** Creates a VNIC. Its interface in a namespace or on the host is made with it. *)
+(** Creates a VNIC. Its interface in a namespace or on the host is made with it. One with `guest` waits for a frame. *)
 let create_vnic node body = Call.json node Models.Vnic_object.of_yojson ~body:(Models.Vnic_object.to_yojson body) "POST" [ "v1"; "vnics" ]
 
 (** Shows a VNIC. *)
@@ -234,7 +234,7 @@ let show_vnic node name = Call.json node Models.Vnic_object.of_yojson "GET" [ "v
 (** Creates a VNIC, or changes it to match the body. `properties` and `addresses` can change; properties hold from the next frame on. *)
 let put_vnic node name body = Call.json node Models.Vnic_object.of_yojson ~body:(Models.Vnic_object.to_yojson body) "PUT" [ "v1"; "vnics"; name ]
 
-(** Removes a VNIC. Its interface is removed with it; no guest may have it. *)
+(** Removes a VNIC. Its interface is removed with it, or the guest that it started; no other guest may have it. *)
 let delete_vnic node name = Call.unit node "DELETE" [ "v1"; "vnics"; name ]
 
 (** Changes fields of a VNIC (JSON merge patch); null resets a field. `properties` and `addresses` can change; properties hold from the next frame on. *)

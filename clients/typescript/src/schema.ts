@@ -786,7 +786,7 @@ export interface paths {
         /** Lists VNICs. */
         get: operations["list-vnics"];
         put?: never;
-        /** Creates a VNIC. Its interface in a namespace or on the host is made with it. */
+        /** Creates a VNIC. Its interface in a namespace or on the host is made with it. One with `guest` waits for a frame. */
         post: operations["create-vnic"];
         delete?: never;
         options?: never;
@@ -806,7 +806,7 @@ export interface paths {
         /** Creates a VNIC, or changes it to match the body. `properties` and `addresses` can change; properties hold from the next frame on. */
         put: operations["put-vnic"];
         post?: never;
-        /** Removes a VNIC. Its interface is removed with it; no guest may have it. */
+        /** Removes a VNIC. Its interface is removed with it, or the guest that it started; no other guest may have it. */
         delete: operations["delete-vnic"];
         options?: never;
         head?: never;
@@ -2014,6 +2014,31 @@ export interface components {
              */
             state?: components["schemas"]["State"];
         };
+        /** @description A guest that does not exist before it is needed: the copy of another guest, with the VNIC's name. */
+        OnDemand: {
+            /**
+             * @description Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC
+             *     waits for the next frame then.
+             * @example 30s
+             */
+            idle?: string | null;
+            /**
+             * @description The template's interface that the VNIC is; default: its only one, or its only one on the VNIC's link. The others
+             *     get VNICs on the links of the template's.
+             */
+            interface?: string | null;
+            /** @description What starts it. */
+            on?: components["schemas"]["Trigger"];
+            /**
+             * @description The guest that it is a copy of. If that stands still as a template, the copy goes on from there; else it boots
+             *     that guest's configuration.
+             */
+            template: string;
+            /** @description Values of the configuration's variables instead of the template's. With any, the guest boots. */
+            variables?: {
+                [key: string]: string;
+            };
+        };
         /**
          * @description What connections of an shm NSM to addresses that are not its own fail with.
          * @enum {string}
@@ -2256,7 +2281,7 @@ export interface components {
          * @description Whether something does what it is there for.
          * @enum {string}
          */
-        State: "up" | "down" | "unused";
+        State: "up" | "down" | "unused" | "waiting";
         /**
          * @description A switch without a NIC, as it is written: all in one table, where an unknown key is an error
          *     with its line.
@@ -2386,6 +2411,11 @@ export interface components {
          * @enum {string}
          */
         Topic: "node" | "switch" | "store" | "link" | "stub" | "vnic" | "patch" | "flow" | "guest" | "wire" | "namespace" | "core-engine" | "nsm" | "application";
+        /**
+         * @description What starts a guest.
+         * @enum {string}
+         */
+        Trigger: "first-packet";
         /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
         Tunnel: {
             /** @description This host's address; without one, any. */
@@ -2427,7 +2457,7 @@ export interface components {
         };
         /**
          * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-         *     program's that speaks vhost-user, or a user NSM's.
+         *     program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed.
          */
         Vnic: {
             /**
@@ -2437,6 +2467,7 @@ export interface components {
              *     ]
              */
             addresses?: string[];
+            guest?: components["schemas"]["OnDemand"] | null;
             /** @description Whether it is in the host's namespace. */
             host?: boolean;
             /** @description The interface's name in the namespace or on the host; default: the VNIC's. */
@@ -2459,7 +2490,7 @@ export interface components {
         };
         /**
          * @description A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-         *     program's that speaks vhost-user, or a user NSM's.
+         *     program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed.
          */
         VnicObject: {
             /**
@@ -2469,6 +2500,7 @@ export interface components {
              *     ]
              */
             addresses?: string[];
+            guest?: components["schemas"]["OnDemand"] | null;
             /** @description Whether it is in the host's namespace. */
             host?: boolean;
             /** @description The interface's name in the namespace or on the host; default: the VNIC's. */
@@ -4555,6 +4587,7 @@ export interface operations {
                      *     ]
                      */
                     addresses?: string[];
+                    guest?: components["schemas"]["OnDemand"] | null;
                     /** @description Whether it is in the host's namespace. */
                     host?: boolean;
                     /** @description The interface's name in the namespace or on the host; default: the VNIC's. */

@@ -464,6 +464,12 @@ faults! {
     LinkFixed { name: String, wire: String } InUse =>
         "link ‘{name}’ is attached: its mode cannot change meanwhile; `weir wire delete {wire}` first";
 
+    /// A VNIC's guest with several interfaces, or none, or not the one that is named.
+    TemplateInterface { vnic: String, template: String, there: String } Invalid "guest" =>
+        "it is not clear which interface of guest ‘{template}’ VNIC ‘{vnic}’ is: give its `interface`, one of these: {there}";
+    /// A VNIC for a guest, which starts another.
+    StartsGuest { vnic: String, guest: String } InUse =>
+        "VNIC ‘{vnic}’ starts a guest of its own: give guest ‘{guest}’ another VNIC";
     /// Several locations of a VNIC.
     Locations { vnic: String, fields: &'static str } Invalid "namespace" =>
         "VNIC ‘{vnic}’ can be in one place only: give one of {fields}";

@@ -13,8 +13,8 @@ use crate::counters::PortStats;
 use crate::lane::LaneStats;
 use crate::lookup::{Answer, Command};
 use crate::memory::{CounterFile, MemoryError};
-use crate::port::LinkRecord;
 use crate::port::links::HostLink;
+use crate::port::{LinkRecord, exactly};
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
     self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
@@ -54,6 +54,8 @@ pub struct Guest<'a> {
     pub doorbell: BorrowedFd<'a>,
     /// What guests with the same doorbell call it, if several have it.
     pub shared: Option<u64>,
+    /// The number by which the switch calls for it at its first frame ([`SwitchClient::calls`]), if it does not run yet.
+    pub waits: Option<u64>,
     /// Slots of each of its rings.
     pub slots: u32,
     /// Its interfaces, in the order of the region.
@@ -65,6 +67,7 @@ pub struct Guest<'a> {
 pub struct SwitchClient {
     socket: OwnedFd,
     counters: CounterFile,
+    calls: OwnedFd,
     lanes: usize,
     /// A request was not answered in time.
     silent: Cell<bool>,
@@ -95,12 +98,13 @@ impl SwitchClient {
     pub fn new(socket: OwnedFd) -> Result<SwitchClient, ClientError> {
         protocol::send(socket.as_fd(), Request::Hello, &[])?;
         let (reply, files) = protocol::receive::<Reply>(socket.as_fd())?;
-        match (reply, files.as_slice()) {
-            (Reply::Welcome { lanes }, [file]) => {
-                let counters = CounterFile::open(file.as_fd())?;
+        match (reply, exactly::<2>(files)) {
+            (Reply::Welcome { lanes }, Ok([counters, calls])) => {
+                let counters = CounterFile::open(counters.as_fd())?;
                 Ok(SwitchClient {
                     socket,
                     counters,
+                    calls,
                     lanes: lanes.into(),
                     silent: Cell::new(false),
                 })
@@ -108,6 +112,12 @@ impl SwitchClient {
             (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
             _ => Err(ClientError::Confused),
         }
+    }
+
+    /// The pipe of calls: numbers of guests that do not run and have got a frame ([`Guest::waits`]), as 8 bytes each, the
+    /// lowest first. Reading it does not block.
+    pub fn calls(&self) -> BorrowedFd<'_> {
+        self.calls.as_fd()
     }
 
     /// Whether it has not answered in time, and is not asked any more.
@@ -153,6 +163,7 @@ impl SwitchClient {
             slots: guest.slots,
             interfaces: guest.interfaces,
             shared: guest.shared,
+            waits: guest.waits,
         };
         match self.ask(request, &[guest.region, guest.doorbell])? {
             Reply::Attached { ports, .. } if ports.len() == count => Ok(ports),

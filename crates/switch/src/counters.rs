@@ -73,6 +73,11 @@ impl PortCounters {
         add(&self.bytes_out, bytes);
     }
 
+    /// Takes `frames` that left by the port, `bytes` together, out of the count: they leave a second time.
+    pub(crate) fn leave_again(&self, frames: u64, bytes: u64) {
+        self.went_out(frames.wrapping_neg(), bytes.wrapping_neg());
+    }
+
     /// Counts frames that came in and stand for several segments.
     #[inline]
     pub(crate) fn segmented_in(&self, frames: u64) {

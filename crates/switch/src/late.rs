@@ -86,6 +86,13 @@ pub fn count(text: &[u8]) -> usize {
     Frames(text).count()
 }
 
+/// How many frames there are in a text, and their bytes.
+pub(crate) fn size(text: &[u8]) -> (u64, u64) {
+    Frames(text).fold((0, 0), |(count, bytes), (_, frame)| {
+        (count + 1, bytes + frame.len() as u64)
+    })
+}
+
 /// The text in a file, from where the file stands.
 pub(crate) fn read(file: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
     let mut text = Vec::new();

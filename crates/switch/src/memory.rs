@@ -264,6 +264,11 @@ pub struct SwitchSide {
 }
 
 impl SwitchSide {
+    /// The frames that the guest has not read.
+    pub(crate) fn unread(&self) -> Vec<u8> {
+        self.keep.late_frames(self.interface, 0).0
+    }
+
     /// Says that the interface is in steady use.
     pub(crate) fn say_busy(&self) {
         self.keep.say_busy();

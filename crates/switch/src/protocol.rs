@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -62,6 +62,10 @@ pub struct GuestInterface {
     /// What else is asked of the port.
     #[serde(default)]
     pub properties: PortProperties,
+    /// The attached port that gets these rings instead of its own, if there is one: it keeps its properties and its
+    /// counters, and frames that are left in the old rings follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<PortId>,
 }
 
 /// One end of a patch.
@@ -90,7 +94,7 @@ pub enum PortState {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// Say hello. The reply comes with the file of the counters.
+    /// Say hello. The reply comes with the file of the counters, and the pipe of [calls](crate::port::waiting).
     Hello,
     /// Attach all interfaces of a guest. With the data region's file and the doorbell.
     AttachGuest {
@@ -98,6 +102,9 @@ pub(crate) enum Request {
         interfaces: Vec<GuestInterface>,
         /// What guests with the same doorbell call it, if several have it.
         shared: Option<u64>,
+        /// The number by which the switch calls for the guest at its first frame, if it does not run yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits: Option<u64>,
     },
     /// Attach a host link. With its descriptors.
     AttachLink {
@@ -173,7 +180,7 @@ pub(crate) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub(crate) enum Reply {
-    /// Hello, with the file of the counters.
+    /// Hello, with the file of the counters and the pipe of calls.
     Welcome {
         /// Number of lanes.
         lanes: u16,

@@ -16,6 +16,7 @@ use crate::confine;
 use crate::lanes::{Attach, Lanes, Member, Options};
 use crate::late;
 use crate::lookup::PortIndex;
+use crate::port::waiting::{self, Caller};
 use crate::port::{Attachment, exactly};
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
@@ -62,11 +63,14 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
     let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
+    let (calls, caller) = waiting::pipe()?;
     confine::filter_system_calls(confine::SWITCH)?;
     let mut server = Server {
         waiting,
         lanes,
         counters_file,
+        calls,
+        caller,
         table: Vec::new(),
     };
     match control {
@@ -138,6 +142,9 @@ struct Server {
     waiting: WaitSet,
     lanes: Lanes,
     counters_file: OwnedFd,
+    /// Where the client reads which guests are called for.
+    calls: OwnedFd,
+    caller: Caller,
     /// The addresses that are being told, a reply at a time.
     table: Vec<AddressEntry>,
 }
@@ -169,7 +176,8 @@ impl Server {
             Ok((Request::Hello, _)) => {
                 let lanes = self.lanes.count() as u16;
                 let welcome = Reply::Welcome { lanes };
-                protocol::send(client.as_fd(), welcome, &[self.counters_file.as_fd()])?;
+                let files = [self.counters_file.as_fd(), self.calls.as_fd()];
+                protocol::send(client.as_fd(), welcome, &files)?;
                 return Ok(true);
             }
             Ok((Request::Files { port }, _)) => match self.slot_of(port) {
@@ -204,7 +212,8 @@ impl Server {
                 slots,
                 interfaces,
                 shared,
-            } => self.attach_guest(slots, interfaces, shared, files),
+                waits,
+            } => self.attach_guest(slots, interfaces, (shared, waits), files),
             Request::AttachLink {
                 record,
                 name,
@@ -226,6 +235,7 @@ impl Server {
                     domain,
                     mac,
                     properties,
+                    replaces: None,
                 })
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),

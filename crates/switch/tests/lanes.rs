@@ -32,6 +32,7 @@ fn main() {
         patches_join_domains,
         a_cycle_of_patches_is_bounded,
         a_guest_that_arrives_is_announced_and_what_came_late_follows,
+        a_port_that_waits_calls_once_and_its_frames_follow,
         much_memory_is_given_back,
     ]);
 }
@@ -155,11 +156,13 @@ fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
             mtu: 1500,
             mac: Some(Mac(mac)),
             properties: on(cpus),
+            replaces: None,
         };
         let guest = Guest {
             region: memory.file.as_fd(),
             doorbell: memory.doorbell.as_fd(),
             shared: None,
+            waits: None,
             slots: memory.slots,
             interfaces: vec![interface],
         };
@@ -213,6 +216,78 @@ fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
     client.deliver(port, file.as_fd()).unwrap();
     client.detach(&[port]).unwrap();
     assert!(client.announce(&[port]).is_err());
+}
+
+/// Frames to a port that waits for its guest are in the guest's rings when it comes, in their order, and each is counted
+/// once. The port is the same when it waits again.
+fn a_port_that_waits_calls_once_and_its_frames_follow() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mac = [2, 0, 0, 0, 0, 9];
+    let attach = |memory: &GuestMemory, waits, replaces| {
+        let interface = GuestInterface {
+            name: "on-demand".into(),
+            domain: 0,
+            mtu: 1500,
+            mac: Some(Mac(mac)),
+            properties: on(&[0]),
+            replaces,
+        };
+        let guest = Guest {
+            region: memory.file.as_fd(),
+            doorbell: memory.doorbell.as_fd(),
+            shared: None,
+            waits,
+            slots: memory.slots,
+            interfaces: vec![interface],
+        };
+        client.attach_guest(guest).unwrap()[0]
+    };
+    let calls = || {
+        let mut calls = [0; 64];
+        let read = rustix::io::read(client.calls(), &mut calls).unwrap_or(0);
+        let calls = calls[..read].chunks(8);
+        let calls = calls.map(|call| u64::from_le_bytes(call.try_into().unwrap()));
+        calls.collect::<Vec<_>>()
+    };
+    let came = |memory: &GuestMemory, frames: u32| {
+        wait_for("frames", || memory.region.received() == [frames]);
+    };
+    let mut peers = [0, 1].map(|lane| Player::attach(client, 7 + lane as u8, 0, on(&[lane])));
+    let waiting = GuestMemory::with("guest", 64, &[mac]);
+    let port = attach(&waiting, Some(7), None);
+    assert!(calls().is_empty());
+    for (peer, number) in peers.iter_mut().zip([1, 4]) {
+        peer.send(9, number, 3);
+        came(&waiting, number as u32 + 2);
+    }
+    assert_eq!(calls(), [7]);
+
+    let memory = GuestMemory::with("guest", 64, &[mac]);
+    assert_eq!(attach(&memory, None, Some(port)), port);
+    came(&memory, 6);
+    peers[1].send(9, 7, 2);
+    came(&memory, 8);
+    let mut side = memory.region.guest_side(0).unwrap();
+    let numbers: Vec<_> = frames_of(&mut side).iter().map(|frame| frame[21]).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(client.stats(port).frames_out, 8);
+    assert!(calls().is_empty());
+
+    // A frame that the guest has not read when it goes is one that the next is started for.
+    peers[0].send(9, 9, 1);
+    came(&memory, 1);
+    let waiting = GuestMemory::with("guest", 64, &[mac]);
+    assert_eq!(attach(&waiting, Some(8), Some(port)), port);
+    came(&waiting, 1);
+    wait_for("a call", || calls() == [8]);
+    assert_eq!(client.stats(port).frames_out, 9);
+    peers[1].send(9, 10, 100);
+    wait_for("a full ring", || {
+        client.stats(port).dropped(Reason::RingFull) == 37
+    });
+    assert!(calls().is_empty());
+    client.detach(&[port]).unwrap();
 }
 
 fn every_thread_is_confined() {

@@ -134,6 +134,7 @@ fn each_command_of_the_documentation_runs() {
             "docs/cluster.md",
             "docs/node.md",
             "docs/nsm.md",
+            "docs/on-demand.md",
             "docs/store.md",
             "docs/wires.md"
         ]

@@ -244,6 +244,26 @@ alert icmp any any -> any any (msg:"ping"; content:"|aa bb aa bb|"; sid:103;)
 alert tcp any any -> any any (msg:"never"; content:"is not there"; sid:104;)
 "#;
 
+/// Without a word about memory, too.
+#[test]
+fn an_ids_of_two_hundred_rules_has_memory_enough() {
+    let mut gateway = Gateway::new();
+    let a = gateway.host("a", "10.0.0.1/24", None);
+    let _b = gateway.host("b", "10.0.0.2/24", None);
+    let rule = |sid| {
+        format!(
+            "alert tcp any any -> any any (msg:\"r\"; content:\"token-{sid}-{sid}\"; sid:{sid};)\n"
+        )
+    };
+    std::fs::create_dir_all(&gateway.run).unwrap();
+    let file = gateway.run.join("local.rules");
+    std::fs::write(&file, (1..=200).map(rule).collect::<String>()).unwrap();
+    let rules = format!("rules={}", file.display());
+    let _running = gateway.function("ids", &["-p", &rules]);
+    assert_eq!(number(&gateway, "ids", "ids.rule_count"), 200);
+    assert!(reaches(&a, "10.0.0.2"));
+}
+
 #[test]
 fn the_ids_alerts_on_what_real_programs_send() {
     let mut gateway = Gateway::new();

@@ -269,7 +269,16 @@ fn rows() -> Result<Vec<Row>, String> {
                 ..USUAL
             },
             published: MIDDLEBOX.filter(|_| count == 5),
-            ..row(called, "ids", &[&format!("rules={rules}"), "print=false"])
+            ..row(
+                called,
+                "ids",
+                &[
+                    &format!("rules={rules}"),
+                    "print=false",
+                    "connections=10000",
+                    "streams=512",
+                ],
+            )
         });
     }
     Ok(rows)

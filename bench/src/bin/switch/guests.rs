@@ -72,6 +72,7 @@ fn attach(
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
         shared: None,
+        waits: None,
         slots,
         interfaces: interfaces
             .iter()
@@ -81,6 +82,7 @@ fn attach(
                 mtu: 1500,
                 mac: None,
                 properties: PortProperties::default(),
+                replaces: None,
             })
             .collect(),
     })?;

@@ -59,6 +59,7 @@ __all__ = [
     "NsmKind",
     "NsmObject",
     "NsmStatus",
+    "OnDemand",
     "Others",
     "Patch",
     "PortStats",
@@ -80,6 +81,7 @@ __all__ = [
     "SwitchStatus",
     "Table",
     "Topic",
+    "Trigger",
     "Tunnel",
     "UnknownGuest",
     "Vnic",
@@ -698,6 +700,7 @@ class State(StrEnum):
     up = "up"
     down = "down"
     unused = "unused"
+    waiting = "waiting"
 
 
 class Stub(Model):
@@ -761,6 +764,14 @@ class Topic(StrEnum):
     application = "application"
 
 
+class Trigger(StrEnum):
+    """
+    What starts a guest.
+    """
+
+    first_packet = "first-packet"
+
+
 class Tunnel(Model):
     """A network with other hosts by VXLAN (RFC 7348), as a link reaches it."""
 
@@ -785,32 +796,6 @@ class UnknownGuest(Model):
     """Its process."""
     started: int
     """When that was started, in clock ticks since the boot of the machine."""
-
-
-class Vnic(Model):
-    """
-    A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-    program's that speaks vhost-user, or a user NSM's.
-    """
-
-    addresses: list[str] | None = None
-    """The IP addresses of its interface, with their prefixes."""
-    host: bool | None = None
-    """Whether it is in the host's namespace."""
-    interface: str | None = None
-    """The interface's name in the namespace or on the host; default: the VNIC's."""
-    link: str
-    """The stub or link that it is on."""
-    mac: str | None = None
-    """Its Ethernet address; default: in a wire, derived from the names, else random."""
-    namespace: str | None = None
-    """The network namespace that it is in: a name (`ip netns`), or a path."""
-    nsm: str | None = None
-    """The user NSM that has it: it is made with the NSM."""
-    properties: dict[str, Any] | None = None
-    """Speed, delay, loss, VLAN, protection and so on."""
-    vhost_user: str | None = None
-    """The socket where a vhost-user frontend connects."""
 
 
 class VnicStatus(Model):
@@ -1231,6 +1216,30 @@ class NsmStatus(Model):
     """Whether it serves."""
 
 
+class OnDemand(Model):
+    """A guest that does not exist before it is needed: the copy of another guest, with the VNIC's name."""
+
+    idle: str | None = None
+    """
+    Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC
+    waits for the next frame then.
+    """
+    interface: str | None = None
+    """
+    The template's interface that the VNIC is; default: its only one, or its only one on the VNIC's link. The others
+    get VNICs on the links of the template's.
+    """
+    on: Trigger | None = None
+    """What starts it."""
+    template: str
+    """
+    The guest that it is a copy of. If that stands still as a template, the copy goes on from there; else it boots
+    that guest's configuration.
+    """
+    variables: dict[str, str] | None = None
+    """Values of the configuration's variables instead of the template's. With any, the guest boots."""
+
+
 class Socket(Model):
     """A socket of an application."""
 
@@ -1306,14 +1315,42 @@ class SwitchFunctionObject(Model):
     status: SwitchStatus | None = None
 
 
-class VnicObject(Model):
+class Vnic(Model):
     """
     A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-    program's that speaks vhost-user, or a user NSM's.
+    program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed.
     """
 
     addresses: list[str] | None = None
     """The IP addresses of its interface, with their prefixes."""
+    guest: OnDemand | None = None
+    host: bool | None = None
+    """Whether it is in the host's namespace."""
+    interface: str | None = None
+    """The interface's name in the namespace or on the host; default: the VNIC's."""
+    link: str
+    """The stub or link that it is on."""
+    mac: str | None = None
+    """Its Ethernet address; default: in a wire, derived from the names, else random."""
+    namespace: str | None = None
+    """The network namespace that it is in: a name (`ip netns`), or a path."""
+    nsm: str | None = None
+    """The user NSM that has it: it is made with the NSM."""
+    properties: dict[str, Any] | None = None
+    """Speed, delay, loss, VLAN, protection and so on."""
+    vhost_user: str | None = None
+    """The socket where a vhost-user frontend connects."""
+
+
+class VnicObject(Model):
+    """
+    A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+    program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed.
+    """
+
+    addresses: list[str] | None = None
+    """The IP addresses of its interface, with their prefixes."""
+    guest: OnDemand | None = None
     host: bool | None = None
     """Whether it is in the host's namespace."""
     interface: str | None = None

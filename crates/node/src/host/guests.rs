@@ -321,17 +321,23 @@ impl Host {
         if launch.ports.is_empty() {
             return Ok(());
         }
+        let mut interfaces = launch.interfaces();
+        for interface in &mut interfaces {
+            interface.replaces = self.waiting_port(&interface.name);
+        }
         let ports = self.client()?.attach_guest(SwitchGuest {
             region: file.as_fd(),
             doorbell: doorbell.as_fd(),
             shared: doorbell.shared,
+            waits: None,
             slots: launch.ring_slots,
-            interfaces: launch.interfaces(),
+            interfaces,
         })?;
         for (port, id) in launch.ports.iter().zip(ports) {
             let (kind, domain) = (PortKind::Guest, port.domain);
             let attached = Port { id, kind, domain };
             self.ports.insert(port.name.clone(), attached);
+            self.waiting.remove(&port.name);
         }
         Ok(())
     }

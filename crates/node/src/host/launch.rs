@@ -31,6 +31,20 @@ pub struct LaunchPort {
     pub properties: PortProperties,
 }
 
+impl LaunchPort {
+    /// The port as the switch is told.
+    pub(super) fn for_switch(&self) -> GuestInterface {
+        GuestInterface {
+            name: self.name.clone(),
+            domain: self.domain,
+            mtu: self.mtu,
+            mac: Some(self.mac),
+            properties: self.properties.clone(),
+            replaces: None,
+        }
+    }
+}
+
 /// A router of a guest, as the control store has it: a configuration that the guest runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
@@ -103,14 +117,7 @@ impl Launch {
 
     /// Its ports as the switch is told.
     pub(super) fn interfaces(&self) -> Vec<GuestInterface> {
-        let interface = |port: &LaunchPort| GuestInterface {
-            name: port.name.clone(),
-            domain: port.domain,
-            mtu: port.mtu,
-            mac: Some(port.mac),
-            properties: port.properties.clone(),
-        };
-        self.ports.iter().map(interface).collect()
+        self.ports.iter().map(LaunchPort::for_switch).collect()
     }
 }
 

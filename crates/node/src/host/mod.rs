@@ -29,6 +29,7 @@ mod process;
 mod stacks;
 mod switch;
 mod usage;
+mod waiting;
 mod wakers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -69,6 +70,7 @@ pub use launch::{Launch, LaunchPort, Launched, Router};
 pub use process::{boot, told_end};
 pub use switch::SwitchRun;
 pub use usage::{Usage, age};
+use waiting::Waiting;
 use wakers::Wakers;
 
 /// What ended, or became ready.
@@ -86,6 +88,8 @@ pub enum Ready {
     Nsms,
     /// Programs of applications that the node runs.
     Applications,
+    /// Calls of the switch for guests that do not run.
+    Calls,
     /// The process of the guest with this number.
     Guest(u64),
 }
@@ -106,6 +110,8 @@ const CORE_ENGINE: u64 = 5;
 const NSMS: u64 = 6;
 /// The number of applications' ends.
 const APPLICATIONS: u64 = 7;
+/// The number of the switch's calls for guests.
+const CALLS: u64 = 8;
 
 /// A port of the switch.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +159,7 @@ pub struct Host {
     cgroups: Cgroups,
     doorbells: Doorbells,
     wakers: Wakers,
+    waiting: Waiting,
     /// What guests printed, those included that ended.
     logs: Logs,
     template: &'static vmm::Template,
@@ -201,6 +208,7 @@ impl Host {
             socket,
             doorbells: Doorbells::default(),
             wakers: Wakers::default(),
+            waiting: Waiting::default(),
             logs: Logs::default(),
             // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
@@ -247,6 +255,7 @@ impl Host {
                 CORE_ENGINE => Some(Ready::CoreEngine),
                 NSMS => Some(Ready::Nsms),
                 APPLICATIONS => Some(Ready::Applications),
+                CALLS => Some(Ready::Calls),
                 _ => None,
             })
             .collect();
@@ -415,6 +424,7 @@ impl Host {
     fn detach_port(&mut self, name: &str) {
         self.forget_flows(name);
         self.forget_entries(name);
+        self.waiting.remove(name);
         if let Some(port) = self.ports.remove(name)
             && let Ok(client) = self.client()
         {

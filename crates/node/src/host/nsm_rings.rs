@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 
 use ::switch::client::Guest;
 use ::switch::memory::SharedRegion;
-use ::switch::protocol::{GuestInterface, PortKind};
+use ::switch::protocol::PortKind;
 use abi::region::Geometry;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
@@ -71,14 +71,9 @@ impl Host {
             region: files.region.as_fd(),
             doorbell: files.doorbell.as_fd(),
             shared: None,
+            waits: None,
             slots: SLOTS,
-            interfaces: vec![GuestInterface {
-                name: port.name.clone(),
-                domain: port.domain,
-                mtu: port.mtu,
-                mac: Some(port.mac),
-                properties: port.properties.clone(),
-            }],
+            interfaces: vec![port.for_switch()],
         })?;
         let (kind, domain) = (PortKind::Guest, port.domain);
         for id in ports {

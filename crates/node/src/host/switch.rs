@@ -12,7 +12,7 @@ use switch::protocol::PortDescription;
 
 use super::interfaces::turn_off_gro;
 use super::process::{await_end, boot, find, has_ended, listen, reap, told_end};
-use super::{Host, Port, SWITCH, TIMEOUT};
+use super::{CALLS, Host, Port, SWITCH, TIMEOUT};
 use crate::error::{Error, Result};
 use crate::model::Record;
 
@@ -66,6 +66,7 @@ impl Host {
             return Ok(false);
         };
         self.watch(pidfd.as_fd(), SWITCH)?;
+        self.watch(client.calls(), CALLS)?;
         let port = |p: &PortDescription| {
             (
                 p.name.clone(),
@@ -113,7 +114,9 @@ impl Host {
         note(&run);
         let client = SwitchClient::connect(&self.socket, TIMEOUT)?;
         self.watch(pidfd.as_fd(), SWITCH)?;
+        self.watch(client.calls(), CALLS)?;
         self.ports.clear();
+        self.waiting.clear();
         self.flows.clear();
         self.entries.clear();
         self.switch = Some(SwitchProcess { client, pidfd, run });
@@ -129,6 +132,7 @@ impl Host {
         let (pid, status) = (switch.run.pid, reap(&switch.pidfd));
         self.switch = None;
         self.ports.clear();
+        self.waiting.clear();
         self.flows.clear();
         self.entries.clear();
         self.restarts += 1;
@@ -156,6 +160,7 @@ impl Host {
             reap(&switch.pidfd);
         }
         self.ports.clear();
+        self.waiting.clear();
         self.flows.clear();
         self.entries.clear();
     }
@@ -165,6 +170,7 @@ impl Host {
     pub fn stop_switch(&mut self) {
         self.held.clear();
         self.ports.clear();
+        self.waiting.clear();
         for index in std::mem::take(&mut self.gro).into_values() {
             turn_off_gro(index);
         }

@@ -46,12 +46,12 @@ pub enum Topic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Happened {
-    /// It was created by command.
+    /// It was created by command, or by a frame to its VNIC.
     #[default]
     Created,
     /// It was changed by command.
     Changed,
-    /// It was removed by command.
+    /// It was removed by command, or since it was idle.
     Removed,
     /// A guest was started.
     Started,

@@ -151,6 +151,8 @@ pub enum State {
     /// Nothing uses it yet.
     #[default]
     Unused,
+    /// It waits for a frame, which starts its guest.
+    Waiting,
 }
 
 /// A switch with a NIC: an interface of the host, or other hosts by VXLAN.

@@ -16,6 +16,7 @@ mod migrate;
 mod name;
 mod nsm;
 mod object;
+mod on_demand;
 mod stats;
 mod stub;
 mod switch;
@@ -53,6 +54,7 @@ pub use nsm::{
 };
 pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
+pub use on_demand::{Idle, NoIdle, OnDemand, Trigger};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
 pub use verb::{

@@ -11,8 +11,8 @@ use switch::port::guest::MTU_MAX;
 use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
-use super::State;
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::{OnDemand, State};
 use crate::error::{Error, Fault, Result};
 
 /// Whether an interface can have `mac` as its own.
@@ -21,7 +21,7 @@ pub fn is_usable(mac: Mac) -> bool {
 }
 
 /// A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
-/// program's that speaks vhost-user, or a user NSM's.
+/// program's that speaks vhost-user, or a user NSM's, or starts a guest when it is needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Vnic {
@@ -37,6 +37,9 @@ pub struct Vnic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub vhost_user: Option<PathBuf>,
+    /// The guest that is started when it is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<OnDemand>,
     /// The user NSM that has it: it is made with the NSM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nsm: Option<String>,
@@ -58,12 +61,12 @@ pub struct Vnic {
 }
 
 /// The fields of a VNIC that say where it is.
-pub const LOCATIONS: &str = "`namespace`, `host` and `vhost-user`";
+pub const LOCATIONS: &str = "`namespace`, `host`, `vhost-user` and `guest`";
 
 /// Where a VNIC's interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location<'a> {
-    /// In a guest, which takes it when it is created.
+    /// In a guest, which takes it when it is created, or which it starts.
     Guest,
     /// In a network namespace.
     Namespace(&'a str),
@@ -121,6 +124,7 @@ impl Vnic {
             self.namespace.is_some(),
             self.host,
             self.vhost_user.is_some(),
+            self.guest.is_some(),
         ];
         locations.iter().filter(|given| **given).count()
     }
@@ -186,11 +190,15 @@ impl Spec for Vnic {
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::Create => "Its interface in a namespace or on the host is made with it.",
+            Verb::Create => {
+                "Its interface in a namespace or on the host is made with it. One with `guest` waits for a frame."
+            }
             Verb::Put | Verb::Patch => {
                 "`properties` and `addresses` can change; properties hold from the next frame on."
             }
-            Verb::Delete => "Its interface is removed with it; no guest may have it.",
+            Verb::Delete => {
+                "Its interface is removed with it, or the guest that it started; no other guest may have it."
+            }
             _ => "",
         }
     }

@@ -150,7 +150,7 @@ impl Node {
                     // Of another of its interfaces, which is to have another one.
                     vnic
                 }
-                (None, Some(vnic)) => self.free_vnic(vnic, &vnics)?,
+                (None, Some(vnic)) => self.free_vnic(&guest.name, vnic, &vnics)?,
                 (None, None) => {
                     let vnic = self.implicit_vnic(
                         (&guest.name, interface, on),

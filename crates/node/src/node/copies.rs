@@ -116,21 +116,28 @@ impl Node {
 
     /// A copy of a suspended guest, and the specification of its clones. A template's copy is made once.
     pub fn copy_guest(&mut self, name: &str) -> Result<(Guest, Arc<Copy>)> {
-        let mut guest = self.find_guest(name)?.as_booted();
-        for on in guest.spec.interfaces.values_mut() {
-            // A VNIC is the original's; each clone gets one on its link.
-            if let Some(vnic) = self.store.get::<VnicRecord>(on)? {
-                on.clone_from(&vnic.link);
-            }
-        }
+        let guest = self.find_guest(name)?;
+        let spec = self.copied_spec(&guest)?;
         if let Some(copy) = self.guests.templates.get(&guest.id) {
-            return Ok((guest.spec, Arc::clone(copy)));
+            return Ok((spec, Arc::clone(copy)));
         }
         let copy = Arc::new(self.host.copy(guest.id, false)?);
         if guest.template {
             self.guests.templates.insert(guest.id, Arc::clone(&copy));
         }
-        Ok((guest.spec, copy))
+        Ok((spec, copy))
+    }
+
+    /// The specification of a guest's copies.
+    pub(super) fn copied_spec(&self, guest: &GuestRecord) -> Result<Guest> {
+        let mut spec = guest.as_booted().spec;
+        for on in spec.interfaces.values_mut() {
+            // A VNIC is the original's; each copy gets one on its link.
+            if let Some(vnic) = self.store.get::<VnicRecord>(on)? {
+                on.clone_from(&vnic.link);
+            }
+        }
+        Ok(spec)
     }
 
     /// Makes a guest that stands still a template: it goes on when it is resumed.

@@ -326,7 +326,7 @@ impl Node {
         let (mut all, mut made): (Vec<VnicRecord>, Vec<VnicRecord>) = (Vec::new(), Vec::new());
         for (interface, on) in &spec.interfaces {
             let vnic = match self.store.get::<VnicRecord>(on)? {
-                Some(vnic) => self.free_vnic(vnic, &all)?,
+                Some(vnic) => self.free_vnic(guest, vnic, &all)?,
                 None => {
                     let port = copy.as_ref().map(|copy| copy.port(interface));
                     let port = port.unwrap_or_default();
@@ -341,8 +341,17 @@ impl Node {
     }
 
     /// A VNIC that a guest may take, if it may.
-    pub(super) fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
+    pub(super) fn free_vnic(
+        &self,
+        guest: &str,
+        vnic: VnicRecord,
+        taken: &[VnicRecord],
+    ) -> Result<VnicRecord> {
         let name = vnic.name.clone();
+        if vnic.guest.is_some() && guest != name {
+            let guest = guest.into();
+            return Err(Fault::StartsGuest { vnic: name, guest }.into());
+        }
         if vnic.location() != Location::Guest {
             let (vnic, fields) = (name, LOCATIONS);
             return Err(Fault::ServesNoGuest { vnic, fields }.into());

@@ -211,16 +211,20 @@ impl Node {
         mut reserved: Reserved,
         recorded: bool,
     ) -> Result<()> {
-        let Some(nsm) = &guest.nsm else {
-            return self.host.start(reserved, recorded, None);
+        let sockets = match &guest.nsm {
+            Some(nsm) => {
+                let pid = reserved.identity()?.pid;
+                Some(self.admit_guest(&guest.name, nsm, pid)?)
+            }
+            None => None,
         };
-        let pid = reserved.identity()?.pid;
-        let sockets = self.admit_guest(&guest.name, nsm, pid)?;
-        let started = self.host.start(reserved, recorded, Some(sockets));
-        started.inspect_err(|_| {
+        let started = self.host.start(reserved, recorded, sockets);
+        if started.is_err() && guest.nsm.is_some() {
             // The next start removes it, too.
             let _ = self.drop_application(&guest.name, false);
-        })
+        }
+        self.watch_idle(guest);
+        started
     }
 
     /// Tells that a guest was started, or why it could not be, once.
@@ -372,6 +376,7 @@ impl Node {
                 self.host.go_on(guest.id)?;
                 self.host.announce(guest.id)?;
             }
+            self.watch_idle(&guest);
             Ok(())
         } else {
             self.note_end(&guest, None, "it ended while no node was running".into())
@@ -399,7 +404,11 @@ impl Node {
                 }
             };
             let noted = self.note_end(&guest, Some(&exit), reason);
-            self.host.note(Subject::Guest(guest.name), noted);
+            self.host.note(Subject::Guest(guest.name.clone()), noted);
+            if self.idling.forget(id) {
+                // The next frame starts another. If this cannot be kept, the next tick finds the guest again.
+                let _ = self.destroy_guest(&guest.name);
+            }
         }
     }
 
@@ -532,7 +541,7 @@ impl Node {
     }
 
     /// A guest that may be removed, and the VNICs that were made for it.
-    fn check_destroy(&self, name: &str) -> Result<(GuestRecord, Vec<VnicRecord>)> {
+    pub(super) fn check_destroy(&self, name: &str) -> Result<(GuestRecord, Vec<VnicRecord>)> {
         let guest = self.find_guest(name)?;
         let vnics = self.vnics_of(&guest)?;
         let made: Vec<_> = vnics.into_iter().filter(|vnic| vnic.implicit).collect();
@@ -566,6 +575,7 @@ impl Node {
             for vnic in made {
                 self.index.remove_vnic(vnic);
             }
+            self.await_frames_of(guest);
             self.host.clear_fault(&Subject::Guest(guest.name.clone()));
             self.host.forget_log(guest.id);
             self.health.forget(guest.id);
@@ -585,6 +595,7 @@ impl Node {
             self.guests.templates.remove(id);
             self.arriving.remove(id);
             self.health.ended(*id);
+            self.idling.forget(*id);
         }
         self.host.begin_end(ids.iter().copied());
         let gone = ids.iter().filter(|id| !self.host.is_ending(**id));

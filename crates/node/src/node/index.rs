@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use switch::lookup::Mac;
 
@@ -19,6 +20,8 @@ pub struct Index {
     vnics: HashMap<String, BTreeSet<String>>,
     /// VNICs by their links and addresses.
     macs: HashMap<(String, Mac), String>,
+    /// How long the guests may be idle that VNICs start, by the VNICs.
+    idle: HashMap<String, Duration>,
     /// Guests by their VNICs.
     guests: HashMap<String, String>,
     /// Guests' names by their numbers.
@@ -55,12 +58,21 @@ impl Index {
         on.insert(vnic.name.clone());
         self.macs
             .insert((vnic.link.clone(), vnic.mac()), vnic.name.clone());
+        if let Some(on) = &vnic.guest {
+            self.idle.insert(vnic.name.clone(), on.idle());
+        }
     }
 
     pub fn remove_vnic(&mut self, vnic: &VnicRecord) {
         remove(&mut self.vnics, &vnic.link, &vnic.name);
         self.macs.remove(&(vnic.link.clone(), vnic.mac()));
         self.entries.remove(&vnic.name);
+        self.idle.remove(&vnic.name);
+    }
+
+    /// How long the guest may be idle that a VNIC starts, if it starts one.
+    pub fn idle_of(&self, vnic: &str) -> Option<Duration> {
+        self.idle.get(vnic).copied()
     }
 
     /// Notes which VNICs a guest has.

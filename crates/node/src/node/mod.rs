@@ -23,6 +23,7 @@ mod index;
 mod links;
 mod logs;
 mod nsms;
+mod on_demand;
 mod programs;
 mod reconcile;
 pub mod resource;
@@ -57,6 +58,7 @@ use events::Events;
 use guests::Guests;
 use health::Checks;
 use index::Index;
+use on_demand::Idling;
 use restart::Restarts;
 use wires::Wires;
 
@@ -83,6 +85,7 @@ pub struct Node {
     host: Host,
     index: Index,
     guests: Guests,
+    idling: Idling,
     nsm_restarts: Restarts,
     application_restarts: Restarts,
     /// Applications that are being removed, whose programs were asked to end.
@@ -139,6 +142,7 @@ impl Node {
             host,
             index,
             guests: Guests::default(),
+            idling: Idling::default(),
             nsm_restarts: Restarts::default(),
             application_restarts: Restarts::default(),
             ending_programs: BTreeSet::new(),
@@ -263,7 +267,7 @@ impl Node {
         let guests = events.iter().filter_map(|event| match event {
             Ready::Guest(id) => Some(*id),
             Ready::Switch | Ready::ControlStore | Ready::ControlStoreTold => None,
-            Ready::CoreEngine | Ready::Nsms | Ready::Applications => None,
+            Ready::CoreEngine | Ready::Nsms | Ready::Applications | Ready::Calls => None,
         });
         let guests: Vec<u64> = guests.collect();
         self.host.note_ended(&guests);
@@ -276,6 +280,7 @@ impl Node {
                 Ready::CoreEngine => self.replace_core(),
                 Ready::Nsms => self.nsms_ended(),
                 Ready::Applications => self.programs_ended(),
+                Ready::Calls => self.start_called(),
                 Ready::Guest(id) => self.guest_ended(*id),
             }
         }

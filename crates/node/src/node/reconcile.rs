@@ -14,7 +14,11 @@ impl Node {
     pub(super) fn detach_leftovers(&mut self) -> Result<()> {
         for name in self.host.port_names() {
             let wanted = match self.store.get::<VnicRecord>(&name)? {
-                Some(vnic) => vnic.location() != Location::Guest || self.runs_with(&name)?,
+                Some(vnic) => {
+                    vnic.location() != Location::Guest
+                        || vnic.guest.is_some()
+                        || self.runs_with(&name)?
+                }
                 None => self.store.get::<LinkRecord>(&name)?.is_some() || self.is_patch(&name)?,
             };
             if !wanted {
@@ -78,6 +82,10 @@ impl Node {
     }
 
     pub(super) fn bring_vnic(&mut self, vnic: &VnicRecord) -> Result<()> {
+        if let Some(on) = &vnic.guest {
+            let brought = self.bring_on_demand(vnic, on);
+            self.host.note(Subject::Vnic(vnic.name.clone()), brought);
+        }
         if vnic.location() != Location::Guest
             && let Some(link) = self.store.get::<LinkRecord>(&vnic.link)?
         {
@@ -135,6 +143,7 @@ impl Node {
             let _ = self.look_at_nsms();
             self.look_at_consoles();
         }
+        self.remove_idle();
         self.host.hear_silent();
         self.host.tell_pending();
         self.reconnect_store();

@@ -32,21 +32,25 @@ impl Node {
     /// Creates guests, and reports each one when it runs, or has ended normally. A guest that does not come to run is
     /// removed.
     pub fn create_and_tell(&mut self, wanted: Vec<Creation>, tells: Vec<OnStarted>) {
-        let names: Vec<_> = wanted.iter().map(|wanted| wanted.name.clone()).collect();
         let created = self.create_guests(wanted);
-        for ((name, created), tell) in names.into_iter().zip(created).zip(tells) {
+        for (created, tell) in created.into_iter().zip(tells) {
             match created {
-                Ok(view) => self.guests.starting.push(Starting {
-                    name,
-                    id: view.status.id,
-                    is_new: true,
-                    messages: view.status.messages,
-                    since: Instant::now(),
-                    tell,
-                }),
+                Ok(view) => self.await_new(view, tell),
                 Err(error) => tell(Err(error)),
             }
         }
+    }
+
+    /// Reports a guest that was just created.
+    pub(super) fn await_new(&mut self, guest: Object<Guest>, tell: OnStarted) {
+        self.guests.starting.push(Starting {
+            name: guest.name,
+            id: guest.status.id,
+            is_new: true,
+            messages: guest.status.messages,
+            since: Instant::now(),
+            tell,
+        });
     }
 
     /// Reports a started guest when it runs, or has ended normally, or the reason of its failure.

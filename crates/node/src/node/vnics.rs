@@ -7,6 +7,7 @@ use switch::port::guest;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
+use super::on_demand::waiting_port;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
@@ -54,11 +55,14 @@ impl Node {
         let mtu = link.map_or(1500, |link| mtu(&vnic, &link));
         let guest = self.index.guest_of(&vnic.name).map(str::to_string);
         let (state, reason) = match (self.host.has_port(&vnic.name), &guest) {
+            (true, _) if self.host.awaits_frame(&vnic.name) => (State::Waiting, None),
             (true, _) => match self.host.is_vnic_down(&vnic) {
                 Some(reason) => (State::Down, Some(reason)),
                 None => (State::Up, None),
             },
-            (false, None) if vnic.location() == Location::Guest => (State::Unused, None),
+            (false, None) if vnic.location() == Location::Guest && vnic.guest.is_none() => {
+                (State::Unused, None)
+            }
             (false, None) if vnic.nsm.is_some() => (
                 State::Down,
                 Some(format!("NSM ‘{}’ does not run", vnic.name)),
@@ -103,10 +107,16 @@ impl Node {
         check_mtu(&vnic, &link)?;
         self.need_switch()?;
         self.check_lanes(&vnic.properties)?;
+        if let Some(on) = &vnic.guest {
+            self.check_on_demand(&vnic, on)?;
+        }
         let change = self.store.change()?;
         change.put(&vnic)?;
         let mtu = mtu_max(&vnic, &link);
-        self.host.attach_vnic(&vnic, link.domain, mtu)?;
+        match &vnic.guest {
+            Some(_) => self.host.await_frame(&waiting_port(&vnic, &link))?,
+            None => self.host.attach_vnic(&vnic, link.domain, mtu)?,
+        }
         if let Err(error) = change.commit() {
             self.host.detach(&vnic.name);
             super::remove_socket(&vnic);
@@ -184,14 +194,8 @@ impl Node {
         if vnic.nsm.is_some() {
             return Err(Fault::HasNsm { vnic: name.into() }.into());
         }
-        if let Some(guest) = self.index.guest_of(name) {
-            return Err(Fault::HasGuest {
-                vnic: name.into(),
-                guest: guest.into(),
-            }
-            .into());
-        }
         self.check_no_flows(name)?;
+        self.remove_guest_of(&vnic)?;
         self.store.with_spare(|| -> Result<()> {
             let change = self.store.change()?;
             change.remove::<VnicRecord>(name)?;
@@ -236,6 +240,10 @@ impl Node {
             && let Some(guest) = self.store.get::<GuestRecord>(guest)?
         {
             self.host.keep_properties(guest.id, name, &vnic.properties);
+        }
+        if self.host.awaits_frame(name) {
+            // For which frames it waits is one of them.
+            self.await_frame(&vnic)?;
         }
         Ok(())
     }

@@ -62,6 +62,9 @@ pub enum Reason {
     UnknownRemote,
     /// The domain's lookup function let the frame go nowhere. Counted at the source.
     Lookup,
+    /// Not for the guest that the port waits to start: another Ethernet address, or a question for an IP address that
+    /// is not the port's own (`allowed-ips`).
+    NotAwaited,
 }
 
 impl Reason {
@@ -69,7 +72,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 26] = [
+    pub const ALL: [Reason; 27] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -96,6 +99,7 @@ impl Reason {
         Reason::BadTunnel,
         Reason::UnknownRemote,
         Reason::Lookup,
+        Reason::NotAwaited,
     ];
 
     /// The reason's name, as users see it.
@@ -127,6 +131,7 @@ impl Reason {
             Reason::BadTunnel => "bad-tunnel",
             Reason::UnknownRemote => "unknown-remote",
             Reason::Lookup => "lookup",
+            Reason::NotAwaited => "not-awaited",
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Attach {
     pub mac: Option<Mac>,
     /// Its properties.
     pub properties: PortProperties,
+    /// The port that gets this link instead of its own, and stays as it is otherwise.
+    pub replaces: Option<PortIndex>,
 }
 
 /// Why a port could not be attached.
@@ -69,14 +71,23 @@ impl Lanes {
         doorbell: OwnedFd,
         shared: Option<u64>,
     ) -> Result<Vec<PortId>, AttachError> {
-        if self.free_slots() < ports.len() {
+        let new = ports.iter().filter(|port| port.replaces.is_none());
+        if self.free_slots() < new.count() {
             return Err(AttachError::Full);
         }
         let doorbell = self.doorbells.doorbell(doorbell, shared);
-        let mut joining: Vec<Joining> = Vec::with_capacity(ports.len());
+        let (mut joining, mut replacing, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         for port in ports {
+            if let Some(member) = port.replaces.and_then(|slot| self.member(slot)) {
+                ids.push(member.id);
+                replacing.push((member.id.slot(), port));
+                continue;
+            }
             match self.prepare(port, Some(Arc::clone(&doorbell))) {
-                Ok(port) => joining.push(port),
+                Ok(port) => {
+                    ids.push(port.id());
+                    joining.push(port);
+                }
                 Err(error) => {
                     for port in joining {
                         self.detach(port.setup.port);
@@ -85,7 +96,46 @@ impl Lanes {
                 }
             }
         }
-        self.join(joining)
+        self.join(joining)?;
+        for (port, attach) in replacing {
+            if let Err(error) = self.replace(port, attach, &doorbell) {
+                for id in ids {
+                    self.detach(id.slot());
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Gives an attached port another link, on the lane that serves it, between two rounds: no frame is lost.
+    fn replace(
+        &mut self,
+        port: PortIndex,
+        attach: Attach,
+        doorbell: &Arc<Doorbell>,
+    ) -> Result<(), Errno> {
+        let member = self.members.get_mut(usize::from(port));
+        let (Some(member), Some(mut link)) = (
+            member.and_then(Option::as_mut),
+            attach.links.into_iter().next(),
+        ) else {
+            return Ok(());
+        };
+        (member.kind, member.mtu) = (attach.kind, link.mtu());
+        link.set_mtu(
+            member
+                .properties
+                .mtu
+                .map_or(member.mtu, |mtu| mtu.min(member.mtu)),
+        );
+        let Some(&lane) = member.lanes.first() else {
+            return Ok(());
+        };
+        let doorbell = Arc::clone(doorbell);
+        let replace = move |worker: &mut Worker| worker.replace_queue(port, link, doorbell);
+        // The old link is dropped here, so that the lane does not wait for that.
+        self.lanes[usize::from(lane)].call(replace).map(drop)
     }
 
     /// Attaches a host link's port.

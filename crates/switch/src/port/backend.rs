@@ -126,6 +126,12 @@ pub(crate) trait Backend: Kind {
     /// Takes back what [`sleep`](Self::sleep) asked for.
     fn wake(&mut self) {}
 
+    /// The frames that the other side has not read, as [late](crate::late) ones; none for a link whose frames are not in
+    /// memory.
+    fn unread(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Called when its descriptor becomes readable while it is polled.
     fn notice(&mut self) {}
 

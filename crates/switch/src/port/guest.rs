@@ -700,6 +700,10 @@ impl Backend for GuestLink {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
+
+    fn unread(&self) -> Vec<u8> {
+        self.side.unread()
+    }
 }
 
 /// Takes the first [`HEAD`] bytes of a frame, zeros behind the end of a shorter one.

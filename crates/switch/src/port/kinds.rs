@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::batch::Batch;
-use super::{guest, packet, patch, tap, vhost, vxlan, xdp};
+use super::{guest, packet, patch, tap, vhost, vxlan, waiting, xdp};
 use crate::counters::PortCounters;
 
 /// Makes [`Link`], [`PortKind`], [`LinkRecord`] and `on_link!` from the list; `$d` is a dollar.
@@ -128,6 +128,8 @@ kinds! { $
     links {
         /// A guest's rings.
         Guest = "guest": guest::GuestLink,
+        /// The rings of a guest that does not run yet.
+        Waiting = "waiting": Box<waiting::WaitingLink>,
     }
     host links {
         /// A TAP device.
@@ -236,6 +238,7 @@ impl Link {
         fn catch_up(&mut self, counters: &PortCounters);
         fn files(&self) -> Vec<BorrowedFd<'_>>;
         fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+        fn unread(&self) -> Vec<u8>;
     }
 
     /// Whether it is a look into memory to see if the link has frames, and not a system call.

@@ -24,6 +24,7 @@ pub mod tap;
 pub mod testing;
 pub mod vhost;
 pub mod vxlan;
+pub mod waiting;
 mod whole;
 pub mod xdp;
 

@@ -36,7 +36,7 @@ properties! {
         mtu: Option<u16> = "mtu", in MTUS;
         /// Frames that the port must not send; they are dropped and counted.
         protection: BTreeSet<Protection> = "protection";
-        /// IP addresses of the port, for `ip-nospoof`.
+        /// IP addresses of the port, for `ip-nospoof` and for a guest that is started on demand.
         allowed_ips: Vec<IpPrefix> = "allowed-ips";
         /// Highest rate of broadcast, multicast and unknown unicast frames that the port sends.
         flood_limit: Option<u32> = "flood-limit", in FLOOD_LIMITS;

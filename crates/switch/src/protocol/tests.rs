@@ -28,11 +28,13 @@ fn a_request_and_its_descriptors_arrive_whole() {
         mtu: 1500,
         mac: Some(Mac([2, 0, 0, 0, 0, 1])),
         properties: PortProperties::default(),
+        replaces: None,
     };
     let request = Request::AttachGuest {
         slots: 64,
         interfaces: vec![interface; 32],
         shared: Some(7),
+        waits: None,
     };
     send(a.as_fd(), &request, &[a.as_fd(), b.as_fd()]).unwrap();
     let (got, descriptors) = receive::<Request>(b.as_fd()).unwrap();
@@ -51,11 +53,16 @@ fn the_longest_messages_fit() {
         mtu: u16::MAX,
         mac: Some(Mac([255; 6])),
         properties: all_properties(),
+        replaces: Some(PortId {
+            slot: u16::MAX,
+            generation: u32::MAX,
+        }),
     };
     let request = Request::AttachGuest {
         slots: u32::MAX,
         interfaces: vec![interface; abi::region::INTERFACES_MAX],
         shared: Some(u64::MAX),
+        waits: Some(u64::MAX),
     };
     send(a.as_fd(), &request, &[]).unwrap();
     let (got, _) = receive::<Request>(b.as_fd()).unwrap();

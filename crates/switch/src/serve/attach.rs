@@ -6,11 +6,13 @@ use std::sync::Arc;
 use abi::region::Geometry;
 
 use super::Server;
+use crate::ids::PortIndex;
 use crate::lanes::Attach;
 use crate::memory::SharedRegion;
 use crate::port::guest::{GuestLink, MTU_MAX};
+use crate::port::waiting::WaitingLink;
 use crate::port::{Link, PortKind, exactly};
-use crate::protocol::{GuestInterface, NAME_MAX, PatchEnd, Reply};
+use crate::protocol::{GuestInterface, NAME_MAX, PatchEnd, PortId, Reply};
 use crate::worker::PATCHES_MAX;
 
 impl Server {
@@ -18,7 +20,7 @@ impl Server {
         &mut self,
         slots: u32,
         interfaces: Vec<GuestInterface>,
-        shared: Option<u64>,
+        (shared, waits): (Option<u64>, Option<u64>),
         files: Vec<OwnedFd>,
     ) -> Result<Reply, String> {
         let [region, doorbell] = exactly(files)?;
@@ -34,25 +36,50 @@ impl Server {
         }
         let region = SharedRegion::map(region.as_fd(), geometry).map_err(|e| e.to_string())?;
         let region = Arc::new(region.collapsed_by(self.lanes.collapser()));
-        let ports = interfaces
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, interface)| {
-                let side = region.switch_side(i)?;
-                Some(Attach {
-                    links: vec![Link::Guest(GuestLink::new(side, interface.mtu))],
-                    kind: PortKind::Guest,
-                    name: interface.name,
-                    domain: interface.domain,
-                    mac: interface.mac,
-                    properties: interface.properties,
-                })
+        let mut ports = Vec::with_capacity(interfaces.len());
+        for (i, interface) in interfaces.into_iter().enumerate() {
+            let Some(side) = region.switch_side(i) else {
+                continue;
+            };
+            let replaces = match interface.replaces {
+                Some(port) => self.open_slot_of(port)?,
+                None => None,
+            };
+            let rings = GuestLink::new(side, interface.mtu);
+            let (link, kind) = match waits {
+                None => (Link::Guest(rings), PortKind::Guest),
+                Some(number) => {
+                    let call = self.caller.call(number);
+                    let (mac, own) = (interface.mac, &interface.properties.allowed_ips);
+                    let link = WaitingLink::new(rings, call, mac, own);
+                    (Link::Waiting(Box::new(link)), PortKind::Waiting)
+                }
+            };
+            ports.push(Attach {
+                links: vec![link],
+                kind,
+                name: interface.name,
+                domain: interface.domain,
+                mac: interface.mac,
+                properties: interface.properties,
+                replaces,
             });
-        let attached = self.lanes.attach_guest(ports.collect(), doorbell, shared);
+        }
+        let attached = self.lanes.attach_guest(ports, doorbell, shared);
         Ok(Reply::Attached {
             ports: attached.map_err(|e| e.to_string())?,
             warning: None,
         })
+    }
+
+    /// The slot of a port that is to get other rings. A closed port makes way.
+    fn open_slot_of(&mut self, port: PortId) -> Result<Option<PortIndex>, String> {
+        let slot = self.slot_of(port)?;
+        if self.lanes.is_closed(slot) {
+            self.lanes.detach(slot);
+            return Ok(None);
+        }
+        Ok(Some(slot))
     }
 
     pub(super) fn attach_link(&mut self, port: Attach) -> Result<Reply, String> {

@@ -9,10 +9,12 @@ use rustix::io::Errno;
 use super::Worker;
 use super::table::{Egress, PortSetup, QueueSetup, QueueState};
 use crate::counters::Reason;
+use crate::doorbell::Doorbell;
 use crate::ids::{DomainIndex, Generation, PortIndex};
+use crate::late;
 use crate::lookup::{Answer, Command, Known, Lookup, Seconds};
 use crate::pace::Pace;
-use crate::port::LinkRecord;
+use crate::port::{Link, LinkRecord};
 use crate::properties::{DomainProperties, FlowAttributes, Share};
 use crate::qos::deficit::{Deficit, LEVEL_DEFAULT, level};
 use crate::qos::delay_line::DelayLine;
@@ -146,6 +148,32 @@ impl Worker {
             })
         });
         taken.collect()
+    }
+
+    /// Gives the queue of a port another link, to which the frames go that the old one's other side has not read.
+    /// Returns the old queues.
+    pub(crate) fn replace_queue(
+        &mut self,
+        port: PortIndex,
+        link: Link,
+        doorbell: Arc<Doorbell>,
+    ) -> Result<Vec<QueueSetup>, Errno> {
+        let old = self.take_queues(port);
+        let setup = QueueSetup {
+            link,
+            doorbell: Some(doorbell),
+            polled: true,
+            spreads: old.first().map_or(0, |queue| queue.spreads),
+            kept: None,
+        };
+        self.add_queue(port, setup)?;
+        for queue in &old {
+            let frames = queue.link.unread();
+            let (count, bytes) = late::size(&frames);
+            self.table.counters.port(port).leave_again(count, bytes);
+            self.deliver_late(port, &frames);
+        }
+        Ok(old)
     }
 
     /// Copies of the descriptors of a port's polled queues here, if another switch can go on with

@@ -327,6 +327,7 @@ pub fn attach_to_lanes(
         domain,
         mac: Some(Mac(mac)),
         properties: properties.clone(),
+        replaces: None,
     });
     let doorbell = memory.doorbell.try_clone().expect("a copy");
     let ports = lanes.attach_guest(ports.collect(), doorbell, None);
@@ -385,11 +386,13 @@ impl GuestMemory {
             mtu: 1500,
             mac: None,
             properties: properties.clone(),
+            replaces: None,
         });
         let guest = Guest {
             region: self.file.as_fd(),
             doorbell: self.doorbell.as_fd(),
             shared: None,
+            waits: None,
             slots: self.slots,
             interfaces: interfaces.collect(),
         };

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use node::error::Error;
-use node::model::{Location, Object, PortStats, SwitchFunction, Vnic};
+use node::model::{Idle, Location, Object, OnDemand, PortStats, SwitchFunction, Trigger, Vnic};
 use serde_json::json;
 use switch::lookup::Mac;
 use switch::properties::PortProperties;
@@ -14,13 +14,15 @@ use switch::properties::PortProperties;
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
 use super::{Result, client, properties, reset, set};
+use crate::check::setting;
 
-/// Makes and shows VNICs: virtual interfaces on links, for guests, namespaces, the host, or
-/// vhost-user frontends
+/// Makes and shows VNICs: virtual interfaces on links, for guests, also those that are started when they are
+/// needed, namespaces, the host, or vhost-user frontends
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir vnic create -l lan --netns blue b0
   weir vnic create -l eth1 -v 10 -p maxbw=100M,priority=high web
+  weir vnic create -l lan -p allowed-ips=10.0.0.7 --template web --idle 30s web0
   weir vnic set-prop -p maxbw=1G web
   weir vnic show -p -o vnic,mac,state
   weir vnic delete web")]
@@ -101,7 +103,9 @@ Examples:
   weir vnic create -l lan --netns blue --interface eth0 blue-lan
   weir vnic create -l eth1 --host mgmt0
   weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web
-  weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db",
+  weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db
+  weir vnic create -l lan -p allowed-ips=10.0.0.7 --template web --on first-packet --idle 30s web0
+  weir vnic create -l lan -p allowed-ips=10.0.0.8 --template web --parameter ip=10.0.0.8 web1",
     PortProperties::help())
 )]
 pub struct CreateVnic {
@@ -126,7 +130,21 @@ pub struct CreateVnic {
     /// Serve vhost-user at this socket
     #[arg(long, value_name = "SOCKET", group = "serves", value_parser = socket)]
     pub vhost_user: Option<PathBuf>,
-    /// With --netns or --host, the interface's name; default: the VNIC's
+    /// Start a copy of this guest when it is needed, with the VNIC's name: from where it stands still (`weir template`),
+    /// else from its configuration
+    #[arg(long, value_name = "GUEST", group = "serves")]
+    pub template: Option<String>,
+    /// With --template, what starts the guest
+    #[arg(long, value_enum, default_value_t = TriggerArg::FirstPacket, requires = "template")]
+    pub on: TriggerArg,
+    /// With --template, time without a frame after which the guest is removed, as in 30s; default: 1m
+    #[arg(long, value_name = "TIME", requires = "template")]
+    pub idle: Option<Idle>,
+    /// With --template, a value for a variable of its configuration: the guest boots with it
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = setting, requires = "template")]
+    pub parameters: Vec<(String, String)>,
+    /// With --netns or --host, the interface's name; default: the VNIC's. With --template, the guest's interface; default:
+    /// its only one, or its only one on this link
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
     /// An IP address of the interface, with its prefix length, as in 10.0.0.2/24
@@ -159,16 +177,43 @@ pub(super) fn address(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "an address needs its prefix length, as in 10.0.0.2/24".into())
 }
 
+/// `--on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TriggerArg {
+    /// The first frame to the VNIC
+    FirstPacket,
+}
+
+impl From<TriggerArg> for Trigger {
+    fn from(arg: TriggerArg) -> Trigger {
+        match arg {
+            TriggerArg::FirstPacket => Trigger::FirstPacket,
+        }
+    }
+}
+
 impl CreateVnic {
+    fn guest(&self) -> Option<OnDemand> {
+        Some(OnDemand {
+            template: self.template.clone()?,
+            on: self.on.into(),
+            interface: self.interface.clone(),
+            variables: self.parameters.iter().cloned().collect(),
+            idle: self.idle,
+        })
+    }
+
     fn vnic(&self) -> Result<Vnic> {
         let vlan = self.vlan.clone().map(|vlan| ("vlan", vlan));
+        let guest = self.guest();
         Ok(Vnic {
             link: self.link.clone(),
             namespace: self.netns.as_deref().map(namespace).transpose()?,
             host: self.host,
             vhost_user: self.vhost_user.clone(),
             nsm: None,
-            interface: self.interface.clone(),
+            interface: self.interface.clone().filter(|_| guest.is_none()),
+            guest,
             mac: self.mac,
             addresses: self.addresses.clone(),
             properties: properties(&self.properties, vlan)?,
@@ -185,7 +230,10 @@ pub(super) fn joined<T: ToString>(values: &[T]) -> String {
 fn serves(vnic: &Object<Vnic>) -> String {
     match (vnic.spec.location(), &vnic.status.guest) {
         (Location::Guest, Some(guest)) => format!("guest:{guest}"),
-        (Location::Guest, None) => "guest".into(),
+        (Location::Guest, None) => match &vnic.spec.guest {
+            Some(on) => format!("template:{}", on.template),
+            None => "guest".into(),
+        },
         (Location::Namespace(namespace), _) => format!("netns:{namespace}"),
         (Location::VhostUser(socket), _) => format!("vhost-user:{}", socket.display()),
         (Location::Nsm(nsm), _) => format!("nsm:{nsm}"),

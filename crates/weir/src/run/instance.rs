@@ -129,6 +129,7 @@ impl Instance {
             region: file.as_fd(),
             doorbell: switch_doorbell.as_fd(),
             shared: None,
+            waits: None,
             slots: plan.ring_slots,
             interfaces: (0..)
                 .zip(plan.links.iter().zip(&hosts))
@@ -138,6 +139,7 @@ impl Instance {
                     mtu: *mtu,
                     mac: None,
                     properties: PortProperties::default(),
+                    replaces: None,
                 })
                 .collect(),
         })?;

@@ -25,6 +25,7 @@ mod migration;
 mod network;
 mod nsm;
 mod nsm_kinds;
+mod on_demand;
 mod requests;
 mod routers;
 mod service;

@@ -492,7 +492,9 @@ class AsyncOperations(ABC):
         return await self._call(list[models.VnicObject], "GET", "/v1/vnics", query={"name": name})
 
     async def create_vnic(self, body: models.VnicObject) -> models.VnicObject:
-        """Creates a VNIC. Its interface in a namespace or on the host is made with it."""
+        """Creates a VNIC. Its interface in a namespace or on the host is made with it. One
+        with `guest` waits for a frame.
+        """
         return await self._call(models.VnicObject, "POST", "/v1/vnics", body=body)
 
     async def show_vnic(self, name: str) -> models.VnicObject:
@@ -506,7 +508,9 @@ class AsyncOperations(ABC):
         return await self._call(models.VnicObject, "PUT", f"/v1/vnics/{segment(name)}", body=body)
 
     async def delete_vnic(self, name: str) -> None:
-        """Removes a VNIC. Its interface is removed with it; no guest may have it."""
+        """Removes a VNIC. Its interface is removed with it, or the guest that it started;
+        no other guest may have it.
+        """
         return await self._do("DELETE", f"/v1/vnics/{segment(name)}")
 
     async def patch_vnic(self, name: str, body: dict[str, Any]) -> models.VnicObject:

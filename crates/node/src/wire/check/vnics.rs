@@ -53,6 +53,14 @@ impl Look<'_> {
                     .warnings
                     .push(format!("vnic ‘{name}’: nothing uses it"));
             }
+            if let Some(on) = &vnic.guest
+                && wire.guests.contains_key(&on.template)
+            {
+                self.error(format!(
+                    "vnic ‘{name}’: its template ‘{0}’ is a guest of the same wire, and comes about after it: create it before, `weir create {0}`",
+                    on.template
+                ));
+            }
             if let Some(namespace) = &vnic.namespace
                 && !wire.namespaces.contains_key(namespace)
             {

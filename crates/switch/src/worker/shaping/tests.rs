@@ -48,6 +48,7 @@ impl Net {
                 domain: self.domain,
                 mac: Some(Mac([2, 0, 0, 0, 0, mac])),
                 properties: properties.parse().unwrap(),
+                replaces: None,
             };
             self.lanes
                 .attach_guest(vec![attach], doorbell, None)
