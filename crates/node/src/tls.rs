@@ -114,6 +114,8 @@ pub fn client(files: &Files) -> Result<Arc<ClientConfig>> {
 pub enum Side {
     /// A client, of the node that it asks.
     Client,
+    /// A host of a cluster, of etcd.
+    Etcd,
     /// A node, of a client.
     Node,
 }
@@ -123,6 +125,7 @@ impl Side {
     fn authority(self) -> &'static str {
         match self {
             Side::Client => "the authority given by `--ca`",
+            Side::Etcd => "the authority given by `--tls-ca`",
             Side::Node => "the authority given by `--tls-client-ca`",
         }
     }
@@ -130,6 +133,7 @@ impl Side {
     fn own(self) -> &'static str {
         match self {
             Side::Client => "this client's certificate",
+            Side::Etcd => "the certificate of this host",
             Side::Node => "the certificate of this node",
         }
     }
@@ -170,6 +174,7 @@ pub fn tls_sentence(side: Side, error: &rustls::Error) -> String {
         Tls::AlertReceived(alert) => format!("it refused {}: {}", side.own(), alert_sentence(side, *alert)),
         Tls::InvalidMessage(_) | Tls::InappropriateMessage { .. } => match side {
             Side::Client => "what listens there does not speak TLS: ask the port that `weir node --listen` names there".into(),
+            Side::Etcd => "what listens there does not speak TLS: give the address at which etcd serves clients, or write http:// if it has no TLS".into(),
             Side::Node => "it does not speak TLS: clients of the network ask by https".into(),
         },
         Tls::PeerIncompatible(_) => "it does not speak TLS 1.3".into(),
@@ -210,6 +215,9 @@ fn alert_sentence(side: Side, alert: AlertDescription) -> &'static str {
         (Alert::CertificateRevoked, _) => "it was revoked",
         (_, Side::Client) => {
             "its authority has to be that of the node's `--tls-client-ca`, and it has to be valid now"
+        }
+        (_, Side::Etcd) => {
+            "its authority has to be that of etcd's `--trusted-ca-file`, and it has to be valid now"
         }
         (_, Side::Node) => {
             "its authority has to be that of the client's `--ca`, it has to name the host that was asked, and to be valid now"

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use node::error::{Error, Kind, Result};
 use node::model::Guest;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 use super::facts::{self, Machine};
 use super::{Agent, RETRY, guard};
@@ -21,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Keeps the host in the cluster. One that was removed stays out.
 pub async fn run(agent: Agent) {
     let mut said = None;
-    let machine = Arc::new(Machine::look());
+    let machine = OnceCell::new();
     loop {
         let ended = match register(&agent, &machine).await {
             Ok(lease) => {
@@ -48,6 +50,14 @@ pub async fn run(agent: Agent) {
     }
 }
 
+/// This machine. It is looked at when that is needed first: it takes seconds if the processor is busy, for which the
+/// lease of an agent that was restarted does not wait.
+async fn look(machine: &OnceCell<Arc<Machine>>) -> Result<Arc<Machine>> {
+    let look = || spawn_blocking(|| Arc::new(Machine::look()));
+    let machine = machine.get_or_try_init(look).await;
+    machine.cloned().map_err(Error::failed)
+}
+
 /// What is said of a host that was removed.
 const REMOVED: &str = "was removed from the cluster";
 
@@ -64,7 +74,7 @@ pub fn is_removed(error: &Error) -> bool {
 }
 
 /// Gets a lease, and puts the host's sign of life under it.
-async fn register(agent: &Agent, machine: &Arc<Machine>) -> Result<Lease> {
+async fn register(agent: &Agent, machine: &OnceCell<Arc<Machine>>) -> Result<Lease> {
     let Agent { store, host, .. } = agent;
     let mut view = View::default();
     let record = Key::Host.of(&host.name);
@@ -77,7 +87,7 @@ async fn register(agent: &Agent, machine: &Arc<Machine>) -> Result<Lease> {
     let facts = Key::Facts.of(&host.name);
     store.read_key(&mut view, &facts).await?;
     if view.facts(&host.name).is_none() {
-        let machine = machine.clone();
+        let machine = look(machine).await?;
         let has = agent.ask(move |node| facts::host(&machine, node)).await?;
         store
             .commit(&Transaction::default().puts(facts, &has))
@@ -154,7 +164,8 @@ async fn keep(agent: &Agent, mut lease: Lease) -> Result<()> {
 }
 
 /// Says what the host has, when that changes.
-async fn publish(agent: &Agent, machine: &Arc<Machine>) -> Result<()> {
+async fn publish(agent: &Agent, machine: &OnceCell<Arc<Machine>>) -> Result<()> {
+    let machine = look(machine).await?;
     let mut meter = facts::Meter::default();
     let (mut said, mut loads_said) = (None, Loads::default());
     loop {

@@ -61,7 +61,7 @@ pub fn check(context: &Context) -> Result<()> {
         };
         if is_tls && context.tls.is_none() {
             return Err(Error::invalid(format_args!(
-                "{endpoint} speaks TLS: give this host's certificate by --cert, --key and --ca"
+                "{endpoint} speaks TLS: give this host's certificate by --tls-cert, --tls-key and --tls-ca"
             )));
         }
     }
@@ -111,7 +111,7 @@ pub async fn probe(context: &Context) -> Result<()> {
             Ok(Ok(answer)) => return compare_clocks(endpoint, &answer),
             Ok(Err(error)) => {
                 let why = match tls::cause(&error) {
-                    Some(cause) => tls::tls_sentence(Side::Client, cause),
+                    Some(cause) => tls::tls_sentence(Side::Etcd, cause),
                     None => format!("it does not answer ({error}): look whether it runs there"),
                 };
                 last = Some(unavailable(why));

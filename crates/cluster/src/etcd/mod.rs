@@ -378,7 +378,7 @@ const SILENT: &str = "it does not answer: look whether it runs there";
 fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
     use etcd_client::Error as Etcd;
     if let Some(cause) = tls::cause(error) {
-        let why = tls::tls_sentence(Side::Client, cause);
+        let why = tls::tls_sentence(Side::Etcd, cause);
         return Error::new(
             Kind::Unavailable,
             format_args!("etcd at {endpoints}: {why}"),
