@@ -128,7 +128,7 @@ impl Store {
     }
 
     /// Asks the member that is asked now for something that must be done within a time; if it fails, or is silent for a
-    /// quarter of the time, all others as well. The first answer counts.
+    /// quarter of the time, all others as well. The first answer counts; that a lease has ended is one.
     async fn ask_within<T, Asked>(
         &self,
         time: Duration,
@@ -156,14 +156,13 @@ impl Store {
             let until = end.min(Instant::now() + pause);
             match tokio::time::timeout_at(until, asked.join_next()).await {
                 Ok(Some(Ok((member, answer)))) => {
-                    let told = answer.as_ref().err();
-                    let told = told.map(|error| sentence(&self.members[member].0, error));
-                    match told.filter(|told| told.kind == Kind::Unavailable) {
-                        Some(told) => failed = told,
-                        None => {
-                            self.current.store(member, Ordering::Relaxed);
-                            return Ok(answer);
-                        }
+                    if let Err(error) = &answer
+                        && !matches!(error, etcd_client::Error::LeaseKeepAliveError(_))
+                    {
+                        failed = sentence(&self.members[member].0, error);
+                    } else {
+                        self.current.store(member, Ordering::Relaxed);
+                        return Ok(answer);
                     }
                 }
                 Ok(Some(Err(_))) => {}
