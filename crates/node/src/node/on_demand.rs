@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 use super::copies::Creation;
-use super::vnics::mtu;
+use super::vnics::waiting_port;
 use crate::error::{Error, Fault, Result, Subject};
-use crate::host::LaunchPort;
-use crate::model::{GuestRecord, LinkRecord, OnDemand, Restart, Run, VnicRecord};
+use crate::model::{GuestRecord, OnDemand, Restart, Run, VnicRecord};
 
 /// The guests that are removed when they are idle, by their numbers.
 #[derive(Default)]
@@ -198,19 +197,6 @@ impl Node {
             return Err(Fault::HasGuest { vnic, guest }.into());
         }
         self.destroy_guest(&guest)
-    }
-}
-
-/// The port of a VNIC that waits for a frame.
-pub(super) fn waiting_port(vnic: &VnicRecord, link: &LinkRecord) -> LaunchPort {
-    LaunchPort {
-        // No guest reads the rings by it.
-        interface: "waiting".into(),
-        name: vnic.name.clone(),
-        domain: link.domain,
-        mtu: mtu(vnic, link),
-        mac: vnic.mac(),
-        properties: vnic.properties.clone(),
     }
 }
 

@@ -7,9 +7,9 @@ use switch::port::guest;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
-use super::on_demand::waiting_port;
 use super::resource::Resource;
 use crate::error::{Error, Fault, Result, Subject};
+use crate::host::LaunchPort;
 use crate::model::{
     GuestRecord, LinkRecord, Location, Object, State, Vnic, VnicRecord, VnicStatus,
     check_interface, check_name, is_usable,
@@ -307,6 +307,19 @@ fn check_mtu(vnic: &VnicRecord, link: &LinkRecord) -> Result<()> {
         }
         .into()),
         _ => Ok(()),
+    }
+}
+
+/// The port of a VNIC that waits for a frame.
+pub(super) fn waiting_port(vnic: &VnicRecord, link: &LinkRecord) -> LaunchPort {
+    LaunchPort {
+        // No guest reads the rings by it.
+        interface: "waiting".into(),
+        name: vnic.name.clone(),
+        domain: link.domain,
+        mtu: mtu(vnic, link),
+        mac: vnic.mac(),
+        properties: vnic.properties.clone(),
     }
 }
 
