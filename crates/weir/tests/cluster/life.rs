@@ -183,7 +183,7 @@ fn refusals_of_joining(net: &Net) {
     };
     a.refuses(
         &with_old(format!("cluster init {}", net.joining(0))),
-        "it refused this client's certificate",
+        "it refused the certificate of this host",
     );
     let stranger = crate::common::Authority::new(&net.folder.join("other")).sign("x", &[]);
     let wrong = net.joining(0).replace(
