@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use etcd_client::Client;
-use node::error::{Error, Result};
+use node::error::Result;
 
 use super::{Repeat, Store};
 
@@ -48,16 +48,18 @@ impl Lease {
     pub async fn renew(&mut self, store: &Store, within: Duration) -> Result<Renewal> {
         let sent = Instant::now();
         let id = self.id;
-        let renewal =
-            move |client: Client| async move { client.lease_client().keep_alive(id).await };
-        match store.ask_within(within, renewal).await? {
-            Ok(_) => {
-                self.renewed = sent;
-                Ok(Renewal::Renewed)
+        let renewal = move |client: Client| async move {
+            match client.lease_client().keep_alive(id).await {
+                Ok(_) => Ok(Renewal::Renewed),
+                Err(etcd_client::Error::LeaseKeepAliveError(_)) => Ok(Renewal::Ended),
+                Err(error) => Err(error),
             }
-            Err(etcd_client::Error::LeaseKeepAliveError(_)) => Ok(Renewal::Ended),
-            Err(error) => Err(Error::failed(error)),
+        };
+        let renewal = store.ask_within(within, renewal).await?;
+        if renewal == Renewal::Renewed {
+            self.renewed = sent;
         }
+        Ok(renewal)
     }
 
     /// Ends it, with its keys.

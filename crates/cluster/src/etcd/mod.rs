@@ -128,12 +128,8 @@ impl Store {
     }
 
     /// Asks the member that is asked now for something that must be done within a time; if it fails, or is silent for a
-    /// quarter of the time, all others as well. The first answer counts; that a lease has ended is one.
-    async fn ask_within<T, Asked>(
-        &self,
-        time: Duration,
-        ask: impl Fn(Client) -> Asked,
-    ) -> Result<Result<T, etcd_client::Error>>
+    /// quarter of the time, all others as well. The first answer counts.
+    async fn ask_within<T, Asked>(&self, time: Duration, ask: impl Fn(Client) -> Asked) -> Result<T>
     where
         T: Send + 'static,
         Asked: Future<Output = Result<T, etcd_client::Error>> + Send + 'static,
@@ -155,15 +151,12 @@ impl Store {
         loop {
             let until = end.min(Instant::now() + pause);
             match tokio::time::timeout_at(until, asked.join_next()).await {
-                Ok(Some(Ok((member, answer)))) => {
-                    if let Err(error) = &answer
-                        && !matches!(error, etcd_client::Error::LeaseKeepAliveError(_))
-                    {
-                        failed = sentence(&self.members[member].0, error);
-                    } else {
-                        self.current.store(member, Ordering::Relaxed);
-                        return Ok(answer);
-                    }
+                Ok(Some(Ok((member, Ok(answer))))) => {
+                    self.current.store(member, Ordering::Relaxed);
+                    return Ok(answer);
+                }
+                Ok(Some(Ok((member, Err(error))))) => {
+                    failed = sentence(&self.members[member].0, &error);
                 }
                 Ok(Some(Err(_))) => {}
                 Ok(None) => return Err(failed),
