@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use node::check::{CheckContext, check_all};
+use node::check::check_guest;
 use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Guest, check_name, is_pattern};
 use serde::Serialize;
@@ -147,11 +147,8 @@ pub(crate) fn check(name: &str, record: &GuestRecord, view: &View) -> Result<()>
 
 /// Refuses a configuration that no node would run.
 pub(crate) fn check_program(name: &str, record: &GuestRecord) -> Result<()> {
-    let Guest {
-        interfaces, health, ..
-    } = &record.guest;
+    let interfaces = record.guest.interfaces.iter();
     let interfaces: Vec<_> = interfaces
-        .iter()
         .map(|(interface, on)| {
             let mac = record.vnics.get(on).and_then(|vnic| vnic.mac);
             (
@@ -160,21 +157,7 @@ pub(crate) fn check_program(name: &str, record: &GuestRecord) -> Result<()> {
             )
         })
         .collect();
-    let (text, files, cpus) = (
-        record.guest.text(),
-        record.guest.files(),
-        record.guest.cpus(),
-    );
-    let later = CheckContext::Installs(None);
-    let found = check_all(
-        text.as_bytes(),
-        &files,
-        &interfaces,
-        cpus,
-        "LINK",
-        later,
-        health,
-    );
+    let found = check_guest(&record.guest, &interfaces, "LINK", None);
     match found.errors() {
         0 => Ok(()),
         _ => Err(Error::invalid(format_args!(

@@ -134,7 +134,7 @@ pub fn check(
 
 /// Whether a guest may run other configurations later, and its former specification.
 #[derive(Clone, Copy)]
-pub enum CheckContext<'a> {
+enum CheckContext<'a> {
     /// Nothing else.
     Nothing,
     /// Configurations may be installed later, which may use its interfaces. Names of the former specification are
@@ -151,10 +151,29 @@ impl<'a> CheckContext<'a> {
     }
 }
 
+/// Checks all configurations of a guest with these interfaces. Others may be installed later; `had` is what the guest was
+/// before, if it was there.
+pub fn check_guest(
+    spec: &Guest,
+    interfaces: &[(String, [u8; 6])],
+    stand: &str,
+    had: Option<&Guest>,
+) -> Diagnostics {
+    check_all(
+        spec.text().as_bytes(),
+        &spec.files(),
+        interfaces,
+        spec.cpus(),
+        stand,
+        CheckContext::Installs(had),
+        &spec.health,
+    )
+}
+
 /// As [`check`], of a text that may have several configurations ([`click::configurations`]): `files` has the
 /// configurations' names in messages, by their own names. Variables that the configurations do not have are errors, and
 /// so are interfaces that nothing will use, and checks of its health that read no handler.
-pub fn check_all(
+fn check_all(
     source: &[u8],
     files: &BTreeMap<String, String>,
     interfaces: &[(String, [u8; 6])],

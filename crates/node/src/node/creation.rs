@@ -11,7 +11,7 @@ use super::Node;
 use super::copies::{Creation, Origin};
 use super::guests::started;
 use super::vnics::mtu;
-use crate::check::{CheckContext, check_all};
+use crate::check::check_guest;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
@@ -304,11 +304,7 @@ impl Node {
         })?;
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
         let named: Vec<_> = named.collect();
-        let config = spec.text();
-        let files = spec.files();
-        let config = config.as_bytes();
-        let later = CheckContext::Installs(had);
-        let diagnostics = check_all(config, &files, &named, cpus, STAND, later, &spec.health);
+        let diagnostics = check_guest(spec, &named, STAND, had);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),

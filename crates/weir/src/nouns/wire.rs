@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use node::check::{CheckContext, check_all};
+use node::check::check_guest;
 use node::error::Error;
 use node::model::{Guest, Object, Wire, WireChange, WireGuest, WireProcess};
 use node::wire::{capture, check};
@@ -272,16 +272,7 @@ fn wrong_with_guest((name, guest): (&String, &Guest)) -> Vec<String> {
     let interfaces: Vec<_> = interfaces
         .map(|it| (it.clone(), [2, 0, 0, 0, 0, 1]))
         .collect();
-    let (text, files, later) = (guest.text(), guest.files(), CheckContext::Installs(None));
-    let said = check_all(
-        text.as_bytes(),
-        &files,
-        &interfaces,
-        guest.cpus(),
-        "VNIC",
-        later,
-        &guest.health,
-    );
+    let said = check_guest(guest, &interfaces, "VNIC", None);
     if said.errors() == 0 {
         return Vec::new();
     }
