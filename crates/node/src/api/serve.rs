@@ -211,7 +211,7 @@ impl LentBody {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads and drops what is left, unless that is too much or comes too slowly. Whether the end was reached.
+    /// Reads and drops the rest, up to the limits of length and time. Returns whether it reached the end.
     async fn discard(mut self) -> bool {
         if self.is_end_stream() {
             return true;

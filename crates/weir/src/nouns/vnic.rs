@@ -16,8 +16,8 @@ use super::stat::{self, StatArgs};
 use super::{Result, client, properties, reset, set};
 use crate::check::setting;
 
-/// Makes and shows VNICs: virtual interfaces on links, for guests, also those that are started when they are
-/// needed, namespaces, the host, or vhost-user frontends
+/// Makes and shows VNICs: virtual interfaces on links, for guests, guests on demand, namespaces, the host, or
+/// vhost-user frontends
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   weir vnic create -l lan --netns blue b0
