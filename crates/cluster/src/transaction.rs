@@ -2,8 +2,9 @@
 //! schedulers and agents that act at once, one is right and the others decide again.
 //!
 //! A host's revision is that of its key `booked/HOST`. All that changes what is placed on a host writes this key in the
-//! same transaction. A scheduler that saw the key at this revision has seen every placement on the host; so a placement
-//! that compares it cannot book more than fits.
+//! same transaction, after what it changes. So a scheduler that saw the key at this revision has seen every placement on
+//! the host, even one that has taken in only the first changes of a transaction, and a placement that compares the key
+//! cannot book more than fits.
 
 use scheduler::facts;
 use serde::Serialize;
@@ -94,7 +95,6 @@ pub fn place(view: &View, seen: &Seen<'_>, host: &str) -> Transaction {
     let mut this = Transaction::default()
         .as_seen(view, Kind::Guest.of(name))
         .as_seen(view, Kind::Placement.of(name))
-        .books(view, host, name, seen.facts)
         .puts(
             Kind::Placement.of(name),
             &Placement {
@@ -111,7 +111,8 @@ pub fn place(view: &View, seen: &Seen<'_>, host: &str) -> Transaction {
                 id,
                 role: Role::Run,
             },
-        );
+        )
+        .books(view, host, name, seen.facts);
     if let Some(before) = seen.placement {
         this = [Some(&before.host), before.target.as_ref()]
             .into_iter()
@@ -142,7 +143,6 @@ pub fn begin_move(view: &View, seen: &Seen<'_>, from: &Placement, to: &str) -> T
         .as_seen(view, Kind::Guest.of(name))
         .as_seen(view, Kind::Placement.of(name))
         .as_seen(view, Kind::Alive.of(&from.host))
-        .books(view, to, name, seen.facts)
         .puts(
             Kind::Placement.of(name),
             &Placement {
@@ -154,6 +154,7 @@ pub fn begin_move(view: &View, seen: &Seen<'_>, from: &Placement, to: &str) -> T
         )
         .puts(keys::order(&from.host, name), &order(Role::Send(to.into())))
         .puts(keys::order(to, name), &order(Role::Receive(false)))
+        .books(view, to, name, seen.facts)
 }
 
 /// Ends a guest's move, at the host that it went to, or where it was.

@@ -360,6 +360,34 @@ proptest! {
     }
 }
 
+/// A scheduler that has taken in only the first changes of a transaction books no more than fits.
+#[test]
+fn a_part_of_a_transaction_does_not_pass_for_the_whole() {
+    for part in 0.. {
+        let mut world = World::new();
+        // On the host that is left, two of these guests fit.
+        for step in [Step::Lose(1), Step::Lose(2)] {
+            world.take(&step);
+        }
+        for guest in [0, 3, 6] {
+            world.take(&Step::Create(guest));
+        }
+        world.take(&Step::Look(0, 100));
+        world.take(&Step::Place(0, 0));
+        world.take(&Step::Look(1, 100));
+        let seen = world.keys.changes.len();
+        world.take(&Step::Place(0, 3));
+        let whole = world.keys.changes.len() - seen;
+        if part > whole {
+            assert!(whole > 1, "a placement changes several keys");
+            break;
+        }
+        world.take(&Step::Look(1, part));
+        world.take(&Step::Place(1, 6));
+        assert_eq!(fault(&world.keys.view()), None, "{part} of {whole} changes");
+    }
+}
+
 /// A guest that cannot leave a host in maintenance does not keep the others there.
 #[test]
 fn a_guest_whose_move_failed_stays_and_others_move() {
