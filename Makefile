@@ -36,8 +36,9 @@ test: setup lint ## Run all tests (as root: they make network namespaces and gue
 
 SOAK_ROUNDS ?= 500
 SOAK_EXAMPLES ?= 300
-soak: setup ## Kill the node SOAK_ROUNDS times at random points of its work, try its API by SOAK_EXAMPLES requests an operation (as root)
+soak: setup ## Kill the node, and any process of a cluster, SOAK_ROUNDS times at random points of its work, try the API by SOAK_EXAMPLES requests an operation (as root)
 	WEIR_ROUNDS=$(SOAK_ROUNDS) $(CARGO) test --quiet --package weir --test node -- crashes --nocapture
+	WEIR_ROUNDS=$(SOAK_ROUNDS) $(CARGO) test --quiet --package weir --test cluster -- kills --nocapture
 	WEIR_EXAMPLES=$(SOAK_EXAMPLES) $(CARGO) test --quiet --package weir --test clients -- the_api --nocapture
 
 lint: ## Check formatting and lints

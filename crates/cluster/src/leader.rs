@@ -10,7 +10,7 @@ use scheduler::plugins::{Folder, Plugin};
 use scheduler::{Failure, Inventory, Policy, Scheduler};
 use tokio::task::{JoinHandle, JoinSet, block_in_place, spawn_blocking};
 
-use crate::etcd::lease::{Lease, Renewal};
+use crate::etcd::lease::{self, Lease, Renewal};
 use crate::etcd::{Outcome, Store, Watch};
 use crate::keys::{self, Kind};
 use crate::metrics::Metrics;
@@ -33,6 +33,10 @@ const RELOAD: Duration = Duration::from_secs(10);
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long the pause before a candidacy may be: all candidates see at once that there is no leader.
 const JITTER_MS: u64 = 200;
+/// The pause between two looks of all candidates whether the leader is silent.
+const LOOK_MS: u64 = 100;
+/// The pause between two renewals of the leader's lease.
+const RENEWAL: Duration = Duration::from_millis(250);
 
 /// Takes part in elections and leads, until this future is dropped. It blocks its thread while plugins decide: it is a
 /// task of its own.
@@ -57,36 +61,52 @@ pub async fn run(store: Store, host: String, metrics: Metrics, told: impl Fn(Opt
     }
 }
 
-/// Waits until there is no leader and becomes it: its lease, and the key's revision. An agent whose host leads already
-/// is the next one of a host whose agent was killed: it leads at once.
+/// Waits until there is no leader, or one that is silent, and becomes it: its lease, and the key's revision. An agent
+/// whose host leads already is the next one of a host whose agent was killed: it leads at once.
 pub async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
     loop {
         let mut view = View::default();
         let revision = store.read(&mut view, keys::LEADER).await?;
-        let leader: Option<String> = view.get(keys::LEADER);
-        if leader.as_deref().is_none_or(|leader| leader == host) {
-            if leader.is_none() {
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(..JITTER_MS))).await;
+        match view.get::<String>(keys::LEADER) {
+            None => tokio::time::sleep(Duration::from_millis(fastrand::u64(..JITTER_MS))).await,
+            Some(leader) if leader == host => {}
+            Some(_) => {
+                let mut watch = store.watch(keys::LEADER, revision + 1).await?;
+                let hosts = store.count(Kind::Host.folder()).await?;
+                let ended = tokio::select! {
+                    changes = watch.next() => changes.map(|_| true),
+                    silent = silence(store, hosts) => silent.map(|()| false),
+                }?;
+                if ended {
+                    continue;
+                }
             }
-            let lease = Lease::grant(store, LEASE_MIN_S).await?;
-            let claim = Transaction::default()
-                .as_seen(&view, keys::LEADER.into())
-                .puts(keys::LEADER.into(), &host)
-                .under(lease.id);
-            if let Outcome::Done(revision) = store.commit(&claim).await? {
-                return Ok((lease, revision));
-            }
-            lease.revoke(store).await?;
-            continue;
         }
-        let mut watch = store.watch(keys::LEADER, revision + 1).await?;
-        while !watch
-            .next()
-            .await?
-            .0
-            .iter()
-            .any(|change| change.value.is_none())
-        {}
+        let lease = Lease::grant(store, LEASE_MIN_S).await?;
+        let claim = Transaction::default()
+            .as_seen(&view, keys::LEADER.into())
+            .puts(keys::LEADER.into(), &host)
+            .under(lease.id);
+        if let Outcome::Done(revision) = store.commit(&claim).await? {
+            return Ok((lease, revision));
+        }
+        lease.revoke(store).await?;
+    }
+}
+
+/// Waits until the leader has not renewed its lease for more than a second. etcd tells what is left of a lease in whole
+/// seconds, rounded down, and without a write. All candidates together look some times a second, however many they are.
+async fn silence(store: &Store, candidates: u64) -> Result<()> {
+    loop {
+        let between = 2 * LOOK_MS * candidates.max(1);
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..between))).await;
+        let Some(lease) = store.lease_of(keys::LEADER).await? else {
+            return Ok(());
+        };
+        let (left, granted) = lease::left(store, lease).await?;
+        if left + 2 <= granted {
+            return Ok(());
+        }
     }
 }
 
@@ -301,6 +321,9 @@ impl Leader<'_> {
             let (changes, seen) = changes?;
             let mut policy = false;
             for change in changes {
+                if change.key == keys::LEADER {
+                    return Err(Error::failed("another host leads"));
+                }
                 policy |=
                     change.key == keys::SETTINGS || change.key.starts_with(Kind::Policy.folder());
                 // A host that changed may run what none could.
@@ -502,7 +525,7 @@ async fn renew(store: &Store, lease: &mut Lease) -> Result<()> {
 /// Renews a lease again and again, until it ends.
 async fn renew_forever(store: Store, mut lease: Lease) -> Result<()> {
     loop {
-        tokio::time::sleep(lease.life / 4).await;
+        tokio::time::sleep(RENEWAL).await;
         renew(&store, &mut lease).await?;
     }
 }

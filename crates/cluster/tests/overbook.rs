@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::context::Context;
-use cluster::etcd::lease::Lease;
+use cluster::etcd::lease::{self, Lease};
 use cluster::etcd::{Outcome, Store};
 use cluster::keys::{self, Kind};
 use cluster::leader::candidacy;
@@ -15,6 +15,7 @@ use cluster::own_etcd::Own;
 use cluster::planner::{Planner, Schedulers};
 use cluster::transaction::{self, Transaction};
 use cluster::view::View;
+use node::error::Result;
 use node::model::{Guest, Memory};
 use proptest::prelude::*;
 use scheduler::facts::{self, Affinity, Membership, Processors, Wall};
@@ -460,27 +461,62 @@ fn start_etcd(name: &str) -> (Etcd, Context) {
     (etcd, context)
 }
 
+/// Host `a` leads under a lease that is far longer than a test.
+async fn lead_long(store: &Store) -> Result<(Lease, i64)> {
+    let lease = Lease::grant(store, 600).await?;
+    let leads = Transaction::default()
+        .puts(keys::LEADER.into(), &"a")
+        .under(lease.id);
+    match store.commit(&leads).await? {
+        Outcome::Done(revision) => Ok((lease, revision)),
+        Outcome::Changed => panic!("nobody else changes the key"),
+    }
+}
+
 /// The next agent of a host that leads need not wait for the end of the lease of the one that was killed.
 #[test]
 fn an_agent_leads_at_once_after_another_of_its_host() {
     let (_etcd, context) = start_etcd("candidacy");
     cluster::block_on(async {
         let store = Store::connect(&context).await?;
-        // Far longer than this test.
-        let lease = Lease::grant(&store, 600).await?;
-        let leads = Transaction::default()
-            .puts(keys::LEADER.into(), &"a")
-            .under(lease.id);
-        let Outcome::Done(killed) = store.commit(&leads).await? else {
-            panic!("the key is there");
-        };
-        let other = tokio::time::timeout(Duration::from_secs(1), candidacy(&store, "b")).await;
-        assert!(other.is_err());
+        let (_, killed) = lead_long(&store).await?;
         let (lease, revision) = candidacy(&store, "a").await?;
         // The former one can do no more, and its lease takes nothing with it.
         assert!(revision > killed);
         lease.revoke(&store).await?;
         candidacy(&store, "b").await.map(drop)
+    })
+    .unwrap();
+}
+
+/// A leader that does not renew its lease is replaced before the lease ends, and one that does is not.
+#[test]
+fn a_silent_leader_is_replaced_before_its_lease_ends() {
+    let (_etcd, context) = start_etcd("silence");
+    cluster::block_on(async {
+        let store = Store::connect(&context).await?;
+        let (mut lease, dead) = lead_long(&store).await?;
+        let renewed = async {
+            loop {
+                lease.renew(&store, Duration::from_secs(5)).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let while_renewed = tokio::time::timeout(Duration::from_secs(3), async {
+            tokio::select! {
+                _ = candidacy(&store, "b") => {}
+                () = renewed => {}
+            }
+        });
+        assert!(
+            while_renewed.await.is_err(),
+            "it is replaced in spite of renewals"
+        );
+        let (_, revision) = candidacy(&store, "b").await?;
+        assert!(revision > dead);
+        let (left, _) = lease::left(&store, lease.id).await?;
+        assert!(left > 0, "its lease has ended");
+        Ok(())
     })
     .unwrap();
 }

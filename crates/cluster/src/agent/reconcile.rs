@@ -18,7 +18,7 @@ use super::{Agent, RETRY, migration, session};
 use crate::context::{self, Context};
 use crate::etcd::{Outcome, Watch};
 use crate::keys::{self, Kind};
-use crate::model::{GuestRecord, Order, Role, Status};
+use crate::model::{GuestRecord, Network, Order, Role, Status};
 use crate::transaction::{self, Transaction};
 use crate::view::View;
 
@@ -363,10 +363,22 @@ impl Worker {
         if !self.agent.may_start(self.lease) {
             return Ok(false);
         }
+        let on_links = record
+            .links()
+            .any(|link| self.view.get::<Network>(&Kind::Network.of(link)).is_none());
         let guest = Object::new(name, record.guest);
         tracing::info!("guest {name} is created");
         let created = self.agent.ask(move |node| node.create(&guest));
-        created.await.map(|_| true)
+        created.await?;
+        // It may have run elsewhere before. Where VNICs of a network are, hosts tell each other.
+        if on_links {
+            let guests = vec![name.to_string()];
+            let announced = self.agent.ask(|node| act(node, Action::Announce, guests));
+            if let Err(error) = announced.await {
+                tracing::debug!("guest {name} is not announced: {error}");
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.

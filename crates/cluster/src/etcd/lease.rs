@@ -68,6 +68,14 @@ impl Lease {
     }
 }
 
+/// The seconds that a lease still lives, rounded down, and those that it lives after each renewal. One that has ended has
+/// -1.
+pub async fn left(store: &Store, id: i64) -> Result<(i64, i64)> {
+    let ask = |client: Client| async move { client.lease_client().time_to_live(id, None).await };
+    let answer = store.ask(Repeat::Always, ask).await?;
+    Ok((answer.ttl(), answer.granted_ttl()))
+}
+
 /// Ends a lease by its number. One that has ended is no error.
 pub async fn revoke(store: &Store, id: i64) -> Result<()> {
     let revoke = |client: Client| async move {

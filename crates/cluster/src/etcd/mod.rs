@@ -287,6 +287,27 @@ impl Store {
         Ok(())
     }
 
+    /// The lease that a key goes with, if there are both.
+    pub async fn lease_of(&self, key: &str) -> Result<Option<i64>> {
+        let ask = |client: Client| {
+            let key = self.key(key);
+            async move { client.kv_client().get(key, None).await }
+        };
+        let answer = self.ask(Repeat::Always, ask).await?;
+        Ok(answer.kvs().first().map(|pair| pair.lease()))
+    }
+
+    /// How many keys there are below a folder.
+    pub async fn count(&self, folder: &str) -> Result<u64> {
+        let options = GetOptions::new().with_prefix().with_count_only();
+        let ask = |client: Client| {
+            let (key, options) = (self.key(folder), options.clone());
+            async move { client.kv_client().get(key, Some(options)).await }
+        };
+        let answer = self.ask(Repeat::Always, ask).await?;
+        Ok(answer.count().max(0) as u64)
+    }
+
     /// Watches a folder, or one key, from a revision on.
     pub async fn watch(&self, folder: &str, from: i64) -> Result<Watch> {
         let options = WatchOptions::new()

@@ -31,6 +31,9 @@ pub enum Action {
     Pause,
     /// Resumes a paused guest.
     Resume,
+    /// Announces the Ethernet addresses of a running guest on its links by RARP, as after a migration: switches learn
+    /// where it is.
+    Announce,
     /// Makes a guest a template, which stands still for clones until it is resumed.
     Template,
     /// Ends a guest and removes it, with the VNICs made for it.

@@ -109,6 +109,15 @@ impl Node {
         self.set_paused(name, false)
     }
 
+    /// Announces the addresses of a running guest.
+    pub fn announce_guest(&self, name: &str) -> Result<()> {
+        let guest = self.find_guest(name)?;
+        if !self.host.runs(guest.id) {
+            return Err(Fault::NotRunning { guest: guest.name }.into());
+        }
+        self.host.announce(guest.id)
+    }
+
     fn set_paused(&mut self, name: &str, paused: bool) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         self.check_settled(&guest)?;

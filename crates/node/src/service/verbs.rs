@@ -80,6 +80,7 @@ impl Handle {
                 Action::Restart => node.restart_guest(&name)?,
                 Action::Pause => node.pause_guest(&name)?,
                 Action::Resume => node.resume_guest(&name)?,
+                Action::Announce => node.announce_guest(&name)?,
                 // Done above.
                 Action::Template | Action::Stop | Action::Destroy => {}
             }

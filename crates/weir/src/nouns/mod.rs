@@ -72,6 +72,15 @@ pub enum NounCommand {
     /// Resumes paused guests
     #[command(after_help = "Examples:\n  weir resume fw\n  weir resume 'fw-*' nat")]
     Resume(verb::GuestsArgs),
+    /// Announces the Ethernet addresses of guests on their links, so that switches learn where they are
+    #[command(
+        after_help = "It sends one RARP frame for each VNIC, as after a migration.
+
+Examples:
+  weir announce fw
+  weir announce 'fw-*'"
+    )]
+    Announce(verb::GuestsArgs),
     /// Ends guests and removes them, with the VNICs made for them
     #[command(
         after_help = "It removes the guest's state, its configurations, what it printed, and the VNICs that were made for it
@@ -142,6 +151,7 @@ pub fn run(command: &NounCommand) -> Result {
         NounCommand::Restart(args) => verb::act(Action::Restart, args),
         NounCommand::Pause(args) => verb::act(Action::Pause, args),
         NounCommand::Resume(args) => verb::act(Action::Resume, args),
+        NounCommand::Announce(args) => verb::act(Action::Announce, args),
         NounCommand::Destroy(args) => verb::destroy(args),
         NounCommand::Save(args) => copy::save(args),
         NounCommand::Restore(args) => copy::restore(args),

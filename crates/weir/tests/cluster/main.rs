@@ -6,6 +6,7 @@ mod common;
 mod checkpoint;
 mod failure;
 mod groups;
+mod kills;
 mod life;
 mod net;
 mod network;

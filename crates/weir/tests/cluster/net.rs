@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use node::model::Guest;
 use node::tls::Files;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, Service};
@@ -256,6 +257,40 @@ impl Net {
         let _ = agent.wait();
     }
 
+    /// The processes of a host's agent: its guard and itself.
+    pub fn agent_processes(&self, number: usize) -> Vec<u32> {
+        let group = self.agents[number].as_ref().map_or(0, Child::id);
+        let processes = std::fs::read_dir("/proc").unwrap();
+        let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let is_member = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // State, parent, group.
+            let fields = stat.rsplit(')').next().unwrap_or_default();
+            let group_of = fields.split_whitespace().nth(2);
+            group_of.and_then(|it| it.parse().ok()) == Some(group)
+        };
+        pids.filter(is_member).collect()
+    }
+
+    /// The process of a host's switch, if its node answers.
+    pub fn switch(&self, number: usize) -> Option<u32> {
+        self.hosts[number].client().node().ok()?.switch_pid
+    }
+
+    /// The process of one of a host's guests.
+    pub fn guest_process(&self, number: usize, which: u64) -> Option<u32> {
+        let guests = self.hosts[number].client().list::<Guest>().ok()?;
+        let pids: Vec<_> = guests.iter().filter_map(|it| it.status.pid).collect();
+        let which = which.checked_rem(pids.len() as u64)?;
+        Some(pids[which as usize])
+    }
+
+    /// The names of all keys of the cluster below a folder.
+    pub fn etcd_keys(&self, folder: &str) -> String {
+        let output = self.ask_etcd(&format!("get --prefix --keys-only /weir/{folder}"));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// What agents said, to find out why a test fails.
     pub fn logs(&self) -> String {
         let logs = (0..self.hosts.len()).map(|number| {
@@ -264,6 +299,32 @@ impl Net {
             format!("--- {}\n{text}", self.name(number))
         });
         logs.collect()
+    }
+
+    /// Gives each host a link `eth1`, on one bridge: port `e0` is that of the first host.
+    pub fn add_physical(&self) {
+        ip(&self.core, "link add br1 type bridge");
+        ip(&self.core, "link set br1 up");
+        for (number, space) in self.spaces.iter().enumerate() {
+            let pid = space.pid();
+            let port = format!("e{number}");
+            ip(
+                &self.core,
+                &format!("link add {port} type veth peer name eth1 netns {pid}"),
+            );
+            ip(&self.core, &format!("link set {port} master br1 up"));
+            ip(space, "link set eth1 up");
+            self.hosts[number].ok("link attach eth1");
+        }
+    }
+
+    /// The hosts behind whose `eth1` their bridge saw an Ethernet address last.
+    pub fn seen_at(&self, mac: &str) -> Vec<usize> {
+        let command = self.core.command("bridge", "fdb show br br1").output();
+        let table = String::from_utf8(command.unwrap().stdout).unwrap();
+        let ports = table.lines().filter(|line| line.starts_with(mac));
+        let port = |line: &str| line.split(' ').nth(2)?.strip_prefix('e')?.parse().ok();
+        ports.filter_map(port).collect()
     }
 
     /// Connects a host to the others, or cuts it off.

@@ -147,3 +147,33 @@ fn refusals(net: &Net) {
     until("the link is removed", || tunnel(net, 0, "own").is_none());
     b.ok("stub delete own");
 }
+
+/// A guest that sends nothing is found by the switches of a physical network where it starts, also on another host.
+#[test]
+fn a_physical_network_learns_where_a_guest_is() {
+    let mut net = Net::new("physical", 2, 1);
+    net.add_physical();
+    net.cluster("");
+    until("guests may be placed on both hosts", || {
+        let links = net.hosts[0].ok("host ls -p -o links");
+        links.lines().filter(|it| it.contains("eth1")).count() == 2
+    });
+    let quiet = net.hosts[0].config("quiet.click", "FromNetfront(port) -> Discard;");
+    net.hosts[0].ok(&format!(
+        "create --cluster g {quiet} --link port=eth1 --on b,a --isolation process"
+    ));
+    net.settles(0, 1);
+    let at = (0..2).find(|it| !net.running(*it).is_empty()).unwrap();
+    let other = 1 - at;
+    let mac = net.hosts[at].ok("vnic show g.port -p -o mac");
+    let mac = mac.trim().replace('\\', "");
+    until("the guest is not announced", || net.seen_at(&mac) == [at]);
+
+    net.hosts[at].ok("announce g");
+    net.hosts[at].refuses("announce no", "no guest ‘no’");
+    net.kill_agent(at);
+    until("it does not start elsewhere", || {
+        net.running(other).len() == 1
+    });
+    until("it is not announced there", || net.seen_at(&mac) == [other]);
+}
