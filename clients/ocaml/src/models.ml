@@ -1,7 +1,7 @@
 (* Written by generate/generate.ml from the API's description. *)
 
 module Action = struct
-  type t = [ `Start | `Stop | `Restart | `Pause | `Resume | `Template | `Destroy | `Other of string ]
+  type t = [ `Start | `Stop | `Restart | `Pause | `Resume | `Announce | `Template | `Destroy | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `Start -> `String "start"
@@ -9,6 +9,7 @@ module Action = struct
     | `Restart -> `String "restart"
     | `Pause -> `String "pause"
     | `Resume -> `String "resume"
+    | `Announce -> `String "announce"
     | `Template -> `String "template"
     | `Destroy -> `String "destroy"
     | `Other value -> `String value
@@ -19,6 +20,7 @@ module Action = struct
     | `String "restart" -> Ok `Restart
     | `String "pause" -> Ok `Pause
     | `String "resume" -> Ok `Resume
+    | `String "announce" -> Ok `Announce
     | `String "template" -> Ok `Template
     | `String "destroy" -> Ok `Destroy
     | `String value -> Ok (`Other value)

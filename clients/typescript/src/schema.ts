@@ -875,7 +875,7 @@ export interface components {
          * @description What is done with guests.
          * @enum {string}
          */
-        Action: "start" | "stop" | "restart" | "pause" | "resume" | "template" | "destroy";
+        Action: "start" | "stop" | "restart" | "pause" | "resume" | "announce" | "template" | "destroy";
         /** @description An address that a link's switch knows. */
         Address: {
             /**

@@ -105,6 +105,7 @@ class Action(StrEnum):
     restart = "restart"
     pause = "pause"
     resume = "resume"
+    announce = "announce"
     template = "template"
     destroy = "destroy"
 
