@@ -30,6 +30,8 @@ pub struct Context {
     pub host: Option<Identity>,
     /// Whether this host keeps its guests when it is cut off from etcd.
     pub keep: bool,
+    /// Whether this host never leads.
+    pub follows: bool,
 }
 
 /// Who a host is.
@@ -63,6 +65,9 @@ struct Text {
     /// Whether this host keeps its guests when it is cut off from etcd.
     #[serde(default)]
     keep: bool,
+    /// Whether this host never leads.
+    #[serde(default)]
+    follows: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<Own>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,6 +130,7 @@ impl Context {
             own: text.own,
             host: text.host,
             keep: text.keep,
+            follows: text.follows,
         })
     }
 
@@ -143,6 +149,7 @@ impl Context {
             own: self.own.clone(),
             host: self.host.clone(),
             keep: self.keep,
+            follows: self.follows,
         };
         let text = toml::to_string(&text).map_err(Error::failed)?;
         make_folder(&folder(paths))?;
@@ -186,6 +193,7 @@ mod tests {
                 id: "1".into(),
             }),
             keep: true,
+            follows: true,
         };
         context.write(&paths).unwrap();
         assert_eq!(Context::find(None, &paths).unwrap(), context);

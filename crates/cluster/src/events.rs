@@ -28,7 +28,11 @@ pub fn sentence(before: &View, change: &Change) -> Option<String> {
             _ => None,
         },
         Kind::Placement => Some(placement(before.placement(name), name, value)?),
-        Kind::Status => status(before.status(name), name, value),
+        Kind::Status => {
+            let (_, guest) = keys::parse_of_host(name)?;
+            status(before.get(&change.key), guest, value)
+        }
+        Kind::Waiting => status(before.get(&change.key), name, value),
         Kind::Policy => Some(match value {
             Some(_) => format!("policy {name} is set"),
             None => format!("policy {name} is removed"),

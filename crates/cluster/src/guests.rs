@@ -12,10 +12,10 @@ use crate::etcd::{Outcome, Store};
 use crate::hosts;
 use crate::keys::{self, Kind};
 use crate::leader;
-use crate::model::{CHECKPOINT_S, Demand, GuestRecord, Order, Role};
+use crate::model::{CHECKPOINT_S, Demand, GuestRecord, Placement, Status};
 use crate::planner::Planner;
 use crate::plugins;
-use crate::transaction::Transaction;
+use crate::transaction::{self, Transaction};
 use crate::view::View;
 
 /// Guests of one transaction: etcd takes 128 operations in one.
@@ -294,7 +294,8 @@ pub async fn wait(
 /// The guest that a key tells of.
 fn guest_of(key: &str) -> Option<&str> {
     match keys::parse(key)? {
-        (Kind::Guest | Kind::Placement | Kind::Status, name) => Some(name),
+        (Kind::Guest | Kind::Placement | Kind::Waiting, name) => Some(name),
+        (Kind::Status, name) => keys::parse_of_host(name).map(|(_, guest)| guest),
         _ => None,
     }
 }
@@ -302,37 +303,12 @@ fn guest_of(key: &str) -> Option<&str> {
 /// Why a guest waits, as the leader says.
 pub fn why_waits(view: &View, name: &str) -> Option<String> {
     let record = view.guest(name)?;
-    let status = view.status(name).filter(|it| it.id == record.id)?;
-    (status.state == "waiting")
-        .then_some(status.reason)
-        .flatten()
-}
-
-/// The transaction that removes a guest, or orders its host to.
-fn removal(view: &View, name: &str) -> Option<Transaction> {
-    let mut record = view.guest(name)?;
-    record.removing = true;
-    let (guest, place) = (Kind::Guest.of(name), Kind::Placement.of(name));
-    let this = Transaction::default()
-        .as_seen(view, guest.clone())
-        .as_seen(view, place.clone());
-    Some(match view.placement(name) {
-        None => this
-            .removes(guest)
-            .removes(Kind::Status.of(name))
-            .removes(Kind::Checkpoint.of(name)),
-        Some(placement) => this
-            .puts(guest, &record)
-            .puts(
-                keys::order(&placement.host, name),
-                &Order {
-                    id: record.id,
-                    role: Role::Remove,
-                },
-            )
-            // A move that ends at this moment is refused.
-            .puts(place, &placement),
-    })
+    let runs = |placement: Placement| view.alive(&placement.host).is_some();
+    if view.placement(name).is_some_and(runs) {
+        return None;
+    }
+    let status = view.get::<Status>(&Kind::Waiting.of(name));
+    status.filter(|it| it.id == record.id)?.reason
 }
 
 /// Removes guests, and waits until they are gone.
@@ -353,7 +329,7 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             if removing || ordered.get(name) == Some(&revision) {
                 continue;
             }
-            let Some(removal) = removal(&view, name) else {
+            let Some(removal) = transaction::begin_removal(&view, name) else {
                 continue;
             };
             ordered.insert(name.clone(), revision);

@@ -12,15 +12,19 @@
 //! | `booked/HOST` | the guest whose placement changed last; its revision is the host's | all that place |
 //! | `groups/GROUP` | the same, of a hard group of guests | all that place |
 //! | `guests/GUEST` | [`GuestRecord`](crate::model::GuestRecord) | commands |
-//! | `placements/GUEST` | [`Placement`](crate::model::Placement) | the leader, agents |
-//! | `orders/HOST/GUEST` | [`Order`](crate::model::Order) | with the placement |
+//! | `placements/GUEST` | [`Placement`](crate::model::Placement) | the leader, commands |
+//! | `orders/HOST/GUEST` | [`Order`](crate::model::Order) | with the placement; that it is prepared: the host's agent |
+//! | `reports/HOST/GUEST` | [`Report`](crate::model::Report) | the host's agent |
 //! | `network-numbers` | the network that was created last | commands |
 //! | `networks/NETWORK` | [`Network`](crate::model::Network) | commands |
-//! | `members/NETWORK/HOST` | [`Member`](crate::model::Member), under the host's lease | the host's agent |
+//! | `members/HOST/NETWORK` | [`Member`](crate::model::Member), under the host's lease | the host's agent |
 //! | `wires/WIRE` | [`WireRecord`](crate::model::WireRecord) | commands |
-//! | `checkpoints/GUEST` | [`Checkpoint`](crate::model::Checkpoint) | the host's agent |
+//! | `checkpoints/HOST/GUEST` | [`Checkpoint`](crate::model::Checkpoint) | the host's agent |
 //! | `plugins/CLASS` | [`PluginFault`](crate::model::PluginFault) | the leader |
-//! | `status/GUEST` | [`Status`](crate::model::Status) | the host's agent, the leader |
+//! | `status/HOST/GUEST` | [`Status`](crate::model::Status) | the host's agent |
+//! | `waiting/GUEST` | [`Status`](crate::model::Status) of one that no host may run | the leader |
+//!
+//! What agents write has their host's name behind its folder, so that etcd's roles can hold each to its own.
 
 /// The prefix of a cluster's keys, if no other is given.
 pub const PREFIX: &str = "/weir/";
@@ -53,15 +57,19 @@ pub enum Kind {
     Guest,
     /// Where a guest runs.
     Placement,
-    /// How a guest is.
+    /// How a guest is on a host.
     Status,
+    /// Why a guest runs nowhere.
+    Waiting,
+    /// How an order of a host ended.
+    Report,
     /// A network over hosts.
     Network,
     /// A host's part of a network.
     Member,
     /// A wire over hosts.
     Wire,
-    /// The saved state of a guest.
+    /// The saved state of a guest, as its host has it.
     Checkpoint,
     /// Why a plugin was left out.
     Plugin,
@@ -79,6 +87,8 @@ const FOLDERS: &[(Kind, &str)] = &[
     (Kind::Guest, "guests/"),
     (Kind::Placement, "placements/"),
     (Kind::Status, "status/"),
+    (Kind::Waiting, "waiting/"),
+    (Kind::Report, "reports/"),
     (Kind::Network, "networks/"),
     (Kind::Member, "members/"),
     (Kind::Wire, "wires/"),
@@ -106,13 +116,13 @@ pub fn parse(key: &str) -> Option<(Kind, &str)> {
     found.next().filter(|(_, name)| !name.is_empty())
 }
 
-/// The key of a host's part of a network.
-pub fn member(network: &str, host: &str) -> String {
-    Kind::Member.of(&format!("{network}/{host}"))
+/// The key of what a host says of something.
+pub fn of_host(kind: Kind, host: &str, what: &str) -> String {
+    kind.of(&format!("{host}/{what}"))
 }
 
-/// The network and the host of such a part.
-pub fn parse_member(name: &str) -> Option<(&str, &str)> {
+/// The host, and what it speaks of, of the name of such a key.
+pub fn parse_of_host(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
 

@@ -73,12 +73,12 @@ pub async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
             Some(_) => {
                 let mut watch = store.watch(keys::LEADER, revision + 1).await?;
                 let hosts = store.count(Kind::Host.folder()).await?;
-                let ended = tokio::select! {
-                    changes = watch.next() => changes.map(|_| true),
-                    silent = silence(store, hosts) => silent.map(|()| false),
-                }?;
-                if ended {
-                    continue;
+                tokio::select! {
+                    changed = change(&mut watch) => {
+                        changed?;
+                        continue;
+                    }
+                    silent = silence(store, hosts) => silent?,
                 }
             }
         }
@@ -92,6 +92,13 @@ pub async fn candidacy(store: &Store, host: &str) -> Result<(Lease, i64)> {
         }
         lease.revoke(store).await?;
     }
+}
+
+/// Waits until something changes.
+async fn change(watch: &mut Watch) -> Result<()> {
+    // etcd also tells that it watches, and how far it has come.
+    while watch.next().await?.0.is_empty() {}
+    Ok(())
 }
 
 /// Waits until the leader has not renewed its lease for more than a second. etcd tells what is left of a lease in whole
@@ -209,8 +216,8 @@ impl Leader<'_> {
         };
         let now = Instant::now();
         let view = leader.planner.view();
-        view.names(Kind::Status)
-            .for_each(|guest| leader.rescue.note(view, guest, now));
+        let told = view.names(Kind::Status).filter_map(keys::parse_of_host);
+        told.for_each(|(_, guest)| leader.rescue.note(view, guest, now));
         let mut watch = store.watch("", seen + 1).await?;
         let work = async {
             leader.follow_policies().await?;
@@ -338,7 +345,9 @@ impl Leader<'_> {
                 }
                 let value = change.value.as_deref();
                 self.planner.apply(&change.key, value, change.revision);
-                if let Some((Kind::Status, guest)) = keys::parse(&change.key) {
+                if let Some((Kind::Status, name)) = keys::parse(&change.key)
+                    && let Some((_, guest)) = keys::parse_of_host(name)
+                {
                     let view = self.planner.view();
                     self.rescue.note(view, guest, Instant::now());
                 }
@@ -391,6 +400,12 @@ impl Leader<'_> {
 
     /// Does what is to be done now.
     async fn step(&mut self) -> Result<()> {
+        for (name, transaction) in self.planner.reported() {
+            // One that changed meanwhile is seen soon.
+            if !self.commit(transaction).await? {
+                tracing::debug!("guest {name}: it changed meanwhile");
+            }
+        }
         for (name, transaction) in self.planner.remains() {
             if self.commit(transaction).await? {
                 tracing::info!("guest {name}: what its host left is cleared");
@@ -465,16 +480,13 @@ impl Leader<'_> {
             state: "waiting".into(),
             reason: Some(error.to_string()),
         };
-        if self.planner.view().status(name).as_ref() == Some(&status) {
+        let key = Kind::Waiting.of(name);
+        if self.planner.view().get::<Status>(&key).as_ref() == Some(&status) {
             return Ok(());
         }
-        let mut said = Transaction::default()
+        let said = Transaction::default()
             .as_seen(self.planner.view(), Kind::Guest.of(name))
-            .puts(Kind::Status.of(name), &status);
-        // A host that returns says how its guests are.
-        if let Some(placement) = self.planner.view().placement(name) {
-            said = said.expects(Kind::Alive.of(&placement.host), 0);
-        }
+            .puts(key, &status);
         self.commit(said).await?;
         Ok(())
     }

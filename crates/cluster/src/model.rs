@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
 
 /// The layout of keys and values that this program speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Seconds of a host's lease, if no others are given.
 pub const LEASE_S: u64 = 5;
 /// Shortest lease, in seconds: etcd does not grant shorter ones.
@@ -311,6 +311,15 @@ pub struct Placement {
     pub since_ms: u64,
 }
 
+impl Placement {
+    /// The host that runs it, and the one that it moves to.
+    pub fn hosts(&self) -> impl Iterator<Item = &String> {
+        [Some(&self.host), self.target.as_ref()]
+            .into_iter()
+            .flatten()
+    }
+}
+
 /// What a host does with a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -319,6 +328,44 @@ pub struct Order {
     pub id: String,
     /// What it does.
     pub role: Role,
+    /// The state that the guest goes on with if it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl Order {
+    /// A guest's, without a state.
+    pub fn new(id: &str, role: Role) -> Order {
+        Order {
+            id: id.into(),
+            role,
+            checkpoint: None,
+        }
+    }
+}
+
+/// How an order ended: what follows from it is the leader's to write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Report {
+    /// The guest's.
+    pub id: String,
+    /// The revision of the order.
+    pub order: i64,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The guest that was sent is at the other host, or can be made there.
+    Moved,
+    /// It is where it was.
+    Stayed,
+    /// The guest that was to be removed is gone.
+    Removed,
 }
 
 /// What a host does with a guest.

@@ -195,13 +195,11 @@ fn members(view: &View, name: &str) -> Vec<(String, Member)> {
     let id = view
         .get::<Network>(&Kind::Network.of(name))
         .map(|network| network.id);
-    let folder = keys::member(name, "");
-    let members = view.keys(&folder).filter_map(|key| {
-        let member = view.get::<Member>(key)?;
-        let host = key.strip_prefix(&folder)?.to_string();
-        (Some(&member.id) == id.as_ref()).then_some((host, member))
-    });
-    members.collect()
+    let members = view.members(name);
+    members
+        .filter(|(_, member)| Some(&member.id) == id.as_ref())
+        .map(|(host, member)| (host.into(), member))
+        .collect()
 }
 
 /// How a network is.

@@ -8,7 +8,7 @@ use scheduler::facts::{self, ENTRIES_MAX, GuestState, HostState, Rate};
 use scheduler::{Failure, Inventory, Millis, Occasion, Scheduler};
 
 use crate::keys::{self, Kind};
-use crate::model::{Checkpoint, GuestRecord, Member, Placement};
+use crate::model::{GuestRecord, Member, Placement};
 use crate::transaction::{self, Seen, Transaction};
 use crate::view::View;
 
@@ -34,6 +34,8 @@ pub struct Planner {
     waiting: BTreeSet<String>,
     /// Guests whose move failed, until the leader takes note.
     failed: Vec<String>,
+    /// Guests that a host has saved for the first time, until the leader takes note.
+    saved: BTreeSet<String>,
     /// Plugins that were left out of decisions, until the leader takes note.
     failures: Vec<Failure>,
 }
@@ -58,6 +60,7 @@ impl Planner {
             hosts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             failed: Vec::new(),
+            saved: BTreeSet::new(),
             failures: Vec::new(),
         };
         let names = |kind| -> Vec<String> {
@@ -154,6 +157,7 @@ impl Planner {
             _ => None,
         };
         let was_faulty = self.is_faulty(key);
+        let is_new = self.view.revision_of(key) == 0;
         if !self.view.apply(key, value, revision) {
             return;
         }
@@ -163,12 +167,16 @@ impl Planner {
                 hosts.iter().for_each(|host| self.sync_host(host));
             }
             Some((Kind::Member, name)) if self.is_faulty(key) != was_faulty => {
-                if let Some((_, host)) = keys::parse_member(name) {
+                if let Some((host, _)) = keys::parse_of_host(name) {
                     self.sync_host(host);
                 }
             }
             Some((Kind::Host | Kind::Alive | Kind::Facts, name)) => self.sync_host(name),
             Some((Kind::Loads, name)) => self.sync_loads(name),
+            Some((Kind::Checkpoint, name)) if is_new => {
+                let guest = keys::parse_of_host(name).map(|(_, guest)| guest.into());
+                self.saved.extend(guest);
+            }
             Some((Kind::Guest | Kind::Placement, name)) => {
                 self.sync_guest(name);
                 let now = self.view.placement(name);
@@ -226,7 +234,7 @@ impl Planner {
     /// Adds the networks to a host's links: each host has them all, or says why it has not.
     fn add_networks(&self, host: &str, links: &mut BTreeMap<String, Rate>) {
         for network in self.view.names(Kind::Network) {
-            match self.is_faulty(&keys::member(network, host)) {
+            match self.is_faulty(&keys::of_host(Kind::Member, host, network)) {
                 true => _ = links.remove(network),
                 false if links.len() < ENTRIES_MAX => {
                     links.entry(network.into()).or_default();
@@ -336,8 +344,7 @@ impl Planner {
         let Some(placement) = placement else {
             return;
         };
-        let hosts = [Some(&placement.host), placement.target.as_ref()];
-        let hosts: Vec<_> = hosts.into_iter().flatten().cloned().collect();
+        let hosts: Vec<_> = placement.hosts().cloned().collect();
         for host in &hosts {
             let guests = self.placed.entry(host.clone()).or_default();
             guests.insert(name.into());
@@ -411,8 +418,10 @@ impl Planner {
         };
         let mut facts = self.facts(&record, None);
         // Its state is there already.
-        let checkpoint = self.view.get::<Checkpoint>(&Kind::Checkpoint.of(name));
-        facts.preferred.extend(checkpoint.map(|it| it.keeper));
+        if record.demand.checkpoint_s.is_some() {
+            let checkpoint = self.view.checkpoint(name, &record.id);
+            facts.preferred.extend(checkpoint.map(|it| it.keeper));
+        }
         let facts = Arc::new(facts);
         let Pool {
             inventory,
@@ -529,6 +538,28 @@ impl Planner {
         Some(transaction::begin_move(&self.view, &seen, &placement, host))
     }
 
+    /// What follows from the reports of hosts, and checkpoints that newer ones replaced: guests, and the transactions.
+    pub fn reported(&mut self) -> Vec<(String, Transaction)> {
+        let reports = self.view.names(Kind::Report);
+        let reports = reports.filter_map(keys::parse_of_host);
+        let ends = reports.map(|(host, name)| {
+            let follows = transaction::follow(&self.view, host, name);
+            (name.to_string(), follows)
+        });
+        let ends: Vec<_> = ends.collect();
+        let saved = std::mem::take(&mut self.saved).into_iter();
+        let replaced = saved.filter_map(|name| {
+            let keys = transaction::checkpoints(&self.view, &name);
+            let newest = keys.max_by_key(|key| self.view.revision_of(key))?;
+            let old = transaction::checkpoints(&self.view, &name).filter(|key| *key != newest);
+            let gone = old.fold(Transaction::default(), |gone, key| {
+                gone.as_seen(&self.view, key.clone()).removes(key)
+            });
+            (!gone.writes.is_empty()).then_some((name, gone))
+        });
+        replaced.chain(ends).collect()
+    }
+
     /// What the end of hosts leaves: guests that are to be removed, and moves from or to them.
     pub fn remains(&self) -> Vec<(String, Transaction)> {
         let gone = self.placed.iter().filter(|(_, guests)| !guests.is_empty());
@@ -536,16 +567,14 @@ impl Planner {
         let guests: BTreeSet<_> = gone.flat_map(|(_, guests)| guests).collect();
         let left = guests.into_iter().filter_map(|name| {
             let (record, placement) = (self.view.guest(name)?, self.view.placement(name)?);
-            let revision = self.view.revision_of(&Kind::Placement.of(name));
             let at_host = self.is_alive(&placement.host);
             let at_target = placement.target.as_deref().map(|it| self.is_alive(it));
             let transaction = match (at_host, at_target) {
-                (true, Some(false)) => transaction::end_move(name, revision, &placement, false)
+                (true, Some(false)) => transaction::end_move(&self.view, name, false)
                     .expects(Kind::Alive.of(placement.target.as_deref()?), 0),
-                (false, Some(true)) => transaction::end_move(name, revision, &placement, true)
+                (false, Some(true)) => transaction::end_move(&self.view, name, true)
                     .expects(Kind::Alive.of(&placement.host), 0),
-                (false, _) if record.removing => transaction::remove(name, &placement)
-                    .expects(Kind::Placement.of(name), revision)
+                (false, _) if record.removing => transaction::remove(&self.view, name)
                     .expects(Kind::Alive.of(&placement.host), 0),
                 _ => return None,
             };

@@ -11,7 +11,7 @@ use crate::keys::{self, Kind};
 use crate::leader;
 use crate::planner::Planner;
 use crate::plugins;
-use crate::transaction::Transaction;
+use crate::transaction::{self, Transaction};
 use crate::view::View;
 
 /// Most moves that are shown.
@@ -86,11 +86,8 @@ pub fn balance(view: View) -> Result<Vec<Move>> {
         revision += 1;
         let from = planner.view().placement(&guest).map(|it| it.host);
         planner.wrote(&begin, revision);
-        let Some(placement) = planner.view().placement(&guest) else {
-            break;
-        };
         revision += 1;
-        let end = crate::transaction::end_move(&guest, revision - 1, &placement, true);
+        let end = transaction::end_move(planner.view(), &guest, true);
         planner.wrote(&end, revision);
         let from = from.unwrap_or_default();
         moves.push(Move { guest, from, to });

@@ -99,7 +99,11 @@ mod tests {
             let value = serde_json::to_vec(&placement).unwrap();
             view.apply(&Kind::Placement.of("g"), Some(&value), revision);
             let value = serde_json::to_vec(&status).unwrap();
-            view.apply(&Kind::Status.of("g"), Some(&value), revision);
+            view.apply(
+                &Kind::Status.of(&format!("{host}/g")),
+                Some(&value),
+                revision,
+            );
         };
         let start = Instant::now();
         let tried = |hosts: &[&str]| {

@@ -10,7 +10,7 @@ use scheduler::facts;
 use serde::Serialize;
 
 use crate::keys::{self, Kind};
-use crate::model::{GuestRecord, Order, Placement, Role, now_ms};
+use crate::model::{Checkpoint, End, GuestRecord, Order, Placement, Report, Role, now_ms};
 use crate::view::View;
 
 /// Keys and the revisions that they must have, and what is written then: all or nothing.
@@ -52,6 +52,12 @@ impl Transaction {
     pub fn removes(mut self, key: String) -> Transaction {
         self.writes.push((key, None));
         self
+    }
+
+    /// Removes what a host has to do with a guest, and what it says of it, but for its checkpoint.
+    fn removes_at(self, host: &str, guest: &str) -> Transaction {
+        self.removes(keys::order(host, guest))
+            .removes(keys::of_host(Kind::Status, host, guest))
     }
 
     /// Lets the written keys go with a lease.
@@ -108,19 +114,19 @@ pub fn place(view: &View, seen: &Seen<'_>, host: &str) -> Transaction {
         .puts(
             keys::order(host, name),
             &Order {
-                id,
-                role: Role::Run,
+                checkpoint: last_checkpoint(view, name, record),
+                ..Order::new(&id, Role::Run)
             },
         )
+        .removes(Kind::Waiting.of(name))
         .books(view, host, name, seen.facts);
     if let Some(before) = seen.placement {
-        this = [Some(&before.host), before.target.as_ref()]
-            .into_iter()
-            .flatten()
+        this = before
+            .hosts()
             .filter(|gone| *gone != host)
             .fold(this, |this, gone| {
                 this.expects(Kind::Alive.of(gone), 0)
-                    .removes(keys::order(gone, name))
+                    .removes_at(gone, name)
                     .puts(Kind::Booked.of(gone), &name)
             });
     }
@@ -130,10 +136,7 @@ pub fn place(view: &View, seen: &Seen<'_>, host: &str) -> Transaction {
 /// Begins a guest's move: it is booked on both hosts until it has moved.
 pub fn begin_move(view: &View, seen: &Seen<'_>, from: &Placement, to: &str) -> Transaction {
     let Seen { name, record, .. } = *seen;
-    let order = |role| Order {
-        id: record.id.clone(),
-        role,
-    };
+    let order = |role| Order::new(&record.id, role);
     let is_left = view.host(&from.host).is_some_and(|host| host.maintenance);
     let home = from
         .home
@@ -157,8 +160,17 @@ pub fn begin_move(view: &View, seen: &Seen<'_>, from: &Placement, to: &str) -> T
         .books(view, to, name, seen.facts)
 }
 
+/// The state that a guest goes on with where it is made.
+fn last_checkpoint(view: &View, name: &str, record: &GuestRecord) -> Option<Checkpoint> {
+    record.demand.checkpoint_s?;
+    view.checkpoint(name, &record.id)
+}
+
 /// Ends a guest's move, at the host that it went to, or where it was.
-pub fn end_move(name: &str, revision: i64, placement: &Placement, moved: bool) -> Transaction {
+pub fn end_move(view: &View, name: &str, moved: bool) -> Transaction {
+    let Some(placement) = view.placement(name) else {
+        return Transaction::default();
+    };
     let Some(target) = &placement.target else {
         return Transaction::default();
     };
@@ -166,14 +178,15 @@ pub fn end_move(name: &str, revision: i64, placement: &Placement, moved: bool) -
         true => (target, &placement.host),
         false => (&placement.host, target),
     };
+    let record = view.guest(name);
     let order = Order {
-        id: placement.id.clone(),
-        role: Role::Run,
+        checkpoint: record.and_then(|record| last_checkpoint(view, name, &record)),
+        ..Order::new(&placement.id, Role::Run)
     };
     // A move that failed leaves no home to return to.
     let home = placement.home.clone().filter(|_| moved);
     Transaction::default()
-        .expects(Kind::Placement.of(name), revision)
+        .as_seen(view, Kind::Placement.of(name))
         .puts(
             Kind::Placement.of(name),
             &Placement {
@@ -185,22 +198,80 @@ pub fn end_move(name: &str, revision: i64, placement: &Placement, moved: bool) -
             },
         )
         .puts(keys::order(at, name), &order)
-        .removes(keys::order(left, name))
+        .removes_at(left, name)
         .puts(Kind::Booked.of(at), &name)
         .puts(Kind::Booked.of(left), &name)
 }
 
+/// The transaction that removes a guest, or orders its host to.
+pub fn begin_removal(view: &View, name: &str) -> Option<Transaction> {
+    let mut record = view.guest(name)?;
+    record.removing = true;
+    let (guest, place) = (Kind::Guest.of(name), Kind::Placement.of(name));
+    let this = Transaction::default()
+        .as_seen(view, guest.clone())
+        .as_seen(view, place.clone());
+    Some(match view.placement(name) {
+        None => checkpoints(view, name)
+            .fold(this, Transaction::removes)
+            .removes(guest)
+            .removes(Kind::Waiting.of(name)),
+        Some(placement) => this
+            .puts(guest, &record)
+            .puts(
+                keys::order(&placement.host, name),
+                &Order::new(&record.id, Role::Remove),
+            )
+            // A move that ends at this moment is refused.
+            .puts(place, &placement),
+    })
+}
+
 /// Removes everything of a guest that is placed on a host.
-pub fn remove(name: &str, placement: &Placement) -> Transaction {
-    let hosts = [Some(&placement.host), placement.target.as_ref()];
-    let kinds = [Kind::Guest, Kind::Placement, Kind::Status, Kind::Checkpoint];
-    let this = kinds
-        .into_iter()
-        .fold(Transaction::default(), |this, kind| {
-            this.removes(kind.of(name))
-        });
-    hosts.into_iter().flatten().fold(this, |this, host| {
-        this.removes(keys::order(host, name))
+pub fn remove(view: &View, name: &str) -> Transaction {
+    let kinds = [Kind::Guest, Kind::Placement, Kind::Waiting];
+    let this = kinds.into_iter().fold(
+        Transaction::default().as_seen(view, Kind::Placement.of(name)),
+        |this, kind| this.removes(kind.of(name)),
+    );
+    let this = checkpoints(view, name).fold(this, Transaction::removes);
+    let placement = view.placement(name);
+    let hosts = placement.iter().flat_map(Placement::hosts);
+    hosts.fold(this, |this, host| {
+        this.removes_at(host, name)
             .puts(Kind::Booked.of(host), &name)
     })
+}
+
+/// The keys of the checkpoints of a guest.
+pub fn checkpoints<'a>(view: &'a View, name: &'a str) -> impl Iterator<Item = String> + 'a {
+    let hosts = view.names(Kind::Host);
+    let keys = hosts.map(move |host| keys::of_host(Kind::Checkpoint, host, name));
+    keys.filter(|key| view.revision_of(key) != 0)
+}
+
+/// What follows from how a host's order for a guest ended.
+pub fn follow(view: &View, host: &str, name: &str) -> Transaction {
+    let key = keys::of_host(Kind::Report, host, name);
+    let order = keys::order(host, name);
+    let ended = view.get::<Report>(&key).and_then(|report| {
+        let placement = view.placement(name)?;
+        let role = view.get::<Order>(&order)?.role;
+        let is_its = placement.id == report.id
+            && placement.host == host
+            && view.revision_of(&order) == report.order;
+        match (report.end, role) {
+            _ if !is_its => None,
+            (End::Moved, Role::Send(_)) => Some(end_move(view, name, true)),
+            (End::Stayed, Role::Send(_)) => Some(end_move(view, name, false)),
+            (End::Removed, Role::Remove) => Some(remove(view, name)),
+            _ => None,
+        }
+    });
+    // One that is old is only removed.
+    ended
+        .unwrap_or_default()
+        .as_seen(view, order)
+        .as_seen(view, key.clone())
+        .removes(key)
 }

@@ -6,7 +6,9 @@ use scheduler::facts;
 use serde::de::DeserializeOwned;
 
 use crate::keys::{self, Kind};
-use crate::model::{Alive, GuestRecord, HostRecord, Loads, Placement, Settings, Status};
+use crate::model::{
+    Alive, Checkpoint, GuestRecord, HostRecord, Loads, Member, Placement, Settings, Status,
+};
 
 /// Keys with the revision of their last change and their value.
 #[derive(Clone, Debug, Default)]
@@ -99,9 +101,33 @@ impl View {
         self.get(&Kind::Placement.of(name))
     }
 
-    /// How a guest is.
+    /// How a guest is: as its host says or, if that says nothing, as the leader does.
     pub fn status(&self, name: &str) -> Option<Status> {
-        self.get(&Kind::Status.of(name))
+        let placement = self.placement(name);
+        let key = placement.map(|it| keys::of_host(Kind::Status, &it.host, name));
+        let told = key.and_then(|key| self.get(&key));
+        told.or_else(|| self.get(&Kind::Waiting.of(name)))
+    }
+
+    /// The last checkpoint of this guest, whichever host took it.
+    pub fn checkpoint(&self, name: &str, id: &str) -> Option<Checkpoint> {
+        let hosts = self.names(Kind::Host);
+        let keys = hosts.map(|host| keys::of_host(Kind::Checkpoint, host, name));
+        let all = keys.filter_map(|key| {
+            let checkpoint = self.get::<Checkpoint>(&key)?;
+            (checkpoint.id == id).then_some((self.revision_of(&key), checkpoint))
+        });
+        all.max_by_key(|(revision, _)| *revision)
+            .map(|(_, checkpoint)| checkpoint)
+    }
+
+    /// The hosts' parts of a network.
+    pub fn members<'a>(&'a self, network: &'a str) -> impl Iterator<Item = (&'a str, Member)> {
+        self.names(Kind::Member).filter_map(move |name| {
+            let (host, of) = keys::parse_of_host(name)?;
+            let member = (of == network).then(|| self.get(&Kind::Member.of(name)))?;
+            Some((host, member?))
+        })
     }
 }
 

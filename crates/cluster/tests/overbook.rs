@@ -10,7 +10,7 @@ use cluster::etcd::lease::{self, Lease};
 use cluster::etcd::{Outcome, Store};
 use cluster::keys::{self, Kind};
 use cluster::leader::candidacy;
-use cluster::model::{Alive, Demand, GuestRecord, HostRecord};
+use cluster::model::{Alive, Demand, End, GuestRecord, HostRecord, Order, Report, Role};
 use cluster::own_etcd::Own;
 use cluster::planner::{Planner, Schedulers};
 use cluster::transaction::{self, Transaction};
@@ -190,11 +190,13 @@ enum Step {
     Move(usize, usize, usize),
     /// It clears what hosts left.
     Clear(usize),
-    /// An agent ends a move.
-    EndMove(usize, bool),
+    /// It does what hosts reported.
+    Follow(usize),
+    /// The host of a guest reports how its order ended; a move succeeded, or did not.
+    Report(usize, bool),
     /// A guest is created.
     Create(usize),
-    /// It is removed by its host.
+    /// Its removal is ordered.
     Remove(usize),
     /// A host's lease ends.
     Lose(usize),
@@ -212,8 +214,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (s.clone(), 1..12usize).prop_map(|(s, n)| Step::Look(s, n)),
         8 => (s.clone(), g.clone()).prop_map(|(s, g)| Step::Place(s, g)),
         3 => (s.clone(), g.clone(), h.clone()).prop_map(|(s, g, h)| Step::Move(s, g, h)),
-        1 => s.prop_map(Step::Clear),
-        3 => (g.clone(), any::<bool>()).prop_map(|(g, moved)| Step::EndMove(g, moved)),
+        1 => s.clone().prop_map(Step::Clear),
+        4 => s.prop_map(Step::Follow),
+        4 => (g.clone(), any::<bool>()).prop_map(|(g, moved)| Step::Report(g, moved)),
         3 => g.clone().prop_map(Step::Create),
         2 => g.prop_map(Step::Remove),
         1 => h.clone().prop_map(Step::Lose),
@@ -244,6 +247,37 @@ impl World {
         if let Some(revision) = self.keys.commit(&transaction) {
             self.schedulers[scheduler].0.wrote(&transaction, revision);
         }
+    }
+
+    /// The host of a guest reports how its order ended, if there is an end.
+    fn report(&mut self, name: &str, moved: bool) {
+        let view = self.keys.view();
+        let Some(placement) = view.placement(name) else {
+            return;
+        };
+        let order = keys::order(&placement.host, name);
+        let end = match view.get::<Order>(&order).map(|order| order.role) {
+            Some(Role::Send(_)) if moved => End::Moved,
+            Some(Role::Send(_)) => End::Stayed,
+            Some(Role::Remove) => End::Removed,
+            _ => return,
+        };
+        let report = Report {
+            id: placement.id,
+            order: view.revision_of(&order),
+            end,
+        };
+        let key = keys::of_host(Kind::Report, &placement.host, name);
+        let told = Transaction::default()
+            .as_seen(&view, order)
+            .puts(key, &report);
+        self.keys.commit(&told);
+    }
+
+    /// A scheduler that has seen everything does what hosts reported.
+    fn follow(&mut self) {
+        self.take(&Step::Look(0, usize::MAX));
+        self.take(&Step::Follow(0));
     }
 
     fn take(&mut self, step: &Step) {
@@ -279,15 +313,12 @@ impl World {
                     self.commit_by(scheduler, transaction);
                 }
             }
-            Step::EndMove(guest, moved) => {
-                let (view, name) = (self.keys.view(), guest.to_string());
-                let placement = view.placement(&name);
-                if let Some(placement) = placement.filter(|it| it.target.is_some()) {
-                    let revision = view.revision_of(&Kind::Placement.of(&name));
-                    let end = transaction::end_move(&name, revision, &placement, moved);
-                    self.keys.commit(&end);
+            Step::Follow(scheduler) => {
+                for (_, transaction) in self.schedulers[scheduler].0.reported() {
+                    self.commit_by(scheduler, transaction);
                 }
             }
+            Step::Report(guest, moved) => self.report(&guest.to_string(), moved),
             Step::Create(number) => {
                 let key = Kind::Guest.of(&number.to_string());
                 let new = Transaction::default()
@@ -296,12 +327,11 @@ impl World {
                 self.keys.commit(&new);
             }
             Step::Remove(guest) => {
-                let (view, name) = (self.keys.view(), guest.to_string());
-                let gone = match view.placement(&name) {
-                    Some(placement) => transaction::remove(&name, &placement),
-                    None => Transaction::default().removes(Kind::Guest.of(&name)),
-                };
-                self.keys.commit(&gone);
+                if let Some(removal) =
+                    transaction::begin_removal(&self.keys.view(), &guest.to_string())
+                {
+                    self.keys.commit(&removal);
+                }
             }
             Step::Lose(number) => {
                 let gone = Transaction::default().removes(Kind::Alive.of(&host(number)));
@@ -420,7 +450,8 @@ fn a_guest_whose_move_failed_stays_and_others_move() {
 
     let (first, _, begin) = world.schedulers[0].0.next_move().unwrap();
     world.commit_by(0, begin);
-    world.take(&Step::EndMove(first.parse().unwrap(), false));
+    world.report(&first, false);
+    world.follow();
     world.take(&Step::Look(0, 100));
     let planner = &mut world.schedulers[0].0;
     assert_eq!(planner.take_failed_moves(), std::slice::from_ref(&first));
@@ -428,7 +459,8 @@ fn a_guest_whose_move_failed_stays_and_others_move() {
     let (second, to, begin) = planner.next_move().unwrap();
     assert_ne!((&second, &to), (&first, &home));
     world.commit_by(0, begin);
-    world.take(&Step::EndMove(second.parse().unwrap(), true));
+    world.report(&second, true);
+    world.follow();
     world.take(&Step::Look(0, 100));
     let planner = &mut world.schedulers[0].0;
     assert!(planner.next_move().is_none());

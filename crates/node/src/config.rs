@@ -23,6 +23,8 @@ const FILE_MAX: usize = 1 << 20;
 pub enum Role {
     /// Read everything, change nothing.
     ReadOnly,
+    /// Send guests here, and have their state kept here, too: another host of a cluster.
+    Peer,
     /// Change resources, too.
     Operator,
     /// Everything: also remove all, and what concerns the node itself.
@@ -33,6 +35,7 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Role::ReadOnly => "read-only",
+            Role::Peer => "peer",
             Role::Operator => "operator",
             Role::Admin => "admin",
         })
@@ -196,7 +199,11 @@ mod tests {
         assert_eq!(both, Some(("ops.example.org".into(), Role::Admin)));
         assert_eq!(role(&["Alice"]), None);
         assert_eq!(role(&[]), None);
-        assert!(Role::Admin > Role::Operator && Role::Operator > Role::ReadOnly);
+        assert!(
+            Role::Admin > Role::Operator
+                && Role::Operator > Role::Peer
+                && Role::Peer > Role::ReadOnly
+        );
         for wrong in [
             "[roles]\nalice = 'root'",
             "[role]\nalice = 'admin'",

@@ -20,7 +20,7 @@ use crate::context::folder;
 use crate::etcd::Outcome;
 use crate::files::write_private;
 use crate::keys::{self, Kind};
-use crate::model::{Checkpoint, now_ms};
+use crate::model::{Checkpoint, Order, now_ms};
 use crate::transaction::Transaction;
 use crate::view::View;
 
@@ -171,7 +171,7 @@ impl Saver {
         // One that goes elsewhere meanwhile is saved there.
         let told = Transaction::default()
             .as_seen(&view, order)
-            .puts(Kind::Checkpoint.of(&self.name), &checkpoint);
+            .puts(own_key(&self.agent, &self.name), &checkpoint);
         match self.agent.store.commit(&told).await? {
             Outcome::Done(_) => Ok(()),
             Outcome::Changed => Err(Error::failed("it moves")),
@@ -220,14 +220,26 @@ fn node_of(agent: &Agent, view: &View, host: &str) -> Result<Client> {
     }
 }
 
-/// Has the node run a guest with the state of its last checkpoint, if it has one. A stopped guest is started with it.
-/// `lease`: that under which this was ordered.
-pub async fn restore(agent: &Agent, name: &str, id: &str, lease: i64) -> Result<bool> {
+/// The key of what this host has of the saved state of a guest.
+fn own_key(agent: &Agent, name: &str) -> String {
+    keys::of_host(Kind::Checkpoint, &agent.host.name, name)
+}
+
+/// Has the node run a guest with the state of its last checkpoint, if it has one: this host's, or that of the order, of
+/// this revision. A stopped guest is started with it. `lease`: that under which this was ordered.
+pub async fn restore(
+    agent: &Agent,
+    name: &str,
+    (order, revision): (&Order, i64),
+    lease: i64,
+) -> Result<bool> {
+    let id = &order.id;
     let mut view = View::default();
-    let key = Kind::Checkpoint.of(name);
+    let key = own_key(agent, name);
     agent.store.read_key(&mut view, &key).await?;
-    let checkpoint = view.get::<Checkpoint>(&key).filter(|it| it.id == id);
-    let Some(checkpoint) = checkpoint else {
+    let own = view.get::<Checkpoint>(&key).filter(|it| it.id == *id);
+    let own = own.filter(|_| view.revision_of(&key) > revision);
+    let Some(checkpoint) = own.or_else(|| order.checkpoint.clone()) else {
         return Ok(false);
     };
     let at = &checkpoint.keeper;
@@ -237,7 +249,7 @@ pub async fn restore(agent: &Agent, name: &str, id: &str, lease: i64) -> Result<
     let lost = || Error::failed(format_args!("host {at}, which keeps it, does not answer"));
     view.alive(at).ok_or_else(lost)?;
     let keeper = node_of(agent, &view, at)?;
-    let kept = id.to_string();
+    let kept = id.clone();
     let fetched = agent.ask(move |_| keeper.kept(&kept));
     let bytes = timeout(FETCH, fetched).await.map_err(|_| lost())??;
     if !agent.may_start(lease) {

@@ -6,10 +6,10 @@ use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Guest, GuestState, Migrate};
 
 use super::Agent;
+use super::reports::Ordered;
 use super::verbs::destroy;
 use crate::keys::{self, Kind};
-use crate::model::{Order, Role};
-use crate::transaction;
+use crate::model::{End, Order, Role};
 use crate::view::View;
 
 /// How long the other host may take to prepare.
@@ -19,54 +19,32 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A guest, and the host that it goes to.
 pub struct Journey {
-    /// The guest.
-    pub name: String,
-    /// Tells it from another guest of that name.
-    pub id: String,
+    /// The order to send it.
+    pub ordered: Ordered,
     /// The host.
     pub to: String,
 }
 
-/// Sends a guest to another host, and notes where it is then. Also after this agent was started again meanwhile.
+/// Sends a guest to another host, and reports where it is then. Also after this agent was started again meanwhile.
 pub async fn send(agent: &Agent, journey: &Journey) -> Result<()> {
-    let Journey { name, id, to } = journey;
-    let mut view = View::default();
-    let key = Kind::Placement.of(name);
-    agent.store.read_key(&mut view, &key).await?;
-    let Some(placement) = view.placement(name) else {
-        return Ok(());
-    };
-    if placement.id != *id || placement.target.as_ref() != Some(to) {
+    let Journey { ordered, to } = journey;
+    let name = &ordered.name;
+    if !ordered.is_open(agent).await? {
         return Ok(());
     }
-    let moved = match go(agent, journey).await {
-        Ok(()) => true,
+    let end = match go(agent, journey).await {
+        Ok(()) => End::Moved,
         // Without the node, nobody knows where the guest is.
         Err(error) if state(agent, name).await.is_err() => return Err(error),
         Err(error) => {
             tracing::warn!("guest {name} stays: {error}");
-            false
+            End::Stayed
         }
     };
-    let end = transaction::end_move(name, view.revision_of(&key), &placement, moved);
-    agent.store.commit(&end).await?;
-    if moved {
+    if ordered.report(agent, end).await? && end == End::Moved {
         tracing::info!("guest {name} moved to host {to}");
     }
     Ok(())
-}
-
-/// Notes that a guest, which this host never had, is at the host that it goes to.
-pub async fn pass_on(agent: &Agent, name: &str, id: &str) -> Result<()> {
-    let mut view = View::default();
-    let key = Kind::Placement.of(name);
-    agent.store.read_key(&mut view, &key).await?;
-    let placement = view.placement(name).filter(|it| it.id == id);
-    let Some(placement) = placement.filter(|it| it.host == agent.host.name) else {
-        return Ok(());
-    };
-    let end = transaction::end_move(name, view.revision_of(&key), &placement, true);
-    agent.store.commit(&end).await.map(drop)
 }
 
 /// Whether this node has the guest, and how it is.
@@ -83,7 +61,8 @@ async fn state(agent: &Agent, name: &str) -> Result<Option<GuestState>> {
 
 /// Has the guest go on at the other host; when this returns, it is there, or can be made there.
 async fn go(agent: &Agent, journey: &Journey) -> Result<()> {
-    let Journey { name, id, to } = journey;
+    let Journey { ordered, to } = journey;
+    let Ordered { name, id, .. } = ordered;
     let start = Instant::now();
     let order = keys::order(to, name);
     loop {

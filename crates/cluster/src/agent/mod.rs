@@ -12,6 +12,7 @@ pub mod ledger;
 mod migration;
 mod networks;
 mod reconcile;
+mod reports;
 mod session;
 pub mod verbs;
 mod vnics;
@@ -128,7 +129,11 @@ pub async fn run(paths: Paths, context: Context, metrics: Option<SocketAddr>) ->
     // A plugin that takes its time holds up nothing else.
     let mut leader = JoinSet::new();
     let candidate = (agent.store.clone(), host.name.clone(), figures.clone());
+    let follows = agent.context.follows;
     leader.spawn(async move {
+        if follows {
+            return std::future::pending().await;
+        }
         let (store, host, figures) = candidate;
         let told = move |lease| {
             leading.send_replace(lease);
@@ -154,7 +159,8 @@ pub async fn run(paths: Paths, context: Context, metrics: Option<SocketAddr>) ->
         _ = interrupt.recv() => Ok(()),
     };
     // Another leads at once.
-    if let Some(lease) = *led.borrow() {
+    let leading = *led.borrow();
+    if let Some(lease) = leading {
         let _ = tokio::time::timeout(RETRY * 3, lease::revoke(&agent.store, lease)).await;
     }
     ended

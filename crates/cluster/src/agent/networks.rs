@@ -252,7 +252,7 @@ impl Networks {
     /// Tells of this host's part of a network, if that is news.
     async fn tell(&mut self, network: &str, member: Option<Member>) -> Result<()> {
         let lease = self.agent.lease();
-        let key = keys::member(network, &self.agent.host.name);
+        let key = keys::of_host(Kind::Member, &self.agent.host.name, network);
         let news = match (member, self.told.get(network)) {
             (None, None) => return Ok(()),
             (None, Some(_)) => {
@@ -301,10 +301,7 @@ pub fn clear(ledger: &mut Ledger, node: &Client) -> Result<()> {
 
 /// The tunnel of a host to all other members of a network.
 fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<IpAddr>) -> Tunnel {
-    let folder = keys::member(name, "");
-    let members = view.keys(&folder).filter_map(|key| {
-        let other = key.strip_prefix(&folder)?;
-        let member: Member = view.get(key)?;
+    let members = view.members(name).filter_map(|(other, member)| {
         let is_there = other != host && member.id == network.id && member.fault.is_none();
         let reaches = own
             .is_some_and(|own| own.is_ipv4() == member.address.is_ipv4() && own != member.address);
@@ -352,11 +349,11 @@ mod tests {
         };
         let mut view = View::default();
         let members = [
-            ("lan/a", member("1", 1, None)),
-            ("lan/b", member("1", 2, None)),
-            ("lan/c", member("0", 3, None)),
-            ("lan/d", member("1", 4, Some("its port is taken"))),
-            ("lan2/b", member("1", 5, None)),
+            ("a/lan", member("1", 1, None)),
+            ("b/lan", member("1", 2, None)),
+            ("c/lan", member("0", 3, None)),
+            ("d/lan", member("1", 4, Some("its port is taken"))),
+            ("b/lan2", member("1", 5, None)),
         ];
         for (name, member) in members {
             let value = serde_json::to_vec(&member).unwrap();

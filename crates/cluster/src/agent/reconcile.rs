@@ -12,14 +12,15 @@ use tokio::time::timeout;
 use super::checkpoints::{self, Checkpoints};
 use super::ledger::Ledger;
 use super::networks::Networks;
+use super::reports::Ordered;
 use super::verbs::{act, clear_host, destroy};
 use super::vnics::Vnics;
 use super::{Agent, RETRY, migration, session};
 use crate::context::{self, Context};
 use crate::etcd::{Outcome, Watch};
 use crate::keys::{self, Kind};
-use crate::model::{GuestRecord, Network, Order, Role, Status};
-use crate::transaction::{self, Transaction};
+use crate::model::{End, GuestRecord, Network, Order, Role, Status};
+use crate::transaction::Transaction;
 use crate::view::View;
 
 /// The pause between two looks at the node, if no order changes.
@@ -68,9 +69,8 @@ struct Worker {
     view: View,
     /// The lease under which they were read.
     lease: i64,
-    /// The status of each guest that was told last, with the revision of its order and the lease. Others write a status
-    /// when an order changes, and when the host is lost.
-    said: HashMap<String, (Status, i64, i64)>,
+    /// The status of each guest that was told last, with the revision of its order: a status goes when an order changes.
+    said: HashMap<String, (Status, i64)>,
     /// Guests that could not be made, and until when they wait.
     failed: HashMap<String, Instant>,
     /// Guests that are sent to other hosts.
@@ -249,7 +249,7 @@ impl Worker {
                 Role::Remove => continue,
                 // It was never here.
                 Role::Send(_) => {
-                    migration::pass_on(&self.agent, name, &order.id).await?;
+                    self.report(name, order, End::Moved).await?;
                     continue;
                 }
                 Role::Run | Role::Receive(_) => {}
@@ -268,20 +268,21 @@ impl Worker {
         state: &str,
         reason: Option<String>,
     ) -> Result<()> {
+        let host = &self.agent.host.name;
         let status = Status {
             id: order.id.clone(),
-            host: Some(self.agent.host.name.clone()),
+            host: Some(host.clone()),
             state: state.into(),
             reason,
         };
         let order = self.order_key(name);
-        let now = (status, self.view.revision_of(&order), self.agent.lease());
+        let now = (status, self.view.revision_of(&order));
         if self.said.get(name) == Some(&now) {
             return Ok(());
         }
         let news = Transaction::default()
             .as_seen(&self.view, order)
-            .puts(Kind::Status.of(name), &now.0);
+            .puts(keys::of_host(Kind::Status, host, name), &now.0);
         // An order that changed is seen soon.
         if self.agent.store.commit(&news).await? != Outcome::Changed {
             self.said.insert(name.into(), now);
@@ -357,7 +358,7 @@ impl Worker {
         let record = self.record(name, order).await?;
         self.bring_networks(&record).await?;
         self.vnics.create(&record).await?;
-        if self.goes_on(name, &order.id).await {
+        if self.goes_on(name, order).await {
             return Ok(true);
         }
         if !self.agent.may_start(self.lease) {
@@ -382,8 +383,9 @@ impl Worker {
     }
 
     /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.
-    async fn goes_on(&self, name: &str, id: &str) -> bool {
-        let restored = checkpoints::restore(&self.agent, name, id, self.lease).await;
+    async fn goes_on(&self, name: &str, order: &Order) -> bool {
+        let revision = self.view.revision_of(&self.order_key(name));
+        let restored = checkpoints::restore(&self.agent, name, (order, revision), self.lease).await;
         restored.unwrap_or_else(|error| {
             tracing::warn!("guest {name} starts without its state: {error}");
             false
@@ -395,7 +397,7 @@ impl Worker {
         if !self.agent.may_start(self.lease) {
             return Ok(false);
         }
-        if self.goes_on(name, &order.id).await {
+        if self.goes_on(name, order).await {
             return Ok(true);
         }
         if !self.agent.may_start(self.lease) {
@@ -439,14 +441,13 @@ impl Worker {
             return;
         }
         let journey = migration::Journey {
-            name: name.into(),
-            id: order.id.clone(),
+            ordered: Ordered::seen(&self.agent, &self.view, name, order),
             to: to.into(),
         };
         let agent = self.agent.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = migration::send(&agent, &journey).await {
-                tracing::warn!("guest {} moves later: {error}", journey.name);
+                tracing::warn!("guest {} moves later: {error}", journey.ordered.name);
             }
         });
         self.moves.insert(name.into(), task);
@@ -472,27 +473,15 @@ impl Worker {
             .unzip();
         self.destroy(here.into_iter().flatten().collect()).await?;
         for name in names {
-            self.clear(name).await?;
+            self.report(name, &orders[name], End::Removed).await?;
         }
         Ok(())
     }
 
-    /// Removes all keys of a guest that is gone.
-    async fn clear(&mut self, name: &str) -> Result<()> {
-        let mut view = View::default();
-        let key = Kind::Placement.of(name);
-        self.agent.store.read_key(&mut view, &key).await?;
-        let Some(placement) = view.placement(name) else {
-            return Ok(());
-        };
-        let gone = transaction::remove(name, &placement)
-            .as_seen(&view, key)
-            .as_seen(&self.view, self.order_key(name));
-        self.agent
-            .store
-            .commit_to(&mut self.view, &gone)
-            .await
-            .map(drop)
+    /// Reports how the order for a guest ended.
+    async fn report(&self, name: &str, order: &Order, end: End) -> Result<()> {
+        let ordered = Ordered::seen(&self.agent, &self.view, name, order);
+        ordered.report(&self.agent, end).await.map(drop)
     }
 
     /// Removes all guests of the cluster, of which this host is no part any more.

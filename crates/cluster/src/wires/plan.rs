@@ -373,7 +373,11 @@ interfaces = { x = 'b0' }
         };
         let mut tell = |member: &Member| {
             let value = serde_json::to_vec(member).unwrap();
-            change(&mut view, &keys::member("one", "h"), Some(&value));
+            change(
+                &mut view,
+                &keys::of_host(Kind::Member, "h", "one"),
+                Some(&value),
+            );
             Plan::delete(&view, "w").err().map(|error| error.error)
         };
         assert_eq!(tell(&member), None);

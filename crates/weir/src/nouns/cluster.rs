@@ -128,6 +128,9 @@ pub struct HostArgs {
     /// Keep guests running when this host is cut off from etcd; they may then run twice
     #[arg(long)]
     keep: bool,
+    /// Never lead: agents of other hosts decide where guests run
+    #[arg(long)]
+    follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -261,7 +264,7 @@ pub fn with<T>(context: &Context, work: impl AsyncFnOnce(Store) -> Result<T>) ->
 }
 
 impl EtcdArgs {
-    fn context(&self, keep: bool) -> Result<Context> {
+    fn context(&self, host: &HostArgs) -> Result<Context> {
         let files = match (&self.tls_cert, &self.tls_key, &self.tls_ca) {
             (Some(cert), Some(key), Some(ca)) => {
                 let path = |path: &PathBuf| {
@@ -292,7 +295,8 @@ impl EtcdArgs {
             prefix: self.prefix.clone(),
             tls: files.clone(),
             node_tls: files,
-            keep,
+            keep: host.keep,
+            follows: host.follow,
             ..Context::default()
         })
     }
@@ -322,7 +326,7 @@ pub fn run(command: &ClusterCommand) -> Result {
     match command {
         ClusterCommand::Init(args) => {
             let joining = args.host.joining();
-            let context = args.etcd.context(args.host.keep)?;
+            let context = args.etcd.context(&args.host)?;
             block_on(hosts::init(
                 &paths,
                 context,
@@ -337,7 +341,7 @@ pub fn run(command: &ClusterCommand) -> Result {
         }
         ClusterCommand::Join(args) => {
             let joining = args.host.joining();
-            let context = args.etcd.context(args.host.keep)?;
+            let context = args.etcd.context(&args.host)?;
             block_on(hosts::join(&paths, context, &joining))?;
             print(&format!(
                 "host {} joined: `weir cluster agent` runs its agent\n",

@@ -90,7 +90,10 @@ fn now_ms() -> u64 {
 
 /// When a guest was saved last, in milliseconds; 0: never.
 fn checkpoint(net: &Net, guest: &str) -> u64 {
-    let text = net.etcd_value(&format!("/weir/checkpoints/{guest}"));
-    let value: Option<serde_json::Value> = serde_json::from_str(&text).ok();
-    value.map_or(0, |it| it["saved-ms"].as_u64().unwrap())
+    let times = (0..net.hosts.len()).filter_map(|host| {
+        let key = format!("/weir/checkpoints/{}/{guest}", net.name(host));
+        let value: serde_json::Value = serde_json::from_str(&net.etcd_value(&key)).ok()?;
+        value["saved-ms"].as_u64()
+    });
+    times.max().unwrap_or(0)
 }

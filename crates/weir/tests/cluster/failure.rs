@@ -182,7 +182,7 @@ fn a_guest_that_waits_for_its_host_runs_when_this_returns() {
     net.settles(0, 1);
     net.connect(1, false);
     until("the guest does not wait", || {
-        net.etcd_value("/weir/status/pinned").contains("waiting")
+        net.etcd_value("/weir/waiting/pinned").contains("waiting")
     });
     net.connect(1, true);
     net.settles(0, 1);

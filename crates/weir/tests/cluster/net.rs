@@ -30,6 +30,8 @@ pub struct Net {
     spaces: Vec<Namespace>,
     core: Namespace,
     members: usize,
+    /// The role of each host at the nodes of the others.
+    role: &'static str,
 }
 
 pub fn ip(namespace: &Namespace, arguments: &str) {
@@ -40,6 +42,12 @@ pub fn ip(namespace: &Namespace, arguments: &str) {
 impl Net {
     /// So many hosts whose nodes run, and so many members of etcd; no cluster yet.
     pub fn new(tag: &str, hosts: usize, members: usize) -> Net {
+        // Commands ask the nodes of other hosts by the certificate of their own.
+        Net::with_role(tag, hosts, members, "operator")
+    }
+
+    /// The same with another role of each host at the nodes of the others than that of an operator.
+    pub fn with_role(tag: &str, hosts: usize, members: usize, role: &'static str) -> Net {
         let make = || Namespace::new(&Runner::default()).unwrap();
         let core = make();
         ip(&core, "link add br0 type bridge");
@@ -59,6 +67,7 @@ impl Net {
             spaces: Vec::new(),
             core,
             members,
+            role,
         };
         for member in 0..members {
             net.start_etcd(member);
@@ -84,7 +93,7 @@ impl Net {
         let name = self.name(number);
         let files = self.authority.sign(&name, &[&address]);
         let roles: String = (0..8)
-            .map(|it| format!("{} = 'operator'\n", self.name(it)))
+            .map(|it| format!("{} = '{}'\n", self.name(it), self.role))
             .collect();
         let settings = self.folder.join("node.toml");
         std::fs::write(&settings, format!("[roles]\n{roles}")).unwrap();
@@ -161,12 +170,18 @@ impl Net {
 
     /// Makes a cluster of all hosts, whose agents run.
     pub fn cluster(&mut self, options: &str) {
+        self.cluster_with(options, |_| "");
+    }
+
+    /// The same with options of each host that joins.
+    pub fn cluster_with(&mut self, options: &str, joins: impl Fn(usize) -> &'static str) {
         self.until_etcd();
         let joining = self.joining(0);
         self.hosts[0].ok(&format!("cluster init {joining} {options}"));
         for number in 1..self.hosts.len() {
             let joining = self.joining(number);
-            self.hosts[number].ok(&format!("cluster join {joining}"));
+            let own = joins(number);
+            self.hosts[number].ok(format!("cluster join {joining} {own}").trim_end());
         }
         for number in 0..self.hosts.len() {
             self.start_agent(number);

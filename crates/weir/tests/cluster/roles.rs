@@ -12,54 +12,87 @@ fn commands() -> &'static str {
 }
 
 #[test]
-fn hosts_with_roles_run_guests_and_do_not_pose_as_others() {
-    let mut net = Net::new("roles", 3, 1);
-    net.cluster("--policy vm_evenly_distributed");
+fn hosts_with_roles_run_guests_and_speak_of_themselves_only() {
+    let mut net = Net::with_role("roles", 3, 1, "peer");
+    let [a, b, c] = [0, 1, 2];
+    let follows = |host| if host == c { "--follow" } else { "" };
+    net.cluster_with("--policy vm_evenly_distributed", follows);
     let root = net.authority.sign("root", &[]);
     let made = net.etcd_script(&root, commands());
     let said = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "{said}");
 
-    let [a, b, c] = [0, 1, 2];
     let idle = net.hosts[a].config("idle.click", "Idle -> c :: Counter -> Discard;");
     let create = |name: &str, options: &str| {
         format!("create --cluster {name} {options} {idle} --isolation process")
     };
-    // Whichever host leads, guests are placed on all.
+    // Whichever host leads, guests are placed on all, move, also to and from the one that follows, and are removed.
     for _ in 0..2 {
-        net.hosts[a].ok(&create("--count 3 --name g-{}", ""));
+        net.hosts[a].ok(&create("--count 3 --name g-{}", "--checkpoint 1s"));
         net.settles(a, 3);
-        // One is there already, and the others go.
-        net.hosts[a].ok("migrate --cluster g-* b");
-        let guests = net.settles(a, 3);
-        assert!(guests.values().all(|(host, _)| host == "b"), "{guests:?}");
+        for to in ["b", "c"] {
+            net.hosts[a].ok(&format!("migrate --cluster g-* {to}"));
+            let guests = net.settles(a, 3);
+            assert!(guests.values().all(|(host, _)| host == to), "{guests:?}");
+        }
+        for guest in ["g-1", "g-2", "g-3"] {
+            until("the host that follows saves no guests", || {
+                let key = format!("checkpoints/c/{guest}");
+                net.etcd_keys("checkpoints/").contains(&key)
+            });
+        }
         net.hosts[a].ok("destroy --cluster g-*");
         let leader = net.leader().unwrap();
         net.kill_agent(leader);
         until("no other host leads", || {
-            net.leader_by(c).is_some_and(|it| it != leader)
+            net.leader_by(a).is_some_and(|it| it != leader && it != c)
         });
         net.start_agent(leader);
         until("the host does not return", || net.up().len() == 3);
     }
-    net.hosts[a].ok(&create("kept", ""));
+    net.hosts[a].ok(&create("kept", "--on a"));
     net.settles(a, 1);
 
-    // A host writes of itself, and not of others, nor what operators say.
-    let by_b = |command: &str| net.etcd_script(&net.files[b], command).status.success();
-    assert!(by_b("etcdctl put /weir/loads/b '{}'"));
+    // A host that follows writes of itself, and nothing of others, their guests, or what operators say.
+    let by_c = |command: &str| net.etcd_script(&net.files[c], command).status.success();
+    assert!(by_c("etcdctl put /weir/loads/c '{}'"));
     for key in [
-        "hosts/a",
         "alive/a",
+        "booked/a",
+        "checkpoints/a/kept",
         "facts/a",
+        "groups/g",
+        "guests/kept",
+        "hosts/a",
+        "leader",
         "loads/a",
-        "settings",
-        "policies/p",
+        "members/a/n",
         "networks/n",
+        "orders/a/kept",
+        "placements/kept",
+        "plugins/p",
+        "policies/p",
+        "reports/a/kept",
+        "settings",
+        "status/a/kept",
+        "waiting/kept",
         "wires/w",
     ] {
+        assert!(!by_c(&format!("etcdctl put /weir/{key} x")), "{key}");
+        assert!(!by_c(&format!("etcdctl del /weir/{key}")), "{key}");
+    }
+    // What it reports of a guest that is not on it is not followed.
+    let report =
+        "etcdctl put /weir/reports/c/kept '{\"id\":\"1\",\"order\":1,\"end\":\"removed\"}'";
+    assert!(by_c(report));
+    until("the leader does not look at the report", || {
+        net.etcd_keys("reports/").trim().is_empty()
+    });
+    net.settles(a, 1);
+    // One that may lead neither poses as another, nor does what operators do.
+    let by_b = |command: &str| net.etcd_script(&net.files[b], command).status.success();
+    for key in ["alive/a", "facts/a", "settings", "policies/p", "wires/w"] {
         assert!(!by_b(&format!("etcdctl put /weir/{key} x")), "{key}");
-        assert!(!by_b(&format!("etcdctl del /weir/{key}")), "{key}");
     }
     net.hosts[b].refuses("policy set none", "this certificate's user may not do this");
     assert!(!net.logs().contains("may not do this"), "{}", net.logs());

@@ -77,7 +77,7 @@ impl Net {
         let authority = Authority::new(&folder);
         std::fs::write(
             folder.join("node.toml"),
-            "[roles]\na = 'operator'\nb = 'operator'\n",
+            "[roles]\na = 'peer'\nb = 'peer'\n",
         )
         .unwrap();
         let host = |name: &str, number: u8, namespace: &Namespace| {

@@ -346,7 +346,7 @@ fn wrong_certificates_and_settings_are_told_in_a_sentence() {
     for (rest, part) in [
         (
             files(&cert, &key, &ca, &bad),
-            "bad.toml: line 2: ‘root’ is none of `read-only`, `operator`, `admin`",
+            "bad.toml: line 2: ‘root’ is none of `read-only`, `peer`, `operator`, `admin`",
         ),
         (files(&cert, &key, &ca, &none), "none: No such file"),
         (files(&none, &key, &ca, &good), "none: "),
