@@ -6,8 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::common::{kill, until};
+use crate::common::{counted, kill, pinging, pings, until};
 use crate::net::{Net, running};
+
+/// Hosts and guests of the test of lost hosts.
+const HOSTS: usize = 5;
+const GUESTS: usize = 15;
 
 /// Looks again and again whether a guest runs on two hosts at once.
 struct Watch {
@@ -62,18 +66,28 @@ fn fullest(net: &Net, not: &[usize]) -> usize {
 
 #[test]
 fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
-    let mut net = Net::new("lost", 3, 1);
+    let mut net = Net::new("lost", HOSTS, 3);
     net.cluster("--policy vm_evenly_distributed");
     let idle = net.hosts[0].config("idle.click", "Idle -> c :: Counter -> Discard;");
     net.hosts[0].ok(&format!(
-        "create --cluster --count 9 --name g-{{}} {idle} --isolation process"
+        "create --cluster --count {GUESTS} --name g-{{}} {idle} --isolation process"
     ));
-    net.settles(0, 9);
+    net.settles(0, GUESTS);
 
-    // A host is cut off: its guests stop, and then start elsewhere.
-    let watch = Watch::start(&net);
+    // Two hosts have traffic, a third is cut off: its guests stop, and then start elsewhere.
     let lost = fullest(&net, &[0, net.leader().unwrap()]);
     let name = net.name(lost);
+    let other = net.name((1..HOSTS).find(|it| *it != lost).unwrap());
+    net.hosts[0].ok("network create over");
+    net.hosts[0].ok(&format!(
+        "create --cluster server responder -p ip=10.7.0.1 -p net=10.7.0.0/24 -p pool=10.7.0.200-10.7.0.210 --link port=over --on {other} --isolation process"
+    ));
+    net.settles(0, GUESTS + 1);
+    let user = net.hosts[0].namespace("over", "u0", "10.7.0.100/24", None);
+    pings(&user, "10.7.0.1");
+    let traffic = pinging(&user, "10.7.0.1", 12);
+    let watch = Watch::start(&net);
+    net.etcd[2] = None;
     let start = Instant::now();
     net.connect(lost, false);
     until("guests of the lost host do not stop", || {
@@ -89,9 +103,13 @@ fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
     let restarted = start.elapsed();
     println!("cut off: stopped after {stopped:?}, run elsewhere after {restarted:?}");
     assert!(restarted < Duration::from_secs(10), "{restarted:?}");
+    net.start_etcd(2);
+    let (sent, came) = counted(traffic);
+    println!("{came} of {sent} pings between the others were answered");
+    assert!(sent - came <= 1, "{came} of {sent} pings were answered");
     net.connect(lost, true);
-    until("the host does not return", || net.up().len() == 3);
-    net.settles(0, 9);
+    until("the host does not return", || net.up().len() == HOSTS);
+    net.settles(0, GUESTS + 1);
     watch.end();
 
     // The leader's agent is killed, with its guard: another leads.
@@ -106,8 +124,8 @@ fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
     println!("killed leader: another leads after {led:?}");
     assert!(led < Duration::from_secs(5), "{led:?}");
     net.start_agent(leader);
-    until("the host does not return", || net.up().len() == 3);
-    net.settles(by, 9);
+    until("the host does not return", || net.up().len() == HOSTS);
+    net.settles(by, GUESTS + 1);
 
     // The agent alone is killed: its guard starts it again, and no guest is disturbed.
     let before: Vec<_> = pids(&net, by);
@@ -117,7 +135,7 @@ fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
         until("no agent is started", || has_child(guard));
         std::thread::sleep(Duration::from_millis(300));
     }
-    net.settles(by, 9);
+    net.settles(by, GUESTS + 1);
     assert_eq!(pids(&net, by), before);
 
     // An agent that hangs and a guard that was killed.
@@ -137,12 +155,12 @@ fn guests_of_a_lost_host_start_elsewhere_and_none_runs_twice() {
             .all(|(host, state)| *host != name && state == "running")
     });
     kill("-CONT", worker);
-    until("the host does not return", || net.up().len() == 3);
-    net.settles(0, 9);
+    until("the host does not return", || net.up().len() == HOSTS);
+    net.settles(0, GUESTS + 1);
     watch.end();
     kill("-KILL", guard);
     until("no guard takes over", || has_child(worker));
-    net.settles(0, 9);
+    net.settles(0, GUESTS + 1);
     // It is no child of the test any more.
     let _ = net.agents[hung].take().unwrap().wait();
     kill("-TERM", worker);
