@@ -61,7 +61,7 @@ impl Element for EtherEncap {
         if !packet.push(self.header.len()) {
             return Verdict::Drop;
         }
-        packet.set_mac_header(0);
+        packet.set_whole_mac_header(self.header.len());
         if let Some(place) = packet.data_mut().first_chunk_mut() {
             *place = self.header;
         }
@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(packets[0].data(), [&header[..], &[9]].concat());
         assert_eq!(packets[1].data(), header);
         assert_eq!(packets[0].mac_offset(), Some(0));
+        assert_eq!(packets[0].network_offset(), Some(14));
     }
 
     #[test]

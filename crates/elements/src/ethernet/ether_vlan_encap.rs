@@ -83,10 +83,11 @@ impl Element for EtherVLANEncap {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let (control, native) = self.tagging.of(packet);
-        if !packet.push(if native { 14 } else { 18 }) {
+        let len = if native { 14 } else { 18 };
+        if !packet.push(len) {
             return Verdict::Drop;
         }
-        packet.set_mac_header(0);
+        packet.set_whole_mac_header(len);
         if native {
             if let Some(header) = packet.data_mut().first_chunk_mut::<14>() {
                 *header = self.untagged;

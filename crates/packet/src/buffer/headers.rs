@@ -126,6 +126,16 @@ impl Packet {
         };
     }
 
+    /// Marks the MAC header of `len` bytes that the data begins with, and the network header behind it. The transport
+    /// header stays where it is.
+    #[inline]
+    pub fn set_whole_mac_header(&mut self, len: usize) {
+        let (mac, network) = (self.checked_offset(0), self.checked_offset(len));
+        let meta = self.meta_mut();
+        meta.mac = mac;
+        meta.network = network;
+    }
+
     /// From the network header to the end of the data.
     #[inline]
     pub fn network_header(&self) -> Option<&[u8]> {
