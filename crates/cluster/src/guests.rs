@@ -7,8 +7,9 @@ use node::check::check_guest;
 use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Guest, check_name, is_pattern};
 use serde::Serialize;
+use tokio::time::error::Elapsed;
 
-use crate::etcd::{Outcome, Store};
+use crate::etcd::{Change, Outcome, Store, Watch};
 use crate::hosts;
 use crate::keys::{self, Kind};
 use crate::leader;
@@ -24,6 +25,8 @@ const BATCH: usize = 60;
 const BATCH_BYTES: usize = 1 << 20;
 /// Longest that guests may take to come or go without any of them doing so.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause after which is said what is waited for.
+const NOTICE: Duration = Duration::from_secs(5);
 
 /// A guest as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -227,6 +230,54 @@ pub async fn create(store: &Store, guests: &[(String, Guest)], demand: &Demand) 
     Ok(())
 }
 
+/// How long a command waits for changes, and whether it has said what for.
+struct Patience {
+    /// When what it waits for last came nearer.
+    start: Instant,
+    noticed: bool,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience {
+            start: Instant::now(),
+            noticed: false,
+        }
+    }
+
+    /// Something came nearer.
+    fn renew(&mut self) {
+        self.start = Instant::now();
+    }
+
+    /// The next changes; none, if it takes too long. If it takes a while, `what` is said once.
+    async fn changes(
+        &mut self,
+        watch: &mut Watch,
+        what: impl FnOnce() -> String,
+    ) -> Result<Option<Vec<Change>>> {
+        if !self.noticed {
+            if let Ok(changes) = self.within(NOTICE, watch).await {
+                return changes.map(Some);
+            }
+            self.noticed = true;
+            node::log::say(what());
+        }
+        self.within(PATIENCE, watch).await.ok().transpose()
+    }
+
+    /// The next changes, if they come in time.
+    async fn within(
+        &self,
+        time: Duration,
+        watch: &mut Watch,
+    ) -> Result<Result<Vec<Change>>, Elapsed> {
+        let left = time.saturating_sub(self.start.elapsed());
+        let changes = tokio::time::timeout(left, watch.next()).await?;
+        Ok(changes.map(|(changes, _)| changes))
+    }
+}
+
 /// Waits until guests run; `told` gets each as soon as it runs or cannot. Stops when `told` says so.
 pub async fn wait(
     store: &Store,
@@ -234,7 +285,7 @@ pub async fn wait(
     mut told: impl FnMut(&GuestRow) -> bool,
 ) -> Result<()> {
     let mut left: BTreeSet<_> = names.iter().cloned().collect();
-    let mut start = Instant::now();
+    let mut patience = Patience::new();
     let mut view = View::default();
     let seen = store.read(&mut view, "").await?;
     let mut watch = store.watch("", seen + 1).await?;
@@ -256,7 +307,7 @@ pub async fn wait(
                 row.reason = why_waits(&view, &row.guest);
             }
             left.remove(&row.guest);
-            start = Instant::now();
+            patience.renew();
             if !told(&row) {
                 return Ok(());
             }
@@ -265,9 +316,9 @@ pub async fn wait(
         if left.is_empty() {
             break;
         }
-        let patience = PATIENCE.saturating_sub(start.elapsed());
-        let changes = tokio::time::timeout(patience, watch.next()).await;
-        let changes = changes.map_err(|_| {
+        let what = || waits_for(&view, &left, "start");
+        let changes = patience.changes(&mut watch, what).await?;
+        let changes = changes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unavailable,
                 format_args!(
@@ -278,7 +329,7 @@ pub async fn wait(
             )
         })?;
         changed.clear();
-        for change in changes?.0 {
+        for change in changes {
             match guest_of(&change.key) {
                 Some(name) => _ = changed.insert(name.into()),
                 // A host that is lost has its guests wait.
@@ -317,7 +368,7 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
     let seen = store.read(&mut view, "").await?;
     let mut watch = store.watch("", seen + 1).await?;
     let mut ordered = BTreeMap::new();
-    let mut start = Instant::now();
+    let mut patience = Patience::new();
     let mut left: BTreeSet<String> = names.iter().cloned().collect();
     let mut changed = left.clone();
     loop {
@@ -341,10 +392,10 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             return Ok(());
         }
         if left.len() < count {
-            start = Instant::now();
+            patience.renew();
         }
-        let patience = PATIENCE.saturating_sub(start.elapsed());
-        let Ok(changes) = tokio::time::timeout(patience, watch.next()).await else {
+        let what = || waits_for(&view, &left, "remove");
+        let Some(changes) = patience.changes(&mut watch, what).await? else {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 format_args!(
@@ -354,10 +405,28 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             ));
         };
         changed.clear();
-        for change in changes?.0 {
+        for change in changes {
             changed.extend(guest_of(&change.key).map(String::from));
             view.apply(&change.key, change.value.as_deref(), change.revision);
         }
+    }
+}
+
+/// What is waited for: hosts that have to do something with guests, or a leader.
+fn waits_for(view: &View, guests: &BTreeSet<String>, what: &str) -> String {
+    let hosts = guests.iter().filter_map(|name| view.placement(name));
+    let hosts: BTreeSet<_> = hosts.map(|placement| placement.host).collect();
+    let count = guests.len();
+    match hosts.len() {
+        0 => format!("{count} guests wait for a leader to place them"),
+        1..=5 => {
+            let hosts: Vec<_> = hosts.into_iter().collect();
+            format!(
+                "this waits for {count} guests to {what} on hosts {}, whose agents ask their nodes again and again",
+                hosts.join(", ")
+            )
+        }
+        hosts => format!("this waits for {count} guests to {what} on {hosts} hosts"),
     }
 }
 
@@ -397,29 +466,30 @@ pub async fn migrate(store: &Store, name: &str, to: &str) -> Result<()> {
         ));
     }
     let mut watch = store.watch(&Kind::Placement.of(name), seen + 1).await?;
-    let moved = async {
-        loop {
-            let placement = view.placement(name);
-            if placement.as_ref().is_none_or(|it| it.target.is_none()) {
-                return Ok(placement.is_some_and(|it| it.host == to));
-            }
-            for change in watch.next().await?.0 {
-                view.apply(&change.key, change.value.as_deref(), change.revision);
-            }
+    let mut patience = Patience::new();
+    loop {
+        let placement = view.placement(name);
+        if placement.as_ref().is_none_or(|it| it.target.is_none()) {
+            return match placement.is_some_and(|it| it.host == to) {
+                true => Ok(()),
+                false => Err(Error::refused(format_args!(
+                    "guest ‘{name}’ stays on host {at}: the log of its agent says why"
+                ))),
+            };
         }
-    };
-    match tokio::time::timeout(PATIENCE, moved).await {
-        Ok(Ok(true)) => Ok(()),
-        Ok(Err(error)) => Err(error),
-        Ok(Ok(false)) => Err(Error::refused(format_args!(
-            "guest ‘{name}’ stays on host {at}: the log of its agent says why"
-        ))),
-        Err(_) => Err(Error::new(
-            ErrorKind::Unavailable,
-            format_args!(
-                "guest ‘{name}’ still moves to host {to}: `weir ls --cluster {name}` shows where it is"
-            ),
-        )),
+        let what =
+            || format!("this waits for the nodes of hosts {at} and {to} to move guest ‘{name}’");
+        let Some(changes) = patience.changes(&mut watch, what).await? else {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format_args!(
+                    "guest ‘{name}’ still moves to host {to}: `weir ls --cluster {name}` shows where it is"
+                ),
+            ));
+        };
+        for change in changes {
+            view.apply(&change.key, change.value.as_deref(), change.revision);
+        }
     }
 }
 

@@ -217,14 +217,14 @@ pub async fn join(paths: &Paths, mut context: Context, joining: &Joining) -> Res
             settings.version
         )));
     }
-    let has_name = view.host(&joining.name).is_some();
-    if !has_name {
-        check_address_free(&view, joining)?;
-    }
     let taken = format!(
         "there is a host {} in the cluster already: give this one another name by --name, or `weir host remove` the other",
         joining.name
     );
+    if view.host(&joining.name).is_some() {
+        return Err(Error::new(ErrorKind::Exists, taken));
+    }
+    check_address_free(&view, joining)?;
     let rest = Transaction::default().as_seen(&view, keys::SETTINGS.into());
     add(paths, &mut context, &store, joining, rest, &taken).await
 }
@@ -327,6 +327,17 @@ fn placed(view: &View, host: &str) -> usize {
     view.keys(&orders).count()
 }
 
+/// Guests on a host that may run on no other.
+pub fn pinned(view: &View, host: &str) -> Vec<String> {
+    let orders = keys::orders(host);
+    let guests = view.keys(&orders).filter_map(|key| keys::parse_order(key));
+    let pinned = guests.filter(|(_, guest)| {
+        let demand = view.guest(guest).map(|record| record.demand);
+        demand.is_some_and(|demand| demand.on.iter().eq([host]))
+    });
+    pinned.map(|(_, guest)| guest.into()).collect()
+}
+
 /// Removes a host.
 pub async fn remove(store: &Store, name: &str, force: bool) -> Result<()> {
     let view = store.view().await?;
@@ -371,7 +382,8 @@ pub async fn change(
     change: impl Fn(&mut HostRecord) -> Result<()>,
 ) -> Result<()> {
     loop {
-        let view = store.view().await?;
+        let mut view = View::default();
+        store.read(&mut view, Kind::Host.folder()).await?;
         let mut record = view.host(name).ok_or_else(|| unknown(name, &view))?;
         change(&mut record)?;
         let key = Kind::Host.of(name);

@@ -400,6 +400,17 @@ impl Leader<'_> {
 
     /// Does what is to be done now.
     async fn step(&mut self) -> Result<()> {
+        for (key, transaction) in self.planner.strays() {
+            match self.commit(transaction).await {
+                Ok(true) => {
+                    tracing::warn!("{key}, which its host has nothing to do with, is removed");
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!("{key}, which its host has nothing to do with: {error}")
+                }
+            }
+        }
         for (name, transaction) in self.planner.reported() {
             // One that changed meanwhile is seen soon.
             if !self.commit(transaction).await? {

@@ -1,6 +1,6 @@
 //! What commands do with networks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Wire, check_name};
@@ -18,6 +18,8 @@ use crate::view::View;
 pub const MTU: u16 = 1450;
 /// Smallest MTU: what every IPv4 host takes (RFC 791).
 const MTU_MIN: u16 = 576;
+/// Most addresses of which is said that several hosts claim them.
+const FAULTS_SHOWN: usize = 5;
 /// Most networks of a cluster.
 const NETWORKS_MAX: u32 = 1024;
 
@@ -218,7 +220,7 @@ pub struct NetworkRow {
     pub vnics: usize,
     /// Hosts that have VNICs on it, or are about to.
     pub hosts: Vec<String>,
-    /// Hosts that have no link for it, each with the reason.
+    /// Hosts that have no link for it, each with the reason, and those that claim the same Ethernet address.
     pub faults: Vec<String>,
 }
 
@@ -232,6 +234,17 @@ pub fn list(view: &View) -> Vec<NetworkRow> {
                 let fault = it.fault.as_ref()?;
                 Some(format!("{host}: {fault}"))
             });
+            let mut owners: BTreeMap<Mac, Vec<&str>> = BTreeMap::new();
+            for (host, member) in &members {
+                for mac in member.vnics.keys() {
+                    owners.entry(*mac).or_default().push(host);
+                }
+            }
+            owners.retain(|_, hosts| hosts.len() > 1);
+            let claims = owners.iter().take(FAULTS_SHOWN).map(|(mac, hosts)| {
+                let hosts = hosts.join(", ");
+                format!("{hosts}: each says that it has {mac}, as it is while a guest moves")
+            });
             NetworkRow {
                 network: name.into(),
                 vni: record.vni,
@@ -243,7 +256,7 @@ pub fn list(view: &View) -> Vec<NetworkRow> {
                     .filter(is_well)
                     .map(|(host, _)| host.clone())
                     .collect(),
-                faults: faults.collect(),
+                faults: faults.chain(claims).collect(),
             }
         })
         .collect()

@@ -36,6 +36,8 @@ pub struct Planner {
     failed: Vec<String>,
     /// Guests that a host has saved for the first time, until the leader takes note.
     saved: BTreeSet<String>,
+    /// Keys of hosts that changed, until the leader takes note.
+    said: BTreeSet<String>,
     /// Plugins that were left out of decisions, until the leader takes note.
     failures: Vec<Failure>,
 }
@@ -61,6 +63,7 @@ impl Planner {
             waiting: BTreeSet::new(),
             failed: Vec::new(),
             saved: BTreeSet::new(),
+            said: BTreeSet::new(),
             failures: Vec::new(),
         };
         let names = |kind| -> Vec<String> {
@@ -68,6 +71,8 @@ impl Planner {
             names.map(String::from).collect()
         };
         let (hosts, guests) = (names(Kind::Host), names(Kind::Guest));
+        let keys = planner.view.keys("").filter(|key| is_said(key));
+        planner.said = keys.map(String::from).collect();
         for host in hosts {
             planner.sync_host(&host);
         }
@@ -160,6 +165,9 @@ impl Planner {
         let is_new = self.view.revision_of(key) == 0;
         if !self.view.apply(key, value, revision) {
             return;
+        }
+        if value.is_some() && is_said(key) {
+            self.said.insert(key.into());
         }
         match keys::parse(key) {
             Some((Kind::Network, _)) => {
@@ -560,6 +568,16 @@ impl Planner {
         replaced.chain(ends).collect()
     }
 
+    /// Keys that hosts wrote of what they have nothing to do with, and the transactions that remove them.
+    pub fn strays(&mut self) -> Vec<(String, Transaction)> {
+        let said = std::mem::take(&mut self.said).into_iter();
+        let strays = said.filter_map(|key| {
+            let gone = transaction::stray(&self.view, &key)?;
+            Some((key, gone))
+        });
+        strays.collect()
+    }
+
     /// What the end of hosts leaves: guests that are to be removed, and moves from or to them.
     pub fn remains(&self) -> Vec<(String, Transaction)> {
         let gone = self.placed.iter().filter(|(_, guests)| !guests.is_empty());
@@ -582,6 +600,15 @@ impl Planner {
         });
         left.collect()
     }
+}
+
+/// Whether a key is a host's, of a guest or a network.
+fn is_said(key: &str) -> bool {
+    keys::parse_order(key).is_some()
+        || matches!(
+            keys::parse(key),
+            Some((Kind::Status | Kind::Checkpoint | Kind::Member, _))
+        )
 }
 
 fn unknown_host(host: &str) -> scheduler::Error {

@@ -250,6 +250,39 @@ pub fn checkpoints<'a>(view: &'a View, name: &'a str) -> impl Iterator<Item = St
     keys.filter(|key| view.revision_of(key) != 0)
 }
 
+/// Removes a key that a host wrote of what it has nothing to do with: of a guest that is not placed there, or of a network
+/// that is not there.
+pub fn stray(view: &View, key: &str) -> Option<Transaction> {
+    let revision = view.revision_of(key);
+    let (kind, name) = match keys::parse_order(key) {
+        Some((host, guest)) => (None, (host, guest)),
+        None => {
+            let (kind, name) = keys::parse(key)?;
+            (Some(kind), keys::parse_of_host(name)?)
+        }
+    };
+    let (host, of) = name;
+    let cause = match kind {
+        Some(Kind::Member) => Kind::Network.of(of),
+        _ => Kind::Placement.of(of),
+    };
+    let placement = view.placement(of);
+    let is_there = placement.is_some_and(|it| it.hosts().any(|at| at == host));
+    let is_right = match kind {
+        None | Some(Kind::Status) => is_there,
+        // It may have been taken before the guest went elsewhere.
+        Some(Kind::Checkpoint) => is_there || revision < view.revision_of(&cause),
+        Some(Kind::Member) => view.revision_of(&cause) != 0,
+        _ => true,
+    };
+    (revision != 0 && !is_right).then(|| {
+        Transaction::default()
+            .as_seen(view, cause)
+            .as_seen(view, key.into())
+            .removes(key.into())
+    })
+}
+
 /// What follows from how a host's order for a guest ended.
 pub fn follow(view: &View, host: &str, name: &str) -> Transaction {
     let key = keys::of_host(Kind::Report, host, name);

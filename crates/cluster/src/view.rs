@@ -10,6 +10,9 @@ use crate::model::{
     Alive, Checkpoint, GuestRecord, HostRecord, Loads, Member, Placement, Settings, Status,
 };
 
+/// Longest value that is taken in of what a host says of one guest, in bytes.
+const SAID_MAX: usize = 16 << 10;
+
 /// Keys with the revision of their last change and their value.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -19,13 +22,23 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a change in; false if the view has this or a later one already.
+    /// Takes a change in; false if the view has this or a later one already. Of what a host may write as often as it
+    /// likes, a value that is too long is taken as an empty one.
     pub fn apply(&mut self, key: &str, value: Option<&[u8]>, revision: i64) -> bool {
         if self.revision_of(key) >= revision || self.removed.get(key) >= Some(&revision) {
             return false;
         }
         match value {
             Some(value) => {
+                let of_guest = keys::parse_order(key).is_some()
+                    || matches!(
+                        keys::parse(key),
+                        Some((Kind::Status | Kind::Report | Kind::Checkpoint, _))
+                    );
+                let value = match of_guest && value.len() > SAID_MAX {
+                    true => &[],
+                    false => value,
+                };
                 self.removed.remove(key);
                 self.entries.insert(key.into(), (revision, value.into()));
             }
@@ -147,6 +160,12 @@ mod tests {
         assert_eq!(view.revision_of("a"), 0);
         assert!(view.apply("a", Some(b"3"), 8));
         assert_eq!(view.get::<u32>("a"), Some(3));
+        let (said, long) = (
+            keys::of_host(Kind::Status, "x", "g"),
+            vec![b'1'; SAID_MAX + 1],
+        );
+        view.apply(&said, Some(&long), 9);
+        assert_eq!((view.get::<f64>(&said), view.revision_of(&said)), (None, 9));
         view.apply("hosts/x", Some(b"{}"), 9);
         view.apply("hosts/y", Some(b"{}"), 9);
         assert_eq!(view.names(Kind::Host).collect::<Vec<_>>(), ["x", "y"]);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, PutOptions,
-    TlsOptions, Txn, TxnOp, WatchOptions, WatchStream,
+    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, KeyValue,
+    PutOptions, TlsOptions, Txn, TxnOp, WatchOptions, WatchStream,
 };
 use node::error::{Error, Kind, Result};
 use node::tls::{self, Files, Side};
@@ -27,8 +27,14 @@ pub const TIMEOUT: Duration = Duration::from_secs(4);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Longest value, in bytes: etcd refuses requests of 1.5 MiB.
 pub const VALUE_MAX: usize = 1 << 20;
-/// Keys of one answer of a range.
+/// Keys of the first answer of a range: few enough for the largest values that etcd takes.
+const FIRST_PAGE: i64 = 16;
+/// Most keys of one answer of a range.
 const PAGE: i64 = 1000;
+/// Bytes of keys and values that an answer of a range should have.
+const PAGE_BYTES: usize = 1 << 20;
+/// Most bytes of an answer of etcd.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// A cluster's keys in etcd. One member is asked; if it does not answer, the next one is from then on.
 #[derive(Clone)]
@@ -230,24 +236,34 @@ impl Store {
         Ok(outcome)
     }
 
-    /// All keys below a folder, as of one revision, which is returned.
+    /// All keys below a folder, as of one revision, which is returned. They come in pages: of more keys, the shorter the
+    /// values are.
     pub async fn read(&self, view: &mut View, folder: &str) -> Result<i64> {
         let prefix = self.key(folder);
         let mut end = prefix.clone();
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
-        let (mut from, mut revision) = (prefix, 0);
+        let (mut from, mut revision, mut limit) = (prefix, 0, FIRST_PAGE);
         loop {
             let options = GetOptions::new()
                 .with_range(end.clone())
-                .with_limit(PAGE)
+                .with_limit(limit)
                 .with_revision(revision);
             let ask = |client: Client| {
                 let (from, options) = (from.clone(), options.clone());
-                async move { client.kv_client().get(from, Some(options)).await }
+                let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+                async move { client.get(from, Some(options)).await }
             };
-            let answer = self.ask(Repeat::Always, ask).await?;
+            let answer = match self.ask(Repeat::Always, ask).await {
+                Ok(answer) => answer,
+                // Values that are much longer than those before.
+                Err(error) if error.kind == Kind::TooLarge && limit > 1 => {
+                    limit = (limit / 8).max(1);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if revision == 0 {
                 revision = answer.header().map_or(0, |header| header.revision());
             }
@@ -259,6 +275,7 @@ impl Store {
             match answer.kvs().last() {
                 Some(last) if answer.more() => {
                     from = [last.key(), &[0]].concat();
+                    limit = next_limit(answer.kvs());
                 }
                 _ => return Ok(revision),
             }
@@ -313,10 +330,13 @@ impl Store {
         let options = WatchOptions::new()
             .with_prefix()
             .with_start_revision(from)
-            .with_progress_notify();
+            .with_progress_notify()
+            // Many changes come in several messages, each no longer than a request may be.
+            .with_fragment();
         let ask = |client: Client| {
             let (key, options) = (self.key(folder), options.clone());
-            async move { client.watch_client().watch(key, Some(options)).await }
+            let mut client = client.watch_client().max_decoding_message_size(ANSWER_MAX);
+            async move { client.watch(key, Some(options)).await }
         };
         let stream = self.ask(Repeat::Always, ask).await?;
         Ok(Watch {
@@ -329,6 +349,14 @@ impl Store {
     fn own<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)
     }
+}
+
+/// How many keys the next page should have, after this one.
+fn next_limit(page: &[KeyValue]) -> i64 {
+    let bytes = page.iter().map(|it| it.key().len() + it.value().len());
+    let each = bytes.sum::<usize>() / page.len().max(1);
+    let (limit, most) = (PAGE_BYTES / each.max(1), 4 * page.len() as i64);
+    (limit as i64).clamp(1, PAGE).min(most.max(FIRST_PAGE))
 }
 
 /// A change of a key.
@@ -356,7 +384,10 @@ impl Watch {
         let message = message.map_err(|error| sentence("its members", &error))?;
         let message = message.filter(|message| !message.canceled());
         let message = message.ok_or_else(ended)?;
-        let seen = message.header().map_or(0, |header| header.revision());
+        let last = message.events().last().and_then(|event| event.kv());
+        let header = || message.header().map_or(0, |header| header.revision());
+        // More of the header's revision may follow.
+        let seen = last.map_or_else(header, |pair| pair.mod_revision());
         let changes = message.events().iter().filter_map(|event| {
             let pair = event.kv()?;
             let removed = event.event_type() == etcd_client::EventType::Delete;
@@ -395,6 +426,17 @@ fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
         return Error::new(
             Kind::Unavailable,
             format_args!("etcd at {endpoints}: {why}"),
+        );
+    }
+    if let Etcd::GRpcStatus(status) = error
+        && status.message().contains("message length too large")
+    {
+        return Error::new(
+            Kind::TooLarge,
+            format_args!(
+                "etcd at {endpoints}: its answer has more than {} MiB",
+                ANSWER_MAX >> 20
+            ),
         );
     }
     let why = match error {

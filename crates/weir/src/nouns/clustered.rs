@@ -161,7 +161,9 @@ fn outcome(row: &GuestRow) -> GuestOutcome {
         )),
         "failed" => {
             let host = row.host.as_deref().unwrap_or("its host");
-            Some(format!("guest ‘{guest}’ does not start on {host}: {why}"))
+            Some(format!(
+                "guest ‘{guest}’ does not start on {host}: {why}; it is tried again until `weir destroy --cluster {guest}`"
+            ))
         }
         _ => None,
     };

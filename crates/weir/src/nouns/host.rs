@@ -191,13 +191,30 @@ pub fn run(command: &HostCommand) -> Result {
     }
 }
 
+/// Most guests that are named as the ones that stay.
+const NAMED: usize = 5;
+
 /// Waits until a host in maintenance has no guests.
 async fn wait_until_empty(store: &Store, host: &str) -> Result {
     let (mut left, mut start) = (usize::MAX, Instant::now());
     loop {
-        let row = hosts::show(&store.view().await?, host)?;
+        let view = store.view().await?;
+        let row = hosts::show(&view, host)?;
         if row.guests == 0 {
             return Ok(());
+        }
+        let pinned = hosts::pinned(&view, host);
+        if pinned.len() == row.guests {
+            let named: Vec<_> = pinned.iter().take(NAMED).cloned().collect();
+            return Err(Error::new(
+                Kind::InUse,
+                format_args!(
+                    "{} guests may run on host {host} only (`--on {host}`), and stay: {}{}",
+                    pinned.len(),
+                    named.join(", "),
+                    if pinned.len() > NAMED { ", …" } else { "" }
+                ),
+            ));
         }
         if row.guests < left {
             (left, start) = (row.guests, Instant::now());

@@ -167,6 +167,11 @@ pub fn run(args: &NodeArgs) -> Result {
     );
     let settings = args.settings(config)?;
     let paths = Paths::from_environment();
+    if super::is_remote() {
+        return Err(Error::invalid(
+            "this runs or purges a node of this host, not the one that --node names: leave --node and WEIR_NODE out",
+        ));
+    }
     if args.purge {
         destroy_guests(&Client::new(paths.api()))?;
         return server::purge(paths, settings.switch);

@@ -11,6 +11,31 @@ use crate::net::{Net, running};
 const COUNTS: &str = "RatedSource(RATE 1000) -> c :: Counter -> Discard;";
 
 #[test]
+fn guests_with_long_configurations_come_in_pages() {
+    let mut net = Net::new("long", 2, 1);
+    net.cluster("--policy vm_evenly_distributed");
+    let long = format!("// {}\n{COUNTS}", "long ".repeat(180_000));
+    let long = net.hosts[0].config("long.click", &long);
+    let create = |name: &str, config: &str| {
+        format!("create --cluster --name {name} {config} --isolation process")
+    };
+    // More than a message of gRPC has by default.
+    net.hosts[0].ok(&(create("long-{}", &long) + " --count 6"));
+    net.settles(1, 6);
+    let short = net.hosts[0].config("short.click", COUNTS);
+    net.hosts[1].ok(&(create("short-{}", &short) + " --count 20"));
+    net.settles(0, 26);
+    net.hosts[1].ok("host maintain b");
+    net.hosts[1].ok("destroy --cluster long-*");
+    net.hosts[1].ok("destroy --cluster short-*");
+    let longer = format!("// {}\n{COUNTS}", "long ".repeat(220_000));
+    let longer = net.hosts[0].config("longer.click", &longer);
+    let refused = format!("create --cluster longer {longer} --isolation process");
+    net.hosts[0].refuses(&refused, "guests/longer has more than 1 MiB");
+    assert!(!net.etcd_keys("guests/").contains("longer"));
+}
+
+#[test]
 fn guests_are_placed_asked_moved_and_removed() {
     let mut net = Net::new("life", 3, 1);
     refusals_of_joining(&net);

@@ -89,6 +89,24 @@ fn hosts_with_roles_run_guests_and_speak_of_themselves_only() {
         net.etcd_keys("reports/").trim().is_empty()
     });
     net.settles(a, 1);
+    // Nor does what it writes of others' guests stay, or keep anyone from reading, however much it is.
+    let junk = |key: &str| {
+        format!("head -c 1000000 /dev/zero | tr '\\0' x | etcdctl put /weir/{key} || exit 1;")
+    };
+    let many: String = (0..6)
+        .map(|number| junk(&format!("status/c/j{number}")))
+        .collect();
+    let others = ["orders/c/kept", "checkpoints/c/kept", "members/c/none"].map(junk);
+    assert!(by_c(&(many + &others.concat())));
+    net.settles(a, 1);
+    net.hosts[a].ok(&create("more", "--on b"));
+    net.hosts[a].ok("destroy --cluster more");
+    until("the leader leaves what the host wrote", || {
+        let folders = ["orders/c/", "status/c/", "checkpoints/c/", "members/c/"];
+        folders
+            .iter()
+            .all(|folder| net.etcd_keys(folder).trim().is_empty())
+    });
     // One that may lead neither poses as another, nor does what operators do.
     let by_b = |command: &str| net.etcd_script(&net.files[b], command).status.success();
     for key in ["alive/a", "facts/a", "settings", "policies/p", "wires/w"] {
