@@ -29,7 +29,10 @@ pub fn sentence(before: &View, change: &Change) -> Option<String> {
         },
         Kind::Placement => Some(placement(before.placement(name), name, value)?),
         Kind::Status => {
-            let (_, guest) = keys::parse_of_host(name)?;
+            let (host, guest) = keys::parse_of_host(name)?;
+            // A host speaks of its own guests.
+            let placement = before.placement(guest)?;
+            placement.hosts().find(|at| *at == host)?;
             status(before.get(&change.key), guest, value)
         }
         Kind::Waiting => status(before.get(&change.key), name, value),

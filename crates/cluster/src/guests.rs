@@ -322,8 +322,8 @@ pub async fn wait(
             Error::new(
                 ErrorKind::Unavailable,
                 format_args!(
-                    "{} guests wait, and none has started for {} s: `weir cluster status` shows whether a host leads",
-                    left.len(),
+                    "none of {} that should start has done so for {} s: `weir cluster status` shows whether a host leads",
+                    crate::count(left.len(), "guest"),
                     PATIENCE.as_secs()
                 ),
             )
@@ -399,8 +399,8 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 format_args!(
-                    "{} guests are still there; they are removed when their hosts answer, or are lost: `weir ls --cluster` shows them",
-                    left.len()
+                    "{} still there, to be removed when the hosts answer, or are lost: `weir ls --cluster` shows them",
+                    crate::count(left.len(), "guest")
                 ),
             ));
         };
@@ -416,17 +416,17 @@ pub async fn destroy(store: &Store, names: &[String]) -> Result<()> {
 fn waits_for(view: &View, guests: &BTreeSet<String>, what: &str) -> String {
     let hosts = guests.iter().filter_map(|name| view.placement(name));
     let hosts: BTreeSet<_> = hosts.map(|placement| placement.host).collect();
-    let count = guests.len();
+    let count = crate::count(guests.len(), "guest");
     match hosts.len() {
-        0 => format!("{count} guests wait for a leader to place them"),
+        0 => format!("this waits for a leader to place {count}"),
         1..=5 => {
             let hosts: Vec<_> = hosts.into_iter().collect();
             format!(
-                "this waits for {count} guests to {what} on hosts {}, whose agents ask their nodes again and again",
+                "this waits for {count} to {what}, by the nodes of hosts {}, which their agents ask again and again",
                 hosts.join(", ")
             )
         }
-        hosts => format!("this waits for {count} guests to {what} on {hosts} hosts"),
+        hosts => format!("this waits for {count} to {what} on {hosts} hosts"),
     }
 }
 

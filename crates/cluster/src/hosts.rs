@@ -14,7 +14,8 @@ use scheduler::Policy;
 use scheduler::facts::{Memory, TEXT_MAX};
 use serde::Serialize;
 
-use crate::agent::verbs::clear_host;
+use crate::agent::guard;
+use crate::agent::verbs::{check_clearable, clear_host};
 use crate::context::{self, Context, Identity, folder};
 use crate::etcd::{Outcome, Store, members};
 use crate::keys::{self, Kind};
@@ -182,8 +183,7 @@ pub async fn init(
             let started = tokio::task::spawn_blocking(move || own.start()).await;
             started.map_err(Error::failed)??;
         }
-        members::probe(&context).await?;
-        let store = Store::connect(&context).await?;
+        let store = open(&context).await?;
         let first = Transaction::default()
             .expects(keys::SETTINGS.into(), 0)
             .puts(keys::SETTINGS.into(), &settings);
@@ -205,8 +205,7 @@ pub async fn init(
 pub async fn join(paths: &Paths, mut context: Context, joining: &Joining) -> Result<()> {
     check_free(paths)?;
     joining.check()?;
-    members::probe(&context).await?;
-    let store = Store::connect(&context).await?;
+    let store = open(&context).await?;
     let mut view = View::default();
     store.read_key(&mut view, keys::SETTINGS).await?;
     store.read(&mut view, Kind::Host.folder()).await?;
@@ -261,13 +260,25 @@ async fn add(
 pub async fn leave(paths: &Paths, force: bool) -> Result<()> {
     let context = Context::find(None, paths)?;
     let host = context.identity()?;
+    let (node, checked) = (Client::new(paths.api()), paths.clone());
+    let checked = tokio::task::spawn_blocking(move || check_clearable(&checked, &node)).await;
+    checked.map_err(Error::failed)??;
     let gone = async {
         let store = open(&context).await?;
         let view = store.view().await?;
-        if view.host(&host.name).is_some_and(|it| it.id == host.id) {
+        let is_own = view.host(&host.name).is_some_and(|it| it.id == host.id);
+        if is_own || is_damaged(&view, &host.name) {
             remove_from(&store, &view, &host.name, force).await?;
         }
-        wait_for_agent(&store, host).await
+        wait_for_agent(&store, host).await?;
+        // The agent may have told of itself until then. The last key is the leader's, where hosts have roles.
+        for kind in [Kind::Facts, Kind::Loads, Kind::Booked] {
+            let said = Transaction::default().removes(kind.of(&host.name));
+            if let Err(error) = store.commit(&said).await {
+                tracing::debug!("{error}");
+            }
+        }
+        Ok(())
     };
     match gone.await {
         Err(error) if !force => return Err(error),
@@ -284,6 +295,7 @@ pub async fn leave(paths: &Paths, force: bool) -> Result<()> {
     }
     let _ = fs::remove_dir_all(folder(paths));
     let _ = fs::remove_dir_all(kept::folder(paths));
+    let _ = fs::remove_file(guard::file(paths));
     Ok(())
 }
 
@@ -309,16 +321,28 @@ async fn wait_for_agent(store: &Store, host: &Identity) -> Result<()> {
 
 /// Connects to etcd; if that fails, the sentence says why.
 pub async fn open(context: &Context) -> Result<Store> {
-    members::probe(context).await?;
-    Store::connect(context).await
+    let answers = members::probe(context).await?;
+    let store = Store::connect(context).await?;
+    store.prefer(answers);
+    Ok(store)
 }
 
 fn unknown(name: &str, view: &View) -> Error {
+    if is_damaged(view, name) {
+        return Error::refused(format_args!(
+            "the record of host {name} is damaged: `weir host remove {name}` removes it, and then the host can join again"
+        ));
+    }
     let known: Vec<_> = view.names(Kind::Host).take(20).collect();
     Error::not_found(format_args!(
         "there is no host {name}: there are {}",
         known.join(", ")
     ))
+}
+
+/// Whether a host has a record, of which nothing is known.
+fn is_damaged(view: &View, name: &str) -> bool {
+    view.revision_of(&Kind::Host.of(name)) != 0 && view.host(name).is_none()
 }
 
 /// Guests that are on a host, or come to it.
@@ -341,7 +365,9 @@ pub fn pinned(view: &View, host: &str) -> Vec<String> {
 /// Removes a host.
 pub async fn remove(store: &Store, name: &str, force: bool) -> Result<()> {
     let view = store.view().await?;
-    view.host(name).ok_or_else(|| unknown(name, &view))?;
+    if view.revision_of(&Kind::Host.of(name)) == 0 {
+        return Err(unknown(name, &view));
+    }
     remove_from(store, &view, name, force).await
 }
 
@@ -351,7 +377,8 @@ async fn remove_from(store: &Store, view: &View, name: &str, force: bool) -> Res
         return Err(Error::new(
             ErrorKind::InUse,
             format_args!(
-                "host {name} has {guests} guests: `weir host maintain {name}` moves them away, --force has them start elsewhere"
+                "host {name} has {}: `weir host maintain {name}` moves them away, --force has them start elsewhere",
+                crate::count(guests, "guest")
             ),
         ));
     }
@@ -448,7 +475,8 @@ pub async fn set_group(store: &Store, name: &str, group: &str) -> Result<()> {
         return Err(Error::new(
             ErrorKind::InUse,
             format_args!(
-                "host {name} has {guests} guests, which stay in its group: `weir host maintain {name}` moves them away"
+                "host {name} has {}, and guests stay in their group: `weir host maintain {name}` moves them away",
+                crate::count(guests, "guest")
             ),
         ));
     }
@@ -500,7 +528,7 @@ pub async fn activate(store: &Store, name: &str, stay: bool) -> Result<()> {
 pub struct HostRow {
     /// Its name.
     pub host: String,
-    /// `up`, `maintenance` or `down`.
+    /// `up`, `maintenance`, `down`, or `damaged`: its record cannot be read.
     pub state: &'static str,
     /// Whether it leads.
     pub leader: bool,
@@ -530,16 +558,17 @@ pub struct HostRow {
 pub fn list(view: &View) -> Vec<HostRow> {
     let leader: Option<String> = view.get(keys::LEADER);
     view.names(Kind::Host)
-        .filter_map(|name| {
-            let record = view.host(name)?;
+        .map(|name| {
+            let record = view.host(name).unwrap_or_default();
             let facts = view.facts(name).unwrap_or_default();
             let alive = view.alive(name).is_some_and(|it| it.id == record.id);
             let orders = keys::orders(name);
             let guests = view.keys(&orders).filter_map(keys::parse_order);
             let booked = guests.filter_map(|(_, guest)| Some(view.guest(guest)?.facts().memory.0));
-            Some(HostRow {
+            HostRow {
                 host: name.into(),
                 state: match (alive, record.maintenance) {
+                    _ if is_damaged(view, name) => "damaged",
                     (false, _) => "down",
                     (true, true) => "maintenance",
                     (true, false) => "up",
@@ -555,7 +584,7 @@ pub fn list(view: &View) -> Vec<HostRow> {
                 group: record.group,
                 links: facts.links.into_keys().collect(),
                 joined_ms: record.joined_ms,
-            })
+            }
         })
         .collect()
 }

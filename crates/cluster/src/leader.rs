@@ -35,6 +35,8 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 const JITTER_MS: u64 = 200;
 /// The pause between two looks of all candidates whether the leader is silent.
 const LOOK_MS: u64 = 100;
+/// Most stray keys that are removed at once: etcd compares 128 revisions in a transaction.
+const STRAYS_MAX: usize = 60;
 /// The pause between two renewals of the leader's lease.
 const RENEWAL: Duration = Duration::from_millis(250);
 
@@ -178,6 +180,8 @@ struct Leader<'a> {
     held: BTreeMap<String, Instant>,
     /// Guests that their host fails to run.
     rescue: Rescue,
+    /// Most stray keys that are removed at once.
+    strays: usize,
 }
 
 /// A folder, its plugins, and what is wrong with others.
@@ -213,6 +217,7 @@ impl Leader<'_> {
             stuck: BTreeMap::new(),
             held: BTreeMap::new(),
             rescue: Rescue::default(),
+            strays: STRAYS_MAX,
         };
         let now = Instant::now();
         let view = leader.planner.view();
@@ -400,17 +405,7 @@ impl Leader<'_> {
 
     /// Does what is to be done now.
     async fn step(&mut self) -> Result<()> {
-        for (key, transaction) in self.planner.strays() {
-            match self.commit(transaction).await {
-                Ok(true) => {
-                    tracing::warn!("{key}, which its host has nothing to do with, is removed");
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!("{key}, which its host has nothing to do with: {error}")
-                }
-            }
-        }
+        self.clear_strays().await;
         for (name, transaction) in self.planner.reported() {
             // One that changed meanwhile is seen soon.
             if !self.commit(transaction).await? {
@@ -427,6 +422,30 @@ impl Leader<'_> {
         self.balance().await?;
         let failures = self.planner.take_failures();
         self.tell(failures).await
+    }
+
+    /// Removes some of the keys that hosts wrote of what they have nothing to do with. If any of them changes meanwhile,
+    /// fewer are removed next time.
+    async fn clear_strays(&mut self) {
+        let gone = self.planner.strays(self.strays);
+        if gone.writes.is_empty() {
+            return;
+        }
+        let keys: Vec<_> = gone.writes.iter().map(|(key, _)| key.clone()).collect();
+        let (first, more) = (keys[0].clone(), keys.len() - 1);
+        match self.commit(gone).await {
+            Ok(true) => {
+                self.strays = STRAYS_MAX.min(2 * self.strays);
+                tracing::info!(
+                    "{first} and {more} more keys, which are of nothing there is, are removed"
+                );
+            }
+            Ok(false) => {
+                self.strays = (self.strays / 2).max(1);
+                self.planner.suspect(keys.into_iter());
+            }
+            Err(error) => tracing::warn!("{first}, which is of nothing there is, stays: {error}"),
+        }
     }
 
     async fn place(&mut self) -> Result<()> {

@@ -50,6 +50,12 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     done
 }
 
+/// So many of something, in a sentence.
+pub fn count(number: usize, of: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {of}{s}")
+}
+
 /// Waits for a while.
 pub async fn pause(time: std::time::Duration) {
     tokio::time::sleep(time).await;

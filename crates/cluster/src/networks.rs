@@ -6,6 +6,7 @@ use node::error::{Error, Kind as ErrorKind, Result};
 use node::model::{Wire, check_name};
 use serde::Serialize;
 use switch::lookup::Mac;
+use switch::port::vxlan::Vxlan;
 use switch::port::vxlan::packet::{PORT, VNI_MAX};
 
 use crate::etcd::{Outcome, Store};
@@ -229,10 +230,12 @@ pub fn list(view: &View) -> Vec<NetworkRow> {
     all(view)
         .map(|(name, record)| {
             let members = members(view, name);
-            let is_well = |(_, it): &&(String, Member)| it.fault.is_none();
-            let faults = members.iter().filter_map(|(host, it)| {
-                let fault = it.fault.as_ref()?;
-                Some(format!("{host}: {fault}"))
+            let is_well =
+                |(_, it): &&(String, Member)| it.fault.is_none() && Vxlan::is_remote(it.address);
+            let faults = members.iter().filter_map(|(host, it)| match &it.fault {
+                Some(fault) => Some(format!("{host}: {fault}")),
+                None if Vxlan::is_remote(it.address) => None,
+                None => Some(format!("{host}: {} is no address of a host", it.address)),
             });
             let mut owners: BTreeMap<Mac, Vec<&str>> = BTreeMap::new();
             for (host, member) in &members {

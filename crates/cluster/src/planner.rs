@@ -179,7 +179,12 @@ impl Planner {
                     self.sync_host(host);
                 }
             }
-            Some((Kind::Host | Kind::Alive | Kind::Facts, name)) => self.sync_host(name),
+            Some((kind @ (Kind::Host | Kind::Alive | Kind::Facts), name)) => {
+                if kind == Kind::Host && value.is_none() {
+                    self.said.insert(Kind::Booked.of(name));
+                }
+                self.sync_host(name);
+            }
             Some((Kind::Loads, name)) => self.sync_loads(name),
             Some((Kind::Checkpoint, name)) if is_new => {
                 let guest = keys::parse_of_host(name).map(|(_, guest)| guest.into());
@@ -550,9 +555,13 @@ impl Planner {
     pub fn reported(&mut self) -> Vec<(String, Transaction)> {
         let reports = self.view.names(Kind::Report);
         let reports = reports.filter_map(keys::parse_of_host);
-        let ends = reports.map(|(host, name)| {
-            let follows = transaction::follow(&self.view, host, name);
-            (name.to_string(), follows)
+        let said = &mut self.said;
+        let ends = reports.filter_map(|(host, name)| {
+            let Some(follows) = transaction::follow(&self.view, host, name) else {
+                said.insert(keys::of_host(Kind::Report, host, name));
+                return None;
+            };
+            Some((name.to_string(), follows))
         });
         let ends: Vec<_> = ends.collect();
         let saved = std::mem::take(&mut self.saved).into_iter();
@@ -568,14 +577,24 @@ impl Planner {
         replaced.chain(ends).collect()
     }
 
-    /// Keys that hosts wrote of what they have nothing to do with, and the transactions that remove them.
-    pub fn strays(&mut self) -> Vec<(String, Transaction)> {
-        let said = std::mem::take(&mut self.said).into_iter();
-        let strays = said.filter_map(|key| {
-            let gone = transaction::stray(&self.view, &key)?;
-            Some((key, gone))
-        });
-        strays.collect()
+    /// The transaction that removes keys that hosts wrote of what they have nothing to do with, at most so many.
+    pub fn strays(&mut self, most: usize) -> Transaction {
+        let mut all = Transaction::default();
+        while all.writes.len() < most
+            && let Some(key) = self.said.pop_first()
+        {
+            if let Some(gone) = transaction::stray(&self.view, &key) {
+                let (expected, writes) = (gone.expected, gone.writes);
+                all.expected.extend(expected);
+                all.writes.extend(writes);
+            }
+        }
+        all
+    }
+
+    /// Has these keys be looked at again.
+    pub fn suspect(&mut self, keys: impl Iterator<Item = String>) {
+        self.said.extend(keys);
     }
 
     /// What the end of hosts leaves: guests that are to be removed, and moves from or to them.
@@ -602,12 +621,15 @@ impl Planner {
     }
 }
 
-/// Whether a key is a host's, of a guest or a network.
+/// Whether a key may be a stray one.
 fn is_said(key: &str) -> bool {
     keys::parse_order(key).is_some()
         || matches!(
             keys::parse(key),
-            Some((Kind::Status | Kind::Checkpoint | Kind::Member, _))
+            Some((
+                Kind::Status | Kind::Checkpoint | Kind::Member | Kind::Report | Kind::Booked,
+                _
+            ))
         )
 }
 

@@ -250,29 +250,32 @@ pub fn checkpoints<'a>(view: &'a View, name: &'a str) -> impl Iterator<Item = St
     keys.filter(|key| view.revision_of(key) != 0)
 }
 
-/// Removes a key that a host wrote of what it has nothing to do with: of a guest that is not placed there, or of a network
-/// that is not there.
+/// Removes a key that a host wrote of what it has nothing to do with: of a guest that is not placed there, of a network
+/// that is not there, or a report that is not of its order; or the revision of a host that is gone.
 pub fn stray(view: &View, key: &str) -> Option<Transaction> {
     let revision = view.revision_of(key);
     let (kind, name) = match keys::parse_order(key) {
         Some((host, guest)) => (None, (host, guest)),
         None => {
             let (kind, name) = keys::parse(key)?;
-            (Some(kind), keys::parse_of_host(name)?)
+            let of_host = keys::parse_of_host(name);
+            (Some(kind), of_host.unwrap_or((name, name)))
         }
     };
     let (host, of) = name;
     let cause = match kind {
         Some(Kind::Member) => Kind::Network.of(of),
+        Some(Kind::Booked) => Kind::Host.of(of),
         _ => Kind::Placement.of(of),
     };
     let placement = view.placement(of);
     let is_there = placement.is_some_and(|it| it.hosts().any(|at| at == host));
     let is_right = match kind {
+        Some(Kind::Report) => ended(view, host, of).is_some(),
         None | Some(Kind::Status) => is_there,
         // It may have been taken before the guest went elsewhere.
         Some(Kind::Checkpoint) => is_there || revision < view.revision_of(&cause),
-        Some(Kind::Member) => view.revision_of(&cause) != 0,
+        Some(Kind::Member | Kind::Booked) => view.revision_of(&cause) != 0,
         _ => true,
     };
     (revision != 0 && !is_right).then(|| {
@@ -283,28 +286,32 @@ pub fn stray(view: &View, key: &str) -> Option<Transaction> {
     })
 }
 
+/// How a host's order for a guest ended, if its report is of the order that there is.
+fn ended(view: &View, host: &str, name: &str) -> Option<End> {
+    let report: Report = view.get(&keys::of_host(Kind::Report, host, name))?;
+    let (placement, order) = (view.placement(name)?, keys::order(host, name));
+    let role = view.get::<Order>(&order)?.role;
+    let is_its = placement.id == report.id
+        && placement.host == host
+        && view.revision_of(&order) == report.order;
+    let fits = matches!(
+        (report.end, role),
+        (End::Moved | End::Stayed, Role::Send(_)) | (End::Removed, Role::Remove)
+    );
+    (is_its && fits).then_some(report.end)
+}
+
 /// What follows from how a host's order for a guest ended.
-pub fn follow(view: &View, host: &str, name: &str) -> Transaction {
+pub fn follow(view: &View, host: &str, name: &str) -> Option<Transaction> {
     let key = keys::of_host(Kind::Report, host, name);
-    let order = keys::order(host, name);
-    let ended = view.get::<Report>(&key).and_then(|report| {
-        let placement = view.placement(name)?;
-        let role = view.get::<Order>(&order)?.role;
-        let is_its = placement.id == report.id
-            && placement.host == host
-            && view.revision_of(&order) == report.order;
-        match (report.end, role) {
-            _ if !is_its => None,
-            (End::Moved, Role::Send(_)) => Some(end_move(view, name, true)),
-            (End::Stayed, Role::Send(_)) => Some(end_move(view, name, false)),
-            (End::Removed, Role::Remove) => Some(remove(view, name)),
-            _ => None,
-        }
-    });
-    // One that is old is only removed.
-    ended
-        .unwrap_or_default()
-        .as_seen(view, order)
-        .as_seen(view, key.clone())
-        .removes(key)
+    let follows = match ended(view, host, name)? {
+        End::Removed => remove(view, name),
+        end => end_move(view, name, end == End::Moved),
+    };
+    Some(
+        follows
+            .as_seen(view, keys::order(host, name))
+            .as_seen(view, key.clone())
+            .removes(key),
+    )
 }

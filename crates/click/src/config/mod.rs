@@ -19,6 +19,7 @@ pub use quoting::{printable, quote, quote_lines, unquote, unquote_text};
 pub(crate) use scan::{is_variable_byte, is_word_byte, skip_space};
 pub use split::{
     join_args, join_space, keyword, shift_space, split_args, split_space, string, uncomment, word,
+    words,
 };
 
 /// Whether `text` is a word: at least one character, all of them visible ASCII

@@ -28,16 +28,17 @@ pub fn split_args(config: &str) -> Vec<String> {
 
 /// Divides an argument into words at unquoted white space and comments.
 pub fn split_space(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
+    words(text).map(String::from).collect()
+}
+
+/// The words of an argument, as [`split_space`] divides it.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
-    loop {
+    core::iter::from_fn(move || {
         let (word, after) = shift_space(rest);
-        if word.is_empty() {
-            return words;
-        }
-        words.push(word.into());
         rest = after;
-    }
+        (!word.is_empty()).then_some(word)
+    })
 }
 
 /// The first word of `text` (empty when there is none) and what follows it,

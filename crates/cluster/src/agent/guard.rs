@@ -53,7 +53,8 @@ pub fn at(instant: Instant) -> u64 {
     }
 }
 
-fn file(paths: &Paths) -> PathBuf {
+/// The file that says until when guests may run.
+pub fn file(paths: &Paths) -> PathBuf {
     paths.run.join("cluster.until")
 }
 

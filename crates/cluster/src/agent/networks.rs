@@ -1,7 +1,7 @@
 //! Networks over hosts: a link of the node for each, by VXLAN to the hosts that have VNICs on it. Each host tells the
 //! others where it is and which addresses are its own, so that frames for them are not flooded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use node::model::{Link, Neighbor, Object, Tunnel, Vnic};
 use serde_json::json;
 use switch::links::{NEIGHBORS_MAX, REMOTES_MAX};
 use switch::lookup::Mac;
+use switch::port::vxlan::Vxlan;
 use switch::properties::PortProperties;
 
 use super::Agent;
@@ -302,16 +303,17 @@ pub fn clear(ledger: &mut Ledger, node: &Client) -> Result<()> {
 /// The tunnel of a host to all other members of a network.
 fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<IpAddr>) -> Tunnel {
     let members = view.members(name).filter_map(|(other, member)| {
-        let is_there = other != host && member.id == network.id && member.fault.is_none();
+        let is_there = other != host
+            && member.id == network.id
+            && member.fault.is_none()
+            && Vxlan::is_remote(member.address);
         let reaches = own
             .is_some_and(|own| own.is_ipv4() == member.address.is_ipv4() && own != member.address);
         (is_there && reaches).then_some(member)
     });
-    let members: BTreeMap<IpAddr, Member> = members
-        .map(|member| (member.address, member))
-        .take(REMOTES_MAX)
-        .collect();
-    let neighbors = members.values().flat_map(|member| {
+    let members: Vec<Member> = members.take(REMOTES_MAX).collect();
+    let remotes: BTreeSet<IpAddr> = members.iter().map(|member| member.address).collect();
+    let neighbors = members.iter().flat_map(|member| {
         member.vnics.iter().map(|(mac, ips)| Neighbor {
             mac: *mac,
             remote: member.address,
@@ -321,7 +323,7 @@ fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<Ip
     Tunnel {
         vni: network.vni,
         neighbors: neighbors.take(NEIGHBORS_MAX).collect(),
-        remotes: members.keys().copied().collect(),
+        remotes: remotes.into_iter().collect(),
         local: own,
         port: Some(network.port),
     }

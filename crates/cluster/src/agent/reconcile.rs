@@ -25,6 +25,8 @@ use crate::view::View;
 
 /// The pause between two looks at the node, if no order changes.
 const LOOK: Duration = Duration::from_millis(500);
+/// The least time between two passes.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long a guest that could not be made waits.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -104,7 +106,10 @@ impl Worker {
             if self.agent.lease() != self.lease {
                 return Err(Error::failed("the host has another lease"));
             }
+            let start = Instant::now();
             self.reconcile().await?;
+            // However often others write, the node is left in peace meanwhile.
+            tokio::time::sleep(PAUSE.saturating_sub(start.elapsed())).await;
             tokio::select! {
                 changed = changes_of(&mut networks) => self.apply(changed?),
                 changed = changes_of(&mut members) => self.apply(changed?),
@@ -116,8 +121,10 @@ impl Worker {
                 () = tokio::time::sleep(LOOK) => {}
             }
             // All that came meanwhile is one pass.
-            while let Ok(changed) = timeout(Duration::ZERO, changes_of(&mut orders)).await {
-                self.apply(changed?);
+            for watch in [&mut orders, &mut networks, &mut members] {
+                while let Ok(changed) = timeout(Duration::ZERO, changes_of(watch)).await {
+                    self.apply(changed?);
+                }
             }
         }
     }

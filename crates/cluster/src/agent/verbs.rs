@@ -3,12 +3,39 @@
 use std::ops::ControlFlow;
 
 use node::client::Client;
-use node::error::{Kind, Result};
-use node::model::{Action, Guest, GuestAction};
+use node::error::{Error, Kind, Result};
+use node::model::{Action, Guest, GuestAction, Vnic};
 use node::paths::Paths;
 
 use super::ledger::Ledger;
 use super::{networks, vnics};
+
+/// Refuses to leave a cluster while VNICs of the host's own are on links of its networks.
+pub fn check_clearable(paths: &Paths, node: &Client) -> Result<()> {
+    let networks = Ledger::networks(paths)?;
+    if networks.is_empty() {
+        return Ok(());
+    }
+    let (guests, vnics) = (Ledger::guests(paths)?, Ledger::vnics(paths)?);
+    let is_clusters = |name: &str| {
+        // That of a guest's interface is made and removed with the guest.
+        let guest = name.rsplit_once('.').map(|(guest, _)| guest);
+        vnics.id(name).is_some() || guest.is_some_and(|guest| guests.id(guest).is_some())
+    };
+    let all = node.list::<Vnic>()?.into_iter();
+    let own = all.filter(|it| networks.id(&it.spec.link).is_some() && !is_clusters(&it.name));
+    let own: Vec<_> = own.map(|it| it.name).collect();
+    match own.is_empty() {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::InUse,
+            format_args!(
+                "VNICs of this host are on networks of the cluster: delete them first: {}",
+                own.join(", ")
+            ),
+        )),
+    }
+}
 
 /// Has a node remove all guests of the cluster, and then its VNICs and links.
 pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {

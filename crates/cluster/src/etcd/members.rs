@@ -100,15 +100,15 @@ async fn exchange(
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Refuses an etcd of which no member answers, and a clock that is off; says why.
-pub async fn probe(context: &Context) -> Result<()> {
+/// Refuses an etcd of which no member answers, and a clock that is off; says why. Returns which member answers.
+pub async fn probe(context: &Context) -> Result<usize> {
     check(context)?;
     let mut last = None;
-    for endpoint in &context.etcd {
+    for (number, endpoint) in context.etcd.iter().enumerate() {
         let unavailable =
             |why: String| Error::new(Kind::Unavailable, format_args!("etcd at {endpoint}: {why}"));
         match timeout(LIMIT * 2, ask(endpoint, context)).await {
-            Ok(Ok(answer)) => return compare_clocks(endpoint, &answer),
+            Ok(Ok(answer)) => return compare_clocks(endpoint, &answer).map(|()| number),
             Ok(Err(error)) => {
                 let why = match tls::cause(&error) {
                     Some(cause) => tls::tls_sentence(Side::Etcd, cause),
@@ -123,7 +123,7 @@ pub async fn probe(context: &Context) -> Result<()> {
             }
         }
     }
-    last.map_or(Ok(()), Err)
+    last.map_or(Ok(0), Err)
 }
 
 fn compare_clocks(endpoint: &str, answer: &str) -> Result<()> {

@@ -98,6 +98,11 @@ impl Store {
         })
     }
 
+    /// Asks this member first from now on.
+    pub fn prefer(&self, member: usize) {
+        self.current.store(member, Ordering::Relaxed);
+    }
+
     /// Asks a member; if it does not answer, the next one, as far as that is right.
     async fn ask<T, Asked>(&self, repeat: Repeat, ask: impl Fn(Client) -> Asked) -> Result<T>
     where
@@ -107,18 +112,19 @@ impl Store {
         loop {
             let current = self.current.load(Ordering::Relaxed) % self.members.len();
             let (endpoint, client) = &self.members[current];
-            let error = match ask(client.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
+            // A connection that is not made has no limit of its own.
+            let asked = tokio::time::timeout(TIMEOUT, ask(client.clone())).await;
+            let (told, unsent) = match asked {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => (sentence(endpoint, &error), is_unsent(&error)),
+                Err(_) => (silent(endpoint), false),
             };
-            let told = sentence(endpoint, &error);
             if told.kind == Kind::Unavailable {
                 self.give_up(current);
             }
             tries -= 1;
-            let may = told.kind == Kind::Unavailable
-                && (repeat == Repeat::Always || is_unsent(&error))
-                && tries > 0;
+            let may =
+                told.kind == Kind::Unavailable && (repeat == Repeat::Always || unsent) && tries > 0;
             if !may {
                 return Err(told);
             }
@@ -150,10 +156,7 @@ impl Store {
         let mut others = (0..self.members.len()).filter(|member| *member != first);
         let end = Instant::now() + time;
         let mut pause = time / 4;
-        let mut failed = Error::new(
-            Kind::Unavailable,
-            format_args!("etcd at {}: {SILENT}", self.members[first].0),
-        );
+        let mut failed = silent(&self.members[first].0);
         loop {
             let until = end.min(Instant::now() + pause);
             match tokio::time::timeout_at(until, asked.join_next()).await {
@@ -418,6 +421,14 @@ const NO_QUORUM: &str = "it has no quorum";
 /// What is said of a member that does not answer.
 const SILENT: &str = "it does not answer: look whether it runs there";
 
+/// That a member does not answer.
+fn silent(endpoint: &str) -> Error {
+    Error::new(
+        Kind::Unavailable,
+        format_args!("etcd at {endpoint}: {SILENT}"),
+    )
+}
+
 /// What went wrong, in a sentence.
 fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
     use etcd_client::Error as Etcd;
@@ -445,7 +456,8 @@ fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
                 format!("{NO_QUORUM}: most of its members do not run, or do not reach each other")
             }
             message if message.contains("permission denied") => {
-                "this certificate's user may not do this".into()
+                "this certificate's user may not do this: its common name is that of a user, whose roles in etcd say what it may"
+                    .into()
             }
             message if is_silence(&format!("{message} {status:?}")) => SILENT.into(),
             message => message.to_string(),

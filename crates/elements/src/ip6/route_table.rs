@@ -125,7 +125,7 @@ impl RouteTable {
 
     fn insert(&mut self, key: Key, hop: Hop) -> Result<(), Full> {
         let is_full = self.routes.len() >= ROUTES_MAX && !self.routes.contains_key(&key);
-        if is_full || !self.slots.reserve() || !spare(RESERVE) {
+        if is_full || !self.slots.reserve(1) || !spare(RESERVE) {
             return Err(Full);
         }
         if let Some((_, slot)) = self.routes.remove(&key) {

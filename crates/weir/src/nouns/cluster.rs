@@ -485,11 +485,11 @@ fn status(context: &Context, json: bool) -> Result {
                 .map(|(group, policy)| format!(" (group {group}: {policy})"))
                 .collect();
             print(&format!(
-                "leader {leader}, policy {policy}{policies}, lease {} s\n{} hosts, {} of them up; {} guests, {} of them waiting\n",
+                "leader {leader}, policy {policy}{policies}, lease {} s\n{}, {} of them up; {}, {} of them waiting\n",
                 row.lease_s.unwrap_or(0),
-                row.hosts,
+                cluster::count(row.hosts, "host"),
                 row.up,
-                row.guests,
+                cluster::count(row.guests, "guest"),
                 row.waiting
             ))?;
         }
@@ -509,7 +509,7 @@ fn follow(context: &Context) -> Result {
                     for change in changes {
                         if let Some(sentence) = events::sentence(&view, &change) {
                             let time = rfc3339(SystemTime::now());
-                            print(&format!("{time} {sentence}\n"))?;
+                            print(&format!("{time} {}\n", vmm::printable(&sentence)))?;
                         }
                         let value = change.value.as_deref();
                         view.apply(&change.key, value, change.revision);

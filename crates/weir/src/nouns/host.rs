@@ -209,8 +209,8 @@ async fn wait_until_empty(store: &Store, host: &str) -> Result {
             return Err(Error::new(
                 Kind::InUse,
                 format_args!(
-                    "{} guests may run on host {host} only (`--on {host}`), and stay: {}{}",
-                    pinned.len(),
+                    "host {host} still has {} that may run on no other (`--on {host}`): {}{}",
+                    cluster::count(pinned.len(), "guest"),
                     named.join(", "),
                     if pinned.len() > NAMED { ", …" } else { "" }
                 ),
@@ -223,7 +223,8 @@ async fn wait_until_empty(store: &Store, host: &str) -> Result {
             return Err(Error::new(
                 Kind::InUse,
                 format_args!(
-                    "{left} guests are still on host {host}, and leave it when another may run them: `weir ls --cluster` shows them, `weir cluster events --follow` what happens"
+                    "host {host} still has {}, to leave it when others may run them: `weir ls --cluster` shows them, `weir cluster events --follow` what happens",
+                    cluster::count(left, "guest")
                 ),
             ));
         }

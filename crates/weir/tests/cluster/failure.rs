@@ -1,6 +1,7 @@
 //! What fails: hosts, the leader, etcd, agents.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -274,6 +275,17 @@ fn without_quorum_hosts_go_on() {
     net.hosts[0].ok(&create("--count 6 --name g-{}"));
     net.settles(0, 6);
     let before: Vec<_> = (0..3).map(|host| pids(&net, host)).collect();
+
+    // One member hangs: no command waits for it.
+    let hung = net.etcd[0].as_ref().unwrap().pid();
+    kill("-STOP", hung);
+    let mut list = net.hosts[1].weir(&["ls", "--cluster"]);
+    let mut list = list.stdout(Stdio::null()).spawn().unwrap();
+    until("a command waits for a member of etcd that hangs", || {
+        list.try_wait().unwrap().is_some()
+    });
+    assert!(list.wait().unwrap().success());
+    kill("-CONT", hung);
 
     // One member is lost: nothing is.
     net.etcd[0] = None;

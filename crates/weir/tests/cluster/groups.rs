@@ -59,7 +59,7 @@ fn a_group_of_hosts_has_guests_and_a_policy_of_its_own() {
         ),
         (
             format!("host group {} wide", edge[0]),
-            "which stay in its group",
+            "and guests stay in their group",
         ),
         (
             create("x --on a --group edge"),

@@ -99,14 +99,39 @@ fn hosts_with_roles_run_guests_and_speak_of_themselves_only() {
     let others = ["orders/c/kept", "checkpoints/c/kept", "members/c/none"].map(junk);
     assert!(by_c(&(many + &others.concat())));
     net.settles(a, 1);
+    // Nor does the number of its keys keep the leader from its work.
+    let puts = |folder: &str, from: usize| -> String {
+        let puts =
+            (from..from + 100).map(|number| format!("put /weir/{folder}/c/k{number} {{}}\n"));
+        format!(
+            "printf '\n{}\n\n' | etcdctl txn >&2 || exit 1;",
+            puts.collect::<String>()
+        )
+    };
+    let folders = ["orders", "status", "reports", "members", "checkpoints"];
+    let flood = folders.map(|folder| (0..4).map(|it| puts(folder, 100 * it)).collect::<String>());
+    let flooded = net.etcd_script(&net.files[c], &flood.concat());
+    assert!(
+        flooded.status.success(),
+        "{}",
+        String::from_utf8_lossy(&flooded.stderr)
+    );
     net.hosts[a].ok(&create("more", "--on b"));
     net.hosts[a].ok("destroy --cluster more");
     until("the leader leaves what the host wrote", || {
-        let folders = ["orders/c/", "status/c/", "checkpoints/c/", "members/c/"];
-        folders
-            .iter()
-            .all(|folder| net.etcd_keys(folder).trim().is_empty())
+        let keys = folders.map(|folder| net.etcd_keys(&format!("{folder}/c/")));
+        keys.iter().all(|keys| keys.trim().is_empty())
     });
+    assert!(!net.logs().contains("the lease may end"), "{}", net.logs());
+    // A record of its own that cannot be read is removed as any other, and it joins again.
+    assert!(by_c("etcdctl put /weir/hosts/c damaged"));
+    net.hosts[a].shows("host ls -p -o host,state", "a:up\nb:up\nc:damaged\n");
+    net.hosts[a].refuses("host maintain c", "the record of host c is damaged");
+    net.hosts[c].ok("cluster leave");
+    let joining = net.joining(c);
+    net.hosts[c].ok(&format!("cluster join {joining} --follow"));
+    net.start_agent(c);
+    until("the host does not return", || net.up().len() == 3);
     // One that may lead neither poses as another, nor does what operators do.
     let by_b = |command: &str| net.etcd_script(&net.files[b], command).status.success();
     for key in ["alive/a", "facts/a", "settings", "policies/p", "wires/w"] {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use click::config::split_space;
+use click::config::words;
 
 use crate::prelude::*;
 
@@ -21,8 +21,7 @@ impl Route {
     /// Reads `ADDR/MASK [GATEWAY] OUTPUT`; to remove a route, the output may be left out. The
     /// output is read as given: negative ones come out as [`BadPort`](Unread::BadPort).
     pub fn parse(text: &str, to_remove: bool, context: &Context<'_>) -> Result<Route, Unread> {
-        let words = split_space(text);
-        let mut words = words.iter().map(String::as_str);
+        let mut words = words(text);
         let mut next = || words.next().unwrap_or("");
         let prefix = context.parse_with(IpPrefixArg::OR_ADDRESS, next());
         let prefix = prefix.map_err(|_| Unread::Syntax)?;

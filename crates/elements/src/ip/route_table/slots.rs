@@ -33,10 +33,10 @@ impl<R> Slots<R> {
         }
     }
 
-    /// Makes sure that there is memory for another route, and to remove all again.
-    pub fn reserve(&mut self) -> bool {
-        let most = self.routes.len() + 1;
-        self.routes.try_reserve(1).is_ok()
+    /// Makes sure that there is memory for so many more routes, and to remove all again.
+    pub fn reserve(&mut self, count: usize) -> bool {
+        let most = self.routes.len() + count;
+        self.routes.try_reserve(count).is_ok()
             && match self.order {
                 Order::Lowest => self.lowest.try_reserve(most - self.lowest.len()).is_ok(),
                 Order::Latest => self.latest.try_reserve(most - self.latest.len()).is_ok(),

@@ -144,7 +144,7 @@ impl RouteTable {
             if let (Some(old), false) = (old, set) {
                 return Err(Refused::Exists(old));
             }
-            if !self.reserve() {
+            if !self.reserve(1) {
                 return Err(Refused::NoMemory);
             }
             self.point(&route)?;
@@ -152,7 +152,7 @@ impl RouteTable {
             self.index.insert(key(&route), slot);
             return Ok(old);
         }
-        if !self.reserve() {
+        if !self.reserve(1) {
             return Err(Refused::NoMemory);
         }
         self.point(&route)?;
@@ -160,11 +160,11 @@ impl RouteTable {
         Ok(None)
     }
 
-    /// Makes sure that there is memory for another route; the maps' nodes come from the reserve.
-    fn reserve(&mut self) -> bool {
-        self.slots.reserve()
+    /// Makes sure that there is memory for so many more routes; the maps' nodes come from the reserve.
+    fn reserve(&mut self, count: usize) -> bool {
+        self.slots.reserve(count)
             && self.hops.reserve()
-            && self.index.try_reserve(1).is_ok()
+            && self.index.try_reserve(count).is_ok()
             && spare(RESERVE)
     }
 
@@ -179,6 +179,12 @@ impl RouteTable {
     /// time. `refused` learns of routes that were not added.
     pub fn fill(&mut self, routes: Vec<Route>, mut refused: impl FnMut(Refused, &Route)) {
         let mut prefixes = Vec::new();
+        let (Some(last), count) = (routes.last(), routes.len()) else {
+            return;
+        };
+        if !self.reserve(count) || prefixes.try_reserve(count).is_err() {
+            return refused(Refused::NoMemory, last);
+        }
         for route in &routes {
             if let Some(old) = self.index.get(&key(route)) {
                 if let Some(old) = self.slots.get(*old) {
@@ -186,7 +192,7 @@ impl RouteTable {
                 }
                 continue;
             }
-            if !self.reserve() || prefixes.try_reserve(1).is_err() {
+            if !self.hops.reserve() {
                 refused(Refused::NoMemory, route);
                 continue;
             }
@@ -207,9 +213,7 @@ impl RouteTable {
         }
         if !has_room || !self.ranges.rebuild(&self.prefixes) {
             self.clear();
-            if let Some(last) = routes.last() {
-                refused(Refused::NoMemory, last);
-            }
+            refused(Refused::NoMemory, last);
         }
     }
 

@@ -93,6 +93,11 @@ impl From<VxlanError> for LinkError {
 }
 
 impl Vxlan<'_> {
+    /// Whether this may be the address of another host.
+    pub fn is_remote(ip: IpAddr) -> bool {
+        !ip.is_multicast() && !ip.is_unspecified() && ip != Ipv4Addr::BROADCAST
+    }
+
     /// Refuses what cannot be a link.
     pub fn check(&self) -> Result<(), VxlanError> {
         let link = self;
@@ -108,7 +113,7 @@ impl Vxlan<'_> {
         {
             return Err(VxlanError::Versions(first, other));
         }
-        let odd = |ip: &IpAddr| ip.is_multicast() || ip.is_unspecified() || Some(*ip) == link.local;
+        let odd = |ip: &IpAddr| !Vxlan::is_remote(*ip) || Some(*ip) == link.local;
         if let Some(&odd) = link.remotes.iter().find(|ip| odd(ip)) {
             return Err(VxlanError::Remote(odd));
         }
