@@ -76,6 +76,11 @@ fn measured(concurrency: Concurrency, skip_weights: SkipWeights) -> Result<Sched
     Scheduler::new("measured", policy, &[]).map_err(sentence)
 }
 
+/// Nanoseconds, up to a minute.
+fn histogram() -> Result<Histogram<u64>, String> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(sentence)
+}
+
 /// A round of one row: placements a second, and microseconds of the median one and of that at the 99th percentile.
 fn round(hosts: u32, weigh: bool, seed: u64) -> Result<[f64; 3], String> {
     let scheduler = measured(Concurrency::OneAtATime, SkipWeights::Never)?;
@@ -84,7 +89,7 @@ fn round(hosts: u32, weigh: bool, seed: u64) -> Result<[f64; 3], String> {
     let full = hosts as usize * GUESTS;
     let mut names = crowd::fill(&mut inventory, &scheduler, &mut guests, full).map_err(sentence)?;
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut took = Histogram::<u64>::new(3).map_err(sentence)?;
+    let mut took = histogram()?;
     let mut total = Duration::ZERO;
     for (name, guest) in guests.take(PLACEMENTS) {
         let goes = &mut names[rng.usize(0..full)];
@@ -118,7 +123,7 @@ fn round_of_threads(hosts: u32, concurrency: Concurrency, seed: u64) -> Result<[
     let waiting: Vec<(String, Arc<Guest>)> = guests.take(PLACEMENTS).collect();
     let shared = Shared::new(inventory, scheduler);
     let place = |waiting: &[(String, Arc<Guest>)]| {
-        let mut took = Histogram::<u64>::new(3).map_err(sentence)?;
+        let mut took = histogram()?;
         for (name, guest) in waiting {
             let start = Instant::now();
             shared
@@ -132,7 +137,7 @@ fn round_of_threads(hosts: u32, concurrency: Concurrency, seed: u64) -> Result<[
     let took = thread::scope(|scope| {
         let parts = waiting.chunks(PLACEMENTS / THREADS);
         let threads: Vec<_> = parts.map(|part| scope.spawn(|| place(part))).collect();
-        let mut all = Histogram::<u64>::new(3).map_err(sentence)?;
+        let mut all = histogram()?;
         for thread in threads {
             all += thread.join().map_err(|_| "a thread ended")??;
         }

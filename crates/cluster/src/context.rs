@@ -32,6 +32,8 @@ pub struct Context {
     pub keep: bool,
     /// Whether this host never leads.
     pub follows: bool,
+    /// Seconds of a host's lease, as they were when this host joined.
+    pub lease_s: Option<u64>,
 }
 
 /// Who a host is.
@@ -68,6 +70,9 @@ struct Text {
     /// Whether this host never leads.
     #[serde(default)]
     follows: bool,
+    /// Seconds of a host's lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<Own>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +136,7 @@ impl Context {
             host: text.host,
             keep: text.keep,
             follows: text.follows,
+            lease_s: text.lease_s,
         })
     }
 
@@ -150,6 +156,7 @@ impl Context {
             host: self.host.clone(),
             keep: self.keep,
             follows: self.follows,
+            lease_s: self.lease_s,
         };
         let text = toml::to_string(&text).map_err(Error::failed)?;
         make_folder(&folder(paths))?;
@@ -194,6 +201,7 @@ mod tests {
             }),
             keep: true,
             follows: true,
+            lease_s: Some(5),
         };
         context.write(&paths).unwrap();
         assert_eq!(Context::find(None, &paths).unwrap(), context);

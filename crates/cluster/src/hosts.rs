@@ -178,6 +178,7 @@ pub async fn init(
         policy: policy.into(),
         policies: BTreeMap::new(),
     };
+    context.lease_s = Some(lease_s);
     let made = async {
         if let Some(own) = context.own.clone() {
             let started = tokio::task::spawn_blocking(move || own.start()).await;
@@ -216,6 +217,7 @@ pub async fn join(paths: &Paths, mut context: Context, joining: &Joining) -> Res
             settings.version
         )));
     }
+    context.lease_s = Some(settings.lease_s);
     let taken = format!(
         "there is a host {} in the cluster already: give this one another name by --name, or `weir host remove` the other",
         joining.name

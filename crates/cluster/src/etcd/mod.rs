@@ -18,12 +18,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::context::Context;
+use crate::model::{LEASE_MAX_S, LEASE_S};
 use crate::transaction::Transaction;
 use crate::view::View;
 
 /// Longest that etcd may take to answer.
 pub const TIMEOUT: Duration = Duration::from_secs(4);
-/// How often a connection is tried for signs of life, and how long these may take.
+/// How often a connection is tried for signs of life at least, and how long these may take: a fifth of a host's lease.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Longest value, in bytes: etcd refuses requests of 1.5 MiB.
 pub const VALUE_MAX: usize = 1 << 20;
@@ -72,10 +73,12 @@ impl Store {
 
     /// Connects to some members of the etcd of a context.
     pub async fn to(endpoints: &[String], context: &Context) -> Result<Store> {
+        let lease = Duration::from_secs(context.lease_s.unwrap_or(LEASE_S).min(LEASE_MAX_S));
+        let keep_alive = KEEP_ALIVE.max(lease / 5);
         let mut options = ConnectOptions::new()
             .with_connect_timeout(TIMEOUT / 4)
             .with_timeout(TIMEOUT)
-            .with_keep_alive(KEEP_ALIVE, KEEP_ALIVE)
+            .with_keep_alive(keep_alive, keep_alive)
             .with_keep_alive_while_idle(true)
             // One that is apart from the others does not keep watchers waiting.
             .with_require_leader(true);
