@@ -584,9 +584,8 @@ impl Planner {
             && let Some(key) = self.said.pop_first()
         {
             if let Some(gone) = transaction::stray(&self.view, &key) {
-                let (expected, writes) = (gone.expected, gone.writes);
-                all.expected.extend(expected);
-                all.writes.extend(writes);
+                all.expected.extend(gone.expected);
+                all.writes.extend(gone.writes);
             }
         }
         all

@@ -90,7 +90,7 @@ pub struct Edit {
     header: [Patch; 3],
     /// Bytes written in front of it.
     front: [Patch; 2],
-    /// Where the MAC header is marked.
+    /// Where the MAC header is marked. The network header is marked at the anchor then.
     mac: Option<i32>,
 }
 
@@ -136,7 +136,8 @@ impl Edit {
         })
     }
 
-    /// Adds `bytes` in front and marks them as the MAC header; `None` if more than 16.
+    /// Adds `bytes` in front and marks them as the MAC header, and what is behind them as the network header; `None` if
+    /// more than 16.
     pub fn encapsulate(bytes: &[u8]) -> Option<Edit> {
         let mut front = [Patch::default(); 2];
         let start = FRONT.checked_sub(bytes.len())?;

@@ -26,7 +26,7 @@ const FIRST: u64 = 10 * MILLISECOND;
 pub struct BalancedThreadSched {
     /// Milliseconds between two rounds.
     #[arg(positional, default = 1000)]
-    interval: u32,
+    interval: i32,
     /// Whether the cheapest tasks are moved first, rather than the most expensive ones.
     #[arg(positional, default = true)]
     increasing: bool,
@@ -54,7 +54,9 @@ impl Element for BalancedThreadSched {
                 cx.move_task(task, i32::from(thread));
             }
         });
-        cx.schedule_after(timer, u64::from(self.interval.max(1)) * MILLISECOND);
+        // A negative one is as good as never, as in Click.
+        let interval = self.interval as u32;
+        cx.schedule_after(timer, u64::from(interval.max(1)) * MILLISECOND);
     }
 }
 

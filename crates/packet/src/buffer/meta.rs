@@ -105,10 +105,11 @@ impl Meta {
         unsafe { self.anno.as_mut_ptr().cast::<u32>().write(destination) };
     }
 
-    /// Marks the MAC header, which lies inside the buffer.
+    /// Marks the MAC header and the network header, which lie inside the buffer. The transport header stays where it is.
     #[inline(always)]
-    pub(crate) fn mark_mac(&mut self, at: u16) {
+    pub(crate) fn mark_mac(&mut self, at: u16, network: u16) {
         self.mac = at;
+        self.network = network;
     }
 
     /// 0 if the packet was sent to this host and FIX_IP_SRC is not set.

@@ -36,7 +36,7 @@ mod part {
     pub const SUM: u32 = 1 << 4;
     /// Overwrites bytes in front of the header.
     pub const FRONT: u32 = 1 << 5;
-    /// Marks the MAC header.
+    /// Marks the MAC header, and the network header at the anchor.
     pub const MAC: u32 = 1 << 6;
     /// Requires a network header marked at the anchor.
     pub const MARKED: u32 = 1 << 7;
@@ -244,7 +244,7 @@ impl Plan {
             seen.arrival |= meta.arrival();
         }
         if self.has::<PARTS>(part::MAC) {
-            meta.mark_mac(start.wrapping_add(self.mac) as u16);
+            meta.mark_mac(start.wrapping_add(self.mac) as u16, anchor as u16);
         }
         meta.set_extent(after);
         true
