@@ -2,8 +2,8 @@
 //!
 //! The link is one network (a VNI) between this host and its remotes. Packets from other hosts are
 //! ignored. A frame for an address that was seen behind a remote, or is told to be there, goes to
-//! that remote, as does an ARP request for an IP address that is told with it; all other frames go
-//! to each. No frame from one remote goes to another, so a full mesh of hosts has no loop.
+//! that remote; all other frames go to each. An ARP request for an IP address that is told with an
+//! address is answered here, as if by its owner. No frame from one remote goes to another, so a full mesh of hosts has no loop.
 //!
 //! Remotes and addresses may change while the link is attached.
 //!
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use self::outbox::{Outbox, VxlanDelivery};
-use self::remotes::{Remotes, To};
+use self::remotes::{ARP_FRAME, Remotes, To};
 use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::offload::{self, ETHERNET, VnetHeader};
 use super::{BATCH, Batch, Frame};
@@ -103,6 +103,8 @@ pub struct VxlanLink {
     remotes: Remotes,
     inbox: Inbox,
     outbox: Outbox,
+    /// Answers to ARP requests, which come in as if from the remotes.
+    answers: Vec<[u8; ARP_FRAME]>,
     /// Packets that the socket's full queue had dropped when it was last asked.
     lost: u32,
 }
@@ -139,6 +141,7 @@ impl VxlanLink {
                 at: 0,
             },
             outbox: Outbox::new(addresses),
+            answers: Vec::with_capacity(BATCH),
         }
     }
 }
@@ -176,6 +179,15 @@ impl Backend for VxlanLink {
     fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         self.remotes.tick();
+        while batch.len < BATCH
+            && let Some(answer) = self.answers.pop()
+        {
+            outcome.busy = true;
+            match take_frame(&answer, self.mtu, batch) {
+                Ok(frame) => batch.push(frame),
+                Err(reason) => counters.dropped(reason, 1),
+            }
+        }
         if self.inbox.next == self.inbox.messages {
             self.inbox.next = 0;
             self.inbox.messages = match self.inbox.receiver.receive(self.socket.as_fd()) {
@@ -220,12 +232,22 @@ impl Backend for VxlanLink {
             counters,
         };
         for &i in which {
-            delivery.to = self.remotes.destination(&batch.frames[usize::from(i)].head);
+            let head = &batch.frames[usize::from(i)].head;
+            if self.answers.len() < BATCH
+                && let Some(answer) = self.remotes.answer(head)
+            {
+                self.answers.push(answer);
+                continue;
+            }
+            delivery.to = self.remotes.destination(head);
             let longest = SENT_AS_ONE - packet::HEADER;
             whole::deliver(batch, i, self.mtu, longest, &mut delivery);
         }
         delivery.flush();
-        Outcome::NOTHING
+        Outcome {
+            busy: !self.answers.is_empty(),
+            ..Outcome::NOTHING
+        }
     }
 
     fn catch_up(&mut self, counters: &PortCounters) {
@@ -267,6 +289,11 @@ fn offloads(frame: &[u8], mtu: u16) -> VnetHeader {
 /// Takes the frame in a packet into the batch's next cell.
 fn take(packet: &[u8], vni: u32, mtu: u16, batch: &mut Batch) -> Result<Frame, Reason> {
     let frame = packet::inner(packet, vni).map_err(|_| Reason::BadTunnel)?;
+    take_frame(frame, mtu, batch)
+}
+
+/// Takes a frame into the batch's next cell.
+fn take_frame(frame: &[u8], mtu: u16, batch: &mut Batch) -> Result<Frame, Reason> {
     if frame.len() < ETHERNET {
         return Err(Reason::Runt);
     }

@@ -17,6 +17,9 @@ const AGING: Duration = Duration::from_secs(300);
 /// How often a full table is swept for aged entries.
 const SWEEP: Duration = Duration::from_secs(1);
 
+/// Bytes of an ARP frame: the least that Ethernet has.
+pub(super) const ARP_FRAME: usize = 60;
+
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
@@ -153,6 +156,22 @@ impl Remotes {
         self.known.len() < ADDRESSES_MAX
     }
 
+    /// The answer to a frame, if it is an ARP request for an address that was told.
+    pub(super) fn answer(&self, head: &[u8; HEAD]) -> Option<[u8; ARP_FRAME]> {
+        let owner = self.owners.get(&asked(head)?)?;
+        let is_ethernet = head[14..20] == [0, 1, 8, 0, 6, 4];
+        is_ethernet.then(|| {
+            let mut answer = [0; ARP_FRAME];
+            answer[..6].copy_from_slice(&head[6..12]);
+            answer[6..12].copy_from_slice(owner);
+            answer[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+            answer[22..28].copy_from_slice(owner);
+            answer[28..32].copy_from_slice(&head[38..42]);
+            answer[32..42].copy_from_slice(&head[22..32]);
+            answer
+        })
+    }
+
     /// Where a frame goes. An ARP request goes to the owner of the address that it asks for.
     pub(super) fn destination(&self, head: &[u8; HEAD]) -> To {
         if self.addresses.len() == 1 {
@@ -259,6 +278,28 @@ mod tests {
         head[28..32].copy_from_slice(&[192, 0, 2, sender]);
         head[38..42].copy_from_slice(&[192, 0, 2, target]);
         head
+    }
+
+    #[test]
+    fn requests_for_told_addresses_are_answered() {
+        let mut remotes = Remotes::new(addresses(0..3), vec![neighbor(7, 1)]);
+        let answer = remotes.answer(&request(7, 1)).unwrap();
+        let (owner, asker) = ([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 1]);
+        assert_eq!((&answer[..6], &answer[6..12]), (&asker[..], &owner[..]));
+        assert_eq!(answer[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+        assert_eq!(answer[22..32], [2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
+        assert_eq!(answer[32..42], request(7, 1)[22..32]);
+        // Nobody is answered who asks for another address, tells of its own, or speaks of other hardware.
+        let mut other = request(7, 1);
+        other[15] = 6;
+        for no in [request(8, 1), request(7, 7), head(7, 1), other] {
+            assert_eq!(remotes.answer(&no), None);
+        }
+        // Wherever the owner is seen, its address is the same; one that is not told of any more is asked itself.
+        remotes.learn(&head(1, 7), 2);
+        assert_eq!(remotes.answer(&request(7, 1)), Some(answer));
+        remotes.set(addresses(0..3), vec![]);
+        assert_eq!(remotes.answer(&request(7, 1)), None);
     }
 
     #[test]
