@@ -5,7 +5,7 @@
 #[macro_use]
 mod common;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use common::{
@@ -14,7 +14,9 @@ use common::{
 use switch::client::SwitchClient;
 use switch::counters::Reason;
 use switch::links::{Device, Gro, HostLink, Mode, Vxlan, XdpMode};
+use switch::lookup::Mac;
 use switch::port::LinkRecord;
+use switch::port::vxlan::Neighbor;
 use switch::process::{Options, Switch};
 use switch::protocol::PortState;
 
@@ -31,6 +33,7 @@ fn main() {
         gro_is_on_for_as_long_as_it_is_held,
         vxlan_reaches_the_kernels_own,
         vxlan_sends_what_is_for_all_to_each_remote,
+        vxlan_answers_for_addresses_that_it_is_told,
         vxlan_refuses_what_is_not_its_own,
     ]);
 }
@@ -259,13 +262,18 @@ impl Beyond {
 }
 
 fn vxlan_link(beyond: &[&Beyond]) -> HostLink {
+    vxlan_link_told(beyond, &[])
+}
+
+/// The same, told of addresses behind the remotes.
+fn vxlan_link_told(beyond: &[&Beyond], neighbors: &[Neighbor]) -> HostLink {
     let remotes: Vec<_> = beyond.iter().map(|beyond| beyond.theirs).collect();
     HostLink::open(&Vxlan {
         name: "vx",
         vni: 42,
         local: (beyond.len() == 1).then(|| beyond[0].ours),
         remotes: &remotes,
-        neighbors: &[],
+        neighbors,
         port: None,
         mtu: None,
     })
@@ -327,6 +335,27 @@ fn vxlan_sends_what_is_for_all_to_each_remote() {
     let there = beyond[0].host.output("ping -q -c 1 -W 1 10.9.1.3");
     assert!(!there.status.success());
     assert_eq!(client.stats(port).dropped(Reason::UnknownRemote), 0);
+}
+
+fn vxlan_answers_for_addresses_that_it_is_told() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let beyond = Beyond::new(0, false);
+    join(client, opened(&a_link, Mode::Packet), 0);
+    let told = Neighbor {
+        mac: Mac([2, 0, 0, 0, 0, 7]),
+        remote: 0,
+        ips: vec![Ipv4Addr::new(10, 9, 1, 7)],
+    };
+    join(client, vxlan_link_told(&[&beyond], &[told]), 0);
+    // Nobody there has either address.
+    let known = |address: &str| {
+        a.output(&format!("ping -q -c 1 -W 1 {address}"));
+        a.run(&format!("ip neigh show {address}"))
+    };
+    assert!(known("10.9.1.7").contains("lladdr 02:00:00:00:00:07"));
+    assert!(!known("10.9.1.8").contains("lladdr"));
 }
 
 /// UDP packets to a VXLAN port: of another network, without its header, too short, and a runt.
