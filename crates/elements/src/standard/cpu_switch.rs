@@ -3,7 +3,8 @@ use crate::prelude::*;
 /// Sends packets to the output of the thread they are on.
 ///
 /// Packets on thread 0 leave by output 0, and so on; with fewer outputs than threads, the outputs
-/// repeat. Elements after an output run on the thread that uses it.
+/// repeat. Elements after an output run on the thread that uses it, or on the first that does; the
+/// others wait while it is behind.
 ///
 /// # Example
 /// ```click

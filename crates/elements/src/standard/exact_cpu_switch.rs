@@ -4,7 +4,8 @@ use crate::prelude::*;
 ///
 /// Works as CPUSwitch, but counts only the threads whose packets come to it: those of the first such
 /// thread leave by output 0, those of the next by output 1, and so on. With fewer outputs than
-/// threads, the outputs repeat.
+/// threads, the outputs repeat. A thread that shares its output with one before it waits while that is
+/// behind.
 ///
 /// # Example
 /// ```click

@@ -617,6 +617,17 @@ fn an_exact_cpu_switch_has_an_output_for_each_thread_that_comes() {
 }
 
 #[test]
+fn threads_that_share_an_output_of_a_cpu_switch_wait_for_each_other() {
+    let config = "a :: InfiniteSource(LIMIT 40000, BURST 5000) -> s :: CPUSwitch;
+         b :: InfiniteSource(LIMIT 40000, BURST 5000) -> s;
+         s[0] -> c :: Counter -> Discard; StaticThreadSched(a 0, b 1);";
+    let mut threads = RouterThreads::new(config, 2);
+    threads.run(|r| says(r, "c", "count", "80000"));
+    threads.end();
+    assert_eq!(threads.read("thread_drops"), "0");
+}
+
+#[test]
 fn a_pipeliner_and_what_is_behind_it_are_on_its_thread() {
     let config = |home: &str| {
         format!(

@@ -260,10 +260,19 @@ impl Engine {
     }
 
     /// For each element, whether threads that send to it wait while the ring is full. Elements ask for
-    /// it; the elements before them on push paths then block, too.
+    /// it; so do those behind an element that sends each thread's packets to an output of its own,
+    /// where threads share one: they would process the packets themselves otherwise. The elements
+    /// before them on push paths then block, too.
     fn blocking(&self) -> Vec<bool> {
         let mut blocking = alloc::vec![false; self.graph.elements.len()];
         let mut pending = self.threads.blocking.clone();
+        for connection in self.graph.connections().filter(|c| c.push) {
+            let info = self.graph.info(connection.from.0);
+            let shared = info.outputs.len() < usize::from(self.threads.count);
+            if shared && info.class.per_thread != PerThread::No {
+                pending.push(connection.to.0);
+            }
+        }
         while let Some(id) = pending.pop() {
             if core::mem::replace(&mut blocking[id.index()], true) {
                 continue;
