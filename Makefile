@@ -8,7 +8,7 @@ PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 wrk redis-serv
 # Subscribers of a BRAS: a RADIUS server; PPPoE and PPP, for kernels that have them.
 PACKAGES += freeradius ppp pppoe
 # Many hosts: etcd, and what its client is built with.
-PACKAGES += etcd-server etcd-client protobuf-compiler libprotobuf-dev
+PACKAGES += etcd-server etcd-client wireguard-tools wireguard-go protobuf-compiler libprotobuf-dev
 # Programs whose system calls are intercepted.
 PACKAGES += busybox-static $(shell command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || echo golang-go)
 # What the clients in other languages are written in.

@@ -34,6 +34,8 @@ pub struct Context {
     pub follows: bool,
     /// Seconds of a host's lease, as they were when this host joined.
     pub lease_s: Option<u64>,
+    /// The UDP port of WireGuard, if frames between hosts are encrypted.
+    pub wireguard: Option<u16>,
 }
 
 /// Who a host is.
@@ -73,6 +75,9 @@ struct Text {
     /// Seconds of a host's lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lease_s: Option<u64>,
+    /// The UDP port of WireGuard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wireguard: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<Own>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +142,7 @@ impl Context {
             keep: text.keep,
             follows: text.follows,
             lease_s: text.lease_s,
+            wireguard: text.wireguard,
         })
     }
 
@@ -157,6 +163,7 @@ impl Context {
             keep: self.keep,
             follows: self.follows,
             lease_s: self.lease_s,
+            wireguard: self.wireguard,
         };
         let text = toml::to_string(&text).map_err(Error::failed)?;
         make_folder(&folder(paths))?;
@@ -202,6 +209,7 @@ mod tests {
             keep: true,
             follows: true,
             lease_s: Some(5),
+            wireguard: Some(51820),
         };
         context.write(&paths).unwrap();
         assert_eq!(Context::find(None, &paths).unwrap(), context);

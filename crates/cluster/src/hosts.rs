@@ -1,6 +1,6 @@
 //! What commands do with hosts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use crate::model::{HostRecord, LEASE_MAX_S, LEASE_MIN_S, Settings, VERSION, new_
 use crate::own_etcd::Own;
 use crate::transaction::Transaction;
 use crate::view::View;
+use crate::wireguard::Wireguard;
 
 /// Longest that the agent of a host that leaves may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -154,12 +155,12 @@ pub async fn init(
     paths: &Paths,
     mut context: Context,
     joining: &Joining,
-    lease_s: u64,
-    policy: &str,
+    settings: Settings,
 ) -> Result<()> {
     check_free(paths)?;
     joining.check()?;
-    Policy::built_in(policy).map_err(Error::not_found)?;
+    let lease_s = settings.lease_s;
+    Policy::built_in(&settings.policy).map_err(Error::not_found)?;
     if !(LEASE_MIN_S..=LEASE_MAX_S).contains(&lease_s) {
         return Err(Error::invalid(format_args!(
             "a lease of {lease_s} s cannot be: it has {LEASE_MIN_S} to {LEASE_MAX_S} s"
@@ -172,13 +173,8 @@ pub async fn init(
         context.tls = Some(etcd.files());
         context.own = Some(etcd);
     }
-    let settings = Settings {
-        version: VERSION,
-        lease_s,
-        policy: policy.into(),
-        policies: BTreeMap::new(),
-    };
     context.lease_s = Some(lease_s);
+    context.wireguard = settings.wireguard;
     let made = async {
         if let Some(own) = context.own.clone() {
             let started = tokio::task::spawn_blocking(move || own.start()).await;
@@ -218,6 +214,7 @@ pub async fn join(paths: &Paths, mut context: Context, joining: &Joining) -> Res
         )));
     }
     context.lease_s = Some(settings.lease_s);
+    context.wireguard = settings.wireguard;
     let taken = format!(
         "there is a host {} in the cluster already: give this one another name by --name, or `weir host remove` the other",
         joining.name
@@ -240,10 +237,18 @@ async fn add(
     taken: &str,
 ) -> Result<()> {
     let id = new_id();
-    context.host = Some(Identity {
+    let host = Identity {
         name: joining.name.clone(),
         id: id.clone(),
-    });
+    };
+    let interface = Wireguard::of(paths, &host);
+    context.host = Some(host);
+    if let Some(port) = context.wireguard
+        && let Err(error) = interface.try_out(port)
+    {
+        let _ = fs::remove_dir(folder(paths));
+        return Err(error);
+    }
     context.write(paths)?;
     let key = Kind::Host.of(&joining.name);
     let record = joining.record(&id);
@@ -253,6 +258,7 @@ async fn add(
         Ok(Outcome::Changed) => Error::new(ErrorKind::Exists, taken),
         Err(error) => error,
     };
+    interface.close();
     let _ = fs::remove_file(context::file(paths));
     let _ = fs::remove_dir(folder(paths));
     Err(added)

@@ -31,6 +31,7 @@ pub mod policies;
 mod rescue;
 pub mod transaction;
 pub mod view;
+pub mod wireguard;
 pub mod wires;
 
 use std::future::Future;

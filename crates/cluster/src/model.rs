@@ -9,6 +9,9 @@ use node::model::{Guest, Vnic, Wire, check_name};
 use scheduler::facts::{self, Membership, Processors};
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
+use switch::port::vxlan::Vxlan;
+
+use crate::wireguard::Peer;
 
 /// The layout of keys and values that this program speaks.
 pub const VERSION: u32 = 2;
@@ -46,6 +49,9 @@ pub struct Settings {
     /// Policies of groups of hosts; the others have that one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
+    /// The UDP port of WireGuard, if frames between hosts are encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wireguard: Option<u16>,
 }
 
 impl Settings {
@@ -135,9 +141,25 @@ pub struct Member {
     pub address: IpAddr,
     /// The host's VNICs on the network: their Ethernet addresses, with the IPv4 addresses that are known to be theirs.
     pub vnics: BTreeMap<Mac, Vec<Ipv4Addr>>,
+    /// How the host is reached, if frames between hosts are encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wireguard: Option<Peer>,
     /// Why the host has no link for the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+impl Member {
+    /// Whether frames may be sent there: only encrypted ones, if those of this cluster are.
+    pub fn is_reachable(&self, encrypted: bool) -> bool {
+        let is_its_own = match &self.wireguard {
+            Some(peer) => {
+                encrypted && Vxlan::is_remote(peer.endpoint) && self.address == peer.key.address()
+            }
+            None => !encrypted,
+        };
+        is_its_own && self.fault.is_none() && Vxlan::is_remote(self.address)
+    }
 }
 
 /// Processor time that is used on a host.

@@ -14,9 +14,10 @@ use crate::keys::{self, Kind};
 use crate::model::{GuestRecord, Member, Network, WireRecord, new_id, now_ms};
 use crate::transaction::Transaction;
 use crate::view::View;
+use crate::wireguard;
 
 /// MTU of a network, if no other is given: that of Ethernet less what is around a packet in IPv4.
-pub const MTU: u16 = 1450;
+const MTU: u16 = 1450;
 /// Smallest MTU: what every IPv4 host takes (RFC 791).
 const MTU_MIN: u16 = 576;
 /// Most addresses of which is said that several hosts claim them.
@@ -37,6 +38,14 @@ pub struct Creation {
     pub wire: Option<String>,
 }
 
+/// MTU of a network for which no other is given.
+pub fn default_mtu(view: &View) -> u16 {
+    match view.settings().and_then(|it| it.wireguard) {
+        Some(_) => wireguard::NETWORK_MTU,
+        None => MTU,
+    }
+}
+
 /// All networks.
 fn all(view: &View) -> impl Iterator<Item = (&str, Network)> {
     let names = view.names(Kind::Network);
@@ -45,8 +54,8 @@ fn all(view: &View) -> impl Iterator<Item = (&str, Network)> {
 
 impl Creation {
     /// Largest IP packet, in bytes.
-    pub(crate) fn mtu(&self) -> u16 {
-        self.mtu.unwrap_or(MTU)
+    pub(crate) fn mtu(&self, view: &View) -> u16 {
+        self.mtu.unwrap_or_else(|| default_mtu(view))
     }
 
     /// The record, beside the networks that there are.
@@ -85,7 +94,7 @@ impl Creation {
                 Some(port) => port,
                 None => port.find(|it| !ports.contains(it)).ok_or_else(full)?,
             },
-            mtu: self.mtu(),
+            mtu: self.mtu(view),
             wire: self.wire.clone(),
             created_ms: now_ms(),
         };

@@ -8,11 +8,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
     NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -238,6 +240,25 @@ impl Netlink {
             }
         }
         Ok(routes)
+    }
+
+    /// Makes a WireGuard interface.
+    pub fn add_wireguard(&mut self, name: &str) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        let kind = LinkInfo::Kind(InfoKind::Wireguard);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
+        let message = RouteNetlinkMessage::NewLink(message);
+        self.ask(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
+            .map(drop)
+    }
+
+    /// Removes an interface.
+    pub fn remove_link(&mut self, index: u32) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.ask(RouteNetlinkMessage::DelLink(message), NLM_F_ACK)
+            .map(drop)
     }
 
     /// Sets an interface up.

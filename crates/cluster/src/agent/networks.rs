@@ -12,7 +12,6 @@ use node::model::{Link, Neighbor, Object, Tunnel, Vnic};
 use serde_json::json;
 use switch::links::{NEIGHBORS_MAX, REMOTES_MAX};
 use switch::lookup::Mac;
-use switch::port::vxlan::Vxlan;
 use switch::properties::PortProperties;
 
 use super::Agent;
@@ -21,6 +20,7 @@ use crate::keys::{self, Kind};
 use crate::model::{Member, Network};
 use crate::transaction::Transaction;
 use crate::view::View;
+use crate::wireguard::{Key, Peer, Plan, Wireguard};
 
 /// How long other hosts may take to hear of a new member.
 const SPREAD: Duration = Duration::from_millis(100);
@@ -36,6 +36,18 @@ pub struct Networks {
     told: BTreeMap<String, (Member, i64)>,
     /// What the host's address was resolved to.
     address: Option<(String, Option<IpAddr>)>,
+    wireguard: Wireguard,
+    /// What the WireGuard interface was told.
+    plan: Option<Plan>,
+}
+
+/// Where this host gets packets of networks.
+struct Own {
+    address: IpAddr,
+    /// How it is reached, if frames are encrypted.
+    peer: Option<Peer>,
+    /// Why it cannot be.
+    fault: Option<String>,
 }
 
 /// What the node has.
@@ -83,6 +95,8 @@ impl Networks {
     pub fn new(agent: Agent) -> Result<Networks> {
         Ok(Networks {
             ledger: Ledger::networks(&agent.paths)?,
+            wireguard: Wireguard::of(&agent.paths, &agent.host),
+            plan: None,
             agent,
             coming: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -135,17 +149,24 @@ impl Networks {
         }
         let mut there = self.agent.ask(There::look).await?;
         self.remove_others(&networks, &mut there).await?;
-        let own = self.own_address(view).await;
+        let own = self.own(view, &networks).await;
         for (name, network) in &networks {
-            let fault = self.bring(view, name, network, own, &there).await?;
+            let fault = match own.as_ref().and_then(|own| own.fault.clone()) {
+                Some(fault) => Some(fault),
+                None => {
+                    self.bring(view, name, network, own.as_ref(), &there)
+                        .await?
+                }
+            };
             let vnics = there.vnics_on(name);
             let is_needed =
                 !vnics.is_empty() || self.coming.values().flatten().any(|it| it == name);
-            let member = own.filter(|_| is_needed || fault.is_some());
-            let member = member.map(|address| Member {
+            let member = own.as_ref().filter(|_| is_needed || fault.is_some());
+            let member = member.map(|own| Member {
                 id: network.id.clone(),
-                address,
+                address: own.address,
                 vnics,
+                wireguard: own.peer,
                 fault,
             });
             self.tell(name, member).await?;
@@ -194,13 +215,62 @@ impl Networks {
         resolved
     }
 
+    /// Where this host gets packets of networks. If they are encrypted, its WireGuard interface is made what it is to be.
+    async fn own(&mut self, view: &View, networks: &BTreeMap<String, Network>) -> Option<Own> {
+        let endpoint = self.own_address(view).await?;
+        let mut own = Own {
+            address: endpoint,
+            peer: None,
+            fault: None,
+        };
+        if let Some(port) = self.agent.context.wireguard {
+            match self.encrypt(view, networks, port).await {
+                Ok(key) => {
+                    own.address = key.address().into();
+                    own.peer = Some(Peer { key, endpoint });
+                }
+                Err(error) => own.fault = Some(error.error),
+            }
+        }
+        Some(own)
+    }
+
+    /// Brings the WireGuard interface up, with all members of the networks as its peers.
+    async fn encrypt(
+        &mut self,
+        view: &View,
+        networks: &BTreeMap<String, Network>,
+        port: u16,
+    ) -> Result<Key> {
+        let wireguard = self.wireguard.clone();
+        let (key, is_new) = self.agent.ask(move |_| wireguard.open()).await?;
+        let members = networks.keys().flat_map(|name| view.members(name));
+        let others =
+            members.filter(|(host, it)| *host != self.agent.host.name && it.is_reachable(true));
+        let plan = Plan {
+            port,
+            peers: others
+                .filter_map(|(_, it)| it.wireguard)
+                .filter(|it| it.key != key)
+                .collect(),
+            mtu: networks.values().map(|it| it.mtu).max().unwrap_or(0),
+        };
+        if is_new || self.plan.as_ref() != Some(&plan) {
+            self.plan = None;
+            let (wireguard, told) = (self.wireguard.clone(), plan.clone());
+            self.agent.ask(move |_| wireguard.tell(&told)).await?;
+            self.plan = Some(plan);
+        }
+        Ok(key)
+    }
+
     /// Makes the link of a network, or changes it. Returns why that cannot be.
     async fn bring(
         &mut self,
         view: &View,
         name: &str,
         network: &Network,
-        own: Option<IpAddr>,
+        own: Option<&Own>,
         there: &There,
     ) -> Result<Option<String>> {
         let tunnel = tunnel(view, &self.agent.host.name, name, network, own);
@@ -301,14 +371,14 @@ pub fn clear(ledger: &mut Ledger, node: &Client) -> Result<()> {
 }
 
 /// The tunnel of a host to all other members of a network.
-fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<IpAddr>) -> Tunnel {
+fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<&Own>) -> Tunnel {
     let members = view.members(name).filter_map(|(other, member)| {
-        let is_there = other != host
-            && member.id == network.id
-            && member.fault.is_none()
-            && Vxlan::is_remote(member.address);
-        let reaches = own
-            .is_some_and(|own| own.is_ipv4() == member.address.is_ipv4() && own != member.address);
+        let is_there = other != host && member.id == network.id;
+        let reaches = own.is_some_and(|own| {
+            member.is_reachable(own.peer.is_some())
+                && own.address.is_ipv4() == member.address.is_ipv4()
+                && own.address != member.address
+        });
         (is_there && reaches).then_some(member)
     });
     let members: Vec<Member> = members.take(REMOTES_MAX).collect();
@@ -324,7 +394,7 @@ fn tunnel(view: &View, host: &str, name: &str, network: &Network, own: Option<Ip
         vni: network.vni,
         neighbors: neighbors.take(NEIGHBORS_MAX).collect(),
         remotes: remotes.into_iter().collect(),
-        local: own,
+        local: own.map(|own| own.address),
         port: Some(network.port),
     }
 }
@@ -347,6 +417,7 @@ mod tests {
             id: id.into(),
             address: IpAddr::from([192, 0, 2, last]),
             vnics: [(Mac([2, 0, 0, 0, 0, last]), vec![[10, 0, 0, last].into()])].into(),
+            wireguard: None,
             fault: fault.map(String::from),
         };
         let mut view = View::default();
@@ -361,8 +432,12 @@ mod tests {
             let value = serde_json::to_vec(&member).unwrap();
             view.apply(&Kind::Member.of(name), Some(&value), 1);
         }
-        let own = Some(IpAddr::from([192, 0, 2, 1]));
-        let found = tunnel(&view, "a", "lan", &network, own);
+        let mut own = Own {
+            address: IpAddr::from([192, 0, 2, 1]),
+            peer: None,
+            fault: None,
+        };
+        let found = tunnel(&view, "a", "lan", &network, Some(&own));
         assert_eq!(found.remotes, [IpAddr::from([192, 0, 2, 2])]);
         assert_eq!(
             found.neighbors,
@@ -373,6 +448,33 @@ mod tests {
             }]
         );
         // A host that the others do not reach reaches none.
+        // Encrypted frames go to the addresses of keys alone, and others nowhere.
+        let peer = |first: &str| Peer {
+            key: Key::try_from(format!(
+                "{first}SDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="
+            ))
+            .unwrap(),
+            endpoint: own.address,
+        };
+        let (of_own, of_b, of_c) = (peer("a"), peer("b"), peer("c"));
+        let encrypted = |address: IpAddr, of: Peer| Member {
+            address,
+            wireguard: Some(of),
+            ..member("1", 9, None)
+        };
+        let said = [
+            ("c/lan", encrypted(of_c.key.address().into(), of_c)),
+            ("d/lan", encrypted(of_c.key.address().into(), of_b)),
+        ];
+        for (name, member) in said {
+            let value = serde_json::to_vec(&member).unwrap();
+            view.apply(&Kind::Member.of(name), Some(&value), 2);
+        }
+        let in_clear = tunnel(&view, "a", "lan", &network, Some(&own));
+        assert_eq!(in_clear.remotes, found.remotes);
+        (own.address, own.peer) = (of_own.key.address().into(), Some(of_own));
+        let encrypted = tunnel(&view, "a", "lan", &network, Some(&own));
+        assert_eq!(encrypted.remotes, [IpAddr::from(of_c.key.address())]);
         let alone = tunnel(&view, "a", "lan", &network, None);
         assert!(alone.remotes.is_empty() && alone.neighbors.is_empty());
     }

@@ -9,6 +9,8 @@ use node::paths::Paths;
 
 use super::ledger::Ledger;
 use super::{networks, vnics};
+use crate::context::Context;
+use crate::wireguard::Wireguard;
 
 /// Refuses to leave a cluster while VNICs of the host's own are on links of its networks.
 pub fn check_clearable(paths: &Paths, node: &Client) -> Result<()> {
@@ -47,7 +49,11 @@ pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {
         ledger.change([], &guests)?;
     }
     vnics::clear(&mut Ledger::vnics(paths)?, node)?;
-    networks::clear(&mut Ledger::networks(paths)?, node)
+    networks::clear(&mut Ledger::networks(paths)?, node)?;
+    if let Some(host) = Context::find(None, paths)?.host {
+        Wireguard::of(paths, &host).close();
+    }
+    Ok(())
 }
 
 /// Has a node remove guests.

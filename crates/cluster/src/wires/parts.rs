@@ -9,7 +9,7 @@ use switch::properties::{Bandwidth, DomainProperties, cpus_here};
 
 use crate::keys::Kind;
 use crate::model::{Demand, GuestRecord};
-use crate::networks::{Creation, MTU};
+use crate::networks::{Creation, default_mtu};
 use crate::view::View;
 
 /// A wire, as a cluster makes it.
@@ -41,10 +41,12 @@ impl Parts {
                 *used.entry(vnic).or_insert(0) += 1;
             }
         }
+        let default_mtu = default_mtu(view);
         for (name, vnic) in &wire.vnics {
             let stub = wire.stubs.get(&vnic.link);
             let count = used.get(name).copied().unwrap_or(0);
-            errors.extend(wrong_with_vnic(name, vnic, stub, count));
+            let mtu = stub.and_then(|stub| stub.mtu).unwrap_or(default_mtu);
+            errors.extend(wrong_with_vnic(name, vnic, mtu, count));
         }
         if !errors.is_empty() {
             return Err(Error::invalid(errors.join("\n")));
@@ -145,7 +147,7 @@ fn wrong_with_stub(name: &str, stub: &Stub) -> Option<String> {
     })
 }
 
-fn wrong_with_vnic(name: &str, vnic: &Vnic, stub: Option<&Stub>, used: usize) -> Option<String> {
+fn wrong_with_vnic(name: &str, vnic: &Vnic, mtu: u16, used: usize) -> Option<String> {
     if vnic.location() != Location::Guest {
         return Some(format!(
             "vnic ‘{name}’: it is no guest's: make it on the host where it is to be, on the link ‘{}’",
@@ -157,7 +159,6 @@ fn wrong_with_vnic(name: &str, vnic: &Vnic, stub: Option<&Stub>, used: usize) ->
             "vnic ‘{name}’: it is an interface of {used} guests: over hosts, each VNIC is that of one"
         ));
     }
-    let mtu = stub.map_or(MTU, |stub| stub.mtu.unwrap_or(MTU));
     let wrong = vnic.properties.check(mtu, &cpus_here()).err();
     wrong.map(|why| format!("vnic ‘{name}’: {why}"))
 }

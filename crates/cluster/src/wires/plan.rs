@@ -93,10 +93,10 @@ impl Plan {
                 Some(network) if network.wire.as_deref() != Some(wire) => {
                     return Err(taken(wire, "network", name));
                 }
-                Some(network) if network.mtu == creation.mtu() => continue,
+                Some(network) if network.mtu == creation.mtu(view) => continue,
                 Some(network) => {
                     check_unused(view, name, Some(wire))?;
-                    let (before, now) = (network.mtu, creation.mtu());
+                    let (before, now) = (network.mtu, creation.mtu(view));
                     self.steps
                         .push(format!("~ network {name}: its MTU is {now}, not {before}"));
                     renewed.insert(name.clone());
@@ -369,6 +369,7 @@ interfaces = { x = 'b0' }
             id: view.get::<Network>(&Kind::Network.of("one")).unwrap().id,
             address: [192, 0, 2, 1].into(),
             vnics: [(Wire::mac_of("w", "a0"), Vec::new())].into(),
+            wireguard: None,
             fault: None,
         };
         let mut tell = |member: &Member| {

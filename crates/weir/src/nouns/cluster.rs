@@ -15,7 +15,7 @@ use cluster::etcd::members::{self, Member};
 use cluster::guests::Whereabouts;
 use cluster::hosts::{self, Joining};
 use cluster::keys;
-use cluster::model::LEASE_S;
+use cluster::model::{LEASE_S, Settings, VERSION};
 use cluster::view::View;
 use cluster::{block_on, events, guests};
 use node::client::Client;
@@ -145,6 +145,9 @@ pub struct InitArgs {
     /// The policy by which guests are placed (`weir policy ls`)
     #[arg(long, default_value = "none")]
     policy: String,
+    /// Encrypt frames between hosts by WireGuard, at this UDP port; default port: 51820
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "51820", value_parser = clap::value_parser!(u16).range(1..))]
+    wireguard: Option<u16>,
 }
 
 #[derive(Debug, Args)]
@@ -331,8 +334,13 @@ pub fn run(command: &ClusterCommand) -> Result {
                 &paths,
                 context,
                 &joining,
-                args.lease,
-                &args.policy,
+                Settings {
+                    version: VERSION,
+                    lease_s: args.lease,
+                    policy: args.policy.clone(),
+                    policies: BTreeMap::new(),
+                    wireguard: args.wireguard,
+                },
             ))?;
             print(&format!(
                 "host {} is the first of the cluster: `weir cluster agent` runs its agent\n",
@@ -433,6 +441,9 @@ struct StatusRow {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     policies: BTreeMap<String, String>,
     lease_s: Option<u64>,
+    /// The UDP port of WireGuard, if frames between hosts are encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wireguard: Option<u16>,
     hosts: usize,
     up: usize,
     guests: usize,
@@ -467,6 +478,7 @@ fn status(context: &Context, json: bool) -> Result {
         leader: view.get(keys::LEADER),
         policy: settings.as_ref().map(|it| it.policy.clone()),
         lease_s: settings.as_ref().map(|it| it.lease_s),
+        wireguard: settings.as_ref().and_then(|it| it.wireguard),
         policies: settings.map(|it| it.policies).unwrap_or_default(),
         up: hosts.iter().filter(|host| host.state != "down").count(),
         hosts: hosts.len(),
@@ -484,8 +496,12 @@ fn status(context: &Context, json: bool) -> Result {
             let policies: String = policies
                 .map(|(group, policy)| format!(" (group {group}: {policy})"))
                 .collect();
+            let wireguard = row.wireguard;
+            let wireguard = wireguard.map_or(String::new(), |port| {
+                format!(", frames encrypted by WireGuard at UDP port {port}")
+            });
             print(&format!(
-                "leader {leader}, policy {policy}{policies}, lease {} s\n{}, {} of them up; {}, {} of them waiting\n",
+                "leader {leader}, policy {policy}{policies}, lease {} s{wireguard}\n{}, {} of them up; {}, {} of them waiting\n",
                 row.lease_s.unwrap_or(0),
                 cluster::count(row.hosts, "host"),
                 row.up,

@@ -4,6 +4,7 @@
 mod common;
 
 mod checkpoint;
+mod encrypted;
 mod failure;
 mod groups;
 mod kills;

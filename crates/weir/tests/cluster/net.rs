@@ -333,6 +333,51 @@ impl Net {
         }
     }
 
+    /// The namespace of a host.
+    pub fn space(&self, number: usize) -> &Namespace {
+        &self.spaces[number]
+    }
+
+    /// Interfaces of a host whose names begin so.
+    pub fn interfaces(&self, number: usize, prefix: &str) -> Vec<String> {
+        let command = self.spaces[number].command("ip", "-br link show").output();
+        let table = String::from_utf8(command.unwrap().stdout).unwrap();
+        let names = table
+            .lines()
+            .filter_map(|line| line.split([' ', '@']).next());
+        names
+            .filter(|it| it.starts_with(prefix))
+            .map(String::from)
+            .collect()
+    }
+
+    /// The packets between hosts that match a filter while something is done, as tcpdump shows them.
+    pub fn underlay(&self, filter: &str, work: impl FnOnce()) -> String {
+        let file = self.folder.join("underlay.pcap");
+        let file = file.display();
+        let capture = format!("-i br0 -U --immediate-mode -w {file} {filter}");
+        let capture = self.core.service("tcpdump", &capture).unwrap();
+        until("tcpdump does not start", || {
+            self.captured(&file.to_string()).is_some()
+        });
+        work();
+        std::thread::sleep(Duration::from_millis(100));
+        drop(capture);
+        self.captured(&file.to_string()).unwrap()
+    }
+
+    fn captured(&self, file: &str) -> Option<String> {
+        let output = self
+            .core
+            .command("tcpdump", &format!("-n -r {file}"))
+            .output()
+            .unwrap();
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
     /// The hosts behind whose `eth1` their bridge saw an Ethernet address last.
     pub fn seen_at(&self, mac: &str) -> Vec<usize> {
         let command = self.core.command("bridge", "fdb show br br1").output();
@@ -441,6 +486,13 @@ impl Drop for Net {
             self.kill_agent(number);
         }
         self.hosts.clear();
+        for number in 0..self.spaces.len() {
+            // wireguard-go ends with its interface.
+            for interface in self.interfaces(number, "wg-") {
+                let delete = format!("link delete {interface}");
+                let _ = self.spaces[number].command("ip", &delete).status();
+            }
+        }
         self.etcd.clear();
         let _ = std::fs::remove_dir_all(&self.folder);
     }

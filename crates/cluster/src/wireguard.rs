@@ -1,0 +1,333 @@
+//! The encrypted way between hosts: each has a WireGuard interface whose address follows from its public key, and takes
+//! the other members of its networks as peers. The kernel's WireGuard is used, else the program wireguard-go.
+//!
+//! Nobody but the cluster's hosts knows these addresses: keys and addresses are told through etcd, and never cross the
+//! network in clear.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::{ErrorKind as Io, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ipnet::Ipv6Net;
+use node::error::{Error, Result};
+use node::paths::Paths;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use switch::netlink::Netlink;
+
+use crate::context::{Identity, folder};
+use crate::files::{make_folder, write_private};
+
+/// The first 48 bits of all addresses: a local prefix (RFC 4193), "weir" in ASCII.
+const PREFIX: [u8; 6] = [0xfd, b'w', b'e', b'i', b'r', 0];
+/// What VXLAN adds to an IP packet in IPv6, in bytes.
+const VXLAN: u16 = 70;
+/// MTU of a WireGuard interface on Ethernet, in bytes: 1500 less 80.
+const MTU: u16 = 1420;
+/// MTU of a network of VXLAN inside WireGuard, in bytes.
+pub const NETWORK_MTU: u16 = MTU - VXLAN;
+
+/// Seconds between packets to a peer. The first starts a session, so that the first frame need not wait for one, and
+/// the peer of an interface that was made again hears of it.
+const KEEPALIVE_S: u16 = 25;
+
+/// A public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The address of the host that has this key.
+    pub fn address(&self) -> Ipv6Addr {
+        let mut address = [0; 16];
+        address[..6].copy_from_slice(&PREFIX);
+        address[6..].copy_from_slice(&self.0[..10]);
+        address.into()
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Key, String> {
+        let bytes = BASE64.decode(&text).ok().and_then(|it| it.try_into().ok());
+        let wrong = || format!("‘{}’ is no key of WireGuard", text.escape_debug());
+        bytes.map(Key).ok_or_else(wrong)
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> String {
+        BASE64.encode(key.0)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from(*self))
+    }
+}
+
+/// How a host is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Peer {
+    /// Its public key.
+    pub key: Key,
+    /// Its address on the network between the hosts.
+    pub endpoint: IpAddr,
+}
+
+/// What an interface is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Its UDP port, and that of its peers.
+    pub port: u16,
+    /// The other hosts.
+    pub peers: BTreeSet<Peer>,
+    /// The largest MTU of the networks, in bytes.
+    pub mtu: u16,
+}
+
+impl Plan {
+    /// What `wg syncconf` reads.
+    fn text(&self, private: &str) -> String {
+        let mut text = format!(
+            "[Interface]\nPrivateKey = {private}\nListenPort = {}\n",
+            self.port
+        );
+        for Peer { key, endpoint } in &self.peers {
+            let (at, inside) = (SocketAddr::new(*endpoint, self.port), key.address());
+            text += &format!(
+                "[Peer]\nPublicKey = {key}\nEndpoint = {at}\nAllowedIPs = {inside}/128\nPersistentKeepalive = {KEEPALIVE_S}\n"
+            );
+        }
+        text
+    }
+}
+
+/// The WireGuard interface of a host.
+#[derive(Clone, Debug)]
+pub struct Wireguard {
+    interface: String,
+    private: PathBuf,
+}
+
+impl Wireguard {
+    /// That of a host that joins, or joined. The host has it only if [`open`](Self::open) was called.
+    pub fn of(paths: &Paths, host: &Identity) -> Wireguard {
+        let id: String = host.id.chars().take(8).collect();
+        Wireguard {
+            interface: format!("wg-{id}"),
+            private: folder(paths).join("wireguard.key"),
+        }
+    }
+
+    /// Brings the interface up, if it is not. Returns the host's key, and whether the interface must be told its plan.
+    pub fn open(&self) -> Result<(Key, bool)> {
+        let private = self.private_key()?;
+        let key = wg(&["pubkey"], &private)?;
+        let key = Key::try_from(key).map_err(Error::failed)?;
+        let wrong = |error: std::io::Error| {
+            Error::refused(format_args!(
+                "WireGuard interface {}: {error}",
+                self.interface
+            ))
+        };
+        let mut netlink = Netlink::new().map_err(wrong)?;
+        let found = netlink.interface(&self.interface);
+        if found.as_ref().is_ok_and(|it| it.is_up) {
+            return Ok((key, false));
+        }
+        if found.is_err() {
+            self.make(&mut netlink)?;
+        }
+        let up = |netlink: &mut Netlink| {
+            let index = netlink.index(&self.interface)?;
+            let address = Ipv6Net::new(key.address(), 48).map_err(std::io::Error::other)?;
+            netlink.add_address(index, address.into())?;
+            netlink.set_up(index)
+        };
+        if let Err(error) = up(&mut netlink) {
+            self.close();
+            return Err(wrong(error));
+        }
+        Ok((key, true))
+    }
+
+    /// Brings the interface up for the first time; refused, nothing of it stays.
+    pub fn try_out(&self, port: u16) -> Result<()> {
+        let plan = Plan {
+            port,
+            peers: BTreeSet::new(),
+            mtu: NETWORK_MTU,
+        };
+        let done = self.open().and_then(|_| self.tell(&plan));
+        if done.is_err() {
+            self.close();
+        }
+        done
+    }
+
+    /// Makes the interface.
+    fn make(&self, netlink: &mut Netlink) -> Result<()> {
+        let name = &self.interface;
+        let refused = match netlink.add_wireguard(name) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        if refused.raw_os_error() != Some(Errno::OPNOTSUPP.raw_os_error()) {
+            return Err(Error::refused(format_args!(
+                "WireGuard interface {name}: {refused}"
+            )));
+        }
+        // It goes on by itself, also without this process.
+        let status = Command::new("wireguard-go")
+            .arg(name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(_) => Err(Error::refused(format_args!(
+                "this kernel has no WireGuard, and wireguard-go fails: `wireguard-go -f {name}` says why"
+            ))),
+            Err(error) if error.kind() == Io::NotFound => Err(Error::refused(
+                "this kernel has no WireGuard, and wireguard-go is missing: load the kernel's module or install wireguard-go, or make the cluster without --wireguard",
+            )),
+            Err(error) => Err(Error::refused(format_args!("wireguard-go: {error}"))),
+        }
+    }
+
+    /// Tells the interface its port and peers.
+    pub fn tell(&self, plan: &Plan) -> Result<()> {
+        let wrong = |error: std::io::Error| {
+            Error::refused(format_args!(
+                "WireGuard interface {}: {error}",
+                self.interface
+            ))
+        };
+        let mtu = MTU.max(plan.mtu + VXLAN);
+        let mut netlink = Netlink::new().map_err(wrong)?;
+        let there = netlink.interface(&self.interface).map_err(wrong)?;
+        if there.mtu != u32::from(mtu) {
+            netlink.set_mtu(there.index, mtu).map_err(wrong)?;
+        }
+        let text = plan.text(&self.private_key()?);
+        wg(&["syncconf", &self.interface, "/dev/stdin"], &text).map(drop)
+    }
+
+    /// Removes the interface, if there is one; wireguard-go then ends.
+    pub fn close(&self) {
+        let remove = || {
+            let mut netlink = Netlink::new()?;
+            let index = netlink.index(&self.interface)?;
+            netlink.remove_link(index)
+        };
+        if let Err(error) = remove() {
+            tracing::debug!("WireGuard interface {}: {error}", self.interface);
+        }
+        let _ = fs::remove_file(&self.private);
+    }
+
+    /// The private key of this host, which it makes once.
+    fn private_key(&self) -> Result<String> {
+        let at = |error: std::io::Error| {
+            Error::failed(format_args!("{}: {error}", self.private.display()))
+        };
+        match fs::read_to_string(&self.private) {
+            Ok(key) => return Ok(key),
+            Err(error) if error.kind() == Io::NotFound => {}
+            Err(error) => return Err(at(error)),
+        }
+        let key = wg(&["genkey"], "")?;
+        if let Some(folder) = self.private.parent() {
+            make_folder(folder)?;
+        }
+        write_private(&self.private, key.as_bytes())?;
+        Ok(key)
+    }
+}
+
+/// Runs `wg`, which reads `input`.
+fn wg(arguments: &[&str], input: &str) -> Result<String> {
+    let failed = |error: std::io::Error| match error.kind() {
+        Io::NotFound => Error::refused(
+            "wg is missing: install it (Debian's wireguard-tools), or make the cluster without --wireguard",
+        ),
+        _ => Error::failed(format_args!("wg: {error}")),
+    };
+    let mut command = Command::new("wg");
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take()
+        && let Err(error) = stdin.write_all(input.as_bytes())
+        && error.kind() != Io::BrokenPipe
+    {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failed(error));
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::refused(format_args!(
+            "`wg {}` fails: {}",
+            arguments.join(" "),
+            said.trim()
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of RFC 7748, section 6.1: Alice's.
+    const ALICE: &str = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
+
+    #[test]
+    fn an_address_follows_from_a_key() {
+        let key = Key::try_from(ALICE.to_string()).unwrap();
+        assert_eq!(key.to_string(), ALICE);
+        let address: Ipv6Addr = "fd77:6569:7200:8520:f009:8930:a754:748b".parse().unwrap();
+        assert_eq!(key.address(), address);
+        for wrong in ["", "x", "hSDwCYkwp1R0i33ctD73Wg==", "\n"] {
+            let error = Key::try_from(wrong.to_string()).unwrap_err();
+            assert!(error.ends_with("is no key of WireGuard"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_peer_may_send_from_the_address_of_its_key_alone() {
+        let peer = |endpoint: &str| Peer {
+            key: Key::try_from(ALICE.to_string()).unwrap(),
+            endpoint: endpoint.parse().unwrap(),
+        };
+        let plan = Plan {
+            port: 7,
+            peers: BTreeSet::from([peer("192.0.2.1"), peer("2001:db8::1")]),
+            mtu: NETWORK_MTU,
+        };
+        let text = plan.text("P");
+        assert!(text.starts_with("[Interface]\nPrivateKey = P\nListenPort = 7\n[Peer]\n"));
+        assert!(text.contains(
+            "\nEndpoint = 192.0.2.1:7\nAllowedIPs = fd77:6569:7200:8520:f009:8930:a754:748b/128\nPersistentKeepalive = 25\n"
+        ));
+        assert!(text.contains("\nEndpoint = [2001:db8::1]:7\n"));
+    }
+}
