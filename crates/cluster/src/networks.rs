@@ -19,7 +19,9 @@ use crate::wireguard;
 /// MTU of a network, if no other is given: that of Ethernet less what is around a packet in IPv4.
 const MTU: u16 = 1450;
 /// Smallest MTU: what every IPv4 host takes (RFC 791).
-const MTU_MIN: u16 = 576;
+pub const MTU_MIN: u16 = 576;
+/// Largest MTU of a network.
+pub const MTU_MAX: u16 = 1500;
 /// Most addresses of which is said that several hosts claim them.
 const FAULTS_SHOWN: usize = 5;
 /// Most networks of a cluster.
@@ -99,9 +101,9 @@ impl Creation {
             created_ms: now_ms(),
         };
         match network.mtu {
-            MTU_MIN..=1500 => Ok(network),
+            MTU_MIN..=MTU_MAX => Ok(network),
             mtu => Err(Error::invalid(format_args!(
-                "an MTU of {mtu} bytes cannot be: a network has {MTU_MIN} to 1500"
+                "an MTU of {mtu} bytes cannot be: a network has {MTU_MIN} to {MTU_MAX}"
             ))),
         }
     }

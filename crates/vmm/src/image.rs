@@ -46,18 +46,13 @@ pub(crate) struct Image {
     pub(crate) length: u64,
     pub(crate) entry: u64,
     pub(crate) segments: Vec<Segment>,
-    symbols: Vec<Symbol>,
+    /// The ELF file, whose symbols are looked up where one is asked for: to name all takes longer than to boot a guest.
+    bytes: &'static [u8],
     fingerprint: OnceCell<u64>,
 }
 
-struct Symbol {
-    address: u64,
-    size: u64,
-    name: String,
-}
-
 impl Image {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(bytes: &'static [u8]) -> Result<Self> {
         let broken = |_| Error::Image("it is not a complete ELF file");
         let header = FileHeader64::<LE>::parse(bytes).map_err(broken)?;
         let little = header.endian().map_err(broken)?;
@@ -113,7 +108,7 @@ impl Image {
             length,
             entry,
             segments,
-            symbols: symbols(header, bytes),
+            bytes,
             fingerprint: OnceCell::new(),
         })
     }
@@ -138,12 +133,21 @@ impl Image {
         written.map(|s| s.length).sum()
     }
 
-    /// The function at an address, and the offset in it.
+    /// The function at an address, and the offset in it; none for an image without symbols.
     pub(crate) fn symbol(&self, address: u64) -> Option<String> {
-        let after = self.symbols.partition_point(|s| s.address <= address);
-        let symbol = self.symbols.get(after.checked_sub(1)?)?;
-        let offset = address - symbol.address;
-        (offset < symbol.size.max(1)).then(|| format!("{}+{offset:#x}", symbol.name))
+        let header = FileHeader64::<LE>::parse(self.bytes).ok()?;
+        let sections = header.sections(LE, self.bytes).ok()?;
+        let table = sections.symbols(LE, self.bytes, elf::SHT_SYMTAB).ok()?;
+        let is_code =
+            |symbol: &&_| matches!(Sym::st_type(*symbol), elf::STT_FUNC | elf::STT_NOTYPE);
+        let start = |symbol: &elf::Sym64<LE>| symbol.st_value(LE);
+        let starts = |symbol: &&_| (IMAGE_BASE..=address).contains(&start(symbol));
+        let all = table.iter().filter(is_code).filter(starts);
+        let symbol = all.max_by_key(|symbol| start(symbol))?;
+        let offset = address - start(symbol);
+        let name = String::from_utf8_lossy(symbol.name(LE, table.strings()).ok()?);
+        let is_inside = offset < symbol.st_size(LE).max(1);
+        is_inside.then(|| format!("{:#}+{offset:#x}", rustc_demangle::demangle(&name)))
     }
 
     /// The image's permissions at an address.
@@ -220,32 +224,6 @@ fn seal(file: &OwnedFd) -> Result<()> {
     fcntl_add_seals(file, seals).context("sealing the image's memory file")
 }
 
-/// The functions by address; none for an image without symbols.
-fn symbols(header: &FileHeader64<LE>, bytes: &[u8]) -> Vec<Symbol> {
-    let Ok(sections) = header.sections(LE, bytes) else {
-        return Vec::new();
-    };
-    let Ok(table) = sections.symbols(LE, bytes, elf::SHT_SYMTAB) else {
-        return Vec::new();
-    };
-    let mut symbols: Vec<Symbol> = table
-        .iter()
-        .filter(|symbol| symbol.st_type() == elf::STT_FUNC || symbol.st_type() == elf::STT_NOTYPE)
-        .filter(|symbol| symbol.st_value(LE) >= IMAGE_BASE)
-        .filter_map(|symbol| {
-            let name = symbol.name(LE, table.strings()).ok()?;
-            let name = String::from_utf8_lossy(name);
-            Some(Symbol {
-                address: symbol.st_value(LE),
-                size: symbol.st_size(LE),
-                name: format!("{:#}", rustc_demangle::demangle(&name)),
-            })
-        })
-        .collect();
-    symbols.sort_by_key(|symbol| symbol.address);
-    symbols
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +253,7 @@ mod tests {
         }
         let mut image = crate::IMAGE.to_vec();
         image[16] = 3; // ET_DYN
-        let error = Image::parse(&image).err().unwrap().to_string();
+        let error = Image::parse(image.leak()).err().unwrap().to_string();
         assert!(error.contains("not a static x86-64 program"), "{error}");
     }
 }

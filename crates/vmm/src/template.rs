@@ -83,7 +83,7 @@ impl Template {
     /// Prepares guests of an image: [`crate::IMAGE`], or another one built like it.
     ///
     /// Succeeds without KVM: [`Self::wall`] then gives the reason.
-    pub fn new(image: &[u8]) -> Result<Self> {
+    pub fn new(image: &'static [u8]) -> Result<Self> {
         let parts = Parts {
             image: Rc::new(Image::parse(image)?),
             kvm: Kvm::open(),
@@ -99,7 +99,7 @@ impl Template {
 
     /// As [`Self::new`], for a program with many guests: a [zygote](crate::zygote) forks their processes. It is
     /// forked here, so the calling program has one thread and, best, little memory.
-    pub fn with_zygote(image: &[u8]) -> Result<Self> {
+    pub fn with_zygote(image: &'static [u8]) -> Result<Self> {
         let mut template = Self::new(image)?;
         template.zygote = Some(RefCell::new(Zygote::start(&template.parts)?));
         Ok(template)

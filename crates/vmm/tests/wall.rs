@@ -104,12 +104,12 @@ struct Run {
 }
 
 impl Run {
-    fn start(image: &[u8], isolation: Isolation, config: &str) -> Result<Self, vmm::Error> {
+    fn start(image: &'static [u8], isolation: Isolation, config: &str) -> Result<Self, vmm::Error> {
         Self::start_with(image, isolation, config, |_| {})
     }
 
     fn start_with(
-        image: &[u8],
+        image: &'static [u8],
         isolation: Isolation,
         config: &str,
         change: impl FnOnce(&mut GuestSpec<'_>),

@@ -1,8 +1,10 @@
 //! `weir network`: networks over the hosts of a cluster.
 
+use std::ops::RangeInclusive;
+
 use clap::Subcommand;
 use cluster::etcd::Store;
-use cluster::networks::{self, Creation, NetworkRow};
+use cluster::networks::{self, Creation, MTU_MAX, MTU_MIN, NetworkRow};
 
 use super::Result;
 use super::cluster::{ClusterFile, view, with};
@@ -29,8 +31,9 @@ pub enum NetworkCommand {
         /// Its UDP port; default: the least one that is free, from 4789 on
         #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
         port: Option<u16>,
-        /// Largest IP packet, in bytes: what the hosts' network takes less 50, with IPv6 less 70; default: 1450
-        #[arg(long, value_name = "BYTES")]
+        /// Largest IP packet, in bytes: what the hosts' network takes less 50, with IPv6 less 70; default: 1450, with
+        /// WireGuard 1350
+        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(mtus()))]
         mtu: Option<u16>,
         #[command(flatten)]
         cluster: ClusterFile,
@@ -62,6 +65,11 @@ const COLUMNS: &[Column<NetworkRow>] = &[
     Column::new("hosts", |it| it.hosts.join(",")),
     Column::new("faults", |it| it.faults.join("; ")),
 ];
+
+/// What an MTU may be.
+fn mtus() -> RangeInclusive<i64> {
+    MTU_MIN.into()..=MTU_MAX.into()
+}
 
 /// Runs `weir network`.
 pub fn run(command: &NetworkCommand) -> Result {

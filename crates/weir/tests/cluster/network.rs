@@ -129,7 +129,7 @@ fn refusals(net: &Net) {
         ("network create over", "there is a network over already"),
         ("network create x --vni 1", "VNI 1 is that of network over"),
         ("network create x --vni 16777216", "the maximum is 16777215"),
-        ("network create x --mtu 9000", "a network has 576 to 1500"),
+        ("network create x --mtu 9000000", "not in 576..=1500"),
         ("network create -- -x", "-x"),
         ("network delete x", "there is no network x: there are over"),
     ] {

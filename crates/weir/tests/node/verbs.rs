@@ -43,14 +43,18 @@ fn a_stopped_guest_stays_so_over_nodes_and_keeps_what_it_had() {
     host.shows("ls -p -o guest,state,restarts", "wire:running:0\n");
     assert_eq!(host.ok("vnic show -p -o vnic,mac"), vnics);
     pings(&client, "10.86.0.2");
-    assert_ne!(host.ok("read wire there.count"), "0\n");
+    let count = || -> u32 { host.ok("read wire there.count").trim().parse().unwrap() };
+    let before = count();
+    assert!(before >= 3, "{before}");
     // What runs stays, and a restart is another process without the first one's state.
     let pid = host.ok("ls -p -o pid");
     host.ok("start wire");
     assert_eq!(host.ok("ls -p -o pid"), pid);
     host.ok("restart wire");
     assert_ne!(host.ok("ls -p -o pid"), pid);
-    assert_eq!(host.ok("read wire there.count"), "0\n");
+    // A frame of the client's own may have come.
+    let after = count();
+    assert!(after < before, "{after} {before}");
     pings(&client, "10.86.0.2");
 }
 
