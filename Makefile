@@ -31,6 +31,8 @@ run: setup ## Show a firewall in a tiny VM on real traffic
 	$(CARGO) build --release --quiet --package weir
 	$(SUDO) $(TARGET)/release/weir demo firewall
 
+# Tests wait more than they compute.
+test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: setup lint ## Run all tests (as root: they make network namespaces and guests)
 	$(CARGO) test --workspace --no-fail-fast
 
