@@ -64,6 +64,7 @@ impl Creation {
     pub(crate) fn record(&self, view: &View) -> Result<Network> {
         let (vnis, ports): (BTreeSet<_>, BTreeSet<_>) =
             all(view).map(|(_, it)| (it.vni, it.port)).unzip();
+        let wireguard = view.settings().and_then(|it| it.wireguard);
         let taken = |what: &str, number: u32| {
             let of = all(view).find(|(_, it)| it.vni == number || u32::from(it.port) == number);
             let of = of.map_or("", |(name, _)| name);
@@ -93,8 +94,16 @@ impl Creation {
             },
             port: match self.port {
                 Some(port) if ports.contains(&port) => return Err(taken("UDP port", port.into())),
+                Some(port) if wireguard == Some(port) => {
+                    return Err(Error::new(
+                        ErrorKind::Exists,
+                        format_args!("UDP port {port} is that of WireGuard: choose another"),
+                    ));
+                }
                 Some(port) => port,
-                None => port.find(|it| !ports.contains(it)).ok_or_else(full)?,
+                None => port
+                    .find(|it| !ports.contains(it) && wireguard != Some(*it))
+                    .ok_or_else(full)?,
             },
             mtu: self.mtu(view),
             wire: self.wire.clone(),

@@ -27,6 +27,10 @@ use crate::files::{make_folder, write_private};
 
 /// The first 48 bits of all addresses: a local prefix (RFC 4193), "weir" in ASCII.
 const PREFIX: [u8; 6] = [0xfd, b'w', b'e', b'i', b'r', 0];
+const PREFIX_BITS: u8 = 48;
+const PREFIX_ADDRESS: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7200, 0, 0, 0, 0, 0);
+/// The metric of the route to nowhere: more than that of any other.
+const NOWHERE_METRIC: u32 = u32::MAX - 1;
 /// What VXLAN adds to an IP packet in IPv6, in bytes.
 const VXLAN: u16 = 70;
 /// MTU of a WireGuard interface on Ethernet, in bytes: 1500 less 80.
@@ -130,11 +134,10 @@ impl Wireguard {
         }
     }
 
-    /// Brings the interface up, if it is not. Returns the host's key, and whether the interface must be told its plan.
-    pub fn open(&self) -> Result<(Key, bool)> {
-        let private = self.private_key()?;
-        let key = wg(&["pubkey"], &private)?;
-        let key = Key::try_from(key).map_err(Error::failed)?;
+    /// Brings the interface up, if it is not, also for a key that is known already. Returns the host's key, and whether
+    /// the interface must be told its plan.
+    pub fn open(&self, key: Option<Key>) -> Result<(Key, bool)> {
+        let key = key.map_or_else(|| self.public_key(), Ok)?;
         let wrong = |error: std::io::Error| {
             Error::refused(format_args!(
                 "WireGuard interface {}: {error}",
@@ -142,24 +145,39 @@ impl Wireguard {
             ))
         };
         let mut netlink = Netlink::new().map_err(wrong)?;
+        let address = Ipv6Net::new(key.address(), PREFIX_BITS)
+            .map_err(Error::failed)?
+            .into();
         let found = netlink.interface(&self.interface);
-        if found.as_ref().is_ok_and(|it| it.is_up) {
+        if let Ok(found) = &found
+            && found.is_up
+            && netlink
+                .addresses()
+                .map_err(wrong)?
+                .contains(&(found.index, address))
+        {
             return Ok((key, false));
         }
         if found.is_err() {
             self.make(&mut netlink)?;
         }
+        tracing::info!("WireGuard interface {} is brought up", self.interface);
         let up = |netlink: &mut Netlink| {
+            // While the interface is away, frames for its peers leave by no other.
+            netlink.set_unreachable(address.trunc(), NOWHERE_METRIC, true)?;
             let index = netlink.index(&self.interface)?;
-            let address = Ipv6Net::new(key.address(), 48).map_err(std::io::Error::other)?;
-            netlink.add_address(index, address.into())?;
+            netlink.add_address(index, address)?;
             netlink.set_up(index)
         };
-        if let Err(error) = up(&mut netlink) {
-            self.close();
-            return Err(wrong(error));
+        match up(&mut netlink) {
+            Ok(()) => Ok((key, true)),
+            Err(error) => Err(wrong(error)),
         }
-        Ok((key, true))
+    }
+
+    fn public_key(&self) -> Result<Key> {
+        let key = wg(&["pubkey"], &self.private_key()?)?;
+        Key::try_from(key).map_err(Error::failed)
     }
 
     /// Brings the interface up for the first time; refused, nothing of it stays.
@@ -169,7 +187,7 @@ impl Wireguard {
             peers: BTreeSet::new(),
             mtu: NETWORK_MTU,
         };
-        let done = self.open().and_then(|_| self.tell(&plan));
+        let done = self.open(None).and_then(|_| self.tell(&plan));
         if done.is_err() {
             self.close();
         }
@@ -223,13 +241,25 @@ impl Wireguard {
             netlink.set_mtu(there.index, mtu).map_err(wrong)?;
         }
         let text = plan.text(&self.private_key()?);
-        wg(&["syncconf", &self.interface, "/dev/stdin"], &text).map(drop)
+        let told = wg(&["syncconf", &self.interface, "/dev/stdin"], &text);
+        told.map(drop).map_err(|error| {
+            match error.error.contains("Address already in use") {
+                true => Error::refused(format_args!(
+                    "UDP port {} of WireGuard is in use on this host: free it, or make the cluster with another --wireguard=PORT",
+                    plan.port
+                )),
+                false => error,
+            }
+        })
     }
 
     /// Removes the interface, if there is one; wireguard-go then ends.
     pub fn close(&self) {
         let remove = || {
             let mut netlink = Netlink::new()?;
+            let prefix =
+                Ipv6Net::new(PREFIX_ADDRESS, PREFIX_BITS).map_err(std::io::Error::other)?;
+            let _ = netlink.set_unreachable(prefix.into(), NOWHERE_METRIC, false);
             let index = netlink.index(&self.interface)?;
             netlink.remove_link(index)
         };
@@ -241,15 +271,30 @@ impl Wireguard {
 
     /// The private key of this host, which it makes once.
     fn private_key(&self) -> Result<String> {
-        let at = |error: std::io::Error| {
-            Error::failed(format_args!("{}: {error}", self.private.display()))
-        };
-        match fs::read_to_string(&self.private) {
-            Ok(key) => return Ok(key),
-            Err(error) if error.kind() == Io::NotFound => {}
-            Err(error) => return Err(at(error)),
+        let path = self.private.display();
+        let is_key = |text: &String| Key::try_from(text.trim().to_string()).is_ok();
+        let kept = fs::read_to_string(&self.private);
+        let is_missing = kept
+            .as_ref()
+            .is_err_and(|error| error.kind() == Io::NotFound);
+        match kept {
+            Ok(key) if is_key(&key) => return Ok(key),
+            Err(error) if !is_missing && error.kind() != Io::InvalidData => {
+                return Err(Error::failed(format_args!("{path}: {error}")));
+            }
+            _ => {}
         }
-        let key = wg(&["genkey"], "")?;
+        // An interface that is up has the key that others know.
+        let running = wg(&["show", &self.interface, "private-key"], "");
+        let key = match running.ok().filter(is_key) {
+            Some(key) => key,
+            None if is_missing => wg(&["genkey"], "")?,
+            None => {
+                return Err(Error::refused(format_args!(
+                    "{path} holds no key of WireGuard: `weir cluster leave` and `weir cluster join` make another"
+                )));
+            }
+        };
         if let Some(folder) = self.private.parent() {
             make_folder(folder)?;
         }

@@ -123,6 +123,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Its Ethernet address; none if it is not an Ethernet interface.
     pub mac: Option<Mac>,
+    /// Whether it has no link-layer addresses at all, as those of WireGuard and TUN.
+    pub is_tunnel: bool,
 }
 
 /// A socket to the kernel, in the network namespace that it was made in.
@@ -330,6 +332,26 @@ impl Netlink {
             .map(drop)
     }
 
+    /// Adds or removes a route to nowhere: what no other route leads to fails, in place of leaving by a wider one.
+    pub fn set_unreachable(&mut self, to: IpNet, metric: u32, is_there: bool) -> io::Result<()> {
+        let route = KernelRoute {
+            to,
+            via: None,
+            device: None,
+            metric: Some(metric),
+        };
+        let mut message = route.message();
+        message.header.kind = RouteType::Unreachable;
+        let (message, flags) = match is_there {
+            true => (
+                RouteNetlinkMessage::NewRoute(message),
+                NLM_F_CREATE | NLM_F_REPLACE,
+            ),
+            false => (RouteNetlinkMessage::DelRoute(message), 0),
+        };
+        self.ask(message, NLM_F_ACK | flags).map(drop)
+    }
+
     /// Removes a route.
     pub fn remove_route(&mut self, route: &KernelRoute) -> io::Result<()> {
         let message = RouteNetlinkMessage::DelRoute(route.message());
@@ -358,6 +380,7 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
         name: name?,
         mtu,
         mac,
+        is_tunnel: link.header.link_layer_type == LinkLayerType::None,
         is_up: link.header.flags.contains(LinkFlags::Up),
     })
 }

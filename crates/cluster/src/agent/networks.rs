@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use node::client::Client;
@@ -24,6 +24,8 @@ use crate::wireguard::{Key, Peer, Plan, Wireguard};
 
 /// How long other hosts may take to hear of a new member.
 const SPREAD: Duration = Duration::from_millis(100);
+/// After so long, the WireGuard interface is told again what it is to be: it may have been changed by hand.
+const RETELL: Duration = Duration::from_secs(5);
 
 /// The networks of a host.
 pub struct Networks {
@@ -38,7 +40,9 @@ pub struct Networks {
     address: Option<(String, Option<IpAddr>)>,
     wireguard: Wireguard,
     /// What the WireGuard interface was told.
-    plan: Option<Plan>,
+    plan: Option<(Plan, Instant)>,
+    /// This host's key, once it is known.
+    key: Option<Key>,
 }
 
 /// Where this host gets packets of networks.
@@ -97,6 +101,7 @@ impl Networks {
             ledger: Ledger::networks(&agent.paths)?,
             wireguard: Wireguard::of(&agent.paths, &agent.host),
             plan: None,
+            key: None,
             agent,
             coming: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -149,7 +154,10 @@ impl Networks {
         }
         let mut there = self.agent.ask(There::look).await?;
         self.remove_others(&networks, &mut there).await?;
-        let own = self.own(view, &networks).await;
+        let is_coming = |name: &String| self.coming.values().flatten().any(|it| it == name);
+        let is_needed = |name: &String| !there.vnics_on(name).is_empty() || is_coming(name);
+        let needed: BTreeSet<_> = networks.keys().filter(|it| is_needed(it)).collect();
+        let own = self.own(view, &networks, &needed).await;
         for (name, network) in &networks {
             let fault = match own.as_ref().and_then(|own| own.fault.clone()) {
                 Some(fault) => Some(fault),
@@ -158,14 +166,12 @@ impl Networks {
                         .await?
                 }
             };
-            let vnics = there.vnics_on(name);
-            let is_needed =
-                !vnics.is_empty() || self.coming.values().flatten().any(|it| it == name);
+            let is_needed = needed.contains(name);
             let member = own.as_ref().filter(|_| is_needed || fault.is_some());
             let member = member.map(|own| Member {
                 id: network.id.clone(),
                 address: own.address,
-                vnics,
+                vnics: there.vnics_on(name),
                 wireguard: own.peer,
                 fault,
             });
@@ -216,7 +222,12 @@ impl Networks {
     }
 
     /// Where this host gets packets of networks. If they are encrypted, its WireGuard interface is made what it is to be.
-    async fn own(&mut self, view: &View, networks: &BTreeMap<String, Network>) -> Option<Own> {
+    async fn own(
+        &mut self,
+        view: &View,
+        networks: &BTreeMap<String, Network>,
+        needed: &BTreeSet<&String>,
+    ) -> Option<Own> {
         let endpoint = self.own_address(view).await?;
         let mut own = Own {
             address: endpoint,
@@ -224,7 +235,7 @@ impl Networks {
             fault: None,
         };
         if let Some(port) = self.agent.context.wireguard {
-            match self.encrypt(view, networks, port).await {
+            match self.encrypt(view, networks, needed, port).await {
                 Ok(key) => {
                     own.address = key.address().into();
                     own.peer = Some(Peer { key, endpoint });
@@ -235,16 +246,18 @@ impl Networks {
         Some(own)
     }
 
-    /// Brings the WireGuard interface up, with all members of the networks as its peers.
+    /// Brings the WireGuard interface up, with the members of the networks that this host needs as its peers.
     async fn encrypt(
         &mut self,
         view: &View,
         networks: &BTreeMap<String, Network>,
+        needed: &BTreeSet<&String>,
         port: u16,
     ) -> Result<Key> {
-        let wireguard = self.wireguard.clone();
-        let (key, is_new) = self.agent.ask(move |_| wireguard.open()).await?;
-        let members = networks.keys().flat_map(|name| view.members(name));
+        let (wireguard, key) = (self.wireguard.clone(), self.key);
+        let (key, is_new) = self.agent.ask(move |_| wireguard.open(key)).await?;
+        self.key = Some(key);
+        let members = needed.iter().flat_map(|name| view.members(name));
         let others =
             members.filter(|(host, it)| *host != self.agent.host.name && it.is_reachable(true));
         let plan = Plan {
@@ -255,11 +268,12 @@ impl Networks {
                 .collect(),
             mtu: networks.values().map(|it| it.mtu).max().unwrap_or(0),
         };
-        if is_new || self.plan.as_ref() != Some(&plan) {
+        let is_told = |(told, at): &(Plan, Instant)| *told == plan && at.elapsed() < RETELL;
+        if is_new || !self.plan.as_ref().is_some_and(is_told) {
             self.plan = None;
             let (wireguard, told) = (self.wireguard.clone(), plan.clone());
             self.agent.ask(move |_| wireguard.tell(&told)).await?;
-            self.plan = Some(plan);
+            self.plan = Some((plan, Instant::now()));
         }
         Ok(key)
     }
@@ -288,6 +302,17 @@ impl Networks {
                 return Ok(Some(why.into()));
             }
             Some(link) if link.vxlan.as_ref() == Some(&tunnel) => return Ok(None),
+            Some(link) if link.vxlan.as_ref().and_then(|it| it.local) != tunnel.local => {
+                if !there.vnics_on(name).is_empty() {
+                    return Ok(Some(
+                        "this host has another address than when its link was made: delete the network's VNICs there".into(),
+                    ));
+                }
+                // The next look makes it anew.
+                let name = name.to_string();
+                let deleted = move |node: &Client| node.delete::<Link>(&name);
+                self.agent.ask(deleted).await.or_else(unless_gone)
+            }
             Some(_) => {
                 let patch = json!({
                     "vxlan": { "remotes": tunnel.remotes, "neighbors": tunnel.neighbors }

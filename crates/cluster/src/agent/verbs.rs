@@ -49,11 +49,11 @@ pub fn clear_host(paths: &Paths, node: &Client) -> Result<()> {
         ledger.change([], &guests)?;
     }
     vnics::clear(&mut Ledger::vnics(paths)?, node)?;
-    networks::clear(&mut Ledger::networks(paths)?, node)?;
+    // Also if links stay, because VNICs of the host's own are on them.
     if let Some(host) = Context::find(None, paths)?.host {
         Wireguard::of(paths, &host).close();
     }
-    Ok(())
+    networks::clear(&mut Ledger::networks(paths)?, node)
 }
 
 /// Has a node remove guests.

@@ -33,6 +33,34 @@ pub fn open(local: SocketAddr, queue: i32) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// Makes a socket take packets only from interfaces without link-layer addresses, as those of WireGuard and TUN are: no
+/// station of an Ethernet can send it any.
+pub fn take_from_tunnels(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // linux/filter.h: the type of the interface, among what is beside the packet.
+    const HARDWARE_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_HATYPE) as u32;
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, HARDWARE_TYPE),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            1,
+            libc::ARPHRD_NONE.into(),
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
 fn datagram_socket(address: IpAddr) -> Result<OwnedFd, Errno> {
     let family = match address {
         IpAddr::V4(_) => AddressFamily::INET,

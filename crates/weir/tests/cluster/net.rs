@@ -18,6 +18,27 @@ const PORT: u16 = 6640;
 /// The address of etcd's members.
 const ETCD: &str = "10.98.0.1";
 
+/// Sends five VXLAN packets by `br0`: to an Ethernet address, from an IPv6 address, to another.
+const FORGE: &str = r#"
+import socket, struct, sys
+mac, source, destination = sys.argv[1:]
+ends = b"".join(socket.inet_pton(socket.AF_INET6, it) for it in (source, destination))
+inner = b"\xff" * 6 + b"\x02\0\0\0\0\x09" + b"\x88\xb5" + b"forged" * 10
+data = struct.pack("!II", 0x08000000, 1 << 8) + inner
+udp = struct.pack("!HHHH", 4789, 4789, 8 + len(data), 0) + data
+words = ends + struct.pack("!II", len(udp), 17) + udp + b"\0" * (len(udp) % 2)
+total = sum(struct.unpack("!%dH" % (len(words) // 2), words))
+while total >> 16:
+    total = (total & 0xffff) + (total >> 16)
+udp = udp[:6] + struct.pack("!H", total ^ 0xffff or 0xffff) + udp[8:]
+packet = struct.pack("!IHBB", 6 << 28, len(udp), 17, 64) + ends + udp
+ethernet = bytes.fromhex(mac.replace(":", "")) + b"\x02\0\0\0\0\x08" + b"\x86\xdd"
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+raw.bind(("br0", 0))
+for _ in range(5):
+    raw.send(ethernet + packet)
+"#;
+
 /// Hosts, an etcd and what is between them. Each host is on a bridge by `m0`.
 pub struct Net {
     pub hosts: Vec<Host>,
@@ -353,29 +374,46 @@ impl Net {
 
     /// The packets between hosts that match a filter while something is done, as tcpdump shows them.
     pub fn underlay(&self, filter: &str, work: impl FnOnce()) -> String {
-        let file = self.folder.join("underlay.pcap");
-        let file = file.display();
-        let capture = format!("-i br0 -U --immediate-mode -w {file} {filter}");
-        let capture = self.core.service("tcpdump", &capture).unwrap();
-        until("tcpdump does not start", || {
-            self.captured(&file.to_string()).is_some()
-        });
+        self.captured_at(&self.core, "br0", filter, work)
+    }
+
+    /// The packets of an interface that match a filter while something is done, as tcpdump shows them.
+    pub fn captured_at(
+        &self,
+        space: &Namespace,
+        interface: &str,
+        filter: &str,
+        work: impl FnOnce(),
+    ) -> String {
+        let file = self.folder.join("captured.pcap");
+        let _ = std::fs::remove_file(&file);
+        let capture = format!(
+            "-i {interface} -U --immediate-mode -w {} {filter}",
+            file.display()
+        );
+        let capture = space.service("tcpdump", &capture).unwrap();
+        let read = || {
+            let mut command = Command::new("tcpdump");
+            let output = command.arg("-nr").arg(&file).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            output.status.success().then_some(text)
+        };
+        until("tcpdump does not start", || read().is_some());
         work();
         std::thread::sleep(Duration::from_millis(100));
         drop(capture);
-        self.captured(&file.to_string()).unwrap()
+        read().unwrap()
     }
 
-    fn captured(&self, file: &str) -> Option<String> {
-        let output = self
-            .core
-            .command("tcpdump", &format!("-n -r {file}"))
-            .output()
-            .unwrap();
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8(output.stdout).unwrap())
+    /// Sends a host a broadcast frame of type 88b5 in VXLAN of network 1, in clear from the network between the hosts.
+    pub fn forge(&self, to: usize, source: &str, destination: &str) {
+        let mac = self.spaces[to].command("ip", "-br link show m0").output();
+        let mac = String::from_utf8(mac.unwrap().stdout).unwrap();
+        let mac = mac.split_whitespace().nth(2).unwrap();
+        let mut python = self.core.command("python3", "-c");
+        python.args([FORGE, mac, source, destination]);
+        let status = python.status().unwrap();
+        assert!(status.success());
     }
 
     /// The hosts behind whose `eth1` their bridge saw an Ethernet address last.

@@ -171,13 +171,17 @@ impl Host {
         command
             .args(arguments)
             .env("WEIR_RUN", self.run())
-            .env("WEIR_STATE", self.folder.join("state"))
+            .env("WEIR_STATE", self.state())
             .env("WEIR_PLUGINS", self.folder.join("plugins"));
         command
     }
 
     pub fn run(&self) -> PathBuf {
         self.folder.join("run")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.join("state")
     }
 
     pub fn client(&self) -> Client {

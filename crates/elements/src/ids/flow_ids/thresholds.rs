@@ -117,9 +117,8 @@ mod tests {
         assert_eq!(thresholds.counts.len(), PAIRS_MAX);
         assert!(thresholds.tells(0, threshold, Ipv4Addr::from_bits(1), 6));
         thresholds.tells(0, threshold, Ipv4Addr::from_bits(u32::MAX), 15);
-        assert_eq!(
-            (thresholds.counts.len(), thresholds.counts.capacity()),
-            (1, before)
-        );
+        // Removed entries leave marks, which count as used until the table is full.
+        assert_eq!(thresholds.counts.len(), 1);
+        assert!(thresholds.counts.capacity() <= before);
     }
 }

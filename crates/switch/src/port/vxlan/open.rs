@@ -1,13 +1,16 @@
 //! Opening a VXLAN link: a UDP socket, and how long frames may be on the way.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 
+use ipnet::IpNet;
 use rustix::io::Errno;
 
 use super::super::opening::{Fault, LinkError, Open, Opened, SOCKET_QUEUE};
 use super::packet::{PORT, VNI_MAX};
 use super::{Neighbor, REMOTES_MAX, Tunnel, VxlanLink, inner_mtu};
 use crate::mac::Mac;
+use crate::netlink::{Interface, Netlink};
 use crate::sys::udp;
 
 /// MTU inside where the way does not force a lower one, in bytes: Ethernet's.
@@ -16,6 +19,8 @@ const MTU: u16 = 1500;
 const MTU_MIN: u16 = 576;
 
 /// A link to other hosts by VXLAN (RFC 7348).
+///
+/// If `local` is the address of a tunnel of the host, as WireGuard's, it takes packets from tunnels alone.
 ///
 /// A link is one network on one UDP port: a second network needs another `port`, or another `local`
 /// address.
@@ -155,6 +160,9 @@ impl Open for Vxlan<'_> {
                 Errno::PERM | Errno::ACCESS => LinkError::Permission(link.name.into()),
                 error => VxlanError::Socket(error).into(),
             })?;
+        if link.local.is_some_and(is_of_tunnel) {
+            udp::take_from_tunnels(socket.as_fd()).map_err(VxlanError::Socket)?;
+        }
         let record = link.record();
         let mut mtu = MTU;
         for &remote in &record.remotes {
@@ -170,6 +178,20 @@ impl Open for Vxlan<'_> {
             gro: None,
         })
     }
+}
+
+/// Whether this address is that of a tunnel of this host, as WireGuard's.
+fn is_of_tunnel(address: IpAddr) -> bool {
+    let look = || {
+        let mut netlink = Netlink::new()?;
+        let addresses = netlink.addresses()?;
+        let has = |it: &&(u32, IpNet)| it.1.addr() == address;
+        let index = addresses.iter().find(has).map(|it| it.0);
+        let interfaces = netlink.interfaces()?;
+        let tunnel = |it: &Interface| Some(it.index) == index && it.is_tunnel;
+        std::io::Result::Ok(interfaces.iter().any(tunnel))
+    };
+    look().unwrap_or(false)
 }
 
 /// Largest IP packet inside on the way to a remote.
