@@ -25,10 +25,10 @@ use switch::netlink::Netlink;
 use crate::context::{Identity, folder};
 use crate::files::{make_folder, write_private};
 
-/// The first 48 bits of all addresses: a local prefix (RFC 4193), "weir" in ASCII.
-const PREFIX: [u8; 6] = [0xfd, b'w', b'e', b'i', b'r', 0];
+/// What all addresses begin with: a local prefix (RFC 4193), "weir" in ASCII.
+const PREFIX: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7200, 0, 0, 0, 0, 0);
+/// Length of the prefix.
 const PREFIX_BITS: u8 = 48;
-const PREFIX_ADDRESS: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7200, 0, 0, 0, 0, 0);
 /// The metric of the route to nowhere: more than that of any other.
 const NOWHERE_METRIC: u32 = u32::MAX - 1;
 /// What VXLAN adds to an IP packet in IPv6, in bytes.
@@ -50,8 +50,7 @@ pub struct Key([u8; 32]);
 impl Key {
     /// The address of the host that has this key.
     pub fn address(&self) -> Ipv6Addr {
-        let mut address = [0; 16];
-        address[..6].copy_from_slice(&PREFIX);
+        let mut address = PREFIX.octets();
         address[6..].copy_from_slice(&self.0[..10]);
         address.into()
     }
@@ -138,12 +137,7 @@ impl Wireguard {
     /// the interface must be told its plan.
     pub fn open(&self, key: Option<Key>) -> Result<(Key, bool)> {
         let key = key.map_or_else(|| self.public_key(), Ok)?;
-        let wrong = |error: std::io::Error| {
-            Error::refused(format_args!(
-                "WireGuard interface {}: {error}",
-                self.interface
-            ))
-        };
+        let wrong = |error| self.wrong(error);
         let mut netlink = Netlink::new().map_err(wrong)?;
         let address = Ipv6Net::new(key.address(), PREFIX_BITS)
             .map_err(Error::failed)?
@@ -169,10 +163,15 @@ impl Wireguard {
             netlink.add_address(index, address)?;
             netlink.set_up(index)
         };
-        match up(&mut netlink) {
-            Ok(()) => Ok((key, true)),
-            Err(error) => Err(wrong(error)),
-        }
+        up(&mut netlink).map_err(wrong)?;
+        Ok((key, true))
+    }
+
+    fn wrong(&self, error: std::io::Error) -> Error {
+        Error::refused(format_args!(
+            "WireGuard interface {}: {error}",
+            self.interface
+        ))
     }
 
     fn public_key(&self) -> Result<Key> {
@@ -202,9 +201,7 @@ impl Wireguard {
             Err(error) => error,
         };
         if refused.raw_os_error() != Some(Errno::OPNOTSUPP.raw_os_error()) {
-            return Err(Error::refused(format_args!(
-                "WireGuard interface {name}: {refused}"
-            )));
+            return Err(self.wrong(refused));
         }
         // It goes on by itself, also without this process.
         let status = Command::new("wireguard-go")
@@ -228,13 +225,8 @@ impl Wireguard {
 
     /// Tells the interface its port and peers.
     pub fn tell(&self, plan: &Plan) -> Result<()> {
-        let wrong = |error: std::io::Error| {
-            Error::refused(format_args!(
-                "WireGuard interface {}: {error}",
-                self.interface
-            ))
-        };
-        let mtu = MTU.max(plan.mtu + VXLAN);
+        let wrong = |error| self.wrong(error);
+        let mtu = MTU.max(plan.mtu.saturating_add(VXLAN));
         let mut netlink = Netlink::new().map_err(wrong)?;
         let there = netlink.interface(&self.interface).map_err(wrong)?;
         if there.mtu != u32::from(mtu) {
@@ -257,8 +249,7 @@ impl Wireguard {
     pub fn close(&self) {
         let remove = || {
             let mut netlink = Netlink::new()?;
-            let prefix =
-                Ipv6Net::new(PREFIX_ADDRESS, PREFIX_BITS).map_err(std::io::Error::other)?;
+            let prefix = Ipv6Net::new(PREFIX, PREFIX_BITS).map_err(std::io::Error::other)?;
             let _ = netlink.set_unreachable(prefix.into(), NOWHERE_METRIC, false);
             let index = netlink.index(&self.interface)?;
             netlink.remove_link(index)

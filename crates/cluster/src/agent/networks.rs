@@ -302,7 +302,10 @@ impl Networks {
                 return Ok(Some(why.into()));
             }
             Some(link) if link.vxlan.as_ref() == Some(&tunnel) => return Ok(None),
-            Some(link) if link.vxlan.as_ref().and_then(|it| it.local) != tunnel.local => {
+            Some(link)
+                if tunnel.local.is_some()
+                    && link.vxlan.as_ref().and_then(|it| it.local) != tunnel.local =>
+            {
                 if !there.vnics_on(name).is_empty() {
                     return Ok(Some(
                         "this host has another address than when its link was made: delete the network's VNICs there".into(),
