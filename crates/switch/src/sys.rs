@@ -32,6 +32,15 @@ fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
     }
 }
 
+/// Gives a socket a filter in classic BPF: it takes so many bytes of each packet as the program returns.
+fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> Result<(), Errno> {
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
 /// Sets a socket option to a plain value.
 fn set_option<T>(
     fd: BorrowedFd<'_>,

@@ -46,7 +46,7 @@ pub(crate) struct Image {
     pub(crate) length: u64,
     pub(crate) entry: u64,
     pub(crate) segments: Vec<Segment>,
-    /// The ELF file, whose symbols are looked up where one is asked for: to name all takes longer than to boot a guest.
+    /// The ELF file: a symbol is looked up when it is asked for.
     bytes: &'static [u8],
     fingerprint: OnceCell<u64>,
 }

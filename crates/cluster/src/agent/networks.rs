@@ -155,7 +155,9 @@ impl Networks {
         let mut there = self.agent.ask(There::look).await?;
         self.remove_others(&networks, &mut there).await?;
         let is_coming = |name: &String| self.coming.values().flatten().any(|it| it == name);
-        let is_needed = |name: &String| !there.vnics_on(name).is_empty() || is_coming(name);
+        let vnics = networks.keys().map(|name| (name, there.vnics_on(name)));
+        let mut vnics: BTreeMap<_, _> = vnics.collect();
+        let is_needed = |name: &String| !vnics[name].is_empty() || is_coming(name);
         let needed: BTreeSet<_> = networks.keys().filter(|it| is_needed(it)).collect();
         let own = self.own(view, &networks, &needed).await;
         for (name, network) in &networks {
@@ -171,7 +173,7 @@ impl Networks {
             let member = member.map(|own| Member {
                 id: network.id.clone(),
                 address: own.address,
-                vnics: there.vnics_on(name),
+                vnics: vnics.remove(name).unwrap_or_default(),
                 wireguard: own.peer,
                 fault,
             });
@@ -311,7 +313,7 @@ impl Networks {
                         "this host has another address than when its link was made: delete the network's VNICs there".into(),
                     ));
                 }
-                // The next look makes it anew.
+                // The next look finds no link, and makes one.
                 let name = name.to_string();
                 let deleted = move |node: &Client| node.delete::<Link>(&name);
                 self.agent.ask(deleted).await.or_else(unless_gone)

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{check, set_option};
+use super::{check, set_filter, set_option};
 
 /// Opens raw sockets on the interface with index `interface`: promiscuous for as long as they are
 /// open, blind to what the host itself sends there, with a virtio-net header in front of each
@@ -109,17 +109,13 @@ pub fn watch(interface: u32) -> Result<OwnedFd, Errno> {
 /// Makes a socket drop every frame.
 fn take_nothing(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // One instruction of classic BPF: take 0 bytes.
-    let mut nothing = libc::sock_filter {
+    let nothing = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
         jt: 0,
         jf: 0,
         k: 0,
     };
-    let filter = libc::sock_fprog {
-        len: 1,
-        filter: &raw mut nothing,
-    };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    set_filter(fd, &mut [nothing])
 }
 
 /// The error that waits on a socket, which is taken off it.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{check, set_option};
+use super::{check, set_filter, set_option};
 
 /// Most bytes of packets that are sent as one.
 pub const SENT_AS_ONE: usize = 65_000;
@@ -54,11 +54,7 @@ pub fn take_from_tunnels(socket: BorrowedFd<'_>) -> Result<(), Errno> {
         step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
         step(libc::BPF_RET | libc::BPF_K, 0, 0),
     ];
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    set_filter(socket, &mut program)
 }
 
 fn datagram_socket(address: IpAddr) -> Result<OwnedFd, Errno> {

@@ -111,7 +111,7 @@ fn frames_between_hosts_are_encrypted() {
     assert_contains(&said, "wg is missing: install it");
     let mut made = net
         .space(2)
-        .command("ip", "link add wg-kernel type wireguard");
+        .command("ip", "link add kernel0 type wireguard");
     if !made.output().unwrap().status.success() {
         let said = refused_without(&net, &join, "nsenter wg");
         assert_contains(
