@@ -472,19 +472,21 @@ impl Rig {
         self.router.run(1)
     }
 
-    /// Lets `nanoseconds` pass, running what is due on the way, in steps of at most a millisecond.
+    /// Lets `nanoseconds` pass, running what is due on the way; a busy router runs each millisecond.
     pub fn advance(&mut self, nanoseconds: u64) {
         let end = self.now.load(Ordering::Relaxed) + nanoseconds;
         loop {
-            let next = match self.run() {
-                Status::Idle(Some(at)) => at.0,
-                _ => u64::MAX,
-            };
+            let status = self.run();
             let now = self.now.load(Ordering::Relaxed);
             if now >= end {
                 break;
             }
-            let now = next.max(now + 1).min(now + 1_000_000).min(end);
+            let next = match status {
+                Status::Idle(Some(at)) => at.0.max(now + 1),
+                Status::Idle(None) => end,
+                _ => now + MS,
+            };
+            let now = next.min(end);
             self.now.store(now, Ordering::Relaxed);
         }
     }

@@ -144,7 +144,8 @@ impl Host {
     }
 }
 
-/// A link that loses, doubles and delays packets, by chances in 256.
+/// A link that loses, doubles and delays packets, by chances in 256. Bare acknowledgments keep their order: one with a window
+/// of zero that comes after the next stops smoltcp for good.
 struct Link {
     chance: u8,
     random: Random,
@@ -156,7 +157,8 @@ impl Link {
         for packet in packets {
             let dice = self.random.next_u64();
             let [lost, doubled, late, by, ..] = dice.to_le_bytes();
-            let delay = |is: bool| now + 1 + if is { i64::from(by) / 16 } else { 0 };
+            let may_wait = carries(&packet);
+            let delay = |is: bool| now + 1 + if is && may_wait { i64::from(by) / 16 } else { 0 };
             if doubled < self.chance / 4 {
                 self.waiting.push((delay(true), packet.clone()));
             }
@@ -174,6 +176,13 @@ impl Link {
         let due: Vec<(i64, Vec<u8>)> = due;
         due.into_iter().map(|(_, packet)| packet).collect()
     }
+}
+
+/// Whether a segment carries payload or a SYN.
+fn carries(packet: &[u8]) -> bool {
+    let tcp = &packet[20..];
+    let (header, syn) = (usize::from(tcp[12] >> 4) * 4, tcp[13] & 2 != 0);
+    syn || tcp.len() > header
 }
 
 fn bytes(length: usize, factor: usize) -> Vec<u8> {
