@@ -1,4 +1,4 @@
-//! A switch that goes on without the process that started it. Needs root; run one after the other,
+//! A switch that goes on without the process that started it. Needs root; each in a process of its own,
 //! since the switch is forked from a process without threads.
 
 #[macro_use]

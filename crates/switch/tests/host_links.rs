@@ -1,5 +1,5 @@
 //! Host links between real network stacks, each by every kind of socket: namespaces on veth pairs
-//! with the kernel's default offloads. Needs root; run one after the other, since the switch is
+//! with the kernel's default offloads. Needs root; each in a process of its own, since the switch is
 //! forked from a process without threads.
 
 #[macro_use]

@@ -1,7 +1,6 @@
 //! Limits, protection, flows, VLANs, delay and loss between real network stacks: namespaces behind
-//! TAP devices and veth pairs. Needs root; run one after the other. What is timed here shares the
-//! machine with others, so rates are held to what a wrong limit would not reach, not to per cents
-//! (`benches/limits.rs` measures those).
+//! TAP devices and veth pairs. Needs root. What is timed here shares the machine with others, so rates are
+//! held to what a wrong limit would not reach, not to per cents (`benches/limits.rs` measures those).
 
 #[macro_use]
 mod common;

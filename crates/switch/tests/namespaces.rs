@@ -1,5 +1,5 @@
 //! The switch between real network stacks: namespaces on veth pairs with the kernel's default
-//! offloads, TAP devices, and guests played by threads. Needs root; run one after the other,
+//! offloads, TAP devices, and guests played by threads. Needs root; each in a process of its own,
 //! since the switch is forked from a process without threads.
 
 #[macro_use]

@@ -2,10 +2,11 @@
 #![allow(dead_code, unused_macros)]
 
 use std::fs;
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -32,8 +33,17 @@ macro_rules! tests {
     ($($test:ident),+ $(,)?) => { &[$((stringify!($test), $test)),+] };
 }
 
-/// Runs the tests one after the other, or those whose names contain the word on the command line.
+/// The one test that a process runs.
+const ONE: &str = "SWITCH_TEST";
+
+/// Runs the tests, or those whose names contain the word on the command line: each in a process and a network namespace
+/// of its own, as many at a time as `RUST_TEST_THREADS` says.
 pub fn run_all(tests: &[(&str, fn())]) {
+    if let Ok(one) = std::env::var(ONE) {
+        run("ip link set lo up");
+        let (_, test) = tests.iter().find(|(name, _)| *name == one).unwrap();
+        return test();
+    }
     let root = rustix::process::geteuid().is_root();
     assert!(root, "needs root: makes network namespaces");
     for tool in ["ip", "ss", "ping", "curl", "iperf3", "python3", "ethtool"] {
@@ -42,20 +52,41 @@ pub fn run_all(tests: &[(&str, fn())]) {
     }
     assert!(fs::exists("/dev/net/tun").unwrap(), "needs /dev/net/tun");
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    for (name, test) in tests {
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        println!(
-            "test {name} ... ok ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        );
+    let chosen = |name: &str| filter.as_ref().is_none_or(|word| name.contains(word));
+    let left = Mutex::new(
+        tests
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| chosen(name)),
+    );
+    let threads = std::env::var("RUST_TEST_THREADS").ok();
+    let threads = threads.map_or(1, |number| number.parse().unwrap());
+    let rest = || iter::from_fn(|| left.lock().unwrap().next());
+    let failed: usize = std::thread::scope(|scope| {
+        let runners: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| rest().filter(|name| !passes(name)).count()))
+            .collect();
+        let counts = runners.into_iter().map(|runner| runner.join().unwrap());
+        counts.sum()
+    });
+    assert_eq!(failed, 0, "tests failed");
+}
+
+/// Runs a test in a process of its own and tells how it went.
+fn passes(name: &str) -> bool {
+    let started = Instant::now();
+    let mut one = Command::new("unshare");
+    one.arg("--net").arg(std::env::current_exe().unwrap());
+    let result = one.env(ONE, name).output().unwrap();
+    let seconds = started.elapsed().as_secs_f32();
+    let is_ok = result.status.success();
+    let word = if is_ok { "ok" } else { "FAILED" };
+    let text = String::from_utf8_lossy(&result.stdout);
+    println!("{text}test {name} ... {word} ({seconds:.1} s)");
+    if !is_ok {
+        eprintln!("{}", String::from_utf8_lossy(&result.stderr));
     }
+    is_ok
 }
 
 /// Runs a command that must succeed; returns what it printed.

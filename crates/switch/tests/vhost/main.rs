@@ -1,5 +1,5 @@
 //! The switch and vhost-user frontends: DPDK's testpmd, QEMU, one that this program plays by the book,
-//! and one that breaks every rule. Needs root for the switch's sake; one after the other, since the
+//! and one that breaks every rule. Needs root for the switch's sake; each in a process of its own, since the
 //! switch is forked from a process without threads.
 
 #[macro_use]

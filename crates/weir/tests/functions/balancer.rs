@@ -122,7 +122,8 @@ impl Farm {
 
     /// Begins to fetch the large file; it takes some 7 s.
     fn fetch(&self) -> Child {
-        let words = "-s -m 60 -o /dev/null -w %{size_download} http://203.0.113.10/large";
+        // One that stands still for six seconds has failed.
+        let words = "-s -m 60 -y 6 -Y 1 -o /dev/null -w %{size_download} http://203.0.113.10/large";
         let mut curl = self.clients.command("curl", words);
         curl.stdout(Stdio::piped()).spawn().unwrap()
     }
