@@ -157,8 +157,12 @@ impl Link {
         for packet in packets {
             let dice = self.random.next_u64();
             let [lost, doubled, late, by, ..] = dice.to_le_bytes();
-            let may_wait = carries(&packet);
-            let delay = |is: bool| now + 1 + if is && may_wait { i64::from(by) / 16 } else { 0 };
+            let wait = if carries(&packet) {
+                i64::from(by) / 16
+            } else {
+                0
+            };
+            let delay = |is: bool| now + 1 + if is { wait } else { 0 };
             if doubled < self.chance / 4 {
                 self.waiting.push((delay(true), packet.clone()));
             }
