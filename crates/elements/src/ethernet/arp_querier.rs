@@ -3,6 +3,10 @@ use super::arp_table::table::{Limits, Millis, Table, Waits};
 use super::arp_table::{self, SharedTable, schedule};
 use crate::prelude::*;
 
+/// Bytes of an Ethernet header.
+const HEADER: usize = EthernetFrame::<&[u8]>::HEADER_LEN;
+/// Headers that are remembered while a batch lasts.
+const REMEMBERED: usize = 16;
 /// The output of queries, unless it is not connected.
 const QUERIES: usize = 1;
 /// The output of packets whose neighbor does not answer.
@@ -113,12 +117,22 @@ fn group(address: Ipv4Addr) -> EtherAddress {
     EtherAddress([0x01, 0x00, 0x5e, a & 0x7f, b, c])
 }
 
+/// Writes a packet's header, for which there is room.
+#[inline(always)]
+fn write(packet: &mut Packet, header: &[u8; HEADER]) {
+    if let Some(start) = packet.data_mut().first_chunk_mut() {
+        *start = *header;
+    }
+}
+
 /// The element at work on a batch.
 struct Work<'w, 'c> {
     querier: &'w mut ARPQuerier,
     table: &'w mut Table,
     cx: &'w mut Cx<'c>,
     now: Millis,
+    /// Addresses of this batch with the headers to them, by their last bits. Their neighbors need not be asked again.
+    remembered: [Option<(Ipv4Addr, [u8; HEADER])>; REMEMBERED],
 }
 
 impl Work<'_, '_> {
@@ -126,15 +140,27 @@ impl Work<'_, '_> {
     #[inline(always)]
     fn encapsulate(&mut self, packet: &mut Packet) -> Option<Kept> {
         let querier = &mut *self.querier;
-        if querier.ip.is_unspecified() || !packet.push(EthernetFrame::<&[u8]>::HEADER_LEN) {
+        if querier.ip.is_unspecified() || !packet.push(HEADER) {
             querier.drops += packet.stands_for() as u64;
             return Some(Kept::Dropped);
         }
         packet.set_mac_header(0);
         let ip = packet.dst_ip();
+        let slot = &mut self.remembered[ip.to_bits() as usize % REMEMBERED];
+        if let Some((remembered, header)) = slot
+            && *remembered == ip
+        {
+            write(packet, header);
+            return None;
+        }
         let poll_timeout = querier.poll_timeout;
         let destination = match self.table.lookup(ip, self.now, poll_timeout) {
-            Some((ether, false)) => ether,
+            Some((ether, false)) => {
+                let header = querier.header(ether);
+                *slot = Some((ip, header));
+                write(packet, &header);
+                return None;
+            }
             Some((ether, true)) => {
                 self.ask_again(packet, ether);
                 ether
@@ -147,7 +173,7 @@ impl Work<'_, '_> {
             }
             None => return Some(Kept::Waits(ip)),
         };
-        self.querier.write_header(packet, destination);
+        write(packet, &self.querier.header(destination));
         None
     }
 
@@ -163,6 +189,8 @@ impl Work<'_, '_> {
 
     #[cold]
     fn keep(&mut self, packet: Packet, why: Kept) {
+        // The table may make room for this packet's address.
+        self.remembered = [None; REMEMBERED];
         let Kept::Waits(ip) = why else {
             return self.cx.kill(packet);
         };
@@ -175,7 +203,7 @@ impl Work<'_, '_> {
             }
             let waited = core::iter::from_fn(|| self.table.next_waiting(ip));
             for mut packet in waited.chain([packet]) {
-                packet.pull(EthernetFrame::<&[u8]>::HEADER_LEN);
+                packet.pull(HEADER);
                 self.cx.emit(UNANSWERED, packet);
             }
             return;
@@ -206,7 +234,7 @@ impl Work<'_, '_> {
         self.table.insert(self.cx.pool(), ip, ether, self.now);
         while let Some(mut packet) = self.table.next_waiting(ip) {
             // With the element's present addresses, not those of when the packet began to wait.
-            self.querier.write_header(&mut packet, ether);
+            write(&mut packet, &self.querier.header(ether));
             self.cx.emit(0, packet);
         }
     }
@@ -230,14 +258,17 @@ impl Query {
 }
 
 impl ARPQuerier {
+    /// The header of packets to a neighbor.
     #[inline(always)]
-    fn write_header(&self, packet: &mut Packet, destination: EtherAddress) {
+    fn header(&self, destination: EtherAddress) -> [u8; HEADER] {
         let header = EthernetHeader {
             destination,
             source: self.ether,
             ethertype: EtherType::IPV4,
         };
-        header.emit(&mut EthernetFrame::new_unchecked(packet.data_mut()));
+        let mut bytes = [0; HEADER];
+        header.emit(&mut EthernetFrame::new_unchecked(&mut bytes[..]));
+        bytes
     }
 
     #[cold]
@@ -412,6 +443,7 @@ impl Element for ARPQuerier {
                 table,
                 cx,
                 now,
+                remembered: [None; REMEMBERED],
             };
             if replies {
                 for packet in batch.iter() {

@@ -238,3 +238,29 @@ fn a_dropped_packet_counts_as_its_segments() {
     rig.push_segments("ip", 3, |packet| packet.set_dst_ip(Ipv4Addr::UNSPECIFIED));
     assert_eq!((rig.read("q.drops"), rig.outstanding()), ("3".into(), 0));
 }
+
+#[test]
+fn each_packet_of_a_batch_gets_the_header_of_its_neighbor() {
+    let mut rig = Rig::new(
+        "ip :: Inject -> Queue(64) -> Unqueue(BURST 64) -> GetIPAddress(0)
+            -> q :: ARPQuerier(1.0.10.10/16, 2:1:0:a:a:f) -> out :: Collect;
+         arp :: Inject -> [1] q; q[1] -> asked :: Collect;",
+    );
+    // Some alike in their last bits; nobody answers for the last.
+    let neighbors = [1, 17, 33, 2, 49];
+    let hardware = |number: u8| [number; 6];
+    for number in &neighbors[..4] {
+        rig.push("arp", &reply([1, 0, 0, *number], hardware(*number & !1)));
+    }
+    let packets: Vec<_> = (0..60)
+        .map(|at| vec![1, 0, 0, neighbors[at * 7 % 11 % 5], at as u8])
+        .collect();
+    rig.push_all("ip", &packets);
+    rig.run();
+    let known = packets.iter().filter(|packet| packet[3] != 49);
+    let expected: Vec<_> = known
+        .map(|packet| ether(hardware(packet[3] & !1), SELF, 0x0800, packet))
+        .collect();
+    assert_eq!(rig.data("out"), expected);
+    assert_eq!(rig.asked(), [([255; 6], [1, 0, 0, 49])]);
+}

@@ -193,11 +193,12 @@ impl Frames {
             _ => return None,
         };
         let transport = ip.get_mut(ip_len..)?;
-        let payload = self.transport_len();
-        transport
-            .get_mut(payload..payload + STAMP)?
-            .copy_from_slice(&stamp.to_bytes());
+        let (header, rest) = transport.split_at_mut_checked(self.transport_len())?;
         // Behind the stamp are zeros, which add nothing to the checksum.
+        let stamp = stamp.to_bytes();
+        rest.get_mut(..STAMP)?.copy_from_slice(&stamp);
+        let sum = pseudo + Sum::of_array(&stamp);
+        // The header is summed up before it is in the packet: to read what was just written there would wait for it.
         match self.protocol {
             IpProtocol::TCP => {
                 let (acknowledgment, flags) = if self.is_syn {
@@ -205,7 +206,7 @@ impl Frames {
                 } else {
                     (TcpSequence(1), TcpFlags::ACK)
                 };
-                let header = TcpHeader {
+                let fields = TcpHeader {
                     source: flow.port,
                     destination: self.port,
                     sequence: TcpSequence(bytes),
@@ -214,24 +215,28 @@ impl Frames {
                     window: u16::MAX,
                     urgent: 0,
                 };
-                header.emit(&mut TcpPacket::new_unchecked(&mut *transport));
-                let sum = pseudo + Sum::of(transport.get(..payload + STAMP)?);
-                TcpPacket::new_unchecked(transport).set_checksum(sum.checksum());
+                let mut bytes = [0; 20];
+                fields.emit(&mut TcpPacket::new_unchecked(&mut bytes[..]));
+                let sum = sum + Sum::of_array(&bytes);
+                TcpPacket::new_unchecked(&mut bytes[..]).set_checksum(sum.checksum());
+                header.copy_from_slice(&bytes);
             }
             _ => {
-                let header = UdpHeader {
+                let fields = UdpHeader {
                     source: flow.port,
                     destination: self.port,
                     length: transport_bytes,
                 };
-                header.emit(&mut UdpPacket::new_unchecked(&mut *transport));
-                let sum = pseudo + Sum::of(transport.get(..payload + STAMP)?);
+                let mut bytes = [0; 8];
+                fields.emit(&mut UdpPacket::new_unchecked(&mut bytes[..]));
+                let sum = sum + Sum::of_array(&bytes);
                 // Zero would mean that there is none (RFC 768).
                 let checksum = match sum.checksum() {
                     0 => 0xffff,
                     checksum => checksum,
                 };
-                UdpPacket::new_unchecked(transport).set_checksum(checksum);
+                UdpPacket::new_unchecked(&mut bytes[..]).set_checksum(checksum);
+                header.copy_from_slice(&bytes);
             }
         }
         Some(packet)
