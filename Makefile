@@ -57,6 +57,10 @@ lint: ## Check formatting and lints
 	@# Modules that a macro declares are not found by cargo.
 	rustfmt --edition 2024 --check $$(find crates/elements/src -name '*.rs')
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@# The fuzz targets are a workspace of their own. Nothing is linked here, so libFuzzer is not built.
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a $(CARGO) check --quiet --manifest-path fuzz/Cargo.toml
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a $(CARGO) check --quiet --manifest-path fuzz/Cargo.toml \
+		--no-default-features --features guest --bin elements
 
 bench: setup peers ## Measure; results go to bench/results
 	bench/run

@@ -15,7 +15,7 @@ const CONFIG: &str = r#"
 i :: Inject -> kind :: Classifier(12/8863, 12/8864);
 r :: RADIUSClient(10.0.0.1, SERVERS 10.0.0.9, SECRET sesame);
 b :: PPPoEServer(2:0:0:0:0:1, 100.64.0.1, 100.64.0.0/29, USERS "ann secret", RADIUS r, CAPACITY 3,
-    HOST_SESSIONS 2, IP6 true);
+    HOST_SESSIONS 2, IP6 true, POOL6 2001:db8::/60);
 kind[0] -> [0] b -> out :: Collect;
 kind[1] -> d :: PPPoEDecap(b) -> up :: Collect;
 d[1] -> [1] b;
@@ -54,14 +54,17 @@ fuzz_target!(|data: &[u8]| {
     if let Some(answer) = RadiusAnswer::parse(data) {
         answer.terms();
         answer.text();
-        answer.is_authentic(&[0; 16], b"sesame", true);
+        answer.is_authentic(&[0; 16], b"sesame");
     }
     let mut rig = Rig::new(CONFIG);
     rig.push("i", &discovery(code::PADI, &[1, 1, 0, 0]));
     let offer = rig.data("out").remove(0);
     // The cookie is the last tag.
     let cookie = &offer[offer.len() - 20..];
-    rig.push("i", &discovery(code::PADR, &[&[1, 1, 0, 0][..], cookie].concat()));
+    rig.push(
+        "i",
+        &discovery(code::PADR, &[&[1, 1, 0, 0][..], cookie].concat()),
+    );
     let mut rest = data;
     while let [kind, number, length, tail @ ..] = rest {
         let (payload, tail) = tail.split_at(usize::from(*length).min(tail.len()));
@@ -74,7 +77,14 @@ fuzz_target!(|data: &[u8]| {
         match kind & 7 {
             0 => rig.push("o", payload),
             1 => rig.push("i", &frame([0x88, 0x63], header, payload)),
-            2 => rig.push("a", &udp(([10, 0, 0, 9].into(), 1812), ([10, 0, 0, 1].into(), 49152), payload)),
+            2 => rig.push(
+                "a",
+                &udp(
+                    ([10, 0, 0, 9].into(), 1812),
+                    ([10, 0, 0, 1].into(), 49152),
+                    payload,
+                ),
+            ),
             3 => rig.advance(SECOND * u64::from(*number)),
             _ => {
                 let protocols = [

@@ -36,7 +36,7 @@ impl Target for Fake {
         }
     }
 
-    fn write(&mut self, handler: &char, value: &str) -> Result<(), String> {
+    fn write(&mut self, handler: &char, value: &str, _: &mut Vec<String>) -> Result<(), String> {
         if *handler == 'f' {
             return Err(value.to_owned());
         }

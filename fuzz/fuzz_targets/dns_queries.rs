@@ -10,11 +10,11 @@ use libfuzzer_sys::fuzz_target;
 
 const CONFIG: &str = "
 i :: Inject -> MarkIPHeader -> DNSResponder(\"$ORIGIN example.
-    @ SOA ns root 1 2 3 4 5
-    www A 10.0.0.1
-    web CNAME www
-    mail MX 1 web
-    long TXT aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\") -> c :: Collect;
+@ SOA ns root 1 2 3 4 5
+www A 10.0.0.1
+web CNAME www
+mail MX 1 web
+long TXT aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\") -> c :: Collect;
 ";
 
 fuzz_target!(|data: &[u8]| {

@@ -23,7 +23,7 @@ fn body(text: &[u8], piece: usize) -> Option<(Vec<u8>, usize)> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let _ = head::response(data, Method::Get);
+    let _ = head::response(data, &Method::Get);
     if let Ok(Some((read, size))) = head::request(data) {
         assert!(size <= data.len() && size <= head::HEAD_MAX);
         let start = format!(

@@ -264,10 +264,7 @@ impl Play {
         };
         let mut data = input.bytes(4).to_vec();
         data.resize(call.size(), 0);
-        let call = self
-            .rig
-            .router
-            .with(element, |element, cx| element.llrpc(cx, call, &mut data));
-        assert!(call.is_some(), "no element is at work");
+        // Few elements have one.
+        let _ = self.rig.router.llrpc(element, call, &mut data);
     }
 }

@@ -173,7 +173,7 @@ impl Setup {
 /// Whether a packet that is pushed may go round for ever.
 pub fn circles(graph: &Graph) -> bool {
     let elements = graph.elements.len();
-    let ends = |i: usize| ENDS.contains(&graph.elements[i].class.own_name);
+    let ends = |i: usize| ENDS.contains(&graph.elements[i].class.name);
     let push = |c: &&click::Connection| {
         graph.elements[c.from.0].outputs[c.from.1] && !ends(c.from.0) && !ends(c.to.0)
     };
@@ -181,7 +181,7 @@ pub fn circles(graph: &Graph) -> bool {
     let mut left: HashSet<usize> = (0..elements).collect();
     loop {
         let leads_on = |i: &usize| {
-            let mut connections = graph.flat.connections.iter().filter(push);
+            let mut connections = graph.wiring.iter().filter(push);
             connections.any(|c| c.from.0 == *i && left.contains(&c.to.0))
         };
         let next: HashSet<usize> = left.iter().copied().filter(leads_on).collect();

@@ -36,5 +36,5 @@ impl Place {
 fn port() -> (Frontend, Link) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let link = VhostLink::connected(theirs.into(), 1500).expect("a link");
-    (Frontend::on(ours), Link::Vhost(Box::new(link)))
+    (Frontend::on(ours), Link::VhostUser(Box::new(link)))
 }

@@ -137,7 +137,7 @@ fn offer_packed(driver: &Driver, entries: &[u8], rest: &[u8; 18]) {
 fn fill_packed(driver: &Driver, entries: &[u8], rest: &[u8; 18]) {
     set(driver, entries);
     let ring = driver.packed();
-    let first = packed::Place::START.after(u16::from(rest[16]) % PACKED_SIZE);
+    let first = packed::Position::START.after(u16::from(rest[16]) % PACKED_SIZE);
     for (i, entry) in (0..).zip(entries.chunks_exact(8)) {
         let (address, len, flags) = describe(driver, entry);
         let lap = match entry[6] >> 3 {
