@@ -202,8 +202,8 @@ impl<'p> RadiusAnswer<'p> {
         Some(u32::from_be_bytes(self.find(kind)?.try_into().ok()?))
     }
 
-    /// Whether a server that knows the secret answers this request. With `signed`, the answer
-    /// must have a Message-Authenticator; one that it has must be right.
+    /// Whether a server that knows the secret answers this request. A Message-Authenticator that the answer has must be
+    /// right.
     pub fn is_authentic(&self, request: &[u8; AUTHENTICATOR], secret: &[u8]) -> bool {
         let (Some(head), Some(attributes)) = (self.message.get(..4), self.message.get(HEADER..))
         else {
