@@ -15,7 +15,7 @@ const CONFIG: &str = "p :: SYNProxy(4, TIMESTAMPS true);
 
 /// Milliseconds of a step.
 const STEP: i64 = 5;
-const STEPS: i64 = 200_000;
+const STEPS: i64 = 400_000;
 
 /// What a stack receives, and what it sent.
 #[derive(Default)]
@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn streams_arrive_whole(
         seed: u64,
-        chance in 0u8..40,
+        chance in 0u8..16,
         there in 1usize..60_000,
         back in 0usize..60_000,
         windows in (1usize..200_000, 1usize..200_000),
