@@ -102,6 +102,7 @@ fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, F
         mac: None,
         properties: PortProperties::default(),
         replaces: None,
+        behind: None,
     };
     let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),

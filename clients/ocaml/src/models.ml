@@ -911,14 +911,16 @@ end
 (** A network stack module: a process whose network stack serves the sockets of applications. *)
 
 module Trigger = struct
-  type t = [ `First_packet | `Other of string ]
+  type t = [ `First_packet | `Flow | `Other of string ]
 
   let to_yojson : t -> Yojson.Safe.t = function
     | `First_packet -> `String "first-packet"
+    | `Flow -> `String "flow"
     | `Other value -> `String value
 
   let of_yojson : Yojson.Safe.t -> (t, string) result = function
     | `String "first-packet" -> Ok `First_packet
+    | `String "flow" -> Ok `Flow
     | `String value -> Ok (`Other value)
     | _ -> Error "no text"
 end
@@ -926,6 +928,7 @@ end
 
 module On_demand = struct
   type t = {
+    guests : int option; [@yojson.default None] (** With `flow`, how many connections may have guests of their own at a time, from 1 to 4096; default: 64. *)
     idle : string option; [@yojson.default None] (** Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC waits for the next frame then. *)
     interface : string option; [@yojson.default None] (** The template's interface that the VNIC is; default: its only one, or its only one on the VNIC's link. The others get VNICs on the links of the template's. *)
     on : Trigger.t option; [@yojson.default None] (** What starts it. *)

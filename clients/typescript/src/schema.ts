@@ -2017,6 +2017,11 @@ export interface components {
         /** @description A guest that does not exist before it is needed: the copy of another guest, with the VNIC's name. */
         OnDemand: {
             /**
+             * Format: uint32
+             * @description With `flow`, how many connections may have guests of their own at a time, from 1 to 4096; default: 64.
+             */
+            guests?: number | null;
+            /**
              * @description Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC
              *     waits for the next frame then.
              * @example 30s
@@ -2415,7 +2420,7 @@ export interface components {
          * @description What starts a guest.
          * @enum {string}
          */
-        Trigger: "first-packet";
+        Trigger: "first-packet" | "flow";
         /** @description A network with other hosts by VXLAN (RFC 7348), as a link reaches it. */
         Tunnel: {
             /** @description This host's address; without one, any. */

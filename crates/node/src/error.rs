@@ -467,6 +467,15 @@ faults! {
     /// A VNIC's guest with several interfaces, or none, or not the one that is named.
     TemplateInterface { vnic: String, template: String, there: String } Invalid "guest" =>
         "it is not clear which interface of guest ‘{template}’ VNIC ‘{vnic}’ is: give its `interface`, one of these: {there}";
+    /// A number of guests where there is one.
+    GuestsOfOne { vnic: String } Invalid "guest" =>
+        "`guests` is for a VNIC whose guests start with `on` flow, one for each connection; ‘{vnic}’ has one guest";
+    /// A number of guests that cannot be.
+    GuestsRange { vnic: String, guests: u32, most: u32 } Invalid "guest" =>
+        "VNIC ‘{vnic}’ cannot have {guests} guests for connections: give `guests` from 1 to {most}";
+    /// A VNIC that belongs to another.
+    BehindVnic { vnic: String, front: String } InUse =>
+        "VNIC ‘{vnic}’ is one of those that ‘{front}’ has for its connections: change or delete ‘{front}’";
     /// A VNIC for a guest, which starts another.
     StartsGuest { vnic: String, guest: String } InUse =>
         "VNIC ‘{vnic}’ starts a guest of its own: give guest ‘{guest}’ another VNIC";

@@ -239,6 +239,7 @@ async fn serve(
         let check = node.next_check();
         node.look_at_ended();
         let next_look = node.next_look();
+        let over = node.next_over();
         node.tell_faults();
         node.look_at_starting();
         let waited = node.awaits_start();
@@ -268,6 +269,7 @@ async fn serve(
             () = until(kill) => node.kill_late(),
             () = until(end) => { node.take_events(); }
             () = until(next_look) => node.look_at_consoles(),
+            () = until(over) => node.remove_over(),
             () = until(check) => node.check_health(),
             turn = queue.next() => match turn {
                 Some(turn) => turn.carry_out(&mut node),

@@ -317,6 +317,15 @@ impl SwitchClient {
         }
     }
 
+    /// The ports behind a port whose connections are over for a time; if they are many, some of them.
+    pub fn over(&self, front: PortId, grace: Duration) -> Result<Vec<PortId>, ClientError> {
+        let grace = grace.as_millis() as u32;
+        match self.ask(Request::Over { front, grace }, &[])? {
+            Reply::Over { ports } => Ok(ports),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
     /// Detaches ports. A TAP device is gone with its port; a host interface is as it was before.
     pub fn detach(&self, ports: &[PortId]) -> Result<(), ClientError> {
         self.order(Request::Detach {

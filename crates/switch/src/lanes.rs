@@ -15,6 +15,7 @@ mod policies;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 
@@ -57,6 +58,19 @@ pub struct Member {
     pub lanes: Vec<LaneIndex>,
     /// The other end, if it is a patch.
     patch: Option<PortIndex>,
+    /// The port that it is behind, if it is.
+    front: Option<PortIndex>,
+    /// Whether ports are behind it.
+    is_front: bool,
+}
+
+impl Member {
+    /// Whether ports may be behind it: frames leave by it on one lane, which knows all its connections.
+    pub fn may_be_front(&self) -> bool {
+        matches!(self.kind, PortKind::Guest | PortKind::Waiting)
+            && self.front.is_none()
+            && self.lanes.len() == 1
+    }
 }
 
 /// The lanes of a switch and its ports. Dropping this ends the lanes.
@@ -142,6 +156,22 @@ impl Lanes {
     /// The port in a slot.
     pub fn member(&self, port: PortIndex) -> Option<&Member> {
         self.members.get(usize::from(port))?.as_ref()
+    }
+
+    /// The ports behind a port.
+    fn behind(&self, front: PortIndex) -> Vec<PortIndex> {
+        let members = self.members.iter().flatten();
+        let behind = members.filter(|member| member.front == Some(front));
+        behind.map(|member| member.id.slot()).collect()
+    }
+
+    /// The ports behind a port whose connections are over for so long.
+    pub fn over(&self, front: PortIndex, grace: Duration) -> Vec<PortIndex> {
+        let member = self.member(front);
+        let Some(&lane) = member.and_then(|member| member.lanes.first()) else {
+            return Vec::new();
+        };
+        self.lanes[usize::from(lane)].call(move |worker| worker.over(front, grace))
     }
 
     /// Whether a port was closed, for its violations or because its interface is gone.

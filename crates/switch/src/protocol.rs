@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -27,6 +27,8 @@ pub const DESCRIPTORS_MAX: usize = crate::port::FILES_MAX;
 pub const NAME_MAX: usize = 96;
 /// Most ports in one reply.
 pub const PORTS_PER_REPLY: usize = 32;
+/// Most ports in a reply that says whose connections are over.
+pub const PORTS_OVER_MAX: usize = 1024;
 /// Most flows in one reply.
 pub const FLOWS_PER_REPLY: usize = 128;
 /// Most addresses in one reply.
@@ -66,6 +68,10 @@ pub struct GuestInterface {
     /// counters, and frames that are left in the old rings follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<PortId>,
+    /// The port of the same domain behind which it stands, if it does: each new TCP connection to that port goes to one
+    /// behind it that has none. It has no address, name or limits of its own in the domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<PortId>,
 }
 
 /// One end of a patch.
@@ -151,6 +157,8 @@ pub(crate) enum Request {
     Announce { ports: Vec<PortId> },
     /// Deliver frames by a port, past its limits. With a file of them ([`late`](crate::late)).
     Deliver { port: PortId },
+    /// Name the ports behind a port whose connections are over for so many milliseconds, [`PORTS_OVER_MAX`] at most.
+    Over { front: PortId, grace: u32 },
     /// Forget the learned entries of a domain.
     Flush { domain: u32 },
     /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
@@ -196,6 +204,8 @@ pub(crate) enum Reply {
     Lanes { lanes: Vec<LaneStats> },
     /// Done.
     Done,
+    /// The ports asked for.
+    Over { ports: Vec<PortId> },
     /// The ports asked about, and where the next ones start.
     Ports {
         ports: Vec<PortDescription>,

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -19,8 +20,8 @@ use crate::lookup::PortIndex;
 use crate::port::waiting::{self, Caller};
 use crate::port::{Attachment, exactly};
 use crate::protocol::{
-    self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
-    PortDescription, PortId, PortState, Reply, Request,
+    self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_OVER_MAX,
+    PORTS_PER_REPLY, PortDescription, PortId, PortState, Reply, Request,
 };
 
 /// Where a switch gets its requests.
@@ -236,6 +237,7 @@ impl Server {
                     mac,
                     properties,
                     replaces: None,
+                    behind: None,
                 })
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
@@ -298,6 +300,13 @@ impl Server {
                 let frames = late::read(&file).map_err(|error| error.to_string())?;
                 self.lanes.deliver(slot, frames);
                 Ok(Reply::Done)
+            }
+            Request::Over { front, grace } => {
+                let grace = Duration::from_millis(grace.into());
+                let over = self.lanes.over(self.slot_of(front)?, grace);
+                let ports = over.into_iter().filter_map(|slot| self.lanes.member(slot));
+                let ports = ports.take(PORTS_OVER_MAX).map(|member| member.id).collect();
+                Ok(Reply::Over { ports })
             }
             Request::Flush { domain } => {
                 self.lanes.flush(domain);

@@ -8,6 +8,7 @@
 //! - [polling]: which queues are polled, which sleep, which need a notification;
 //! - the [polling round](round): the order in which queues are served;
 //! - [forwarding]: the batch under way, where its frames go, and the other lanes;
+//! - [connections]: ports whose TCP connections each go to a port of their own;
 //! - [shaping]: limits, protection, delay and loss.
 //!
 //! A worker knows all ports and domains of the switch, and has lookup functions of its own; but it
@@ -17,6 +18,7 @@
 #[cfg(test)]
 pub(crate) mod alone;
 mod arrival;
+mod connections;
 mod control;
 mod delivery;
 mod due;

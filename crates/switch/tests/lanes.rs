@@ -33,6 +33,7 @@ fn main() {
         a_cycle_of_patches_is_bounded,
         a_guest_that_arrives_is_announced_and_what_came_late_follows,
         a_port_that_waits_calls_once_and_its_frames_follow,
+        each_connection_to_a_front_has_a_port_behind_it,
         much_memory_is_given_back,
     ]);
 }
@@ -111,6 +112,21 @@ impl Player {
         n.into()
     }
 
+    /// Sends a frame, if there is room.
+    fn send_frame(&mut self, frame: &[u8]) {
+        assert!(self.side.transmit.free(1).unwrap() > 0);
+        let slot = Slot {
+            len: frame.len() as u16,
+            ..Slot::spent(self.side.transmit.peek(0).buffer)
+        };
+        self.side.region.frame(slot).unwrap().write(frame);
+        self.side.transmit.fill(0, slot);
+        self.side.transmit.publish(1);
+        if self.side.transmit.consumer_sleeps() {
+            rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
+        }
+    }
+
     /// The numbers of the frames that have come.
     fn receive(&mut self) -> Vec<u64> {
         let n = self.side.receive.filled(1).unwrap();
@@ -157,6 +173,7 @@ fn a_guest_that_arrives_is_announced_and_what_came_late_follows() {
             mac: Some(Mac(mac)),
             properties: on(cpus),
             replaces: None,
+            behind: None,
         };
         let guest = Guest {
             region: memory.file.as_fd(),
@@ -232,6 +249,7 @@ fn a_port_that_waits_calls_once_and_its_frames_follow() {
             mac: Some(Mac(mac)),
             properties: on(&[0]),
             replaces,
+            behind: None,
         };
         let guest = Guest {
             region: memory.file.as_fd(),
@@ -288,6 +306,130 @@ fn a_port_that_waits_calls_once_and_its_frames_follow() {
     });
     assert!(calls().is_empty());
     client.detach(&[port]).unwrap();
+}
+
+/// A TCP segment from a port of 10.0.0.7 to 10.0.0.9, or back.
+fn segment(macs: [u8; 2], port: u16, flags: u8, back: bool) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, macs[0], 2, 0, 0, 0, 0, macs[1], 8, 0]);
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
+    let (mut hosts, mut ports) = ([7, 9], [port, 80]);
+    if back {
+        hosts.reverse();
+        ports.reverse();
+    }
+    frame[26..34].copy_from_slice(&[10, 0, 0, hosts[0], 10, 0, 0, hosts[1]]);
+    frame[34..36].copy_from_slice(&ports[0].to_be_bytes());
+    frame[36..38].copy_from_slice(&ports[1].to_be_bytes());
+    frame[46] = 0x50;
+    frame[47] = flags;
+    frame
+}
+
+/// On whichever lane the connections come, each has a port of its own, whose frames come from the front's address; the
+/// ports behind see no floods, and go with the front.
+fn each_connection_to_a_front_has_a_port_behind_it() {
+    const SYN: u8 = 2;
+    const FIN: u8 = 1;
+    const ACK: u8 = 16;
+    let switch = two_lanes();
+    let client = switch.client();
+    let mac = [2, 0, 0, 0, 0, 9];
+    let attach = |name: &str, memory: &GuestMemory, waits, (behind, replaces)| {
+        let interface = GuestInterface {
+            name: name.into(),
+            domain: 0,
+            mtu: 1500,
+            mac: Some(Mac(mac)),
+            properties: PortProperties::default(),
+            replaces,
+            behind,
+        };
+        client.attach_guest(Guest {
+            region: memory.file.as_fd(),
+            doorbell: memory.doorbell.as_fd(),
+            shared: None,
+            waits,
+            slots: memory.slots,
+            interfaces: vec![interface],
+        })
+    };
+    let memory = || GuestMemory::with("guest", 64, &[mac]);
+    let front_memory = memory();
+    let front = attach("front", &front_memory, Some(1), (None, None)).unwrap()[0];
+    let memories = [memory(), memory()];
+    let behind: Vec<PortId> = std::iter::zip(&memories, 2..)
+        .map(|(memory, number)| {
+            let name = format!("front-{number}");
+            attach(&name, memory, Some(number), (Some(front), None)).unwrap()[0]
+        })
+        .collect();
+    // There is one level of them.
+    let refused = attach("x", &memory(), Some(9), (Some(behind[0]), None)).unwrap_err();
+    assert!(
+        refused.to_string().contains("cannot be behind"),
+        "{refused}"
+    );
+    let mut peers = [0, 1].map(|lane| Player::attach(client, 7 + lane as u8, 0, on(&[lane])));
+    peers.iter_mut().for_each(Player::say_hello);
+    let came = |memory: &GuestMemory, frames: u32| {
+        wait_for("frames", || memory.region.received() == [frames]);
+    };
+    came(&front_memory, 2);
+    for (peer, port) in peers.iter_mut().zip([1000, 1001]) {
+        peer.send_frame(&segment([9, peer.mac], port, SYN, false));
+        peer.send_frame(&segment([9, peer.mac], port, ACK, false));
+    }
+    for memory in &memories {
+        came(memory, 2);
+    }
+    peers[0].send_frame(&segment([9, 7], 1002, SYN, false));
+    wait_for("a drop", || {
+        client.stats(front).dropped(Reason::NoGuest) == 1
+    });
+    came(&front_memory, 2);
+    // The guest of one is started: it gets what waits, and its answer goes to its peer.
+    let of = |side: &mut GuestSide| {
+        let frames = frames_of(side);
+        u16::from_be_bytes([frames[0][34], frames[0][35]])
+    };
+    let guest = memory();
+    let port = behind[0];
+    assert_eq!(
+        attach("front-2", &guest, None, (Some(front), Some(port))).unwrap(),
+        [port]
+    );
+    came(&guest, 2);
+    let mut player = Player {
+        side: guest.region.guest_side(0).unwrap(),
+        doorbell: guest.doorbell.try_clone().unwrap(),
+        mac: 9,
+        port,
+    };
+    let which = of(&mut player.side);
+    let peer = usize::from(which - 1000);
+    for peer in &mut peers {
+        frames_of(&mut peer.side);
+    }
+    player.send_frame(&segment([7 + peer as u8, 9], which, FIN | ACK, true));
+    wait_for("an answer", || frames_of(&mut peers[peer].side).len() == 1);
+    assert!(client.over(front, Duration::ZERO).unwrap().is_empty());
+    peers[peer].send_frame(&segment([9, 7 + peer as u8], which, FIN | ACK, false));
+    wait_for("the end", || {
+        client.over(front, Duration::ZERO).unwrap() == [port]
+    });
+    // Its port waits for another connection then, and has nothing of the last one.
+    let waiting = memory();
+    attach("front-2", &waiting, Some(4), (Some(front), Some(port))).unwrap();
+    peers[peer].send_frame(&segment([9, 7 + peer as u8], which, ACK, false));
+    wait_for("a drop", || {
+        client.stats(front).dropped(Reason::NotAwaited) == 1
+    });
+    peers[peer].send_frame(&segment([9, 7 + peer as u8], 1003, SYN, false));
+    came(&waiting, 1);
+    assert_eq!(of(&mut waiting.region.guest_side(0).unwrap()), 1003);
+    client.detach(&[front]).unwrap();
+    assert_eq!(client.ports().unwrap().len(), 2);
 }
 
 fn every_thread_is_confined() {

@@ -83,6 +83,7 @@ fn attach(
                 mac: None,
                 properties: PortProperties::default(),
                 replaces: None,
+                behind: None,
             })
             .collect(),
     })?;

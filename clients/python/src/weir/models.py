@@ -771,6 +771,7 @@ class Trigger(StrEnum):
     """
 
     first_packet = "first-packet"
+    flow = "flow"
 
 
 class Tunnel(Model):
@@ -1220,6 +1221,8 @@ class NsmStatus(Model):
 class OnDemand(Model):
     """A guest that does not exist before it is needed: the copy of another guest, with the VNIC's name."""
 
+    guests: int | None = None
+    """With `flow`, how many connections may have guests of their own at a time, from 1 to 4096; default: 64."""
     idle: str | None = None
     """
     Time without a frame to or from its VNICs, from 1s to 1day, after which it is removed; default: 1m. The VNIC

@@ -321,9 +321,10 @@ impl Host {
         if launch.ports.is_empty() {
             return Ok(());
         }
-        let mut interfaces = launch.interfaces();
-        for interface in &mut interfaces {
-            interface.replaces = self.waiting_port(&interface.name);
+        let mut interfaces = Vec::with_capacity(launch.ports.len());
+        for port in &launch.ports {
+            let replaces = self.waiting_port(&port.name);
+            interfaces.push(self.interface_of(port, replaces)?);
         }
         let ports = self.client()?.attach_guest(SwitchGuest {
             region: file.as_fd(),

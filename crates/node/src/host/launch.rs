@@ -29,10 +29,12 @@ pub struct LaunchPort {
     pub mac: Mac,
     /// What its port may do.
     pub properties: PortProperties,
+    /// The port that it is behind, if it is: it gets one connection of that at a time.
+    pub behind: Option<String>,
 }
 
 impl LaunchPort {
-    /// The port as the switch is told.
+    /// The port as the switch is told, but for the ports that it replaces and that it is behind.
     pub(super) fn for_switch(&self) -> GuestInterface {
         GuestInterface {
             name: self.name.clone(),
@@ -41,6 +43,7 @@ impl LaunchPort {
             mac: Some(self.mac),
             properties: self.properties.clone(),
             replaces: None,
+            behind: None,
         }
     }
 }
@@ -113,11 +116,6 @@ impl Launch {
             end_with_parent: false,
             ..GuestSpec::new(&self.name, self.id, control)
         }
-    }
-
-    /// Its ports as the switch is told.
-    pub(super) fn interfaces(&self) -> Vec<GuestInterface> {
-        self.ports.iter().map(LaunchPort::for_switch).collect()
     }
 }
 

@@ -1,18 +1,19 @@
 //! VNICs whose guests do not run: their first frames wait in rings of the switch's, which calls for the guest then.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use ::switch::client::Guest;
 use ::switch::memory::SharedRegion;
-use ::switch::protocol::{PortId, PortKind};
+use ::switch::protocol::{GuestInterface, PortId, PortKind};
 use abi::region::Geometry;
 
 use super::console::first_number;
 use super::doorbells::{Doorbell, eventfd};
 use super::launch::{LaunchPort, interface};
 use super::{Host, Port};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Frames that wait for a guest, at most.
 const SLOTS: u32 = 64;
@@ -66,9 +67,9 @@ impl Host {
             Some(doorbell) => doorbell.clone(),
             None => Doorbell::of_a_guest(eventfd()?),
         };
+        let replaces = self.ports.get(&port.name).map(|port| port.id);
+        let interface = self.interface_of(port, replaces)?;
         let number = self.waiting.add(&port.name);
-        let mut interface = port.for_switch();
-        interface.replaces = self.ports.get(&port.name).map(|port| port.id);
         let attached = self.client().and_then(|client| {
             Ok(client.attach_guest(Guest {
                 region: region.as_fd(),
@@ -87,6 +88,51 @@ impl Host {
                 .insert(port.name.clone(), Port { id, kind, domain });
         }
         Ok(())
+    }
+
+    /// A port as the switch is told.
+    pub(super) fn interface_of(
+        &self,
+        port: &LaunchPort,
+        replaces: Option<PortId>,
+    ) -> Result<GuestInterface> {
+        let behind = match &port.behind {
+            None => None,
+            Some(front) => match self.ports.get(front) {
+                Some(front) => Some(front.id),
+                None => {
+                    return Err(Error::failed(format_args!(
+                        "VNIC ‘{front}’, whose connections ‘{}’ gets, has no port: it gets one as soon as that is there",
+                        port.name
+                    )));
+                }
+            },
+        };
+        Ok(GuestInterface {
+            replaces,
+            behind,
+            ..port.for_switch()
+        })
+    }
+
+    /// Has a VNIC wait for a frame no more that could not get its guest. Its frames wait on.
+    pub fn stop_waiting(&mut self, name: &str) {
+        self.waiting.remove(name);
+    }
+
+    /// Those among the VNICs behind a VNIC whose connections are over for so long.
+    pub fn over(&self, front: &str, behind: &BTreeSet<String>, grace: Duration) -> Vec<String> {
+        let port = self.ports.get(front).map(|port| port.id);
+        let over = port.and_then(|port| self.client().ok()?.over(port, grace).ok());
+        let over: HashSet<PortId> = over.into_iter().flatten().collect();
+        if over.is_empty() {
+            return Vec::new();
+        }
+        let is_over = |name: &&String| {
+            let port = self.ports.get(*name);
+            port.is_some_and(|port| over.contains(&port.id))
+        };
+        behind.iter().filter(is_over).cloned().collect()
     }
 
     /// Takes a VNIC from a guest that goes: its port stays.

@@ -12,6 +12,11 @@ use super::Guest;
 use super::object::is_default;
 use crate::error::Fault;
 
+/// How many connections may have guests of their own.
+const GUESTS_RANGE: RangeInclusive<u32> = 1..=4096;
+/// The same, unless it is given.
+const GUESTS: u32 = 64;
+
 /// How long a guest may be idle.
 const IDLE_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
@@ -26,6 +31,10 @@ pub struct OnDemand {
     /// What starts it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on: Trigger,
+    /// With `flow`, how many connections may have guests of their own at a time, from 1 to 4096; default: 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 4096)]
+    pub guests: Option<u32>,
     /// The template's interface that the VNIC is; default: its only one, or its only one on the VNIC's link. The others
     /// get VNICs on the links of the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,9 +56,34 @@ pub enum Trigger {
     /// The first frame to its VNIC, which waits for it.
     #[default]
     FirstPacket,
+    /// As `first-packet`, and each new TCP connection to the VNIC starts a guest of its own, which gets that connection
+    /// and is removed when it is over.
+    Flow,
 }
 
 impl OnDemand {
+    /// Refuses what cannot be.
+    pub fn check(&self, vnic: &str) -> Result<(), Fault> {
+        let vnic = || vnic.to_string();
+        match (self.on, self.guests) {
+            (Trigger::FirstPacket, Some(_)) => Err(Fault::GuestsOfOne { vnic: vnic() }),
+            (_, Some(guests)) if !GUESTS_RANGE.contains(&guests) => {
+                let (vnic, most) = (vnic(), *GUESTS_RANGE.end());
+                Err(Fault::GuestsRange { vnic, guests, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names of the VNICs behind one of this name, each for a connection.
+    pub fn behind(&self, vnic: &str) -> Vec<String> {
+        let guests = match self.on {
+            Trigger::FirstPacket => 0,
+            Trigger::Flow => self.guests.unwrap_or(GUESTS),
+        };
+        (1..=guests).map(|i| format!("{vnic}-{i}")).collect()
+    }
+
     /// How long it may be idle.
     pub fn idle(&self) -> Duration {
         self.idle.map_or(Duration::from_secs(60), |Idle(time)| time)
@@ -132,6 +166,24 @@ mod tests {
             let error = wrong.parse::<Idle>().unwrap_err().to_string();
             assert!(error.contains("is not a time from 1s to 1day"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_guest_for_each_connection_has_a_vnic_of_its_own() {
+        let on = |on, guests| OnDemand {
+            on,
+            guests,
+            ..OnDemand::default()
+        };
+        assert_eq!(on(Trigger::Flow, None).behind("v").len(), 64);
+        assert_eq!(on(Trigger::Flow, Some(2)).behind("v"), ["v-1", "v-2"]);
+        assert!(on(Trigger::FirstPacket, None).behind("v").is_empty());
+        for guests in [0, 4097] {
+            let error = on(Trigger::Flow, Some(guests)).check("v").unwrap_err();
+            assert!(error.to_string().contains("from 1 to 4096"), "{error}");
+        }
+        let error = on(Trigger::FirstPacket, Some(1)).check("v").unwrap_err();
+        assert!(error.to_string().contains("`on` flow"), "{error}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
-use super::{OnDemand, State};
+use super::{OnDemand, State, Trigger};
 use crate::error::{Error, Fault, Result};
 
 /// Whether an interface can have `mac` as its own.
@@ -249,9 +249,38 @@ pub struct VnicRecord {
     /// Whether it was made for a guest's interface and is removed with the guest.
     #[serde(default)]
     pub implicit: bool,
+    /// The VNIC of which it gets one connection at a time, if it is made for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<String>,
 }
 
 impl VnicRecord {
+    /// The VNICs behind it, each for a connection.
+    pub fn behind(&self) -> Vec<VnicRecord> {
+        let Some(on) = &self.spec.guest else {
+            return Vec::new();
+        };
+        let vnic = |name| VnicRecord {
+            name,
+            spec: Vnic {
+                guest: Some(OnDemand {
+                    on: Trigger::FirstPacket,
+                    guests: None,
+                    ..on.clone()
+                }),
+                // What it may do is the front's to say.
+                properties: PortProperties {
+                    mtu: self.spec.properties.mtu,
+                    ..PortProperties::default()
+                },
+                ..self.spec.clone()
+            },
+            implicit: false,
+            front: Some(self.name.clone()),
+        };
+        on.behind(&self.name).into_iter().map(vnic).collect()
+    }
+
     /// Its address.
     pub fn mac(&self) -> Mac {
         self.spec.mac.unwrap_or(Mac([0; 6]))

@@ -285,6 +285,7 @@ impl Node {
             mtu: MTU_MAX,
             mac: *mac,
             properties: PortProperties::default(),
+            behind: None,
         };
         self.host.check(&Launch {
             routers: Vec::new(),
@@ -396,6 +397,7 @@ impl Node {
                 ..Vnic::default()
             },
             implicit: true,
+            front: None,
         })
     }
 
@@ -435,6 +437,7 @@ impl Node {
                 mtu: mtu(vnic, &link),
                 mac: vnic.mac(),
                 properties: vnic.properties.clone(),
+                behind: vnic.front.clone(),
             });
         }
         let config = match &copy {

@@ -22,6 +22,8 @@ pub struct Index {
     macs: HashMap<(String, Mac), String>,
     /// How long the guests may be idle that VNICs start, by the VNICs.
     idle: HashMap<String, Duration>,
+    /// The VNICs behind VNICs that have a guest for each connection, by these.
+    fronts: HashMap<String, BTreeSet<String>>,
     /// Guests by their VNICs.
     guests: HashMap<String, String>,
     /// Guests' names by their numbers.
@@ -56,8 +58,15 @@ impl Index {
     pub fn add_vnic(&mut self, vnic: &VnicRecord) {
         let on = self.vnics.entry(vnic.link.clone()).or_default();
         on.insert(vnic.name.clone());
-        self.macs
-            .insert((vnic.link.clone(), vnic.mac()), vnic.name.clone());
+        // The address of one behind another is the other's.
+        if vnic.front.is_none() {
+            self.macs
+                .insert((vnic.link.clone(), vnic.mac()), vnic.name.clone());
+        }
+        if let Some(front) = &vnic.front {
+            let behind = self.fronts.entry(front.clone()).or_default();
+            behind.insert(vnic.name.clone());
+        }
         if let Some(on) = &vnic.guest {
             self.idle.insert(vnic.name.clone(), on.idle());
         }
@@ -65,7 +74,10 @@ impl Index {
 
     pub fn remove_vnic(&mut self, vnic: &VnicRecord) {
         remove(&mut self.vnics, &vnic.link, &vnic.name);
-        self.macs.remove(&(vnic.link.clone(), vnic.mac()));
+        match &vnic.front {
+            None => drop(self.macs.remove(&(vnic.link.clone(), vnic.mac()))),
+            Some(front) => remove(&mut self.fronts, front, &vnic.name),
+        }
         self.entries.remove(&vnic.name);
         self.idle.remove(&vnic.name);
     }
@@ -73,6 +85,24 @@ impl Index {
     /// How long the guest may be idle that a VNIC starts, if it starts one.
     pub fn idle_of(&self, vnic: &str) -> Option<Duration> {
         self.idle.get(vnic).copied()
+    }
+
+    /// The VNICs that have a guest for each connection, and those behind each.
+    pub fn fronts(&self) -> impl Iterator<Item = (&String, &BTreeSet<String>)> {
+        self.fronts.iter()
+    }
+
+    /// Whether a VNIC has a guest for each connection.
+    pub fn is_front(&self, vnic: &str) -> bool {
+        self.fronts.contains_key(vnic)
+    }
+
+    /// Whether a VNIC is behind another.
+    pub fn is_behind(&self, vnic: &str) -> bool {
+        let front = vnic
+            .rsplit_once('-')
+            .and_then(|(front, _)| self.fronts.get(front));
+        front.is_some_and(|behind| behind.contains(vnic))
     }
 
     /// Notes which VNICs a guest has.

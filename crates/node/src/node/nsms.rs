@@ -168,6 +168,7 @@ impl Node {
             name: name.into(),
             spec,
             implicit: true,
+            front: None,
         }))
     }
 
@@ -263,6 +264,7 @@ impl Node {
             mtu: mtu(vnic, &link),
             mac: vnic.mac(),
             properties: vnic.properties.clone(),
+            behind: None,
         })
     }
 

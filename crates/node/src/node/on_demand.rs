@@ -3,6 +3,9 @@
 //! Such a VNIC is in one of three states: it waits for a frame ([`Host::await_frame`](crate::host::Host::await_frame)),
 //! or a guest of its name has it, or neither can be, and that is tried again each second. However the guest ends, it is
 //! removed, and the VNIC waits again.
+//!
+//! A VNIC with a guest for each TCP connection is the front of others, which are VNICs of this kind as well: the switch
+//! gives each connection to one of them. It is asked whose connections are over, ten times a second.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,9 +16,21 @@ use super::vnics::waiting_port;
 use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{GuestRecord, OnDemand, Restart, Run, VnicRecord};
 
-/// The guests that are removed when they are idle, by their numbers.
+/// How long after the end of its connection a guest is removed: late segments reach it until then.
+const GRACE: Duration = Duration::from_millis(100);
+/// How often connections are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The guests that are removed when they are idle.
 #[derive(Default)]
-pub(super) struct Idling(HashMap<u64, Watched>);
+pub(super) struct Idling {
+    /// By their numbers.
+    guests: HashMap<u64, Watched>,
+    /// How many of them have a connection of their own.
+    with_connection: usize,
+    /// When it was last looked whose connections are over.
+    looked: Option<Instant>,
+}
 
 /// A guest that is removed when it is idle.
 struct Watched {
@@ -25,18 +40,29 @@ struct Watched {
     frames: u64,
     /// Since when.
     since: Instant,
+    /// Whether it has a connection of its own.
+    has_connection: bool,
 }
 
 impl Idling {
+    fn watch(&mut self, id: u64, guest: Watched) {
+        self.forget(id);
+        self.with_connection += usize::from(guest.has_connection);
+        self.guests.insert(id, guest);
+    }
+
     /// Forgets a guest. Says whether it was there.
     pub fn forget(&mut self, id: u64) -> bool {
-        self.0.remove(&id).is_some()
+        let guest = self.guests.remove(&id);
+        let had_connection = guest.as_ref().is_some_and(|guest| guest.has_connection);
+        self.with_connection -= usize::from(had_connection);
+        guest.is_some()
     }
 
     /// The guests whose time has passed; `frames` tells how many a VNIC had.
     fn due(&mut self, now: Instant, frames: impl Fn(&str) -> u64) -> Vec<u64> {
         let mut due = Vec::new();
-        for (id, guest) in &mut self.0 {
+        for (id, guest) in &mut self.guests {
             let frames = guest.vnics.iter().map(|vnic| frames(vnic)).sum();
             if guest.frames != frames {
                 (guest.frames, guest.since) = (frames, now);
@@ -72,6 +98,7 @@ impl Node {
 
     /// Checks the guest of a new VNIC as far as is possible without starting it.
     pub(super) fn check_on_demand(&mut self, vnic: &VnicRecord, on: &OnDemand) -> Result<()> {
+        on.check(&vnic.name)?;
         self.check_no_guest(&vnic.name)?;
         let Creation { name, spec, copy } = self.on_demand(vnic, on)?;
         let interfaces = spec.interfaces.keys();
@@ -151,7 +178,11 @@ impl Node {
 
     /// Drops the frames that wait for a guest that cannot be started. The VNIC waits again in a second.
     fn give_call_up(&mut self, vnic: &str, why: Error) {
-        self.host.detach(vnic);
+        match self.index.is_front(vnic) {
+            false => self.host.detach(vnic),
+            // Others are behind its port. A frame is tried again.
+            true => self.host.stop_waiting(vnic),
+        }
         self.host.note::<()>(Subject::Vnic(vnic.into()), Err(why));
     }
 
@@ -159,14 +190,16 @@ impl Node {
     pub(super) fn watch_idle(&mut self, guest: &GuestRecord) {
         let vnics = guest.ports.iter().map(|port| &port.vnic);
         let idle = vnics.clone().find_map(|vnic| self.index.idle_of(vnic));
+        let has_connection = vnics.clone().any(|vnic| self.index.is_behind(vnic));
         if let Some(idle) = idle {
             let watched = Watched {
                 vnics: vnics.cloned().collect(),
                 idle,
                 frames: 0,
                 since: Instant::now(),
+                has_connection,
             };
-            self.idling.0.insert(guest.id, watched);
+            self.idling.watch(guest.id, watched);
         }
     }
 
@@ -175,10 +208,38 @@ impl Node {
         let frames = |vnic: &str| self.host.frames(vnic);
         let due = self.idling.due(Instant::now(), frames);
         let idle = due.into_iter().filter_map(|id| self.guest_with(id));
+        let idle = idle.collect();
+        self.retire(idle);
+    }
+
+    /// When it is next to be looked whose connections are over.
+    pub fn next_over(&self) -> Option<Instant> {
+        let idling = &self.idling;
+        (idling.with_connection > 0)
+            .then(|| idling.looked.map_or_else(Instant::now, |at| at + LOOK))
+    }
+
+    /// Removes guests whose connections are over.
+    pub fn remove_over(&mut self) {
+        self.idling.looked = Some(Instant::now());
+        let fronts = self.index.fronts();
+        let over = fronts.flat_map(|(front, behind)| self.host.over(front, behind, GRACE));
+        let guests = over.filter_map(|vnic| {
+            let guest = self.index.guest_of(&vnic)?;
+            self.store.get::<GuestRecord>(guest).ok()?
+        });
+        let guests = guests.collect();
+        self.retire(guests);
+    }
+
+    /// Removes guests that are not needed any more, as far as they may be.
+    fn retire(&mut self, guests: Vec<GuestRecord>) {
         // One that stands still by command, migrates, or is needed by something else stays.
         let still = &self.guests.suspending;
         let moves = |it: &GuestRecord| !it.paused && !it.template && !still.contains(&it.id);
-        let goes = idle.filter(|guest| moves(guest) && self.check_settled(guest).is_ok());
+        let goes = guests
+            .iter()
+            .filter(|guest| moves(guest) && self.check_settled(guest).is_ok());
         let goes = goes.filter_map(|guest| self.check_destroy(&guest.name).ok());
         let goes: Vec<_> = goes.collect();
         if !goes.is_empty() {
@@ -187,16 +248,23 @@ impl Node {
         }
     }
 
-    /// Removes the guest of a VNIC that starts guests.
-    pub(super) fn remove_guest_of(&mut self, vnic: &VnicRecord) -> Result<()> {
-        let Some(guest) = self.index.guest_of(&vnic.name).map(str::to_string) else {
-            return Ok(());
-        };
-        if vnic.guest.is_none() {
-            let vnic = vnic.name.clone();
-            return Err(Fault::HasGuest { vnic, guest }.into());
+    /// Removes the guests of a VNIC that starts guests.
+    pub(super) fn remove_guests_of(&mut self, vnic: &VnicRecord) -> Result<()> {
+        let mut goes = Vec::new();
+        for on in vnic.behind().iter().chain([vnic]) {
+            let Some(guest) = self.index.guest_of(&on.name) else {
+                continue;
+            };
+            if on.guest.is_none() {
+                let (vnic, guest) = (on.name.clone(), guest.into());
+                return Err(Fault::HasGuest { vnic, guest }.into());
+            }
+            goes.push(self.check_destroy(guest)?);
         }
-        self.destroy_guest(&guest)
+        if goes.is_empty() {
+            return Ok(());
+        }
+        self.remove_guests(&goes)
     }
 }
 
@@ -214,8 +282,9 @@ mod tests {
             idle,
             frames: 0,
             since: start,
+            has_connection: true,
         };
-        idling.0.insert(7, watched);
+        idling.watch(7, watched);
         let frames = |of: u64| move |vnic: &str| if vnic == "web0" { 2 } else { of };
         assert!(idling.due(start + idle, frames(1)).is_empty());
         assert!(idling.due(start + idle + idle / 2, frames(1)).is_empty());
@@ -226,7 +295,10 @@ mod tests {
                 .is_empty()
         );
         assert_eq!(idling.due(start + 3 * idle, frames(2)), [7]);
+        assert_eq!(idling.with_connection, 1);
         idling.forget(7);
+        idling.forget(7);
+        assert_eq!(idling.with_connection, 0);
         assert!(idling.due(start + 9 * idle, frames(2)).is_empty());
     }
 }

@@ -60,7 +60,7 @@ impl Node {
             };
         }
         for_each_resource!(reconcile);
-        Ok(())
+        self.bring_behind()
     }
 
     pub(super) fn bring_link(&mut self, link: &LinkRecord) {

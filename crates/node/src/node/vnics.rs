@@ -34,12 +34,15 @@ impl Resource for Vnic {
     }
 
     fn reconcile(node: &mut Node) -> Result<()> {
-        let vnics = node.store.all::<VnicRecord>()?;
+        let mut vnics = node.store.all::<VnicRecord>()?;
+        vnics.retain(|vnic| vnic.front.is_none());
         vnics.iter().try_for_each(|vnic| node.bring_vnic(vnic))
     }
 
     fn delete(node: &mut Node, name: &str) -> Result<()> {
-        node.check_no_default(&node.find_vnic(name)?)?;
+        let vnic = node.find_vnic(name)?;
+        check_is_own(&vnic)?;
+        node.check_no_default(&vnic)?;
         node.remove_vnic(name)
     }
 }
@@ -50,11 +53,21 @@ impl Node {
         Ok(found.ok_or_else(|| Fault::NoVnic { name: name.into() })?)
     }
 
+    /// Brings the VNICs behind others, which have their ports by now, a guest's or not.
+    pub(super) fn bring_behind(&mut self) -> Result<()> {
+        let mut vnics = self.store.all::<VnicRecord>()?;
+        vnics.retain(|vnic| vnic.front.is_some());
+        vnics.iter().try_for_each(|vnic| self.bring_vnic(vnic))
+    }
+
     fn view_vnic(&self, vnic: VnicRecord) -> Result<Object<Vnic>> {
         let link = self.store.get::<LinkRecord>(&vnic.link)?;
         let mtu = link.map_or(1500, |link| mtu(&vnic, &link));
         let guest = self.index.guest_of(&vnic.name).map(str::to_string);
-        let (state, reason) = match (self.host.has_port(&vnic.name), &guest) {
+        // Its guest could not be started.
+        let is_lost =
+            vnic.guest.is_some() && guest.is_none() && !self.host.awaits_frame(&vnic.name);
+        let (state, reason) = match (self.host.has_port(&vnic.name) && !is_lost, &guest) {
             (true, _) if self.host.awaits_frame(&vnic.name) => (State::Waiting, None),
             (true, _) => match self.host.is_vnic_down(&vnic) {
                 Some(reason) => (State::Down, Some(reason)),
@@ -103,26 +116,39 @@ impl Node {
             name: name.into(),
             spec,
             implicit: false,
+            front: None,
         };
         check_mtu(&vnic, &link)?;
         self.need_switch()?;
         self.check_lanes(&vnic.properties)?;
+        let behind = vnic.behind();
         if let Some(on) = &vnic.guest {
             self.check_on_demand(&vnic, on)?;
+            for vnic in &behind {
+                check_name("VNIC", &vnic.name)?;
+                self.check_free(&vnic.name)?;
+                self.check_no_guest(&vnic.name)?;
+            }
         }
         let change = self.store.change()?;
-        change.put(&vnic)?;
+        for vnic in [&vnic].into_iter().chain(&behind) {
+            change.put(vnic)?;
+        }
         let mtu = mtu_max(&vnic, &link);
         match &vnic.guest {
             Some(_) => self.host.await_frame(&waiting_port(&vnic, &link))?,
             None => self.host.attach_vnic(&vnic, link.domain, mtu)?,
         }
-        if let Err(error) = change.commit() {
+        let mut waiting = behind.iter().map(|vnic| waiting_port(vnic, &link));
+        let wait = waiting.try_for_each(|port| self.host.await_frame(&port));
+        if let Err(error) = wait.and_then(|()| Ok(change.commit()?)) {
             self.host.detach(&vnic.name);
             super::remove_socket(&vnic);
-            return Err(error.into());
+            return Err(error);
         }
-        self.index.add_vnic(&vnic);
+        for vnic in [&vnic].into_iter().chain(&behind) {
+            self.index.add_vnic(vnic);
+        }
         self.bring_entries(&vnic.name);
         Ok(())
     }
@@ -130,6 +156,7 @@ impl Node {
     /// Changes the properties and addresses of a VNIC; the rest has to be as it is.
     fn change_vnic(&mut self, name: &str, spec: Vnic) -> Result<()> {
         let is = self.find_vnic(name)?;
+        check_is_own(&is)?;
         let fixed = Vnic {
             mac: spec.mac.or(is.mac),
             addresses: is.addresses.clone(),
@@ -195,15 +222,21 @@ impl Node {
             return Err(Fault::HasNsm { vnic: name.into() }.into());
         }
         self.check_no_flows(name)?;
-        self.remove_guest_of(&vnic)?;
+        self.remove_guests_of(&vnic)?;
+        let behind = vnic.behind();
         self.store.with_spare(|| -> Result<()> {
             let change = self.store.change()?;
             change.remove::<VnicRecord>(name)?;
+            for vnic in &behind {
+                change.remove::<VnicRecord>(&vnic.name)?;
+            }
             self.drop_entries(&change, &vnic.link, name)?;
             Ok(change.commit()?)
         })?;
-        self.index.remove_vnic(&vnic);
-        self.host.detach(name);
+        for vnic in behind.iter().chain([&vnic]) {
+            self.index.remove_vnic(vnic);
+            self.host.detach(&vnic.name);
+        }
         super::remove_socket(&vnic);
         Ok(())
     }
@@ -244,6 +277,11 @@ impl Node {
         if self.host.awaits_frame(name) {
             // For which frames it waits is one of them.
             self.await_frame(&vnic)?;
+        }
+        if is != was {
+            for behind in vnic.behind() {
+                self.set_vnic(&behind.name, &behind.properties)?;
+            }
         }
         Ok(())
     }
@@ -310,6 +348,18 @@ fn check_mtu(vnic: &VnicRecord, link: &LinkRecord) -> Result<()> {
     }
 }
 
+/// Refuses to change or delete a VNIC that another has for its connections.
+fn check_is_own(vnic: &VnicRecord) -> Result<()> {
+    match &vnic.front {
+        None => Ok(()),
+        Some(front) => Err(Fault::BehindVnic {
+            vnic: vnic.name.clone(),
+            front: front.clone(),
+        }
+        .into()),
+    }
+}
+
 /// The port of a VNIC that waits for a frame.
 pub(super) fn waiting_port(vnic: &VnicRecord, link: &LinkRecord) -> LaunchPort {
     LaunchPort {
@@ -320,6 +370,7 @@ pub(super) fn waiting_port(vnic: &VnicRecord, link: &LinkRecord) -> LaunchPort {
         mtu: mtu(vnic, link),
         mac: vnic.mac(),
         properties: vnic.properties.clone(),
+        behind: vnic.front.clone(),
     }
 }
 

@@ -63,8 +63,10 @@ pub enum Reason {
     /// The domain's lookup function let the frame go nowhere. Counted at the source.
     Lookup,
     /// Not for the guest that the port waits to start: another Ethernet address, or a question for an IP address that
-    /// is not the port's own (`allowed-ips`).
+    /// is not the port's own (`allowed-ips`). Of TCP with a guest for each connection: a segment of none that began here.
     NotAwaited,
+    /// A new TCP connection, while each guest that there may be for one has one.
+    NoGuest,
 }
 
 impl Reason {
@@ -72,7 +74,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 28] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -100,6 +102,7 @@ impl Reason {
         Reason::UnknownRemote,
         Reason::Lookup,
         Reason::NotAwaited,
+        Reason::NoGuest,
     ];
 
     /// The reason's name, as users see it.
@@ -132,6 +135,7 @@ impl Reason {
             Reason::UnknownRemote => "unknown-remote",
             Reason::Lookup => "lookup",
             Reason::NotAwaited => "not-awaited",
+            Reason::NoGuest => "no-guest",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{AttachError, Lanes};
+use super::{AttachError, Lanes, Member};
 use crate::doorbell::Doorbell;
 use crate::ids::{LaneIndex, PortIndex};
 use crate::lane::Lane;
@@ -24,6 +24,12 @@ impl Lanes {
             return Ok(());
         };
         let (mac, mtu, number) = (member.mac, member.mtu, member.domain);
+        let lanes = |it: &PortProperties| (it.cpus.clone(), it.lanes);
+        if member.is_front && lanes(&member.properties) != lanes(&properties) {
+            return Err(AttachError::Property(
+                "a port with other ports behind it stays on its lane: its `cpus` and `lanes` cannot change".into(),
+            ));
+        }
         self.check_properties(&properties, mtu)?;
         self.policy(number, mac, &properties)?;
         let Some(member) = self.members[usize::from(port)].as_mut() else {
@@ -36,7 +42,7 @@ impl Lanes {
         };
         let new = &member.properties;
         let others = (&old.cpus, old.lanes) != (&new.cpus, new.lanes);
-        if others && member.patch.is_none() {
+        if others && member.patch.is_none() && member.front.is_none() {
             self.reassign(port)?;
         }
         Ok(())
@@ -157,6 +163,23 @@ impl Lanes {
             }
         }
     }
+}
+
+/// The queues of a port on the lane that serves another.
+pub(super) fn beside(
+    front: &Member,
+    links: Vec<Link>,
+    doorbell: Option<Arc<Doorbell>>,
+) -> Vec<(LaneIndex, QueueSetup)> {
+    let lane = front.lanes.first().copied().unwrap_or(0);
+    let queue = |link| QueueSetup {
+        link,
+        doorbell: doorbell.clone(),
+        polled: true,
+        spreads: 0,
+        kept: None,
+    };
+    links.into_iter().map(|link| (lane, queue(link))).collect()
 }
 
 fn sends_only(link: Link) -> QueueSetup {

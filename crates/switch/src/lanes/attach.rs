@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Lanes, Member, assignment, port_id};
+use super::assignment::{self, beside};
+use super::{Lanes, Member, port_id};
 use crate::doorbell::Doorbell;
 use crate::ids::{LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::result;
@@ -32,6 +33,8 @@ pub struct Attach {
     pub properties: PortProperties,
     /// The port that gets this link instead of its own, and stays as it is otherwise.
     pub replaces: Option<PortIndex>,
+    /// The port of the same domain that it is behind, if it is: it gets one TCP connection of that port at a time.
+    pub behind: Option<PortIndex>,
 }
 
 /// Why a port could not be attached.
@@ -163,7 +166,17 @@ impl Lanes {
         for link in &mut attach.links {
             link.set_mtu(mtu);
         }
-        let queues = self.assign(attach.links, doorbell, &attach.properties);
+        let queues = match attach.behind.and_then(|front| self.member(front)) {
+            None => self.assign(attach.links, doorbell, &attach.properties),
+            // One lane knows all connections of the front.
+            Some(front) => beside(front, attach.links, doorbell),
+        };
+        if let Some(front) = attach
+            .behind
+            .and_then(|front| self.members[usize::from(front)].as_mut())
+        {
+            front.is_front = true;
+        }
         let generation = self.next_generation();
         self.status.set_closed(port, false);
         let setup = PortSetup {
@@ -174,6 +187,8 @@ impl Lanes {
             name: attach.name.as_str().into(),
             uplink: attach.kind.is_uplink(),
             egress: assignment::egress(&queues),
+            behind: attach.behind,
+            waits: attach.kind == PortKind::Waiting,
         };
         self.members[usize::from(port)] = Some(Member {
             id: port_id(port, generation),
@@ -185,6 +200,8 @@ impl Lanes {
             mtu: own,
             lanes: Vec::new(),
             patch: None,
+            front: attach.behind,
+            is_front: false,
         });
         self.count_queues(port, &queues);
         Ok(Joining {
@@ -243,13 +260,18 @@ impl Lanes {
         Ok(ids)
     }
 
-    /// Detaches a port, and the other end if it is a patch; its links are closed. Returns whether
+    /// Detaches a port, with the ports behind it, and the other end if it is a patch; its links are closed. Returns whether
     /// there was one.
     pub fn detach(&mut self, port: PortIndex) -> bool {
         let member = self.members.get_mut(usize::from(port));
         let Some(member) = member.and_then(Option::take) else {
             return false;
         };
+        if member.is_front {
+            for behind in self.behind(port) {
+                self.detach(behind);
+            }
+        }
         self.remove_flows_on(member.id);
         // The queues are dropped here, so that no lane waits for it.
         let queues = self.on_all(move |worker| {

@@ -72,6 +72,8 @@ impl Lanes {
                 lane: 0,
                 patch: Some(other),
             },
+            behind: None,
+            waits: false,
         };
         self.status.set_closed(port, false);
         self.on_all(move |worker| worker.add_port(&setup));
@@ -86,6 +88,8 @@ impl Lanes {
             properties: end.properties,
             lanes: Vec::new(),
             patch: Some(other),
+            front: None,
+            is_front: false,
         });
         // Invalid properties were refused before.
         let _ = self.update_policy(port);

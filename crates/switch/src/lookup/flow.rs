@@ -55,7 +55,7 @@ impl Flow {
 
 /// A flow as words, for tables: source, destination, and ports, protocol and version.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FlowWords([u64; 5]);
+pub(crate) struct FlowWords([u64; 5]);
 
 impl FlowWords {
     #[inline]

@@ -29,6 +29,7 @@ fn a_request_and_its_descriptors_arrive_whole() {
         mac: Some(Mac([2, 0, 0, 0, 0, 1])),
         properties: PortProperties::default(),
         replaces: None,
+        behind: None,
     };
     let request = Request::AttachGuest {
         slots: 64,
@@ -54,6 +55,10 @@ fn the_longest_messages_fit() {
         mac: Some(Mac([255; 6])),
         properties: all_properties(),
         replaces: Some(PortId {
+            slot: u16::MAX,
+            generation: u32::MAX,
+        }),
+        behind: Some(PortId {
             slot: u16::MAX,
             generation: u32::MAX,
         }),

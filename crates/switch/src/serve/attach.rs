@@ -45,6 +45,10 @@ impl Server {
                 Some(port) => self.open_slot_of(port)?,
                 None => None,
             };
+            let behind = match interface.behind {
+                Some(front) => Some(self.front_of(front, &interface)?),
+                None => None,
+            };
             let rings = GuestLink::new(side, interface.mtu);
             let (link, kind) = match waits {
                 None => (Link::Guest(rings), PortKind::Guest),
@@ -63,6 +67,7 @@ impl Server {
                 mac: interface.mac,
                 properties: interface.properties,
                 replaces,
+                behind,
             });
         }
         let attached = self.lanes.attach_guest(ports, doorbell, shared);
@@ -70,6 +75,19 @@ impl Server {
             ports: attached.map_err(|e| e.to_string())?,
             warning: None,
         })
+    }
+
+    /// The slot of a port that another is to be behind.
+    fn front_of(&self, front: PortId, interface: &GuestInterface) -> Result<PortIndex, String> {
+        let slot = self.slot_of(front)?;
+        let member = self.lanes.member(slot);
+        match member.filter(|it| it.domain == interface.domain && it.may_be_front()) {
+            Some(_) => Ok(slot),
+            None => Err(format!(
+                "‘{}’ cannot be behind that port: a front is a guest's port of the same domain, behind no other, with one lane",
+                interface.name
+            )),
+        }
     }
 
     /// The slot of a port that is to get other rings. A closed port makes way.

@@ -72,6 +72,8 @@ impl Alone {
                 lane: 0,
                 patch: None,
             },
+            behind: None,
+            waits: false,
         });
         let setup = QueueSetup {
             link,

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -20,6 +20,7 @@ use crate::qos::deficit::{Deficit, LEVEL_DEFAULT, level};
 use crate::qos::delay_line::DelayLine;
 use crate::qos::flow::SharedFlow;
 use crate::qos::policy::{PortPolicy, PortShaping};
+use crate::qos::token_bucket::{Nanos, clock};
 
 /// Timers that a port with limits and the like may need: for its rate and for its delay line.
 const TIMERS_PER_PORT: usize = 2;
@@ -166,7 +167,22 @@ impl Worker {
             spreads: old.first().map_or(0, |queue| queue.spreads),
             kept: None,
         };
+        let runs = !matches!(setup.link, Link::Waiting(_));
         self.add_queue(port, setup)?;
+        let front = self.table.front_of(port);
+        if front != port {
+            let waited = |queue: &QueueSetup| matches!(queue.link, Link::Waiting(_));
+            let has_gone = !runs && !old.iter().all(waited);
+            if (runs || has_gone)
+                && let Some(connections) = self.table.connections(front)
+            {
+                connections.set_running(port, runs);
+            }
+            if has_gone {
+                // What it has not read is of its connection.
+                return Ok(old);
+            }
+        }
         for queue in &old {
             let frames = queue.link.unread();
             let (count, bytes) = late::size(&frames);
@@ -174,6 +190,13 @@ impl Worker {
             self.deliver_late(port, &frames);
         }
         Ok(old)
+    }
+
+    /// The ports behind a port whose connections are over for so long.
+    pub(crate) fn over(&mut self, front: PortIndex, grace: Duration) -> Vec<PortIndex> {
+        let now = clock(Instant::now());
+        let connections = self.table.connections(front);
+        connections.map_or_else(Vec::new, |it| it.over(now, grace.as_nanos() as Nanos))
     }
 
     /// Copies of the descriptors of a port's polled queues here, if another switch can go on with

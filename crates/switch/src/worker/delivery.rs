@@ -75,11 +75,12 @@ impl Worker {
         let count = port.egress_queue.len().min(BATCH);
         frames[..count].copy_from_slice(&port.egress_queue[..count]);
         port.egress_queue.clear();
+        let in_pieces = port.connections.is_none();
         let frames = &frames[..count];
         let forwarding = &mut self.forwarding;
         let reserve = self.table.reserve(to, forwarding.source, count);
         let is_last = forwarding.touched.is_empty() && !forwarding.has_hops();
-        if self.round.lets_pass && patches == 0 && is_last {
+        if self.round.lets_pass && patches == 0 && is_last && in_pieces {
             return self.send_in_pieces(to, frames, reserve);
         }
         let (table, batch) = (&mut self.table, &mut forwarding.batch);

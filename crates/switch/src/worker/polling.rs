@@ -13,6 +13,7 @@ use rustix::event::Timespec;
 use rustix::io::Errno;
 
 use super::Clock;
+use super::connections::{Connections, Way};
 use super::slots::Slots;
 use super::table::{PortEntry, QueueEntry, QueueState, Table};
 use super::wake_sets::{self, Token, WakeSet, WakeSets};
@@ -214,9 +215,61 @@ impl Polling {
     }
 
     /// Sends frames `which` of a batch by a port's queue of this lane, leaving `reserve` slots of
-    /// its ring free. Frames for a closed port are dropped.
+    /// its ring free; or by those of the ports behind it. Frames for a closed port are dropped.
     #[inline]
     pub fn send(
+        &mut self,
+        table: &mut Table,
+        clock: &Clock,
+        batch: &mut Batch,
+        to: PortIndex,
+        which: &[u16],
+        reserve: u32,
+    ) {
+        let port = table.ports.get_mut(to);
+        match port.and_then(|port| port.connections.take()) {
+            None => self.send_by(table, clock, batch, to, which, reserve),
+            Some(mut connections) => {
+                self.send_behind(&mut connections, table, clock, batch, to, which);
+                if let Some(port) = table.ports.get_mut(to) {
+                    port.connections = Some(connections);
+                }
+            }
+        }
+    }
+
+    /// Sends frames to a port, or to those behind it.
+    fn send_behind(
+        &mut self,
+        connections: &mut Connections,
+        table: &mut Table,
+        clock: &Clock,
+        batch: &mut Batch,
+        to: PortIndex,
+        which: &[u16],
+    ) {
+        let now = clock.nanos();
+        for i in which.chunks(1) {
+            let Some(frame) = i.first().and_then(|&i| batch.frames().get(usize::from(i))) else {
+                continue;
+            };
+            match connections.way(frame, now) {
+                Way::Front => self.send_by(table, clock, batch, to, i, 0),
+                Way::Behind(port) => self.send_by(table, clock, batch, port, i, 0),
+                Way::Running => {
+                    for port in connections.running() {
+                        self.send_by(table, clock, batch, port, i, 0);
+                    }
+                    self.send_by(table, clock, batch, to, i, 0);
+                }
+                Way::Nowhere(reason) => table.counters.port(to).dropped(reason, 1),
+            }
+        }
+    }
+
+    /// Sends frames by a port's queue of this lane.
+    #[inline]
+    fn send_by(
         &mut self,
         table: &mut Table,
         clock: &Clock,

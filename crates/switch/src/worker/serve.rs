@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Worker;
 use super::shaping::{Cut, refuses};
-use super::table::QueueState;
+use super::table::{PortEntry, QueueState};
 use crate::counters::Reason;
 use crate::ids::{LaneMask, PortIndex, QueueIndex};
 use crate::port::Outcome;
@@ -69,7 +69,8 @@ impl Worker {
         let Some(queue) = self.table.queues.get(index) else {
             return false;
         };
-        let (from, spreads) = (queue.port, queue.spreads);
+        let (port, spreads) = (queue.port, queue.spreads);
+        let from = self.table.front_of(port);
         let own = self.table.shaping(from).filter(|_| SHAPED);
         let policy = own.map(|own| own.policy.clone());
         let policy = policy.as_deref();
@@ -89,15 +90,21 @@ impl Worker {
         queue.pace.busy(self.clock.now);
         queue.state = QueueState::Polled { woken: false };
         self.polling.moved = true;
+        let holds = SHAPED && queue.link.holds() && spreads == 0;
+        if port != from {
+            let now = self.clock.nanos();
+            if let Some(connections) = self.table.connections(from) {
+                connections.see(port, self.forwarding.batch.frames(), now);
+            }
+        }
 
         let (gone, cut) = if SHAPED {
-            let holds = queue.link.holds() && spreads == 0;
             self.resolve_admitted(index, from, policy, spreads, holds)
         } else {
             self.resolve(from, 0..frames, spreads);
             (frames, None)
         };
-        let counters = self.table.counters.port(from);
+        let counters = self.table.counters.port(port);
         self.round.picked = self.forwarding.batch.count(gone, counters, woken);
         if gone > 0 {
             self.counters.chain(gone, woken);
@@ -165,7 +172,10 @@ impl Worker {
         match self.forwarding.touched[..] {
             [port] if frames >= FRAMES_HELD_BACK => {
                 let port = self.table.ports.get(port);
-                let port = port.filter(|port| port.egress_queue.len() == frames);
+                let is_it = |port: &&PortEntry| {
+                    port.egress_queue.len() == frames && port.connections.is_none()
+                };
+                let port = port.filter(is_it);
                 port.and_then(|port| port.sends_by)
             }
             _ => None,

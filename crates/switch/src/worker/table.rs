@@ -5,6 +5,7 @@
 
 mod entries;
 
+use super::connections::Connections;
 use super::slots::Slots;
 use crate::handoff::Report;
 use crate::ids::{DomainIndex, Generation, LaneIndex, PORTS_MAX, PortIndex, QueueIndex};
@@ -58,6 +59,18 @@ impl Table {
     /// A port's limits and the like.
     pub fn shaping(&self, port: PortIndex) -> Option<&PortShaping> {
         self.ports.get(port)?.shaping.as_deref()
+    }
+
+    /// The connections of a port that others are behind.
+    pub fn connections(&mut self, front: PortIndex) -> Option<&mut Connections> {
+        self.ports.get_mut(front)?.connections.as_deref_mut()
+    }
+
+    /// The port that counts as the source of what a port sends: itself, or the one that it is behind.
+    #[inline]
+    pub fn front_of(&self, port: PortIndex) -> PortIndex {
+        let front = self.ports.get(port).and_then(|port| port.front);
+        front.unwrap_or(port)
     }
 
     /// A port's limits and the like.
@@ -142,7 +155,8 @@ impl Table {
     /// Gives a domain another lookup function.
     pub fn replace_lookup(&mut self, index: DomainIndex, mut lookup: Box<dyn Lookup>) {
         for (port, entry) in (0..).zip(self.ports.iter()) {
-            if let Some(entry) = entry.filter(|entry| entry.domain == index) {
+            let is_member = |entry: &&PortEntry| entry.domain == index && entry.front.is_none();
+            if let Some(entry) = entry.filter(is_member) {
                 entry.introduce(port, entry.mac, &mut *lookup);
             }
         }
@@ -155,7 +169,12 @@ impl Table {
     pub fn add_port(&mut self, setup: &PortSetup) {
         self.counters.port(setup.port).reset();
         let mut port = PortEntry::new(setup);
-        if let Some(domain) = self.domains.get_mut(setup.domain) {
+        if let Some(front) = setup.behind {
+            if let Some(front) = self.ports.get_mut(front) {
+                let connections = front.connections.get_or_insert_default();
+                connections.add(setup.port, !setup.waits);
+            }
+        } else if let Some(domain) = self.domains.get_mut(setup.domain) {
             domain.ports += 1;
             domain.join(&mut port, setup.port, self.lane);
             port.introduce(setup.port, port.mac, &mut *domain.lookup);
@@ -168,7 +187,11 @@ impl Table {
         let Some(port) = self.ports.take(index) else {
             return;
         };
-        if let Some(domain) = self.domains.get_mut(port.domain) {
+        if let Some(front) = port.front {
+            if let Some(connections) = self.connections(front) {
+                connections.remove(index);
+            }
+        } else if let Some(domain) = self.domains.get_mut(port.domain) {
             domain.ports -= 1;
             domain.leave(&mut self.ports, &port, self.lane);
             domain.lookup.detach(index);
@@ -180,7 +203,9 @@ impl Table {
         let Some(mut port) = self.ports.take(index) else {
             return;
         };
-        if let Some(domain) = self.domains.get_mut(port.domain) {
+        if port.front.is_some() {
+            port.egress = egress;
+        } else if let Some(domain) = self.domains.get_mut(port.domain) {
             domain.leave(&mut self.ports, &port, self.lane);
             port.egress = egress;
             domain.join(&mut port, index, self.lane);
@@ -194,7 +219,9 @@ impl Table {
             return;
         };
         port.closed = true;
-        if let Some(domain) = self.domains.get_mut(port.domain) {
+        if port.front.is_none()
+            && let Some(domain) = self.domains.get_mut(port.domain)
+        {
             domain.lookup.detach(index);
             port.introduce(index, None, &mut *domain.lookup);
         }

@@ -359,6 +359,7 @@ pub fn attach_to_lanes(
         mac: Some(Mac(mac)),
         properties: properties.clone(),
         replaces: None,
+        behind: None,
     });
     let doorbell = memory.doorbell.try_clone().expect("a copy");
     let ports = lanes.attach_guest(ports.collect(), doorbell, None);
@@ -418,6 +419,7 @@ impl GuestMemory {
             mac: None,
             properties: properties.clone(),
             replaces: None,
+            behind: None,
         });
         let guest = Guest {
             region: self.file.as_fd(),

@@ -105,6 +105,7 @@ Examples:
   weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web
   weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db
   weir vnic create -l lan -p allowed-ips=10.0.0.7 --template web --on first-packet --idle 30s web0
+  weir vnic create -l lan -p allowed-ips=10.0.0.9 --template web --on flow --guests 200 web9
   weir vnic create -l lan -p allowed-ips=10.0.0.8 --template web --parameter ip=10.0.0.8 web1",
     PortProperties::help())
 )]
@@ -137,6 +138,9 @@ pub struct CreateVnic {
     /// With --template, what starts the guest
     #[arg(long, value_enum, default_value_t = TriggerArg::FirstPacket, requires = "template")]
     pub on: TriggerArg,
+    /// With --on flow, how many connections may have guests of their own at a time; default: 64
+    #[arg(long, value_name = "COUNT", requires = "template")]
+    pub guests: Option<u32>,
     /// With --template, time without a frame after which the guest is removed, as in 30s; default: 1m
     #[arg(long, value_name = "TIME", requires = "template")]
     pub idle: Option<Idle>,
@@ -182,12 +186,15 @@ pub(super) fn address(text: &str) -> Result<IpNet, String> {
 pub enum TriggerArg {
     /// The first frame to the VNIC
     FirstPacket,
+    /// The same, and each TCP connection to the VNIC has a guest of its own
+    Flow,
 }
 
 impl From<TriggerArg> for Trigger {
     fn from(arg: TriggerArg) -> Trigger {
         match arg {
             TriggerArg::FirstPacket => Trigger::FirstPacket,
+            TriggerArg::Flow => Trigger::Flow,
         }
     }
 }
@@ -197,6 +204,7 @@ impl CreateVnic {
         Some(OnDemand {
             template: self.template.clone()?,
             on: self.on.into(),
+            guests: self.guests,
             interface: self.interface.clone(),
             variables: self.parameters.iter().cloned().collect(),
             idle: self.idle,

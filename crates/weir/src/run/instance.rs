@@ -140,6 +140,7 @@ impl Instance {
                     mac: None,
                     properties: PortProperties::default(),
                     replaces: None,
+                    behind: None,
                 })
                 .collect(),
         })?;

@@ -1,8 +1,12 @@
 //! Guests that are started by the first frame to their VNIC, and removed when they are idle.
 
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::Path;
+
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, LIMIT, holds, kill, pings, until};
+use crate::common::{Host, LIMIT, holds, kill, path, pings, until, within};
 
 /// A guest that answers pings of its address.
 const ANSWERS: &str = "define($IP 10.90.0.9)
@@ -246,4 +250,91 @@ fn a_wire_has_guests_on_demand() {
     host.ok(&format!("wire delete {}net", host.prefix));
     assert_eq!(guests(&host), ["web"]);
     host.refuses("vnic show v", "no VNIC ‘v’");
+}
+
+const PAGE: &str = "This service has moved on.\n";
+
+fn curl(from: &Namespace, seconds: u32) -> Option<String> {
+    let mut curl = from.command("curl", &format!("-sS -m {seconds} http://10.90.0.9/"));
+    let output = curl.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    output.status.success().then_some(text)
+}
+
+/// A connection that has got its page and stays open on this side.
+fn held(from: &Namespace) -> TcpStream {
+    let mut stream = within(Path::new(&path(from)), || {
+        TcpStream::connect("10.90.0.9:80").unwrap()
+    });
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    assert!(page.ends_with(PAGE), "{page}");
+    stream
+}
+
+#[test]
+fn each_tcp_connection_has_a_guest_of_its_own() {
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/page-server.click"
+    );
+    host.ok(&format!("create web {example} IP=10.90.0.9 --link net=lan"));
+    host.ok("template web");
+    let a = host.namespace("lan", "a0", "10.90.0.1/24", None);
+    host.ok(
+        "vnic create -l lan -p allowed-ips=10.90.0.9 --template web --on flow --guests 4 --idle 30s web0",
+    );
+    let served = |host: &Host| {
+        let mut guests = guests(host);
+        guests.retain(|guest| guest.starts_with("web0-"));
+        guests
+    };
+    // A connection's guest goes with it; what is no connection has the VNIC's own.
+    for _ in 0..10 {
+        assert_eq!(curl(&a, 5).unwrap(), PAGE);
+    }
+    until("a guest stays behind", || served(&host).is_empty());
+    assert_eq!(guests(&host), ["web", "web0"]);
+    answers_all(&a, "10.90.0.9");
+    assert_eq!(host.ok("read web0 connections.count").trim(), "0");
+    // As many as there may be, each with one connection; no more.
+    let mut streams: Vec<_> = (0..4).map(|_| held(&a)).collect();
+    assert_eq!(served(&host), ["web0-1", "web0-2", "web0-3", "web0-4"]);
+    for guest in served(&host) {
+        let count = host.ok(&format!("read {guest} connections.count"));
+        assert_eq!(count.trim(), "1", "{guest}");
+    }
+    assert!(curl(&a, 2).is_none());
+    let drops = host.ok("vnic stat -p -o reasons web0");
+    assert!(drops.contains("no-guest"), "{drops}");
+    answers_all(&a, "10.90.0.9");
+    // When one ends, there is room for another, also with another node.
+    for signal in ["-TERM", "-KILL"] {
+        drop(streams.pop());
+        until("its guest stays", || served(&host).len() == 3);
+        streams.push(held(&a));
+        host.end(signal);
+        host.start();
+        assert_eq!(served(&host).len(), 4);
+    }
+    drop(streams);
+    until("a guest stays behind", || served(&host).is_empty());
+    assert_eq!(curl(&a, 5).unwrap(), PAGE);
+    until("a guest stays behind", || served(&host).is_empty());
+    // Another switch knows of no connection until a guest sends.
+    host.lose_switch();
+    until("the VNICs do not wait", || {
+        host.ok("vnic show -p -o state web0-4").trim() == "waiting"
+    });
+    until("it answers again", || curl(&a, 5).is_some());
+    host.refuses("vnic delete web0-2", "change or delete ‘web0’");
+    host.refuses(
+        "vnic set-prop -p maxbw=1M web0-2",
+        "change or delete ‘web0’",
+    );
+    host.ok("vnic delete web0");
+    assert_eq!(guests(&host), ["web"]);
+    host.refuses("vnic show web0-1", "no VNIC ‘web0-1’");
 }

@@ -49,6 +49,7 @@ impl Net {
                 mac: Some(Mac([2, 0, 0, 0, 0, mac])),
                 properties: properties.parse().unwrap(),
                 replaces: None,
+                behind: None,
             };
             self.lanes
                 .attach_guest(vec![attach], doorbell, None)

@@ -13,6 +13,7 @@ use crate::qos::deficit::{Deficit, LEVEL_DEFAULT, level};
 use crate::qos::flow::LaneFlows;
 use crate::qos::policy::PortShaping;
 use crate::qos::threshold::RingThreshold;
+use crate::worker::connections::Connections;
 use crate::worker::slots::Slots;
 
 /// How frames leave by a port.
@@ -56,6 +57,10 @@ pub struct PortSetup {
     pub uplink: bool,
     /// How frames leave by it.
     pub egress: Egress,
+    /// The port that it is [behind](crate::worker::connections), if it is.
+    pub behind: Option<PortIndex>,
+    /// Whether it waits for its guest.
+    pub waits: bool,
 }
 
 /// A queue that a lane is to serve.
@@ -95,6 +100,10 @@ pub(in crate::worker) struct PortEntry {
     pub vlan: u16,
     /// Its position among the members of its domain, if it is one here.
     pub member: Option<u32>,
+    /// The port that it is behind: then it is in no domain.
+    pub front: Option<PortIndex>,
+    /// Its TCP connections, if other ports are behind it.
+    pub connections: Option<Box<Connections>>,
 }
 
 impl PortEntry {
@@ -115,6 +124,8 @@ impl PortEntry {
             threshold: None,
             vlan: 0,
             member: None,
+            front: setup.behind,
+            connections: None,
         }
     }
 

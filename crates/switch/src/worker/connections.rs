@@ -1,0 +1,241 @@
+//! The TCP connections of a port that has other ports behind it: each connection goes to one of these that has none,
+//! from its SYN on, and all else to the port itself.
+//!
+//! A port behind another is in no domain: frames get to it by the front alone, and what it sends counts as sent by the
+//! front. A connection is over when both sides have sent a FIN, or one an RST. Its port keeps it until the switch's
+//! client gives the port the rings of a guest that does not run yet: late segments still get there, and the next SYN
+//! of the same addresses and ports begins another connection.
+//!
+//! Which guest asked is not to be seen in answers to ARP requests and neighbor solicitations, nor in ICMP errors: these
+//! go to all guests that run. Over IPv6, the flags of a segment may lie behind what the switch looks at ([`HEAD`]):
+//! then any segment begins a connection, and none ends it.
+//!
+//! [`HEAD`]: crate::port::HEAD
+
+use hashbrown::HashMap;
+
+use crate::counters::Reason;
+use crate::ids::PortIndex;
+use crate::lookup::flow::FlowWords;
+use crate::port::Frame;
+use crate::qos::headers::{ARP, Bytes, Ip, ethertype};
+use crate::qos::token_bucket::Nanos;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// Where a frame to the front goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To the front's own guest.
+    Front,
+    /// To a port behind it.
+    Behind(PortIndex),
+    /// To all guests that run.
+    Running,
+    /// Nowhere.
+    Nowhere(Reason),
+}
+
+/// The connections of a front.
+#[derive(Default)]
+pub(super) struct Connections {
+    /// The ports behind it.
+    ports: HashMap<PortIndex, Behind>,
+    /// Those without a connection. The last one to become free is the next to be used.
+    free: Vec<PortIndex>,
+    /// The ports of connections, by the direction to them.
+    flows: HashMap<FlowWords, PortIndex>,
+}
+
+/// A port behind the front.
+#[derive(Default)]
+struct Behind {
+    /// Whether its guest runs.
+    runs: bool,
+    taken: Option<Connection>,
+}
+
+struct Connection {
+    /// The direction to the port.
+    flow: FlowWords,
+    /// Which sides have sent a FIN: the other host, the port.
+    finished: [bool; 2],
+    /// Since when it is over.
+    over: Option<Nanos>,
+}
+
+impl Connection {
+    fn new(flow: FlowWords) -> Connection {
+        Connection {
+            flow,
+            finished: [false; 2],
+            over: None,
+        }
+    }
+
+    /// Notes the flags of a segment from the other host (0) or the port (1).
+    fn note(&mut self, flags: u8, from: usize, now: Nanos) {
+        self.finished[from] |= flags & FIN != 0;
+        if flags & RST != 0 || self.finished == [true; 2] {
+            self.over.get_or_insert(now);
+        }
+    }
+}
+
+/// A frame as far as it matters here.
+enum Kind {
+    /// A segment, with its flags if these are to be seen; none if it is a fragment.
+    Segment(Option<(FlowWords, Option<u8>)>),
+    /// An answer, or an error, to whom is not to be seen.
+    Answer,
+    Other,
+}
+
+fn kind(frame: &Frame) -> Kind {
+    let bytes = Bytes::new(frame.head(), frame.len());
+    let Ok((kind, l3)) = ethertype(bytes) else {
+        return Kind::Other;
+    };
+    if kind == ARP {
+        return match bytes.word(l3 + 6) {
+            Ok(2) => Kind::Answer,
+            _ => Kind::Other,
+        };
+    }
+    let Ok(Some(ip)) = Ip::parse(bytes, kind, l3) else {
+        return Kind::Other;
+    };
+    let l4 = |at: usize| ip.l4.and_then(|l4| bytes.byte(l4 + at).ok());
+    match ip.transport {
+        TCP => Kind::Segment(FlowWords::of(frame).map(|flow| (flow, l4(13)))),
+        ICMP if matches!(l4(0), Some(3 | 4 | 5 | 11 | 12)) => Kind::Answer,
+        ICMPV6 if matches!(l4(0), Some(1..=4 | 136)) => Kind::Answer,
+        _ => Kind::Other,
+    }
+}
+
+impl Connections {
+    /// Adds a port. If its guest runs, it may have a connection: the first segment that it sends tells.
+    pub fn add(&mut self, port: PortIndex, runs: bool) {
+        self.ports.insert(port, Behind { runs, taken: None });
+        // So that no frame makes them grow.
+        self.flows.reserve(2 * self.ports.len());
+        self.free.reserve(self.ports.len() - self.free.len());
+        if !runs {
+            self.free.push(port);
+        }
+    }
+
+    /// Removes a port, with its connection.
+    pub fn remove(&mut self, port: PortIndex) {
+        self.end(port);
+        self.free.retain(|&free| free != port);
+        self.ports.remove(&port);
+    }
+
+    /// Notes that a port's rings are now those of a guest that runs, or that is yet to be started. The latter has no
+    /// connection.
+    pub fn set_running(&mut self, port: PortIndex, runs: bool) {
+        if !runs {
+            self.end(port);
+        }
+        let Some(behind) = self.ports.get_mut(&port) else {
+            return;
+        };
+        behind.runs = runs;
+        if !runs && !self.free.contains(&port) {
+            self.free.push(port);
+        }
+    }
+
+    /// Ends the connection of a port.
+    fn end(&mut self, port: PortIndex) {
+        let behind = self.ports.get_mut(&port);
+        if let Some(Connection { flow, .. }) = behind.and_then(|behind| behind.taken.take())
+            // Unless it is another's by now.
+            && self.flows.get(&flow) == Some(&port)
+        {
+            self.flows.remove(&flow);
+        }
+    }
+
+    /// Where a frame to the front goes.
+    pub fn way(&mut self, frame: &Frame, now: Nanos) -> Way {
+        let (flow, flags) = match kind(frame) {
+            Kind::Segment(Some(segment)) => segment,
+            Kind::Segment(None) => return Way::Nowhere(Reason::NotAwaited),
+            Kind::Answer => return Way::Running,
+            Kind::Other => return Way::Front,
+        };
+        let begins = flags.is_none_or(|flags| flags & (SYN | ACK | RST) == SYN);
+        let port = self.flows.get(&flow).copied();
+        let known = port.and_then(|port| Some((port, self.ports.get_mut(&port)?)));
+        if let Some((port, behind)) = known
+            && let Some(connection) = &mut behind.taken
+            && !(begins && connection.over.is_some())
+        {
+            connection.note(flags.unwrap_or(0), 0, now);
+            return Way::Behind(port);
+        }
+        if !begins {
+            return Way::Nowhere(Reason::NotAwaited);
+        }
+        let Some(port) = self.free.pop() else {
+            return Way::Nowhere(Reason::NoGuest);
+        };
+        if let Some(behind) = self.ports.get_mut(&port) {
+            behind.taken = Some(Connection::new(flow));
+        }
+        self.flows.insert(flow, port);
+        Way::Behind(port)
+    }
+
+    /// Notes frames that a port behind sends.
+    pub fn see(&mut self, port: PortIndex, frames: &[Frame], now: Nanos) {
+        let Some(behind) = self.ports.get_mut(&port) else {
+            return;
+        };
+        for frame in frames {
+            let Kind::Segment(Some((flow, flags))) = kind(frame) else {
+                continue;
+            };
+            let flow = flow.reversed();
+            if behind.taken.is_none() && !self.flows.contains_key(&flow) {
+                // A guest that was there before this switch, say.
+                behind.taken = Some(Connection::new(flow));
+                self.flows.insert(flow, port);
+                self.free.retain(|&free| free != port);
+            }
+            let own = behind.taken.as_mut().filter(|own| own.flow == flow);
+            if let Some(own) = own {
+                own.note(flags.unwrap_or(0), 1, now);
+            }
+        }
+    }
+
+    /// The ports whose connections are over for so long.
+    pub fn over(&self, now: Nanos, grace: Nanos) -> Vec<PortIndex> {
+        let is_over = |behind: &Behind| {
+            let over = behind.taken.as_ref().and_then(|taken| taken.over);
+            behind.runs && over.is_some_and(|over| now.saturating_sub(over) >= grace)
+        };
+        let ports = self.ports.iter().filter(|(_, behind)| is_over(behind));
+        ports.map(|(&port, _)| port).collect()
+    }
+
+    /// The ports whose guests run.
+    pub fn running(&self) -> impl Iterator<Item = PortIndex> {
+        let ports = self.ports.iter().filter(|(_, behind)| behind.runs);
+        ports.map(|(&port, _)| port)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lookup::Flow;
+use crate::lookup::frames::{ethernet, long, mac, packet};
+use crate::port::HEAD;
+
+const HERE: u8 = 9;
+
+/// The connection of a client, by one of its ports.
+fn flow(client: u8, port: u16) -> Flow {
+    let address = |host| IpAddr::from([10, 0, 0, host]);
+    Flow {
+        source: address(client),
+        destination: address(HERE),
+        protocol: TCP,
+        source_port: port,
+        destination_port: 80,
+    }
+}
+
+/// A segment of a flow in its direction.
+fn segment(flow: Flow, flags: u8, vlan: Option<u16>) -> Frame {
+    let frame = packet(mac(HERE), mac(1), flow, vlan);
+    let mut head = *frame.head();
+    head[14 + vlan.map_or(0, |_| 4) + 33] = flags;
+    long(&head, 60)
+}
+
+fn to(connections: &mut Connections, flow: Flow, flags: u8) -> Way {
+    connections.way(&segment(flow, flags, None), 0)
+}
+
+fn from(connections: &mut Connections, port: PortIndex, flow: Flow, flags: u8) {
+    connections.see(port, &[segment(flow.reversed(), flags, None)], 0);
+}
+
+fn with(ports: &[PortIndex]) -> Connections {
+    let mut connections = Connections::default();
+    ports.iter().for_each(|&port| connections.add(port, false));
+    connections
+}
+
+fn behind(way: Way) -> PortIndex {
+    match way {
+        Way::Behind(port) => port,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_connection_has_a_port_of_its_own() {
+    let mut it = with(&[1, 2]);
+    let (a, b, c) = (flow(1, 1000), flow(1, 1001), flow(2, 1000));
+    let first = behind(to(&mut it, a, SYN));
+    // A SYN that is sent again begins no other; explicit congestion notification has more flags.
+    assert_eq!(to(&mut it, a, SYN | 0xc0), Way::Behind(first));
+    let second = behind(to(&mut it, b, SYN | 0xc0));
+    assert_ne!(first, second);
+    assert_eq!(to(&mut it, c, SYN), Way::Nowhere(Reason::NoGuest));
+    assert_eq!(to(&mut it, a, ACK), Way::Behind(first));
+    assert_eq!(to(&mut it, b, ACK), Way::Behind(second));
+    // Segments of no connection that began here, fragments among them.
+    for flags in [0, ACK, SYN | ACK, FIN | ACK, RST, SYN | RST] {
+        assert_eq!(to(&mut it, c, flags), Way::Nowhere(Reason::NotAwaited));
+    }
+    let mut head = *segment(a, ACK, None).head();
+    head[20] = 0x20;
+    assert_eq!(
+        it.way(&long(&head, 60), 0),
+        Way::Nowhere(Reason::NotAwaited)
+    );
+    // When one port has no guest any more, it is for another.
+    it.set_running(first, true);
+    it.set_running(first, false);
+    assert_eq!(to(&mut it, a, ACK), Way::Nowhere(Reason::NotAwaited));
+    assert_eq!(to(&mut it, c, SYN), Way::Behind(first));
+    it.remove(first);
+    assert_eq!(to(&mut it, c, ACK), Way::Nowhere(Reason::NotAwaited));
+    assert_eq!(to(&mut it, c, SYN), Way::Nowhere(Reason::NoGuest));
+}
+
+#[test]
+fn a_connection_is_over_after_two_fins_or_a_reset() {
+    let mut it = with(&[1, 2]);
+    let (a, b) = (flow(1, 1000), flow(1, 1001));
+    let (first, second) = (behind(to(&mut it, a, SYN)), behind(to(&mut it, b, SYN)));
+    for port in [first, second] {
+        it.set_running(port, true);
+    }
+    from(&mut it, first, a, FIN | ACK);
+    from(&mut it, first, a, FIN | ACK);
+    // The other's FIN, and a reset of another connection, say nothing of it.
+    to(&mut it, b, FIN | ACK);
+    from(&mut it, first, b, RST);
+    assert!(it.over(100, 0).is_empty());
+    assert_eq!(it.way(&segment(a, FIN | ACK, None), 50), Way::Behind(first));
+    assert_eq!(it.over(100, 50), [first]);
+    assert!(it.over(99, 50).is_empty());
+    // What comes late still gets there.
+    assert_eq!(to(&mut it, a, ACK), Way::Behind(first));
+    from(&mut it, second, b, RST);
+    assert_eq!(it.over(100, 0).len(), 2);
+    // The same addresses and ports begin another, if there is a guest for it.
+    assert_eq!(to(&mut it, a, SYN), Way::Nowhere(Reason::NoGuest));
+    it.set_running(second, false);
+    assert_eq!(to(&mut it, a, SYN), Way::Behind(second));
+    it.set_running(first, false);
+    assert_eq!(to(&mut it, a, ACK), Way::Behind(second));
+}
+
+#[test]
+fn a_guest_that_was_there_before_tells_its_connection() {
+    let mut it = Connections::default();
+    it.add(4, true);
+    let a = flow(1, 1000);
+    assert_eq!(to(&mut it, a, ACK), Way::Nowhere(Reason::NotAwaited));
+    assert_eq!(to(&mut it, a, SYN), Way::Nowhere(Reason::NoGuest));
+    from(&mut it, 4, a, ACK);
+    assert_eq!(to(&mut it, a, ACK), Way::Behind(4));
+    to(&mut it, a, RST);
+    assert_eq!(it.over(1, 0), [4]);
+}
+
+#[test]
+fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
+    let mut it = with(&[1]);
+    let arp = |operation: u8| {
+        let payload = [0, 1, 8, 0, 6, 4, 0, operation];
+        ethernet(mac(HERE), mac(1), 0x0806, &payload)
+    };
+    assert_eq!(it.way(&arp(1), 0), Way::Front);
+    assert_eq!(it.way(&arp(2), 0), Way::Running);
+    let icmp = |protocol: u8, kind: u8| {
+        let six = protocol == ICMPV6;
+        let address = |host: u16| match six {
+            true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, host]),
+            false => IpAddr::from([10, 0, 0, host as u8]),
+        };
+        let flow = Flow {
+            source: address(1),
+            destination: address(9),
+            protocol,
+            source_port: 0,
+            destination_port: 0,
+        };
+        let mut head = *packet(mac(HERE), mac(1), flow, None).head();
+        head[if six { 54 } else { 34 }] = kind;
+        long(&head, 64)
+    };
+    for (kind, way) in [(8, Way::Front), (3, Way::Running), (11, Way::Running)] {
+        assert_eq!(it.way(&icmp(ICMP, kind), 0), way);
+    }
+    for (kind, way) in [
+        (128, Way::Front),
+        (2, Way::Running),
+        (136, Way::Running),
+        (135, Way::Front),
+    ] {
+        assert_eq!(it.way(&icmp(ICMPV6, kind), 0), way);
+    }
+    let udp = Flow {
+        protocol: 17,
+        ..flow(1, 1000)
+    };
+    assert_eq!(it.way(&packet(mac(HERE), mac(1), udp, None), 0), Way::Front);
+    // Of a segment over IPv6 no flags are seen.
+    let six = Flow {
+        source: "fd00::1".parse().unwrap(),
+        destination: "fd00::9".parse().unwrap(),
+        ..flow(1, 1000)
+    };
+    assert_eq!(
+        it.way(&packet(mac(HERE), mac(1), six, None), 0),
+        Way::Behind(1)
+    );
+    it.set_running(1, false);
+    let tagged = segment(flow(1, 1000), SYN, Some(7));
+    assert_eq!(it.way(&tagged, 0), Way::Behind(1));
+}
+
+proptest! {
+    /// Whatever comes, from any side: a port has one connection at most, a connection one port, and nothing is lost of
+    /// either.
+    #[test]
+    fn ports_and_connections_stay_pairs(
+        steps in prop::collection::vec((0u8..5, 1u16..5, 0u16..6, any::<u8>(), any::<[u8; HEAD]>()), 1..200),
+    ) {
+        let mut it = with(&[1, 2, 3]);
+        for (now, (step, port, client, flags, noise)) in (0..).zip(steps) {
+            let flow = flow(1, client);
+            match step {
+                0 => drop(it.way(&segment(flow, flags, None), now)),
+                1 => it.see(port, &[segment(flow.reversed(), flags, None)], now),
+                2 => it.set_running(port, flags & 1 != 0),
+                3 => drop(it.way(&long(&noise, usize::from(flags).max(14)), now)),
+                _ => {
+                    it.remove(port);
+                    it.add(port, flags & 1 != 0);
+                }
+            }
+            for (flow, port) in &it.flows {
+                let taken = it.ports[port].taken.as_ref();
+                prop_assert!(taken.is_some_and(|taken| taken.flow == *flow));
+            }
+            for free in &it.free {
+                prop_assert!(it.ports[free].taken.is_none());
+                prop_assert_eq!(it.free.iter().filter(|other| *other == free).count(), 1);
+            }
+            let idle = |(port, behind): (&PortIndex, &Behind)| {
+                !behind.runs && behind.taken.is_none() && !it.free.contains(port)
+            };
+            prop_assert!(!it.ports.iter().any(idle));
+        }
+    }
+}
