@@ -315,6 +315,9 @@ faults! {
     /// A guest of that name.
     GuestExists { name: String } Exists "name" =>
         "there is already a guest named ‘{name}’: choose another name, or `weir destroy {name}` first";
+    /// The name of a guest that a VNIC starts.
+    NameOnDemand { name: String } Exists "name" =>
+        "VNIC ‘{name}’ starts a guest of this name when it is needed: choose another name";
     /// A flow of that name.
     FlowExists { name: String } Exists "name" =>
         "there is already a flow named ‘{name}’: choose another name";

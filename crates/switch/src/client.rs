@@ -317,10 +317,16 @@ impl SwitchClient {
         }
     }
 
-    /// The ports behind a port whose connections are over for a time; if they are many, some of them.
-    pub fn over(&self, front: PortId, grace: Duration) -> Result<Vec<PortId>, ClientError> {
-        let grace = grace.as_millis() as u32;
-        match self.ask(Request::Over { front, grace }, &[])? {
+    /// The ports behind a port whose connections are over for `grace`, or had no segment for `idle`; if they are many,
+    /// some of them.
+    pub fn over(
+        &self,
+        front: PortId,
+        grace: Duration,
+        idle: Duration,
+    ) -> Result<Vec<PortId>, ClientError> {
+        let [grace, idle] = [grace, idle].map(|it| it.as_millis() as u32);
+        match self.ask(Request::Over { front, grace, idle }, &[])? {
             Reply::Over { ports } => Ok(ports),
             _ => Err(ClientError::Confused),
         }

@@ -165,13 +165,13 @@ impl Lanes {
         behind.map(|member| member.id.slot()).collect()
     }
 
-    /// The ports behind a port whose connections are over for so long.
-    pub fn over(&self, front: PortIndex, grace: Duration) -> Vec<PortIndex> {
+    /// The ports behind a port whose connections are over for `grace`, or had no segment for `idle`.
+    pub fn over(&self, front: PortIndex, grace: Duration, idle: Duration) -> Vec<PortIndex> {
         let member = self.member(front);
         let Some(&lane) = member.and_then(|member| member.lanes.first()) else {
             return Vec::new();
         };
-        self.lanes[usize::from(lane)].call(move |worker| worker.over(front, grace))
+        self.lanes[usize::from(lane)].call(move |worker| worker.over(front, grace, idle))
     }
 
     /// Whether a port was closed, for its violations or because its interface is gone.

@@ -157,8 +157,13 @@ pub(crate) enum Request {
     Announce { ports: Vec<PortId> },
     /// Deliver frames by a port, past its limits. With a file of them ([`late`](crate::late)).
     Deliver { port: PortId },
-    /// Name the ports behind a port whose connections are over for so many milliseconds, [`PORTS_OVER_MAX`] at most.
-    Over { front: PortId, grace: u32 },
+    /// Name the ports behind a port whose connections are over for `grace` milliseconds, or had no segment for `idle`,
+    /// [`PORTS_OVER_MAX`] at most.
+    Over {
+        front: PortId,
+        grace: u32,
+        idle: u32,
+    },
     /// Forget the learned entries of a domain.
     Flush { domain: u32 },
     /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.

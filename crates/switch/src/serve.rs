@@ -301,9 +301,9 @@ impl Server {
                 self.lanes.deliver(slot, frames);
                 Ok(Reply::Done)
             }
-            Request::Over { front, grace } => {
-                let grace = Duration::from_millis(grace.into());
-                let over = self.lanes.over(self.slot_of(front)?, grace);
+            Request::Over { front, grace, idle } => {
+                let [grace, idle] = [grace, idle].map(|it| Duration::from_millis(it.into()));
+                let over = self.lanes.over(self.slot_of(front)?, grace, idle);
                 let ports = over.into_iter().filter_map(|slot| self.lanes.member(slot));
                 let ports = ports.take(PORTS_OVER_MAX).map(|member| member.id).collect();
                 Ok(Reply::Over { ports })

@@ -413,10 +413,18 @@ fn each_connection_to_a_front_has_a_port_behind_it() {
     }
     player.send_frame(&segment([7 + peer as u8, 9], which, FIN | ACK, true));
     wait_for("an answer", || frames_of(&mut peers[peer].side).len() == 1);
-    assert!(client.over(front, Duration::ZERO).unwrap().is_empty());
+    assert!(
+        client
+            .over(front, Duration::ZERO, Duration::from_secs(60))
+            .unwrap()
+            .is_empty()
+    );
     peers[peer].send_frame(&segment([9, 7 + peer as u8], which, FIN | ACK, false));
     wait_for("the end", || {
-        client.over(front, Duration::ZERO).unwrap() == [port]
+        client
+            .over(front, Duration::ZERO, Duration::from_secs(60))
+            .unwrap()
+            == [port]
     });
     // Its port waits for another connection then, and has nothing of the last one.
     let waiting = memory();

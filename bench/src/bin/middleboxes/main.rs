@@ -2,9 +2,9 @@
 //!
 //! `WEIR` names the `weir` program. Each function stands between a source of flows and a sink, all in
 //! one configuration, as `weir chain fuse` writes it; `weir click` runs that. A packet's time is CPU time
-//! less that of a run with few packets, the median of `ROUNDS` runs (3). The function's own is this time less
-//! the time of a chain of the same source and a sink alone, measured next. Rates are by the function's own time; the
-//! rate with source and sink stands beside them. The sink counts: a run in which packets are missing is an error.
+//! less that of a run with few packets. The function's own is this time less that of a chain of the same source and a
+//! sink alone, measured next; the median of `ROUNDS` runs (3). Rates are by the function's own time, which is a tenth of
+//! that of source and sink if it is less; the rate with source and sink stands beside them. The sink counts: a run in which packets are missing is an error.
 //! Words on the command line select functions by their names; then no result is saved.
 //!
 //! Where Linux does the same by nftables, it forwards between two veth pairs of a namespace of its
@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use bench::compare::{Figure as Rates, Length, measure};
+use bench::compare::{Length, measure};
 use bench::program::{Program, rounds};
 use bench::traffic::Random;
 use bench::{bars, children_time, document, median, report, results};
@@ -41,8 +41,8 @@ const HEADER: usize = 8;
 /// Packets that a function may hold when its source ends.
 const HELD: u64 = 4096;
 
-/// Least time of a function a packet, in microseconds: less is noise.
-const LEAST: f64 = 1e-3;
+/// Least time of a function, as a part of that of source and sink: less is noise.
+const LEAST: f64 = 0.1;
 
 /// A function to be measured, and its traffic.
 struct Row {
@@ -474,6 +474,8 @@ struct Figure {
     mpps: f64,
     least: f64,
     most: f64,
+    /// Whether the function takes less time than can be told from that of source and sink.
+    at_least: bool,
     /// Bits of frames, in 10^9 a second.
     gbps: f64,
     /// Million packets a second of the function, source and sink, median.
@@ -493,6 +495,7 @@ impl Figure {
             mpps,
             least,
             most,
+            at_least: false,
             gbps: mpps * 8e-3 * frame_bytes as f64,
             mpps_with_ends: None,
             published_mpps: None,
@@ -504,40 +507,54 @@ impl Figure {
 fn measure_weir(row: &Row, weir: &Path, rounds: usize) -> Result<Vec<Figure>, String> {
     let ends = row.ends();
     let figure = |bytes: usize| {
-        let [whole, ends] = [row, &ends].map(|row| rates(row, weir, bytes, rounds));
-        let (whole, ends) = (whole?, ends?);
-        let own = |rate: f64| 1.0 / (1.0 / rate - 1.0 / ends.mpps).max(LEAST);
+        // Turn about, since the machine's speed changes.
+        let both = |_| Ok([rate(row, weir, bytes)?, rate(&ends, weir, bytes)?]);
+        let both: Result<Vec<[f64; 2]>, String> = (0..rounds).map(both).collect();
+        let both = both?;
+        let least = LEAST * median(&both.iter().map(|[_, ends]| 1.0 / ends).collect::<Vec<_>>());
+        let own: Vec<f64> = both
+            .iter()
+            .map(|[whole, ends]| 1.0 / whole - 1.0 / ends)
+            .collect();
+        let rates = own.iter().map(|time| 1.0 / time.max(least));
+        let range = [
+            rates.clone().fold(f64::INFINITY, f64::min),
+            rates.fold(0.0, f64::max),
+        ];
+        let time = median(&own);
         Ok(Figure {
-            mpps_with_ends: Some(whole.mpps),
+            at_least: time < least,
+            mpps_with_ends: Some(median(
+                &both.iter().map(|[whole, _]| *whole).collect::<Vec<_>>(),
+            )),
             published_mpps: row.published.filter(|_| bytes == SIZES[0]),
             ..Figure::new(
                 &row.name,
                 bytes,
-                [whole.mpps, whole.least, whole.most].map(own),
+                [1.0 / time.max(least), range[0], range[1]],
             )
         })
     };
     SIZES.map(figure).into_iter().collect()
 }
 
-/// The rates of a row with its source and sink, of frames of so many bytes.
-fn rates(row: &Row, weir: &Path, bytes: usize, rounds: usize) -> Result<Rates, String> {
+/// The rate of a row with its source and sink, of frames of so many bytes, in one run.
+fn rate(row: &Row, weir: &Path, bytes: usize) -> Result<f64, String> {
     let programs = Program::all();
     let length = Length {
         // Every flow has had a packet before packets count.
         first: u64::from(row.traffic.flows).max(1 << 17),
         seconds: 0.3,
         most: 1 << 28,
-        rounds,
+        rounds: 1,
     };
     let fused = row.fused(weir, bytes)?;
     let figures = measure(&row.name, &[&programs[0]], &length, |program, packets| {
         seconds(program, row, &fused, packets)
     });
     let mut figures = figures.map_err(|error| format!("{}, {bytes} bytes: {error}", row.name))?;
-    figures
-        .pop()
-        .ok_or_else(|| format!("{}: no figures", row.name))
+    let figure = figures.pop().map(|figure| figure.mpps);
+    figure.ok_or_else(|| format!("{}: no figures", row.name))
 }
 
 /// Linux's speeds in a function's place.
@@ -599,8 +616,13 @@ fn run() -> Result<(), String> {
 
 /// A row of the table.
 fn line(figures: &[Figure]) -> String {
-    let rates = figures.iter().map(|it| format!("{:.1}", it.mpps));
-    let bits = figures.iter().map(|it| format!("{:.0}", it.gbps));
+    let sign = |it: &Figure| if it.at_least { "≥ " } else { "" };
+    let rates = figures
+        .iter()
+        .map(|it| format!("{}{:.1}", sign(it), it.mpps));
+    let bits = figures
+        .iter()
+        .map(|it| format!("{}{:.0}", sign(it), it.gbps));
     let cell = |mpps: Option<f64>| mpps.map_or(String::new(), |it| format!("{it:.1}"));
     format!(
         "| {} | {} | {} | {} | {} |",

@@ -120,10 +120,16 @@ impl Host {
         self.waiting.remove(name);
     }
 
-    /// Those among the VNICs behind a VNIC whose connections are over for so long.
-    pub fn over(&self, front: &str, behind: &BTreeSet<String>, grace: Duration) -> Vec<String> {
+    /// Those among the VNICs behind a VNIC whose connections are over for `grace`, or had no segment for `idle`.
+    pub fn over(
+        &self,
+        front: &str,
+        behind: &BTreeSet<String>,
+        grace: Duration,
+        idle: Duration,
+    ) -> Vec<String> {
         let port = self.ports.get(front).map(|port| port.id);
-        let over = port.and_then(|port| self.client().ok()?.over(port, grace).ok());
+        let over = port.and_then(|port| self.client().ok()?.over(port, grace, idle).ok());
         let over: HashSet<PortId> = over.into_iter().flatten().collect();
         if over.is_empty() {
             return Vec::new();

@@ -40,7 +40,7 @@ impl Node {
             ports,
             ..
         } = arrival;
-        self.check_no_guest(&name)?;
+        self.check_guest_name(&name)?;
         guest.interfaces.clear();
         let mut copied = std::collections::BTreeMap::new();
         for (interface, port) in &ports {

@@ -128,6 +128,12 @@ impl Node {
         Ok((spec, copy))
     }
 
+    /// Whether a copy is one of a template.
+    pub(super) fn is_of_template(&self, copy: &Arc<Copy>) -> bool {
+        let mut templates = self.guests.templates.values();
+        templates.any(|template| Arc::ptr_eq(template, copy))
+    }
+
     /// The specification of a guest's copies.
     pub(super) fn copied_spec(&self, guest: &GuestRecord) -> Result<Guest> {
         let mut spec = guest.as_booted().spec;

@@ -69,6 +69,17 @@ fn implicit_name(guest: &str, interface: &str) -> String {
 }
 
 impl Node {
+    /// Whether a name may become a guest's: it is no guest's yet, nor that of one which a VNIC starts.
+    pub(super) fn check_guest_name(&self, name: &str) -> Result<()> {
+        self.check_no_guest(name)?;
+        match self.store.get::<VnicRecord>(name)? {
+            Some(vnic) if vnic.guest.is_some() => {
+                Err(Fault::NameOnDemand { name: name.into() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a name is no guest's yet.
     pub(super) fn check_no_guest(&self, name: &str) -> Result<()> {
         match self.store.get::<GuestRecord>(name)? {
@@ -114,7 +125,11 @@ impl Node {
         mut spec: Guest,
         copy: Origin,
     ) -> Result<NewGuest> {
-        self.check_no_guest(&name)?;
+        match spec.interfaces.values().any(|on| *on == name) {
+            // As the VNIC does that starts it.
+            true => self.check_no_guest(&name)?,
+            false => self.check_guest_name(&name)?,
+        }
         let (vnics, made) = self.interfaces(&name, &spec, &copy)?;
         let interfaces: Vec<_> = spec
             .interfaces
@@ -122,9 +137,14 @@ impl Node {
             .zip(&vnics)
             .map(|(interface, vnic)| (interface.clone(), vnic.mac()))
             .collect();
-        // A copy has what its original had.
+        // A copy has what its original had, and a template's original was checked when it was created.
         let had = copy.is_some().then_some(&spec);
-        let mut diagnostics = self.check_guest(&name, &spec, &interfaces, had)?;
+        let mut diagnostics = if copy.as_ref().is_some_and(|copy| self.is_of_template(copy)) {
+            self.check_settings(&name, &spec, &interfaces)?;
+            Diagnostics::default()
+        } else {
+            self.check_guest(&name, &spec, &interfaces, had)?
+        };
         for vnic in &vnics {
             let link = self.find_link(&vnic.link)?;
             let less = takes_less(&vnic.name, vnic.properties.mtu, &link.name, link.mtu);
@@ -264,6 +284,18 @@ impl Node {
         interfaces: &[(String, Mac)],
         had: Option<&Guest>,
     ) -> Result<Diagnostics> {
+        self.check_settings(name, spec, interfaces)?;
+        let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
+        let named: Vec<_> = named.collect();
+        let diagnostics = check_guest(spec, &named, STAND, had);
+        match diagnostics.errors() {
+            0 => Ok(diagnostics),
+            _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
+        }
+    }
+
+    /// As [`check_guest`](Self::check_guest), all but the configuration.
+    fn check_settings(&self, name: &str, spec: &Guest, interfaces: &[(String, Mac)]) -> Result<()> {
         check_name("guest", name)?;
         spec.check_config(name)?;
         let cpus = spec.cpus();
@@ -302,14 +334,7 @@ impl Node {
             pins: spec.pin.clone(),
             limits: spec.limits(),
             copy: None,
-        })?;
-        let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
-        let named: Vec<_> = named.collect();
-        let diagnostics = check_guest(spec, &named, STAND, had);
-        match diagnostics.errors() {
-            0 => Ok(diagnostics),
-            _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
-        }
+        })
     }
 
     /// The VNICs that a new guest's interfaces are, in their order, and those among them that are

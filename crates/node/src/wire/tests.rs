@@ -313,6 +313,36 @@ default = "drop"
 }
 
 #[test]
+fn guests_for_connections_that_cannot_be_are_found() {
+    let served = r#"
+wire = "t"
+[stub.lan]
+[vnic.a]
+link = "lan"
+guest = { template = "page", on = "flow", guests = 3 }
+[vnic.a-4]
+link = "lan"
+host = true
+"#;
+    assert_eq!(check(&wire(served)).errors, Vec::<String>::new());
+    for (from, to, wrong) in [
+        ("guests = 3", "guests = 0", "cannot have 0 guests"),
+        ("guests = 3", "guests = 4097", "from 1 to 4096"),
+        ("on = \"flow\", ", "", "‘a’ has one guest"),
+        (
+            "guests = 3",
+            "guests = 4",
+            "give the other ‘a-4’ another name",
+        ),
+    ] {
+        let found = check(&wire(&served.replacen(from, to, 1)))
+            .errors
+            .join("\n");
+        assert!(found.contains(wrong), "{to}: {found}");
+    }
+}
+
+#[test]
 fn rings_without_a_spanning_tree_are_warned_of() {
     let ring = "wire = \"r\"\n[stub.a]\n[stub.b]\n[stub.c]\n
         [patch.x]\nbetween = [\"a\", \"b\"]\n[patch.y]\nbetween = [\"b\", \"c\"]\n";

@@ -27,7 +27,7 @@ impl Lanes {
         let lanes = |it: &PortProperties| (it.cpus.clone(), it.lanes);
         if member.is_front && lanes(&member.properties) != lanes(&properties) {
             return Err(AttachError::Property(
-                "a port with other ports behind it stays on its lane: its `cpus` and `lanes` cannot change".into(),
+                "a port with other ports behind it stays on its lane: its `cpus` and `lanes` cannot change: make it anew with others".into(),
             ));
         }
         self.check_properties(&properties, mtu)?;

@@ -17,8 +17,9 @@ use hashbrown::HashMap;
 use crate::counters::Reason;
 use crate::ids::PortIndex;
 use crate::lookup::flow::FlowWords;
+use crate::mac::Mac;
 use crate::port::Frame;
-use crate::qos::headers::{ARP, Bytes, Ip, ethertype};
+use crate::qos::headers::{ARP, Bytes, HeaderError, Ip, ethertype};
 use crate::qos::token_bucket::Nanos;
 
 const ICMP: u8 = 1;
@@ -55,10 +56,11 @@ pub(super) struct Connections {
 }
 
 /// A port behind the front.
-#[derive(Default)]
 struct Behind {
     /// Whether its guest runs.
     runs: bool,
+    /// When its guest came to run, or its connection last had a segment.
+    busy: Nanos,
     taken: Option<Connection>,
 }
 
@@ -91,7 +93,7 @@ impl Connection {
 
 /// A frame as far as it matters here.
 enum Kind {
-    /// A segment, with its flags if these are to be seen; none if it is a fragment.
+    /// A segment, with its flags if these are to be seen; none if it is a fragment, or cut short.
     Segment(Option<(FlowWords, Option<u8>)>),
     /// An answer, or an error, to whom is not to be seen.
     Answer,
@@ -112,19 +114,30 @@ fn kind(frame: &Frame) -> Kind {
     let Ok(Some(ip)) = Ip::parse(bytes, kind, l3) else {
         return Kind::Other;
     };
-    let l4 = |at: usize| ip.l4.and_then(|l4| bytes.byte(l4 + at).ok());
+    let l4 = |at: usize| match ip.l4 {
+        Some(l4) => bytes.byte(l4 + at),
+        None => Err(HeaderError::Malformed),
+    };
     match ip.transport {
-        TCP => Kind::Segment(FlowWords::of(frame).map(|flow| (flow, l4(13)))),
-        ICMP if matches!(l4(0), Some(3 | 4 | 5 | 11 | 12)) => Kind::Answer,
-        ICMPV6 if matches!(l4(0), Some(1..=4 | 136)) => Kind::Answer,
+        TCP => Kind::Segment(match (FlowWords::of(frame), l4(13)) {
+            (None, _) | (_, Err(HeaderError::Malformed)) => None,
+            (Some(flow), flags) => Some((flow, flags.ok())),
+        }),
+        ICMP if matches!(l4(0), Ok(3 | 4 | 5 | 11 | 12)) => Kind::Answer,
+        ICMPV6 if matches!(l4(0), Ok(1..=4 | 136)) => Kind::Answer,
         _ => Kind::Other,
     }
 }
 
 impl Connections {
     /// Adds a port. If its guest runs, it may have a connection: the first segment that it sends tells.
-    pub fn add(&mut self, port: PortIndex, runs: bool) {
-        self.ports.insert(port, Behind { runs, taken: None });
+    pub fn add(&mut self, port: PortIndex, runs: bool, now: Nanos) {
+        let behind = Behind {
+            runs,
+            busy: now,
+            taken: None,
+        };
+        self.ports.insert(port, behind);
         // So that no frame makes them grow.
         self.flows.reserve(2 * self.ports.len());
         self.free.reserve(self.ports.len() - self.free.len());
@@ -142,14 +155,14 @@ impl Connections {
 
     /// Notes that a port's rings are now those of a guest that runs, or that is yet to be started. The latter has no
     /// connection.
-    pub fn set_running(&mut self, port: PortIndex, runs: bool) {
+    pub fn set_running(&mut self, port: PortIndex, runs: bool, now: Nanos) {
         if !runs {
             self.end(port);
         }
         let Some(behind) = self.ports.get_mut(&port) else {
             return;
         };
-        behind.runs = runs;
+        (behind.runs, behind.busy) = (runs, now);
         if !runs && !self.free.contains(&port) {
             self.free.push(port);
         }
@@ -166,8 +179,11 @@ impl Connections {
         }
     }
 
-    /// Where a frame to the front goes.
-    pub fn way(&mut self, frame: &Frame, now: Nanos) -> Way {
+    /// Where a frame to the front goes, whose address is `mac`.
+    pub fn way(&mut self, frame: &Frame, mac: Option<Mac>, now: Nanos) -> Way {
+        if mac.is_some_and(|mac| mac.0[..] != frame.head()[..6]) {
+            return Way::Front;
+        }
         let (flow, flags) = match kind(frame) {
             Kind::Segment(Some(segment)) => segment,
             Kind::Segment(None) => return Way::Nowhere(Reason::NotAwaited),
@@ -182,6 +198,7 @@ impl Connections {
             && !(begins && connection.over.is_some())
         {
             connection.note(flags.unwrap_or(0), 0, now);
+            behind.busy = now;
             return Way::Behind(port);
         }
         if !begins {
@@ -216,15 +233,17 @@ impl Connections {
             let own = behind.taken.as_mut().filter(|own| own.flow == flow);
             if let Some(own) = own {
                 own.note(flags.unwrap_or(0), 1, now);
+                behind.busy = now;
             }
         }
     }
 
-    /// The ports whose connections are over for so long.
-    pub fn over(&self, now: Nanos, grace: Nanos) -> Vec<PortIndex> {
+    /// The ports whose connections are over for `grace`, or had no segment for `idle`.
+    pub fn over(&self, now: Nanos, grace: Nanos, idle: Nanos) -> Vec<PortIndex> {
         let is_over = |behind: &Behind| {
             let over = behind.taken.as_ref().and_then(|taken| taken.over);
-            behind.runs && over.is_some_and(|over| now.saturating_sub(over) >= grace)
+            let ended = over.is_some_and(|over| now.saturating_sub(over) >= grace);
+            behind.runs && (ended || now.saturating_sub(behind.busy) >= idle)
         };
         let ports = self.ports.iter().filter(|(_, behind)| is_over(behind));
         ports.map(|(&port, _)| port).collect()

@@ -176,7 +176,7 @@ impl Worker {
             if (runs || has_gone)
                 && let Some(connections) = self.table.connections(front)
             {
-                connections.set_running(port, runs);
+                connections.set_running(port, runs, clock(Instant::now()));
             }
             if has_gone {
                 // What it has not read is of its connection.
@@ -192,11 +192,17 @@ impl Worker {
         Ok(old)
     }
 
-    /// The ports behind a port whose connections are over for so long.
-    pub(crate) fn over(&mut self, front: PortIndex, grace: Duration) -> Vec<PortIndex> {
+    /// The ports behind a port whose connections are over for `grace`, or had no segment for `idle`.
+    pub(crate) fn over(
+        &mut self,
+        front: PortIndex,
+        grace: Duration,
+        idle: Duration,
+    ) -> Vec<PortIndex> {
         let now = clock(Instant::now());
+        let [grace, idle] = [grace, idle].map(|time| time.as_nanos() as Nanos);
         let connections = self.table.connections(front);
-        connections.map_or_else(Vec::new, |it| it.over(now, grace.as_nanos() as Nanos))
+        connections.map_or_else(Vec::new, |it| it.over(now, grace, idle))
     }
 
     /// Copies of the descriptors of a port's polled queues here, if another switch can go on with

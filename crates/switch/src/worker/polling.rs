@@ -249,11 +249,12 @@ impl Polling {
         which: &[u16],
     ) {
         let now = clock.nanos();
+        let mac = table.ports.get(to).and_then(|port| port.mac);
         for i in which.chunks(1) {
             let Some(frame) = i.first().and_then(|&i| batch.frames().get(usize::from(i))) else {
                 continue;
             };
-            match connections.way(frame, now) {
+            match connections.way(frame, mac, now) {
                 Way::Front => self.send_by(table, clock, batch, to, i, 0),
                 Way::Behind(port) => self.send_by(table, clock, batch, port, i, 0),
                 Way::Running => {

@@ -5,6 +5,8 @@
 
 mod entries;
 
+use std::time::Instant;
+
 use super::connections::Connections;
 use super::slots::Slots;
 use crate::handoff::Report;
@@ -16,6 +18,7 @@ use crate::properties::Share;
 use crate::qos::flow::{LaneFlow, LaneFlows};
 use crate::qos::policy::PortShaping;
 use crate::qos::threshold::{FrameSource, RingThreshold};
+use crate::qos::token_bucket::clock;
 
 pub(crate) use entries::QueueSetup;
 pub(super) use entries::{DomainEntry, PortEntry, QueueEntry, QueueState};
@@ -172,7 +175,7 @@ impl Table {
         if let Some(front) = setup.behind {
             if let Some(front) = self.ports.get_mut(front) {
                 let connections = front.connections.get_or_insert_default();
-                connections.add(setup.port, !setup.waits);
+                connections.add(setup.port, !setup.waits, clock(Instant::now()));
             }
         } else if let Some(domain) = self.domains.get_mut(setup.domain) {
             domain.ports += 1;

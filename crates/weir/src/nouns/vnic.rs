@@ -136,16 +136,16 @@ pub struct CreateVnic {
     #[arg(long, value_name = "GUEST", group = "serves")]
     pub template: Option<String>,
     /// With --template, what starts the guest
-    #[arg(long, value_enum, default_value_t = TriggerArg::FirstPacket, requires = "template")]
+    #[arg(long, value_enum, default_value_t = TriggerArg::FirstPacket, requires = "template", conflicts_with_all = ["netns", "host", "vhost_user"])]
     pub on: TriggerArg,
     /// With --on flow, how many connections may have guests of their own at a time; default: 64
-    #[arg(long, value_name = "COUNT", requires = "template")]
+    #[arg(long, value_name = "COUNT", requires = "template", conflicts_with_all = ["netns", "host", "vhost_user"])]
     pub guests: Option<u32>,
     /// With --template, time without a frame after which the guest is removed, as in 30s; default: 1m
-    #[arg(long, value_name = "TIME", requires = "template")]
+    #[arg(long, value_name = "TIME", requires = "template", conflicts_with_all = ["netns", "host", "vhost_user"])]
     pub idle: Option<Idle>,
     /// With --template, a value for a variable of its configuration: the guest boots with it
-    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = setting, requires = "template")]
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = setting, requires = "template", conflicts_with_all = ["netns", "host", "vhost_user"])]
     pub parameters: Vec<(String, String)>,
     /// With --netns or --host, the interface's name; default: the VNIC's. With --template, the guest's interface; default:
     /// its only one, or its only one on this link

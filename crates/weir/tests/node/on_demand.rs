@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, LIMIT, holds, kill, path, pings, until, within};
+use crate::common::{Host, LIMIT, alive, holds, kill, path, pings, until, within};
 
 /// A guest that answers pings of its address.
 const ANSWERS: &str = "define($IP 10.90.0.9)
@@ -284,7 +284,7 @@ fn each_tcp_connection_has_a_guest_of_its_own() {
     host.ok("template web");
     let a = host.namespace("lan", "a0", "10.90.0.1/24", None);
     host.ok(
-        "vnic create -l lan -p allowed-ips=10.90.0.9 --template web --on flow --guests 4 --idle 30s web0",
+        "vnic create -l lan -m 02:00:00:00:90:09 -p allowed-ips=10.90.0.9 --template web --on flow --guests 4 --idle 30s web0",
     );
     let served = |host: &Host| {
         let mut guests = guests(host);
@@ -329,6 +329,12 @@ fn each_tcp_connection_has_a_guest_of_its_own() {
         host.ok("vnic show -p -o state web0-4").trim() == "waiting"
     });
     until("it answers again", || curl(&a, 5).is_some());
+    let taken = "starts a guest of this name";
+    host.refuses(
+        &format!("create web0-2 {example} IP=10.90.0.8 --link net=lan"),
+        taken,
+    );
+    host.refuses("rename web web0-2", taken);
     host.refuses("vnic delete web0-2", "change or delete ‘web0’");
     host.refuses(
         "vnic set-prop -p maxbw=1M web0-2",
@@ -337,4 +343,21 @@ fn each_tcp_connection_has_a_guest_of_its_own() {
     host.ok("vnic delete web0");
     assert_eq!(guests(&host), ["web"]);
     host.refuses("vnic show web0-1", "no VNIC ‘web0-1’");
+    // A quiet connection has its guest for a time, whatever the others do.
+    host.ok(
+        "vnic create -l lan -m 02:00:00:00:90:09 -p allowed-ips=10.90.0.9 --template web --on flow --guests 30 --idle 1s web0",
+    );
+    let _quiet = held(&a);
+    let guest = served(&host).pop().unwrap();
+    let pid = host
+        .ok(&format!("ls -p -o pid {guest}"))
+        .trim()
+        .parse()
+        .unwrap();
+    until("the guest of a quiet connection stays", || {
+        assert!(curl(&a, 5).is_some());
+        !alive(pid)
+    });
+    let refused = "vnic create -l lan --host --on flow h0";
+    host.refuses(refused, "cannot be used with");
 }

@@ -297,7 +297,7 @@ impl Node {
                 it.link.as_ref().map_or(Ok(()), |_| self.check_free(name))
             }
             Part::Application(_) => self.check_no_application(name),
-            Part::Guest(_) => self.check_no_guest(name),
+            Part::Guest(_) => self.check_guest_name(name),
             Part::Flow(_) => self.check_no_flow(name),
             Part::Entry { port, .. } => match self.store.get::<EntryRecord>(name)? {
                 Some(entry) if entry.port != *port => Err(Fault::EntryExists {

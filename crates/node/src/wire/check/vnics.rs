@@ -53,6 +53,22 @@ impl Look<'_> {
                     .warnings
                     .push(format!("vnic ‘{name}’: nothing uses it"));
             }
+            if let Some(on) = &vnic.guest {
+                if let Err(fault) = on.check(name) {
+                    self.error(fault.to_string());
+                }
+                let behind = on.behind(name).into_iter();
+                let mut taken = behind.filter(|it| {
+                    wire.vnics.contains_key(it)
+                        || wire.guests.contains_key(it)
+                        || self.is_switch(it)
+                });
+                if let Some(taken) = taken.next() {
+                    self.error(format!(
+                        "vnic ‘{name}’: its guests for connections are called ‘{name}-1’ and so on: give the other ‘{taken}’ another name"
+                    ));
+                }
+            }
             if let Some(on) = &vnic.guest
                 && wire.guests.contains_key(&on.template)
             {

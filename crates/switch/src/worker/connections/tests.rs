@@ -8,6 +8,8 @@ use crate::lookup::frames::{ethernet, long, mac, packet};
 use crate::port::HEAD;
 
 const HERE: u8 = 9;
+/// Longer than a test takes.
+const IDLE: Nanos = 1000;
 
 /// The connection of a client, by one of its ports.
 fn flow(client: u8, port: u16) -> Flow {
@@ -30,7 +32,7 @@ fn segment(flow: Flow, flags: u8, vlan: Option<u16>) -> Frame {
 }
 
 fn to(connections: &mut Connections, flow: Flow, flags: u8) -> Way {
-    connections.way(&segment(flow, flags, None), 0)
+    connections.way(&segment(flow, flags, None), None, 0)
 }
 
 fn from(connections: &mut Connections, port: PortIndex, flow: Flow, flags: u8) {
@@ -39,7 +41,9 @@ fn from(connections: &mut Connections, port: PortIndex, flow: Flow, flags: u8) {
 
 fn with(ports: &[PortIndex]) -> Connections {
     let mut connections = Connections::default();
-    ports.iter().for_each(|&port| connections.add(port, false));
+    ports
+        .iter()
+        .for_each(|&port| connections.add(port, false, 0));
     connections
 }
 
@@ -69,12 +73,12 @@ fn each_connection_has_a_port_of_its_own() {
     let mut head = *segment(a, ACK, None).head();
     head[20] = 0x20;
     assert_eq!(
-        it.way(&long(&head, 60), 0),
+        it.way(&long(&head, 60), None, 0),
         Way::Nowhere(Reason::NotAwaited)
     );
     // When one port has no guest any more, it is for another.
-    it.set_running(first, true);
-    it.set_running(first, false);
+    it.set_running(first, true, 0);
+    it.set_running(first, false, 0);
     assert_eq!(to(&mut it, a, ACK), Way::Nowhere(Reason::NotAwaited));
     assert_eq!(to(&mut it, c, SYN), Way::Behind(first));
     it.remove(first);
@@ -88,40 +92,78 @@ fn a_connection_is_over_after_two_fins_or_a_reset() {
     let (a, b) = (flow(1, 1000), flow(1, 1001));
     let (first, second) = (behind(to(&mut it, a, SYN)), behind(to(&mut it, b, SYN)));
     for port in [first, second] {
-        it.set_running(port, true);
+        it.set_running(port, true, 0);
     }
     from(&mut it, first, a, FIN | ACK);
     from(&mut it, first, a, FIN | ACK);
     // The other's FIN, and a reset of another connection, say nothing of it.
     to(&mut it, b, FIN | ACK);
     from(&mut it, first, b, RST);
-    assert!(it.over(100, 0).is_empty());
-    assert_eq!(it.way(&segment(a, FIN | ACK, None), 50), Way::Behind(first));
-    assert_eq!(it.over(100, 50), [first]);
-    assert!(it.over(99, 50).is_empty());
+    assert!(it.over(100, 0, IDLE).is_empty());
+    assert_eq!(
+        it.way(&segment(a, FIN | ACK, None), None, 50),
+        Way::Behind(first)
+    );
+    assert_eq!(it.over(100, 50, IDLE), [first]);
+    assert!(it.over(99, 50, IDLE).is_empty());
     // What comes late still gets there.
     assert_eq!(to(&mut it, a, ACK), Way::Behind(first));
     from(&mut it, second, b, RST);
-    assert_eq!(it.over(100, 0).len(), 2);
+    assert_eq!(it.over(100, 0, IDLE).len(), 2);
     // The same addresses and ports begin another, if there is a guest for it.
     assert_eq!(to(&mut it, a, SYN), Way::Nowhere(Reason::NoGuest));
-    it.set_running(second, false);
+    it.set_running(second, false, 0);
     assert_eq!(to(&mut it, a, SYN), Way::Behind(second));
-    it.set_running(first, false);
+    it.set_running(first, false, 0);
     assert_eq!(to(&mut it, a, ACK), Way::Behind(second));
 }
 
 #[test]
 fn a_guest_that_was_there_before_tells_its_connection() {
     let mut it = Connections::default();
-    it.add(4, true);
+    it.add(4, true, 0);
     let a = flow(1, 1000);
     assert_eq!(to(&mut it, a, ACK), Way::Nowhere(Reason::NotAwaited));
     assert_eq!(to(&mut it, a, SYN), Way::Nowhere(Reason::NoGuest));
     from(&mut it, 4, a, ACK);
     assert_eq!(to(&mut it, a, ACK), Way::Behind(4));
     to(&mut it, a, RST);
-    assert_eq!(it.over(1, 0), [4]);
+    assert_eq!(it.over(1, 0, IDLE), [4]);
+}
+
+#[test]
+fn a_guest_is_idle_when_its_connection_is() {
+    let mut it = with(&[1]);
+    let a = flow(1, 1000);
+    to(&mut it, a, SYN);
+    it.set_running(1, true, 10);
+    // What all get counts for none.
+    let answer = ethernet(mac(HERE), mac(1), 0x0806, &[0, 1, 8, 0, 6, 4, 0, 2]);
+    assert_eq!(it.way(&answer, None, 50), Way::Running);
+    assert!(it.over(59, 0, 50).is_empty());
+    assert_eq!(it.over(60, 0, 50), [1]);
+    it.way(&segment(a, ACK, None), None, 60);
+    assert!(it.over(109, 0, 50).is_empty());
+    it.see(1, &[segment(a.reversed(), ACK, None)], 70);
+    assert!(it.over(119, 0, 50).is_empty());
+    assert_eq!(it.over(120, 0, 50), [1]);
+}
+
+#[test]
+fn only_frames_to_the_fronts_address_are_of_a_connection() {
+    let mut it = with(&[1]);
+    let here = Some(Mac(mac(HERE)));
+    for other in [[0xff; 6], [1, 0, 94, 0, 0, 1], mac(8)] {
+        let mut head = *segment(flow(1, 1000), SYN, None).head();
+        head[..6].copy_from_slice(&other);
+        assert_eq!(it.way(&long(&head, 60), here, 0), Way::Front);
+    }
+    let syn = segment(flow(1, 1000), SYN, None);
+    assert_eq!(
+        it.way(&long(syn.head(), 42), here, 0),
+        Way::Nowhere(Reason::NotAwaited)
+    );
+    assert_eq!(it.way(&syn, here, 0), Way::Behind(1));
 }
 
 #[test]
@@ -131,8 +173,8 @@ fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
         let payload = [0, 1, 8, 0, 6, 4, 0, operation];
         ethernet(mac(HERE), mac(1), 0x0806, &payload)
     };
-    assert_eq!(it.way(&arp(1), 0), Way::Front);
-    assert_eq!(it.way(&arp(2), 0), Way::Running);
+    assert_eq!(it.way(&arp(1), None, 0), Way::Front);
+    assert_eq!(it.way(&arp(2), None, 0), Way::Running);
     let icmp = |protocol: u8, kind: u8| {
         let six = protocol == ICMPV6;
         let address = |host: u16| match six {
@@ -151,7 +193,7 @@ fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
         long(&head, 64)
     };
     for (kind, way) in [(8, Way::Front), (3, Way::Running), (11, Way::Running)] {
-        assert_eq!(it.way(&icmp(ICMP, kind), 0), way);
+        assert_eq!(it.way(&icmp(ICMP, kind), None, 0), way);
     }
     for (kind, way) in [
         (128, Way::Front),
@@ -159,26 +201,27 @@ fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
         (136, Way::Running),
         (135, Way::Front),
     ] {
-        assert_eq!(it.way(&icmp(ICMPV6, kind), 0), way);
+        assert_eq!(it.way(&icmp(ICMPV6, kind), None, 0), way);
     }
     let udp = Flow {
         protocol: 17,
         ..flow(1, 1000)
     };
-    assert_eq!(it.way(&packet(mac(HERE), mac(1), udp, None), 0), Way::Front);
+    assert_eq!(
+        it.way(&packet(mac(HERE), mac(1), udp, None), None, 0),
+        Way::Front
+    );
     // Of a segment over IPv6 no flags are seen.
     let six = Flow {
         source: "fd00::1".parse().unwrap(),
         destination: "fd00::9".parse().unwrap(),
         ..flow(1, 1000)
     };
-    assert_eq!(
-        it.way(&packet(mac(HERE), mac(1), six, None), 0),
-        Way::Behind(1)
-    );
-    it.set_running(1, false);
+    let six = packet(mac(HERE), mac(1), six, None);
+    assert_eq!(it.way(&long(six.head(), 74), None, 0), Way::Behind(1));
+    it.set_running(1, false, 0);
     let tagged = segment(flow(1, 1000), SYN, Some(7));
-    assert_eq!(it.way(&tagged, 0), Way::Behind(1));
+    assert_eq!(it.way(&tagged, None, 0), Way::Behind(1));
 }
 
 proptest! {
@@ -192,13 +235,13 @@ proptest! {
         for (now, (step, port, client, flags, noise)) in (0..).zip(steps) {
             let flow = flow(1, client);
             match step {
-                0 => drop(it.way(&segment(flow, flags, None), now)),
+                0 => drop(it.way(&segment(flow, flags, None), None, now)),
                 1 => it.see(port, &[segment(flow.reversed(), flags, None)], now),
-                2 => it.set_running(port, flags & 1 != 0),
-                3 => drop(it.way(&long(&noise, usize::from(flags).max(14)), now)),
+                2 => it.set_running(port, flags & 1 != 0, 0),
+                3 => drop(it.way(&long(&noise, usize::from(flags).max(14)), None, now)),
                 _ => {
                     it.remove(port);
-                    it.add(port, flags & 1 != 0);
+                    it.add(port, flags & 1 != 0, 0);
                 }
             }
             for (flow, port) in &it.flows {
