@@ -144,7 +144,9 @@ impl Node {
         let mut waiting = behind.iter().map(|vnic| waiting_port(vnic, &link));
         let wait = waiting.try_for_each(|port| self.host.await_frame(&port));
         if let Err(error) = wait.and_then(|()| Ok(change.commit()?)) {
-            self.host.detach(&vnic.name);
+            for vnic in behind.iter().chain([&vnic]) {
+                self.host.detach(&vnic.name);
+            }
             super::remove_socket(&vnic);
             return Err(error);
         }
