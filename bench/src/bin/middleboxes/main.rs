@@ -604,7 +604,9 @@ fn run() -> Result<(), String> {
     report("middleboxes", rounds, &figures)?;
     let head = "| function | 64 bytes | 512 bytes | 1500 bytes | Gb/s | 64 bytes, source and sink included | \
         ClickOS, 64 bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-    document("middleboxes", &(head.to_string() + &table)).map_err(|error| error.to_string())?;
+    let plot = "\n![Functions](../bench/results/middleboxes.svg)\n";
+    document("middleboxes", &(head.to_string() + &table + plot))
+        .map_err(|error| error.to_string())?;
     bars(
         &results().join("middleboxes.svg"),
         "Functions on one core, packets from memory",
