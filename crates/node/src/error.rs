@@ -478,7 +478,7 @@ faults! {
         "VNIC ‘{vnic}’ cannot have {guests} guests for connections: give `guests` from 1 to {most}";
     /// A VNIC that belongs to another.
     BehindVnic { vnic: String, front: String } InUse =>
-        "VNIC ‘{vnic}’ is one of those that ‘{front}’ has for its connections: change or delete ‘{front}’";
+        "VNIC ‘{vnic}’ is for connections of ‘{front}’: change or delete ‘{front}’";
     /// A VNIC for a guest, which starts another.
     StartsGuest { vnic: String, guest: String } InUse =>
         "VNIC ‘{vnic}’ starts a guest of its own: give guest ‘{guest}’ another VNIC";

@@ -24,10 +24,11 @@ impl Lanes {
             return Ok(());
         };
         let (mac, mtu, number) = (member.mac, member.mtu, member.domain);
-        let lanes = |it: &PortProperties| (it.cpus.clone(), it.lanes);
-        if member.is_front && lanes(&member.properties) != lanes(&properties) {
+        let is = &member.properties;
+        let moves = (&is.cpus, is.lanes) != (&properties.cpus, properties.lanes);
+        if member.is_front && moves {
             return Err(AttachError::Property(
-                "a port with other ports behind it stays on its lane: its `cpus` and `lanes` cannot change: make it anew with others".into(),
+                "a port with ports behind it stays on its lane: make it anew with other `cpus` or `lanes`".into(),
             ));
         }
         self.check_properties(&properties, mtu)?;
@@ -35,14 +36,12 @@ impl Lanes {
         let Some(member) = self.members[usize::from(port)].as_mut() else {
             return Ok(());
         };
-        let old = std::mem::replace(&mut member.properties, properties);
+        member.properties = properties;
         self.update_policy(port)?;
         let Some(member) = self.members[usize::from(port)].as_mut() else {
             return Ok(());
         };
-        let new = &member.properties;
-        let others = (&old.cpus, old.lanes) != (&new.cpus, new.lanes);
-        if others && member.patch.is_none() && member.front.is_none() {
+        if moves && member.patch.is_none() && member.front.is_none() {
             self.reassign(port)?;
         }
         Ok(())
