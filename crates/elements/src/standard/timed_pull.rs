@@ -11,7 +11,7 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 pub(super) struct TimedPull {
     /// Time between bursts.
     #[arg(mandatory)]
-    interval: Timestamp,
+    interval: Nanoseconds,
     burst: u32,
     pulling: Burst,
     /// Whether the burst begins with what was asked for.
@@ -68,7 +68,7 @@ impl Element for TimedPull {
         }
         let now = cx.steady();
         let last = self.due.filter(|due| now.since(*due) <= ARREARS_MAX);
-        let next = last.unwrap_or(now).after(self.interval.0.unsigned_abs());
+        let next = last.unwrap_or(now).after(self.interval.0);
         self.due = Some(next);
         cx.schedule_at(timer, next);
         Ran::Worked

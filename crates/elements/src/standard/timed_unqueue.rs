@@ -131,6 +131,8 @@ mod tests {
     fn wrong_arguments_are_refused() {
         for (arguments, message) in [
             ("", "INTERVAL: required argument missing"),
+            ("-1s", "INTERVAL: parse error"),
+            ("4294968", "INTERVAL: out of range"),
             ("1s, 0", "bad BURST"),
             ("1s, -1", "bad BURST"),
         ] {

@@ -76,8 +76,8 @@ pub use text::path;
 pub use text::{Any, FilenameArg, KeywordArg, WordArg};
 pub use timestamp::{Timestamp, TimestampArg};
 pub use units::{
-    Bandwidth, BandwidthArg, FractionalSeconds, Microseconds, Milliseconds, Rate, Seconds,
-    SecondsArg,
+    Bandwidth, BandwidthArg, FractionalSeconds, Microseconds, Milliseconds, Nanoseconds, Rate,
+    Seconds, SecondsArg,
 };
 
 /// The messages say why: an argument, or what an element made of it, is wrong.

@@ -86,11 +86,15 @@ pub struct SecondsArg(pub u32);
 
 impl Parser<u32> for SecondsArg {
     fn parse(&self, text: &str, _: &Context<'_>) -> Result<u32, Invalid> {
-        let (number, factor, power) = split_seconds(text);
-        let number = Decimal::scan(number, false, power + self.0 as i32).ok_or(Invalid::PARSE)?;
-        let value = rounded_product(&number, factor).map_err(|TooLarge| out_of_range())?;
-        u32::try_from(value).map_err(|_| out_of_range())
+        u32::try_from(seconds(text, self.0)?).map_err(|_| out_of_range())
     }
+}
+
+/// A time in seconds, in units of `digits` decimal digits of fraction.
+fn seconds(text: &str, digits: u32) -> Result<u64, Invalid> {
+    let (number, factor, power) = split_seconds(text);
+    let number = Decimal::scan(number, false, power + digits as i32).ok_or(Invalid::PARSE)?;
+    rounded_product(&number, factor).map_err(|TooLarge| out_of_range())
 }
 
 /// A time in seconds as a floating-point number, with units as [`SecondsArg`].
@@ -134,6 +138,19 @@ times! {
     Milliseconds(3, Duration::from_millis);
     /// A time in microseconds; a bare number is in seconds. See [`SecondsArg`].
     Microseconds(6, Duration::from_micros);
+}
+
+/// A time in nanoseconds, as long as [`Milliseconds`] can be; a bare number is in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanoseconds(pub u64);
+
+impl Argument for Nanoseconds {
+    const KIND: &'static str = "time";
+
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        Milliseconds::parse(text, context)?;
+        seconds(text, 9).map(Nanoseconds)
+    }
 }
 
 /// A bandwidth in bytes per second. Units are bps, b/s and baud (bits), Bps and
@@ -217,6 +234,15 @@ mod tests {
             FractionalSeconds.parse("3.6e6 msec", &Context::blank()),
             Ok(3600.0)
         );
+    }
+
+    #[test]
+    fn nanoseconds_are_as_long_as_milliseconds() {
+        let parse = |text| Nanoseconds::parse(text, &Context::blank());
+        assert_eq!(parse("1.5us"), Ok(Nanoseconds(1_500)));
+        assert_eq!(parse("4294967.295"), Ok(Nanoseconds(4_294_967_295_000_000)));
+        assert_eq!(parse("4294967.296"), Err(out_of_range()));
+        assert_eq!(parse("-1"), Err(Invalid::PARSE));
     }
 
     #[test]
