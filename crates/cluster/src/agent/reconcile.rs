@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long a guest that could not be made waits.
 const WAIT: Duration = Duration::from_secs(2);
+/// How often a guest's state is asked for, before the guest starts without.
+const TRIES: u32 = 3;
 
 /// Follows the orders of this host. An error: the host was removed.
 pub async fn run(agent: Agent) -> Result<()> {
@@ -42,6 +44,7 @@ pub async fn run(agent: Agent) -> Result<()> {
         lease: 0,
         said: HashMap::new(),
         failed: HashMap::new(),
+        tries: HashMap::new(),
         moves: HashMap::new(),
     };
     loop {
@@ -75,8 +78,19 @@ struct Worker {
     said: HashMap<String, (Status, i64)>,
     /// Guests that could not be made, and until when they wait.
     failed: HashMap<String, Instant>,
+    /// How often the state of each guest that has not begun yet could not be had.
+    tries: HashMap<String, u32>,
     /// Guests that are sent to other hosts.
     moves: HashMap<String, JoinHandle<()>>,
+}
+
+/// How a guest begins to run.
+enum Beginning {
+    /// It runs, with the state of its last checkpoint.
+    Restored,
+    Afresh,
+    /// Its state cannot be had now.
+    Later,
 }
 
 /// The node's guests, by name.
@@ -214,6 +228,7 @@ impl Worker {
         self.checkpoints.follow_only(runs);
         self.said.retain(|name, _| orders.contains_key(name));
         self.failed.retain(|name, _| orders.contains_key(name));
+        self.tries.retain(|name, _| orders.contains_key(name));
         Ok(())
     }
 
@@ -304,9 +319,11 @@ impl Worker {
             return Ok(());
         }
         let made = match status {
-            None => self.create(name, order).await,
+            None => self.begin(name, order, false).await,
             // The guard stopped it.
-            Some(status) if status.state == GuestState::Stopped => self.start(name, order).await,
+            Some(status) if status.state == GuestState::Stopped => {
+                self.begin(name, order, true).await
+            }
             Some(status) => {
                 if status.state == GuestState::Running {
                     self.checkpoints.follow(name, &order.id);
@@ -357,20 +374,67 @@ impl Worker {
         fault.map_or(Ok(()), |fault| Err(Error::refused(fault)))
     }
 
-    /// Has the node make a guest; false, if it may not run now.
-    async fn create(&mut self, name: &str, order: &Order) -> Result<bool> {
+    /// Has the node run a guest that is stopped there or not there; false, if it may not run now.
+    async fn begin(&mut self, name: &str, order: &Order, is_there: bool) -> Result<bool> {
         if !self.agent.may_start(self.lease) {
             return Ok(false);
         }
+        let record = match is_there {
+            true => None,
+            false => Some(self.ready(name, order).await?),
+        };
+        match self.go_on(name, order).await {
+            Beginning::Restored => return Ok(true),
+            Beginning::Later => return Ok(false),
+            Beginning::Afresh if !self.agent.may_start(self.lease) => return Ok(false),
+            Beginning::Afresh => {}
+        }
+        match record {
+            Some(record) => self.create(name, record).await?,
+            None => {
+                tracing::info!("guest {name} is started");
+                let guests = vec![name.to_string()];
+                let started = self.agent.ask(|node| act(node, Action::Start, guests));
+                started.await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes what an ordered guest is connected to.
+    async fn ready(&mut self, name: &str, order: &Order) -> Result<GuestRecord> {
         let record = self.record(name, order).await?;
         self.bring_networks(&record).await?;
         self.vnics.create(&record).await?;
-        if self.goes_on(name, order).await {
-            return Ok(true);
+        Ok(record)
+    }
+
+    /// Has a guest go on with the state of its last checkpoint, if it has one that can be had.
+    async fn go_on(&mut self, name: &str, order: &Order) -> Beginning {
+        let revision = self.view.revision_of(&self.order_key(name));
+        let restored = checkpoints::restore(&self.agent, name, (order, revision), self.lease).await;
+        let error = match restored {
+            Ok(is_restored) => {
+                self.tries.remove(name);
+                return match is_restored {
+                    true => Beginning::Restored,
+                    false => Beginning::Afresh,
+                };
+            }
+            Err(error) => error,
+        };
+        let tries = self.tries.entry(name.into()).or_default();
+        *tries += 1;
+        if *tries < TRIES {
+            tracing::info!("guest {name} waits for its state: {error}");
+            return Beginning::Later;
         }
-        if !self.agent.may_start(self.lease) {
-            return Ok(false);
-        }
+        tracing::warn!("guest {name} starts without its state: {error}");
+        Beginning::Afresh
+    }
+
+    /// Has the node make a guest.
+    async fn create(&mut self, name: &str, record: GuestRecord) -> Result<()> {
         let on_links = record
             .links()
             .any(|link| self.view.get::<Network>(&Kind::Network.of(link)).is_none());
@@ -386,34 +450,7 @@ impl Worker {
                 tracing::debug!("guest {name} is not announced: {error}");
             }
         }
-        Ok(true)
-    }
-
-    /// Whether a guest goes on with the state of its last checkpoint. One that cannot starts without.
-    async fn goes_on(&self, name: &str, order: &Order) -> bool {
-        let revision = self.view.revision_of(&self.order_key(name));
-        let restored = checkpoints::restore(&self.agent, name, (order, revision), self.lease).await;
-        restored.unwrap_or_else(|error| {
-            tracing::warn!("guest {name} starts without its state: {error}");
-            false
-        })
-    }
-
-    /// Has the node start a guest; false, if it may not run now.
-    async fn start(&self, name: &str, order: &Order) -> Result<bool> {
-        if !self.agent.may_start(self.lease) {
-            return Ok(false);
-        }
-        if self.goes_on(name, order).await {
-            return Ok(true);
-        }
-        if !self.agent.may_start(self.lease) {
-            return Ok(false);
-        }
-        tracing::info!("guest {name} is started");
-        let guests = vec![name.to_string()];
-        let started = self.agent.ask(|node| act(node, Action::Start, guests));
-        started.await.map(|()| true)
+        Ok(())
     }
 
     /// Says that the guest may come.
