@@ -127,8 +127,11 @@ fn a_flood_of_syns_harms_no_client() {
     until("the flood ended", || {
         street.number("proxy.cookies") > cookies
     });
-    // One SYN for each page, and none of the flood; nothing is kept of it.
-    assert_eq!(street.seen(), [0, 21]);
+    // A connection for each page, and nothing of the flood, of which nothing is kept. A server that answers late gets a
+    // SYN twice.
+    let [flood, syns] = street.seen();
+    assert_eq!(flood, 0);
+    assert!((21..42).contains(&syns), "{syns}");
     assert_eq!(street.number("proxy.opened"), 21);
     assert!(street.number("proxy.count") <= 21);
     assert_eq!(street.number("syns.drops"), 0);
