@@ -1,7 +1,7 @@
 //! The guest image: checked, laid out once in a memory file that all guests map, symbols for crash reports.
 
 use std::cell::OnceCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use abi::PAGE;
 use object::LittleEndian as LE;
@@ -113,16 +113,19 @@ impl Image {
         })
     }
 
-    /// A number by which it is told from other images.
+    /// A number by which it is told from other images. What the memory file holds says less: which of its holes are
+    /// filled is by the pages that the host had, and by what was read.
     pub(crate) fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| {
             let mut hash = crc32fast::Hasher::new();
-            let mut add = |_, bytes: &[u8]| {
-                hash.update(bytes);
-                Ok(())
-            };
-            // What cannot be read is missing in the number.
-            let _ = crate::snapshot::data(self.file.as_fd(), &mut add);
+            let header = FileHeader64::<LE>::parse(self.bytes);
+            let parts = header.and_then(|header| header.program_headers(LE, self.bytes));
+            for part in parts.unwrap_or_default() {
+                if part.p_type(LE) == elf::PT_LOAD {
+                    hash.update(&part.p_vaddr(LE).to_le_bytes());
+                    hash.update(part.data(LE, self.bytes).unwrap_or_default());
+                }
+            }
             self.length << 32 | u64::from(hash.finalize())
         })
     }
@@ -244,6 +247,50 @@ mod tests {
         assert_eq!(image.access(image.entry), Some(Access::Execute));
         assert_eq!(image.access(IMAGE_BASE + image.length), None);
         assert!(image.symbol(image.entry).unwrap().starts_with("_start"));
+    }
+
+    #[test]
+    fn the_fingerprint_is_of_the_program() {
+        let image = Image::parse(crate::IMAGE).unwrap();
+        let before = image.fingerprint();
+        // Whoever reads a hole fills it.
+        let length = image.length as usize;
+        // SAFETY: the address is the kernel's choice.
+        let memory = unsafe {
+            let at = std::ptr::null_mut();
+            mmap(
+                at,
+                length,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &image.file,
+                0,
+            )
+            .unwrap()
+        };
+        for page in (0..length).step_by(PAGE) {
+            // SAFETY: the byte is mapped.
+            unsafe { memory.cast::<u8>().add(page).read_volatile() };
+        }
+        // SAFETY: nothing refers to it any more.
+        unsafe { munmap(memory, length) }.unwrap();
+        let image = Image {
+            fingerprint: OnceCell::new(),
+            ..image
+        };
+        assert_eq!(image.fingerprint(), before);
+        let mut other = crate::IMAGE.to_vec();
+        let header = FileHeader64::<LE>::parse(crate::IMAGE).unwrap();
+        let parts = header.program_headers(LE, crate::IMAGE).unwrap();
+        let code = parts.iter().find(|part| {
+            let start = part.p_vaddr(LE);
+            part.p_type(LE) == elf::PT_LOAD
+                && (start..start + part.p_filesz(LE)).contains(&image.entry)
+        });
+        let code = code.unwrap();
+        let place = code.p_offset(LE) + image.entry - code.p_vaddr(LE);
+        other[place as usize] ^= 1;
+        assert_ne!(Image::parse(other.leak()).unwrap().fingerprint(), before);
     }
 
     #[test]
