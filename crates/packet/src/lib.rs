@@ -31,4 +31,4 @@ pub use facts::Facts;
 pub use fifo::Fifo;
 pub use plain_header::PLAIN_HEADER;
 pub use pool::{BUFFER, DATA_MAX, PacketTemplate, Pool};
-pub use prefetch::{Prefetcher, prefetch};
+pub use prefetch::{Prefetcher, prefetch, prefetch_next};

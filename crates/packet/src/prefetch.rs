@@ -96,6 +96,12 @@ pub fn prefetch<T>(value: &T) {
     prefetch_at(core::ptr::from_ref(value).cast());
 }
 
+/// Prefetches the cache line in which 64 bytes from the start of `value` on end.
+#[inline]
+pub fn prefetch_next<T>(value: &T) {
+    prefetch_at(core::ptr::from_ref(value).cast::<u8>().wrapping_add(63));
+}
+
 /// Prefetches the cache line at an address, which may be any.
 #[inline(always)]
 fn prefetch_at(line: *const u8) {

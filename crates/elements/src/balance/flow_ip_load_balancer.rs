@@ -354,6 +354,7 @@ impl Element for FlowIPLoadBalancer {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.flows.prefetch(batch);
         let mut outputs = [DROP; BATCH];
         let kept = Facts::ALL.without(Facts::DESTINATION);
         for (packet, output) in batch.iter_mut_keeping(kept).zip(&mut outputs) {

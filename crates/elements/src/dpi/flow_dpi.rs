@@ -462,6 +462,7 @@ impl Element for FlowDPI {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.flows.prefetch(batch);
         let mut outputs = [DROP; BATCH];
         for (packet, output) in batch.iter_mut().zip(&mut outputs) {
             *output = self.judge(cx, port, packet);

@@ -97,6 +97,8 @@ pub struct ConnectionTracker {
     timer: Option<TimerId>,
     users: Vec<Link<dyn FlowUser>>,
     refused: Vec<u32>,
+    /// What the packets of the batch at hand are; empty between batches.
+    probes: Vec<Result<Probe, Unknown>>,
     ended: Vec<u32>,
     /// Whether replies take another path.
     one_way: bool,
@@ -304,8 +306,9 @@ impl Element for ConnectionTracker {
         let table = Connections::new(capacity, seeds);
         let lists = [&mut self.ended, &mut self.refused];
         let mut lists = lists.into_iter();
-        let reserved =
-            lists.all(|list| list.try_reserve(2 * capacity.min(BATCH) + capacity).is_ok());
+        let reserved = lists
+            .all(|list| list.try_reserve(2 * capacity.min(BATCH) + capacity).is_ok())
+            && self.probes.try_reserve_exact(BATCH).is_ok();
         self.table = table.ok().filter(|_| reserved).ok_or_else(|| {
             cx.error(format_args!(
                 "out of memory for {capacity} connections; give a smaller CAPACITY, or a guest more \
@@ -325,24 +328,25 @@ impl Element for ConnectionTracker {
             self.end_refused(cx);
         }
         self.table.begin();
-        let mut probes = [Err(Unknown::Invalid); BATCH];
-        for (packet, slot) in batch.iter().zip(&mut probes) {
-            *slot = probe(packet).map(|probe| {
+        // Here they need not be written before.
+        let mut probes = core::mem::take(&mut self.probes);
+        probes.extend(batch.iter().map(|packet| {
+            probe(packet).map(|probe| {
                 let hash = self.table.hash(probe.protocol, probe.key);
                 self.table.prefetch(hash);
                 Probe { hash, ..probe }
-            });
-        }
-        for probe in probes.iter().flatten().take(batch.len()) {
+            })
+        }));
+        for probe in probes.iter().flatten() {
             self.table.prefetch_connection(probe.hash);
         }
-        let mut probes = probes.iter();
+        let mut found = probes.iter();
         batch.filter_keeping(
             Facts::ALL,
-            &mut (self, cx),
+            &mut (&mut *self, cx),
             |(this, cx), packet| {
                 packet.set_flow(None);
-                match probes.next() {
+                match found.next() {
                     Some(Ok(probe)) => this.track(cx, probe, packet),
                     Some(Err(Unknown::Fragment)) => Some(Refusal::Fragment),
                     Some(Err(Unknown::Invalid)) | None => Some(Refusal::Invalid),
@@ -350,6 +354,8 @@ impl Element for ConnectionTracker {
             },
             |(this, cx), packet, refusal| this.dispose(cx, packet, refusal),
         );
+        probes.clear();
+        self.probes = probes;
         port
     }
 

@@ -18,8 +18,9 @@ use super::windows::{SegmentNumbers, TcpWindows};
 /// Slots of the wheel: a connection whose time is further off is looked at once a turn.
 const SLOTS: u32 = 256;
 
-/// One connection.
+/// One connection: a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Connection {
     addresses: [u64; 2],
     ports: [u32; 2],
@@ -38,7 +39,7 @@ pub struct Connection {
     pub windows: TcpWindows,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 64);
+const _: () = assert!(size_of::<Connection>() == 64);
 
 impl Connection {
     /// The key of its packets in a direction.

@@ -347,6 +347,7 @@ impl Element for FlowFirewall {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let rejected = cx.inputs() as u32;
+        self.flows.prefetch(batch);
         let mut outputs = [DROP; BATCH];
         for (packet, output) in batch.iter().zip(&mut outputs) {
             *output = match self.judge(cx, port, packet) {

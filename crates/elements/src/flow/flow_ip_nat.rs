@@ -505,6 +505,7 @@ impl Element for FlowIPNAT {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.flows.prefetch(batch);
         let mut outputs = [DROP; BATCH];
         // What FTP says may get longer.
         let kept = Facts::ALL.without(Facts::FITS_ETHERNET);

@@ -204,6 +204,20 @@ impl<T: Default> FlowStates<T> {
         }
     }
 
+    /// Asks for the states of the packets' flows: their first lines, and the next ones.
+    #[inline]
+    pub fn prefetch(&self, batch: &Batch) {
+        for packet in batch.iter() {
+            let state = packet.flow().and_then(|flow| self.0.get(flow as usize));
+            if let Some(state) = state {
+                packet::prefetch(state);
+                if size_of::<T>() > 16 {
+                    packet::prefetch_next(state);
+                }
+            }
+        }
+    }
+
     /// The state of a packet's flow; `None` if the packet is of no flow.
     #[inline]
     pub fn of(&mut self, packet: &Packet) -> Option<&mut T> {

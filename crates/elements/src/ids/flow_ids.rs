@@ -531,6 +531,7 @@ impl Element for FlowIDS {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.flows.prefetch(batch);
         watch(cx, port, batch, |cx, packet, now| self.see(cx, packet, now))
     }
 }
