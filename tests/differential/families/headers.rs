@@ -118,9 +118,11 @@ pub fn make(random: &mut Random, size: usize) -> Case {
             break;
         }
     }
-    // The time at which an error or an answer is made is the program's own.
+    // The time at which an error or an answer is made is the program's own. So is that of SetTimestamp without a time.
     let is_made = |element: &String| {
-        element.starts_with("ICMPError") || element.starts_with("ICMPPingResponder")
+        element.starts_with("ICMPError")
+            || element.starts_with("ICMPPingResponder")
+            || element == "SetTimestamp()"
     };
     let annotations = match chain.iter().any(is_made) {
         true => random.one("|, PRINTANNO true"),

@@ -8,8 +8,8 @@ const SWITCHES: &str = "Switch|Switch(1)|Switch(-1)|Switch(7)|RoundRobinSwitch|H
     HashSwitch(16, 4)|HashSwitch(0, 1)|HashSwitch(100, 4)|PaintSwitch|PaintSwitch(ANNO 17)|StrideSwitch(1, 2, 3)|\
     StrideSwitch(5, 1, 1)|StaticSwitch(2)|Tee|Hub|PaintTee(1)|IPClassifier(tcp, udp, -)|\
     RatedSplitter(2)|BandwidthRatedSplitter(100)|Meter(1)|CheckLength(30)";
-const SCHEDULERS: &str = "RoundRobinSched|PrioSched|StrideSched(1, 2, 3)|StrideSched(3, 3, 1)|\
-    StrideSched(1, 0, 2)|DRRSched|DRRSched(100)|DRRSched(1)|PullSwitch(0)|PullSwitch(1)|PullSwitch(-1)|\
+/// Not StrideSched as it should be: Click's charges inputs for pulls that find nothing.
+const SCHEDULERS: &str = "RoundRobinSched|PrioSched|DRRSched|DRRSched(100)|DRRSched(1)|PullSwitch(0)|PullSwitch(1)|PullSwitch(-1)|\
     StaticPullSwitch(1)|TimeSortedSched|SimpleRoundRobinSched|SimplePrioSched|SimplePullSwitch(2)|\
     RoundRobinSched(1)|StrideSched(x, 1, 1)|StrideSched(1, 1)";
 const QUEUES: &str = "Queue|Queue(2)|Queue(5)|SimpleQueue(3)|NotifierQueue(3)|FrontDropQueue(3)|\
@@ -104,5 +104,6 @@ fn queues(random: &mut Random, outputs: usize, case: &mut Case) {
         };
         case.config.push(step);
     }
-    case.config.push("wait 100s, stop);".into());
+    // Not a whole number of seconds: timers expire then.
+    case.config.push("wait 100.3s, stop);".into());
 }

@@ -5,8 +5,8 @@ use crate::prelude::*;
 #[inline(always)]
 fn look(packet: &Packet) -> Result<(), Reason> {
     let header = packet.network_header().unwrap_or_default();
-    let ip = Ipv4Packet::new_quoted(header).map_err(|_| Reason::Protocol)?;
-    if ip.protocol() != IpProtocol::ICMP {
+    // Whatever else is wrong with the IP header: CheckIPHeader looks at it.
+    if header.get(9) != Some(&IpProtocol::ICMP.0) {
         return Err(Reason::Protocol);
     }
     let message = packet.transport_header().unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::prelude::*;
 #[element(ports = "1/1")]
 pub struct ForceICMP {
     /// The message's type, by number or name.
-    #[arg(mandatory, name = "TYPE", with = NamedInt(Kind::IcmpType), kind = "ICMP type")]
+    #[arg(mandatory, name = "TYPE", default = -1, with = NamedInt(Kind::IcmpType), kind = "ICMP type")]
     kind: i32,
     /// The message's code, by number or name.
     #[arg(mandatory, with = WordArg, kind = "ICMP code")]
@@ -85,6 +85,10 @@ mod tests {
         assert!(
             errors.contains("ICMP type") || errors.contains("TYPE"),
             "{errors}"
+        );
+        Rig::refuses(
+            "Idle -> ForceICMP(, 0) -> Discard;",
+            "ICMP type must be between 0 and 255",
         );
         Rig::refuses(
             "Idle -> ForceICMP(3, zork) -> Discard;",

@@ -91,8 +91,11 @@ fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
         .split_once('/')
         .filter(|(offset, length)| !offset.is_empty() && !length.is_empty());
     let (offset, length) = parts.ok_or("expected ‘/’ between offset and length")?;
-    let number = |text: &str| args.context().parse::<u32>(text.trim());
-    match (number(offset), number(length)) {
+    let number = |name, text: &str| {
+        let number = args.context().parse::<u32>(text.trim());
+        number.inspect_err(|invalid| args.error_in(name, invalid))
+    };
+    match (number("OFFSET", offset), number("LENGTH", length)) {
         (Ok(offset), Ok(length)) if u64::from(offset) + u64::from(length) > LONGEST => {
             Err("offset or length beyond 65536 bytes")
         }
@@ -195,6 +198,8 @@ mod tests {
             ("5/", "range 1: expected '/'"),
             ("x/5", "range 1: invalid offset or length"),
             ("-1/5", "range 1: invalid offset or length"),
+            ("x/5", "OFFSET: invalid number"),
+            ("5/6-", "LENGTH: invalid number"),
             ("65000/1000", "range 1: offset or length beyond 65536 bytes"),
             ("4294967295/4294967295", "range 1: offset or length beyond"),
         ] {

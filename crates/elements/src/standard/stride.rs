@@ -65,8 +65,9 @@ impl Stride {
         for (i, text) in self.tickets.iter().enumerate() {
             match args.context().parse::<i32>(text) {
                 Ok(value) if value > MOST_TICKETS => {
+                    // Click's words, of outputs too.
                     args.warning(format_args!(
-                        "{kind} {i}’s tickets reduced to {MOST_TICKETS}"
+                        "input {i}’s tickets reduced to {MOST_TICKETS}"
                     ));
                     tickets.push(MOST_TICKETS as u32);
                 }
