@@ -30,6 +30,9 @@ pub fn left_out(click: &Outcome, weir: &Outcome) -> Option<&'static str> {
     if says("out of range, bound 2147483647") {
         return Some("a bound of Click that Weir lacks in part");
     }
+    if says("_CALL: parse error") && !weir.error.contains("_CALL: ") {
+        return Some("a handler that Weir looks for when the other arguments are right");
+    }
     if says("; lowered to ") {
         return Some("a rate beyond Click's most");
     }

@@ -97,7 +97,7 @@ pub(super) mod host {
         match name {
             "kill" => kill(cx, text),
             _ => {
-                let file = cx.names().parse_with(FilenameArg, text.trim());
+                let file = cx.names().parse_with(FilenameArg, text.trim_start());
                 let file = file.map_err(|_| "bad FILE")?;
                 let data = match file.as_str() {
                     "-" => read_all(std::io::stdin().lock()),

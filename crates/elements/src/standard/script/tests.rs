@@ -504,6 +504,10 @@ fn a_file_without_an_end_is_refused() {
     let mut rig = Rig::new("Script(print $(catq /dev/zero));");
     rig.run();
     assert_contains(&rig.printed().concat(), "/dev/zero: more than 256 MiB");
+    // As in Click, what is behind a file's name belongs to it.
+    let mut rig = Rig::new("Script(print $(cat /dev/null ));");
+    rig.run();
+    assert_contains(&rig.printed().concat(), "bad FILE");
 }
 
 #[test]
