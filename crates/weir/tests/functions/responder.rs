@@ -175,7 +175,9 @@ fn a_dhcp_client_renews_its_lease_and_gives_it_back() {
     client.wait().unwrap();
     renewed.unwrap();
     assert_eq!(office.said("renew")["ip"], office.said("bound")["ip"]);
-    assert_eq!((office.read("dhcp.acks"), count), ("2".into(), "1".into()));
+    // It renews its lease every 5 s until it is told to end.
+    assert!(office.read("dhcp.acks").parse::<u32>().unwrap() >= 2);
+    assert_eq!(count, "1");
     until("no release", || office.read("dhcp.releases") == "1");
     assert_eq!(office.read("dhcp.count"), "0");
 }
