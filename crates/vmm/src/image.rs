@@ -253,7 +253,7 @@ mod tests {
     fn the_fingerprint_is_of_the_program() {
         let image = Image::parse(crate::IMAGE).unwrap();
         let before = image.fingerprint();
-        // Whoever reads a hole fills it.
+        // A read fills a hole of the file.
         let length = image.length as usize;
         // SAFETY: the address is the kernel's choice.
         let memory = unsafe {

@@ -28,7 +28,7 @@ impl Lanes {
         let moves = (&is.cpus, is.lanes) != (&properties.cpus, properties.lanes);
         if member.is_front && moves {
             return Err(AttachError::Property(
-                "a port with ports behind it stays on its lane: make it anew with other `cpus` or `lanes`".into(),
+                "a port with ports behind it stays on its lane: delete it, and create it with other `cpus` or `lanes`".into(),
             ));
         }
         self.check_properties(&properties, mtu)?;
