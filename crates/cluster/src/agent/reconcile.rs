@@ -398,6 +398,7 @@ impl Worker {
                 started.await?;
             }
         }
+        self.tries.remove(name);
         Ok(true)
     }
 
