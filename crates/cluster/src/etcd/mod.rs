@@ -26,6 +26,10 @@ use crate::view::View;
 pub const TIMEOUT: Duration = Duration::from_secs(4);
 /// How often a connection is tried for signs of life at least, and how long these may take: a fifth of a host's lease.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// How often a member that knows no leader is asked again, and the time between. Members of etcd choose a new leader 1 to 2 s
+/// after they miss the last one, unless they are told otherwise.
+const ELECTION_TRIES: usize = 10;
+const ELECTION_PAUSE: Duration = Duration::from_millis(300);
 /// Longest value, in bytes: etcd refuses requests of 1.5 MiB.
 pub const VALUE_MAX: usize = 1 << 20;
 /// Keys of the first answer of a range: few enough for the largest values that etcd takes.
@@ -106,12 +110,15 @@ impl Store {
         self.current.store(member, Ordering::Relaxed);
     }
 
-    /// Asks a member; if it does not answer, the next one, as far as that is right.
+    /// Asks a member; if it does not answer, the next one, as far as that is right. A member that knows no leader is asked
+    /// again after all others, until they should have chosen one.
     async fn ask<T, Asked>(&self, repeat: Repeat, ask: impl Fn(Client) -> Asked) -> Result<T>
     where
         Asked: Future<Output = Result<T, etcd_client::Error>>,
     {
         let mut tries = self.members.len();
+        let mut leaderless = None;
+        let mut elections = ELECTION_TRIES;
         loop {
             let current = self.current.load(Ordering::Relaxed) % self.members.len();
             let (endpoint, client) = &self.members[current];
@@ -119,6 +126,10 @@ impl Store {
             let asked = tokio::time::timeout(TIMEOUT, ask(client.clone())).await;
             let (told, unsent) = match asked {
                 Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) if is_leaderless(&error) => {
+                    leaderless = Some(current);
+                    (sentence(endpoint, &error), true)
+                }
                 Ok(Err(error)) => (sentence(endpoint, &error), is_unsent(&error)),
                 Err(_) => (silent(endpoint), false),
             };
@@ -126,10 +137,17 @@ impl Store {
                 self.give_up(current);
             }
             tries -= 1;
-            let may =
-                told.kind == Kind::Unavailable && (repeat == Repeat::Always || unsent) && tries > 0;
-            if !may {
-                return Err(told);
+            let may = told.kind == Kind::Unavailable && (repeat == Repeat::Always || unsent);
+            match leaderless {
+                _ if !may => return Err(told),
+                _ if tries > 0 => {}
+                Some(member) if elections > 0 => {
+                    elections -= 1;
+                    tries = 1;
+                    tokio::time::sleep(ELECTION_PAUSE).await;
+                    self.prefer(member);
+                }
+                _ => return Err(told),
             }
         }
     }
@@ -475,6 +493,11 @@ fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
         Kind::Unavailable,
         format_args!("etcd at {endpoints}: {why}"),
     )
+}
+
+/// Whether a member knows no leader. It refuses before it does anything.
+fn is_leaderless(error: &etcd_client::Error) -> bool {
+    matches!(error, etcd_client::Error::GRpcStatus(status) if status.message().contains("no leader"))
 }
 
 /// Whether a question was not sent.
