@@ -128,6 +128,9 @@ fn serve(parts: &Parts, socket: BorrowedFd<'_>) -> Result<()> {
     detach()?;
     set_name(c"weir-zygote").context(STARTING)?;
     crate::title::show_title(c"weir-zygote");
+    // What the program had freed would be mapped in each guest's process, to be unmapped there.
+    // SAFETY: gives memory that is free back to the kernel.
+    unsafe { libc::malloc_trim(0) };
     let kept: Vec<_> = parts.descriptors().chain([Some(socket)]).collect();
     keep_only(0, &kept);
     let parent = getppid().ok_or(Error::Ended)?;

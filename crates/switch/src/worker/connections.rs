@@ -6,9 +6,10 @@
 //! client gives the port the rings of a guest that does not run yet: late segments still get there, and the next SYN
 //! of the same addresses and ports begins another connection.
 //!
-//! Which guest asked is not to be seen in answers to ARP requests and neighbor solicitations, nor in ICMP errors: these
-//! go to all guests that run. Over IPv6, the flags of a segment may lie behind what the switch looks at ([`HEAD`]):
-//! then any segment begins a connection, and none ends it.
+//! All guests have one address, so an ARP answer does not say which of them asked: it goes to those that sent a request
+//! for its address since the last answer, and to all that run if none did. Neighbor advertisements and ICMP errors go to
+//! all that run. Over IPv6, the flags of a segment may lie behind what the switch looks at ([`HEAD`]): then any segment
+//! begins a connection, and none ends it.
 //!
 //! [`HEAD`]: crate::port::HEAD
 
@@ -38,8 +39,8 @@ pub(super) enum Way {
     Front,
     /// To a port behind it.
     Behind(PortIndex),
-    /// To all guests that run.
-    Running,
+    /// To the front's own guest, and to some behind it ([`Connections::takers`]).
+    Several,
     /// Nowhere.
     Nowhere(Reason),
 }
@@ -53,6 +54,17 @@ pub(super) struct Connections {
     free: Vec<PortIndex>,
     /// The ports of connections, by the direction to them.
     flows: HashMap<FlowWords, PortIndex>,
+    /// The ports that sent an ARP request which is not answered yet.
+    asking: Vec<Asking>,
+    /// The ports that get the last frame which was for several.
+    takers: Vec<PortIndex>,
+}
+
+/// A port whose guest waits for an ARP answer.
+struct Asking {
+    port: PortIndex,
+    /// The IPv4 address that it asks for; none if it asks for several.
+    address: Option<[u8; 4]>,
 }
 
 /// A port behind the front.
@@ -95,8 +107,10 @@ impl Connection {
 enum Kind {
     /// A segment, with its flags if these are to be seen; none if it is a fragment, or cut short.
     Segment(Option<(FlowWords, Option<u8>)>),
-    /// An answer, or an error, to whom is not to be seen.
-    Answer,
+    /// An ARP request for an address.
+    Request([u8; 4]),
+    /// An ARP answer from an address; an answer or an error of another kind, to whom is not to be seen.
+    Answer(Option<[u8; 4]>),
     Other,
 }
 
@@ -106,8 +120,10 @@ fn kind(frame: &Frame) -> Kind {
         return Kind::Other;
     };
     if kind == ARP {
+        let address = |at: usize| bytes.array::<4>(l3 + at).ok();
         return match bytes.word(l3 + 6) {
-            Ok(2) => Kind::Answer,
+            Ok(1) => address(24).map_or(Kind::Other, Kind::Request),
+            Ok(2) => Kind::Answer(address(14)),
             _ => Kind::Other,
         };
     }
@@ -123,8 +139,8 @@ fn kind(frame: &Frame) -> Kind {
             (None, _) | (_, Err(HeaderError::Malformed)) => None,
             (Some(flow), flags) => Some((flow, flags.ok())),
         }),
-        ICMP if matches!(l4(0), Ok(3 | 4 | 5 | 11 | 12)) => Kind::Answer,
-        ICMPV6 if matches!(l4(0), Ok(1..=4 | 136)) => Kind::Answer,
+        ICMP if matches!(l4(0), Ok(3 | 4 | 5 | 11 | 12)) => Kind::Answer(None),
+        ICMPV6 if matches!(l4(0), Ok(1..=4 | 136)) => Kind::Answer(None),
         _ => Kind::Other,
     }
 }
@@ -141,6 +157,9 @@ impl Connections {
         // So that no frame makes them grow.
         self.flows.reserve(2 * self.ports.len());
         self.free.reserve(self.ports.len() - self.free.len());
+        self.asking.reserve(self.ports.len() - self.asking.len());
+        self.takers.clear();
+        self.takers.reserve(self.ports.len());
         if !runs {
             self.free.push(port);
         }
@@ -170,6 +189,7 @@ impl Connections {
 
     /// Ends the connection of a port.
     fn end(&mut self, port: PortIndex) {
+        self.asking.retain(|asking| asking.port != port);
         let behind = self.ports.get_mut(&port);
         if let Some(Connection { flow, .. }) = behind.and_then(|behind| behind.taken.take())
             // Unless it is another's by now.
@@ -187,8 +207,11 @@ impl Connections {
         let (flow, flags) = match kind(frame) {
             Kind::Segment(Some(segment)) => segment,
             Kind::Segment(None) => return Way::Nowhere(Reason::NotAwaited),
-            Kind::Answer => return Way::Running,
-            Kind::Other => return Way::Front,
+            Kind::Answer(address) => {
+                self.find_takers(address);
+                return Way::Several;
+            }
+            Kind::Request(_) | Kind::Other => return Way::Front,
         };
         let begins = flags.is_none_or(|flags| flags & (SYN | ACK | RST) == SYN);
         let port = self.flows.get(&flow).copied();
@@ -214,14 +237,57 @@ impl Connections {
         Way::Behind(port)
     }
 
+    /// Finds who gets an answer: those that asked for this address, or all that run.
+    fn find_takers(&mut self, address: Option<[u8; 4]>) {
+        let Connections {
+            ports,
+            asking,
+            takers,
+            ..
+        } = self;
+        takers.clear();
+        if address.is_some() {
+            asking.retain(|asking| {
+                let is_for = asking.address.is_none() || asking.address == address;
+                if is_for {
+                    takers.push(asking.port);
+                }
+                // One that asks for several gets all answers.
+                !is_for || asking.address.is_none()
+            });
+        }
+        if takers.is_empty() {
+            let running = ports.iter().filter(|(_, behind)| behind.runs);
+            takers.extend(running.map(|(&port, _)| port));
+        }
+    }
+
+    /// Notes that a port asks for an address.
+    fn ask(&mut self, port: PortIndex, address: [u8; 4]) {
+        let asking = self.asking.iter_mut().find(|asking| asking.port == port);
+        match asking {
+            Some(asking) if asking.address != Some(address) => asking.address = None,
+            Some(_) => {}
+            None => self.asking.push(Asking {
+                port,
+                address: Some(address),
+            }),
+        }
+    }
+
     /// Notes frames that a port behind sends.
     pub fn see(&mut self, port: PortIndex, frames: &[Frame], now: Nanos) {
-        let Some(behind) = self.ports.get_mut(&port) else {
-            return;
-        };
         for frame in frames {
-            let Kind::Segment(Some((flow, flags))) = kind(frame) else {
-                continue;
+            let Some(behind) = self.ports.get_mut(&port) else {
+                return;
+            };
+            let (flow, flags) = match kind(frame) {
+                Kind::Segment(Some(segment)) => segment,
+                Kind::Request(address) => {
+                    self.ask(port, address);
+                    continue;
+                }
+                _ => continue,
             };
             let flow = flow.reversed();
             if behind.taken.is_none() && !self.flows.contains_key(&flow) {
@@ -249,10 +315,9 @@ impl Connections {
         ports.map(|(&port, _)| port).collect()
     }
 
-    /// The ports whose guests run.
-    pub fn running(&self) -> impl Iterator<Item = PortIndex> {
-        let ports = self.ports.iter().filter(|(_, behind)| behind.runs);
-        ports.map(|(&port, _)| port)
+    /// The ports that get the last frame which was for several.
+    pub fn takers(&self) -> &[PortIndex] {
+        &self.takers
     }
 }
 

@@ -257,8 +257,8 @@ impl Polling {
             match connections.way(frame, mac, now) {
                 Way::Front => self.send_by(table, clock, batch, to, i, 0),
                 Way::Behind(port) => self.send_by(table, clock, batch, port, i, 0),
-                Way::Running => {
-                    for port in connections.running() {
+                Way::Several => {
+                    for &port in connections.takers() {
                         self.send_by(table, clock, batch, port, i, 0);
                     }
                     self.send_by(table, clock, batch, to, i, 0);

@@ -139,7 +139,7 @@ fn a_guest_is_idle_when_its_connection_is() {
     it.set_running(1, true, 10);
     // What all get counts for none.
     let answer = ethernet(mac(HERE), mac(1), 0x0806, &[0, 1, 8, 0, 6, 4, 0, 2]);
-    assert_eq!(it.way(&answer, None, 50), Way::Running);
+    assert_eq!(it.way(&answer, None, 50), Way::Several);
     assert!(it.over(59, 0, 50).is_empty());
     assert_eq!(it.over(60, 0, 50), [1]);
     it.way(&segment(a, ACK, None), None, 60);
@@ -147,6 +147,54 @@ fn a_guest_is_idle_when_its_connection_is() {
     it.see(1, &[segment(a.reversed(), ACK, None)], 70);
     assert!(it.over(119, 0, 50).is_empty());
     assert_eq!(it.over(120, 0, 50), [1]);
+}
+
+/// An ARP request for a host of 10.0.0.0/24, or an answer from it.
+fn arp(operation: u8, host: u8) -> Frame {
+    let (source, target) = match operation {
+        1 => (HERE, host),
+        _ => (host, HERE),
+    };
+    let mut payload = [0; 28];
+    payload[..8].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, operation]);
+    payload[14..18].copy_from_slice(&[10, 0, 0, source]);
+    payload[24..28].copy_from_slice(&[10, 0, 0, target]);
+    ethernet(mac(HERE), mac(1), 0x0806, &payload)
+}
+
+#[test]
+fn an_arp_answer_goes_to_those_that_asked() {
+    let mut it = with(&[1, 2, 3, 4]);
+    (1..=3).for_each(|port| it.set_running(port, true, 0));
+    let takers = |it: &mut Connections, host| {
+        assert_eq!(it.way(&arp(2, host), None, 0), Way::Several);
+        let mut takers = it.takers().to_vec();
+        takers.sort_unstable();
+        takers
+    };
+    // Nobody did.
+    assert_eq!(takers(&mut it, 1), [1, 2, 3]);
+    it.see(1, &[arp(1, 1)], 0);
+    it.see(2, &[arp(1, 1), arp(1, 1)], 0);
+    it.see(3, &[arp(1, 2)], 0);
+    assert_eq!(takers(&mut it, 1), [1, 2]);
+    assert_eq!(takers(&mut it, 2), [3]);
+    assert_eq!(takers(&mut it, 2), [1, 2, 3]);
+    // One that asks for more than one address gets all answers, until it has another guest.
+    it.see(1, &[arp(1, 1), arp(1, 2)], 0);
+    it.see(2, &[arp(1, 2)], 0);
+    assert_eq!(takers(&mut it, 2), [1, 2]);
+    assert_eq!(takers(&mut it, 1), [1]);
+    assert_eq!(takers(&mut it, 3), [1]);
+    it.set_running(1, false, 0);
+    assert_eq!(takers(&mut it, 1), [2, 3]);
+    // A guest that asks for ever takes one place.
+    let room = it.asking.capacity();
+    for host in 0..=255 {
+        it.see(2, &[arp(1, host)], 0);
+        it.see(3, &[arp(1, 7)], 0);
+    }
+    assert_eq!((it.asking.len(), it.asking.capacity()), (2, room));
 }
 
 #[test]
@@ -169,12 +217,8 @@ fn only_frames_to_the_fronts_address_are_of_a_connection() {
 #[test]
 fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
     let mut it = with(&[1]);
-    let arp = |operation: u8| {
-        let payload = [0, 1, 8, 0, 6, 4, 0, operation];
-        ethernet(mac(HERE), mac(1), 0x0806, &payload)
-    };
-    assert_eq!(it.way(&arp(1), None, 0), Way::Front);
-    assert_eq!(it.way(&arp(2), None, 0), Way::Running);
+    assert_eq!(it.way(&arp(1, 1), None, 0), Way::Front);
+    assert_eq!(it.way(&arp(2, 1), None, 0), Way::Several);
     let icmp = |protocol: u8, kind: u8| {
         let six = protocol == ICMPV6;
         let address = |host: u16| match six {
@@ -192,13 +236,13 @@ fn what_belongs_to_no_connection_goes_to_the_front_or_to_all() {
         head[if six { 54 } else { 34 }] = kind;
         long(&head, 64)
     };
-    for (kind, way) in [(8, Way::Front), (3, Way::Running), (11, Way::Running)] {
+    for (kind, way) in [(8, Way::Front), (3, Way::Several), (11, Way::Several)] {
         assert_eq!(it.way(&icmp(ICMP, kind), None, 0), way);
     }
     for (kind, way) in [
         (128, Way::Front),
-        (2, Way::Running),
-        (136, Way::Running),
+        (2, Way::Several),
+        (136, Way::Several),
         (135, Way::Front),
     ] {
         assert_eq!(it.way(&icmp(ICMPV6, kind), None, 0), way);
