@@ -11,16 +11,23 @@
 //!
 //! A guest's process is a child of the program, not of the zygote (`CLONE_PARENT`): the program waits for it as
 //! for its own. The zygote keeps nothing of a guest. It ends when the program closes its socket, or ends.
+//!
+//! Each page of the zygote that is its own costs each guest's process three times: it is mapped there, copied when it is
+//! written to, and unmapped before the guest runs. So the zygote gives back memory that was freed, serves on a thread with
+//! a new stack and a new heap, and shares the program's relocated constants.
 
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
 
 use abi::boot::Span;
 // rustix has no fork.
 use nix::unistd::{ForkResult, fork};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -126,14 +133,49 @@ pub(crate) fn receive_pid(mut launches: &UnixStream) -> Result<Pid> {
 /// The zygote's main function: answers requests until its program is gone.
 fn serve(parts: &Parts, socket: BorrowedFd<'_>) -> Result<()> {
     detach()?;
+    share_constants()?;
     set_name(c"weir-zygote").context(STARTING)?;
     crate::title::show_title(c"weir-zygote");
-    // What the program had freed would be mapped in each guest's process, to be unmapped there.
-    // SAFETY: gives memory that is free back to the kernel.
-    unsafe { libc::malloc_trim(0) };
+    give_back();
     let kept: Vec<_> = parts.descriptors().chain([Some(socket)]).collect();
     keep_only(0, &kept);
     let parent = getppid().ok_or(Error::Ended)?;
+    let parts = Alone(parts);
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK);
+        let serving = thread.spawn_scoped(scope, move || answer_all(parts, socket, parent));
+        let served = serving.context(STARTING)?.join();
+        served.unwrap_or(Err(Error::Panicked))
+    })
+}
+
+/// Gives the kernel what the program had freed of its heap, and used of its stack for what it did before.
+fn give_back() {
+    /// Bytes of the stack below this function's frame that are kept, and most that are given back. Nothing else is
+    /// mapped there: the kernel keeps 128 MiB free for the stack.
+    const KEPT: usize = 16 << 10;
+    const GIVEN: usize = 1 << 20;
+    let here = 0_u8;
+    let end = ((&raw const here) as usize - KEPT) & !(abi::PAGE - 1);
+    // SAFETY: nobody uses what is free, nor what is below the stack's end. The kernel skips what is not mapped.
+    unsafe {
+        libc::malloc_trim(0);
+        let start = (end - GIVEN) as *mut libc::c_void;
+        libc::madvise(start, GIVEN, libc::MADV_DONTNEED);
+    }
+}
+
+/// Bytes of the stack of the zygote's thread, and of the guests' processes until the guest runs.
+const STACK: usize = 1 << 20;
+
+/// What one thread uses, while the other one waits for its end.
+struct Alone<'p>(&'p Parts);
+
+// SAFETY: made for the thread that serves. The one that made it waits.
+unsafe impl Send for Alone<'_> {}
+
+/// Answers requests until the program is gone.
+fn answer_all(Alone(parts): Alone<'_>, socket: BorrowedFd<'_>, parent: Pid) -> Result<()> {
     while let Some((request, files)) = receive(socket)? {
         let mut files = files.iter().map(AsFd::as_fd);
         let Some(launches) = files.next() else {
@@ -159,6 +201,56 @@ fn serve(parts: &Parts, socket: BorrowedFd<'_>) -> Result<()> {
         let _ = write_answer(launches, answer);
     }
     Ok(())
+}
+
+/// Replaces the program's relocated constants, which are private memory, by a shared file with the same bytes, which a
+/// fork does not copy.
+fn share_constants() -> Result<()> {
+    let range = constants();
+    let (at, length) = (range.address as *mut libc::c_void, range.length as usize);
+    if length == 0 {
+        return Ok(());
+    }
+    let file = memfd_create(c"weir-constants", MemfdFlags::CLOEXEC).context(STARTING)?;
+    // SAFETY: the range is mapped, and constant from the program's start on.
+    let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), length) };
+    let mut file = std::fs::File::from(file);
+    file.write_all(bytes).context(STARTING)?;
+    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    // SAFETY: the same bytes at the same place, as unwritable as before.
+    unsafe { mmap(at, length, ProtFlags::READ, flags, &file, 0) }.context(STARTING)?;
+    Ok(())
+}
+
+/// Where the program's relocated constants lie: whole pages, none if it has no such part.
+fn constants() -> Span {
+    unsafe extern "C" fn visit(
+        object: *mut libc::dl_phdr_info,
+        _: usize,
+        found: *mut libc::c_void,
+    ) -> i32 {
+        // SAFETY: the caller passes an object of the process, and the span below.
+        let (object, found) = unsafe { (&*object, &mut *found.cast::<Span>()) };
+        // SAFETY: the object's table has so many entries.
+        let parts =
+            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+        let page = abi::PAGE as u64;
+        if let Some(part) = parts.iter().find(|part| part.p_type == libc::PT_GNU_RELRO) {
+            let start = object.dlpi_addr + part.p_vaddr;
+            let end = (start + part.p_memsz) / page * page;
+            let start = start / page * page;
+            (found.address, found.length) = (start, end - start);
+        }
+        // The first object is the program; no others are visited.
+        1
+    }
+    let mut found = Span {
+        address: 0,
+        length: 0,
+    };
+    // SAFETY: `visit` takes what it is called with.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    found
 }
 
 fn write_answer(launches: BorrowedFd<'_>, answer: i32) -> std::io::Result<()> {

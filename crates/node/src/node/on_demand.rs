@@ -174,7 +174,7 @@ impl Node {
         let names: Vec<_> = wanted.iter().map(|guest| guest.name.clone()).collect();
         for (name, created) in names.iter().zip(self.create_guests(wanted)) {
             match created {
-                Ok(view) => self.await_new(view, Box::new(drop)),
+                Ok(view) => self.await_new(view, None),
                 Err(error) => self.give_call_up(name, error),
             }
         }

@@ -25,7 +25,8 @@ pub(super) struct Starting {
     /// Warnings about its configuration.
     messages: Option<String>,
     since: Instant,
-    tell: OnStarted,
+    /// None if no client waits.
+    tell: Option<OnStarted>,
 }
 
 impl Node {
@@ -35,14 +36,14 @@ impl Node {
         let created = self.create_guests(wanted);
         for (created, tell) in created.into_iter().zip(tells) {
             match created {
-                Ok(view) => self.await_new(view, tell),
+                Ok(view) => self.await_new(view, Some(tell)),
                 Err(error) => tell(Err(error)),
             }
         }
     }
 
-    /// Reports a guest that was just created.
-    pub(super) fn await_new(&mut self, guest: Object<Guest>, tell: OnStarted) {
+    /// Reports a guest that was just created, if to a client.
+    pub(super) fn await_new(&mut self, guest: Object<Guest>, tell: Option<OnStarted>) {
         self.guests.starting.push(Starting {
             name: guest.name,
             id: guest.status.id,
@@ -62,15 +63,18 @@ impl Node {
             is_new: false,
             messages: None,
             since: Instant::now(),
-            tell,
+            tell: Some(tell),
         });
         Ok(())
     }
 
-    /// How long the guest that was started last has been awaited; none if none is.
+    /// How long a client has been waiting for the guest that was started last; none if no guest is starting.
     pub fn awaits_start(&self) -> Option<Duration> {
-        let last = self.guests.starting.last();
-        last.map(|starting| starting.since.elapsed())
+        let last = self.guests.starting.last()?;
+        Some(match last.tell {
+            Some(_) => last.since.elapsed(),
+            None => Duration::MAX,
+        })
     }
 
     /// Looks at the starting guests, and reports each one that runs or has failed.
@@ -78,7 +82,11 @@ impl Node {
         let all = std::mem::take(&mut self.guests.starting);
         for starting in all {
             match self.started(&starting) {
-                Some(outcome) => (starting.tell)(outcome),
+                Some(outcome) => {
+                    if let Some(tell) = starting.tell {
+                        tell(outcome);
+                    }
+                }
                 None => self.guests.starting.push(starting),
             }
         }
