@@ -226,7 +226,8 @@ InfiniteSource(DATA $UDP, BURST 64, TIMESTAMP false) -> QuickNoteQueue(1024) -> 
 Source($UDP) -> RandomBitErrors(0.0001) -> out
 == RandomSample
 s :: RandomSample(0.1); Source($UDP) -> s -> out; s[1] -> out
-== RandomSource
+// FastClick's does not end.
+== RandomSource (Weir, Click)
 RandomSource(64, LIMIT $N, BURST 64, STOP true) -> out
 == RandomSwitch
 s :: RandomSwitch; Source($UDP) -> s; s[0] -> out; s[1] -> out

@@ -1,7 +1,10 @@
 //! The programs that run a configuration: Weir, and its peers that are named.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::cpu_time;
 
@@ -38,6 +41,8 @@ impl Program {
     pub fn command(&self, config: &Path) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.before).arg(config);
+        // SAFETY: one system call between fork and exec.
+        unsafe { command.pre_exec(limit_time) };
         command
     }
 
@@ -45,6 +50,16 @@ impl Program {
     pub fn seconds(&self, config: &Path) -> Result<f64, String> {
         Ok(cpu_time(&mut self.command(config))?.as_secs_f64())
     }
+}
+
+/// Has the kernel end this process after so many seconds of CPU time: some configurations run for ever in a peer.
+fn limit_time() -> std::io::Result<()> {
+    const SECONDS: u64 = 120;
+    let limit = Rlimit {
+        current: Some(SECONDS),
+        maximum: Some(SECONDS),
+    };
+    Ok(setrlimit(Resource::Cpu, limit)?)
 }
 
 /// How often each program runs: `ROUNDS`, else `usual`.

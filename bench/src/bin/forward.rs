@@ -220,7 +220,7 @@ fn run() -> Result<(), Failure> {
     let (rounds, starts) = (setting("ROUNDS", 5), setting("STARTS", 40));
     // Sleeps end on time, not 50 us later.
     set_current_timer_slack(NonZeroU64::new(1))?;
-    let template = Template::new(IMAGE)?;
+    let template = Template::with_zygote(IMAGE)?;
     let mut cases = Vec::new();
     for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
         if let Err(error) = template.wall(isolation) {
