@@ -30,7 +30,7 @@ use crate::report::Reporter;
 use crate::title::{self, MemoryMap};
 use crate::{GuestSpec, tracking, watchdog};
 pub(crate) use memory::populate;
-use memory::{map_control, map_image, map_memory};
+use memory::{map_control, map_image, map_memory, set_clock};
 
 /// The parameters of a pre-forked process.
 pub(crate) struct ChildSetup<'a> {
@@ -176,6 +176,7 @@ impl Preforked {
         let sockets = launch.sockets.take();
         match self.machine {
             None => {
+                set_clock(&layout);
                 let vault = setup.process.prepare_entry(image, &layout, &title)?;
                 show(vault.title);
                 keep_sockets(self.launches, sockets)?;
@@ -194,6 +195,7 @@ impl Preforked {
                 // The kernel reads it as long as the process lives.
                 show(title::place(Box::leak(title.into_boxed_c_str())));
                 keep_sockets(self.launches, sockets)?;
+                set_clock(&layout);
                 confine(setup, launch)?;
                 let run = |(mut processor, pin): (Processor, _)| {
                     start_thread(pin)?;

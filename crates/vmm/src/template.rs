@@ -17,7 +17,6 @@ use abi::boot::{self, Span};
 use nix::unistd::{ForkResult, fork};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::child::{self, ChildSetup};
 use crate::error::{Context, Error, Result};
@@ -201,8 +200,6 @@ impl Template {
     fn boot_area(&self, spec: &GuestSpec<'_>, layout: &Layout, wall: Wall) -> Result<Vec<u8>> {
         let mut page = layout.boot_page();
         page.guest_id = spec.id;
-        let now = clock_gettime(ClockId::Realtime);
-        page.wall_clock_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         let mut seed = [0; 32];
         getrandom(&mut seed, GetRandomFlags::empty()).context("a random seed")?;
         for (word, bytes) in page.seed.iter_mut().zip(seed.chunks_exact(8)) {

@@ -5,12 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use abi::PAGE;
-use abi::boot::Span;
+use abi::boot::{BootPage, Span};
 use abi::control::Region;
 use abi::tenant::{NSM_FILE_BYTES, PAYLOAD_FILE_BYTES};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::pread;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::control::FILE_BYTES;
 use crate::error::{Context, Error, Result};
@@ -96,6 +97,15 @@ pub(super) fn map_memory(image: &Image, launch: &Launch) -> Result<()> {
         populate(stack, stack.length / PAGE as u64 - ahead, ahead);
     }
     Ok(())
+}
+
+/// Tells the guest the time, as late as can be: its clock starts from there when it runs, and guests compare their clocks.
+pub(super) fn set_clock(layout: &Layout) {
+    let now = clock_gettime(ClockId::Realtime);
+    let page = layout.boot.address as *mut BootPage;
+    // SAFETY: the boot area begins with the page, is mapped, and writable until a wall protects it. The guest does not
+    // run yet.
+    unsafe { (*page).wall_clock_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 };
 }
 
 /// Maps a snapshot's data over stacks and heap, page by page its own until the guest writes to it, and copies what
