@@ -14,7 +14,7 @@
 //!
 //! Each page of the zygote that is its own costs each guest's process three times: it is mapped there, copied when it is
 //! written to, and unmapped before the guest runs. So the zygote gives back memory that was freed, serves on a thread with
-//! a new stack and a new heap, and shares the program's relocated constants.
+//! a new stack and a new heap, and has the program's relocated constants in a file.
 
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
@@ -133,7 +133,7 @@ pub(crate) fn receive_pid(mut launches: &UnixStream) -> Result<Pid> {
 /// The zygote's main function: answers requests until its program is gone.
 fn serve(parts: &Parts, socket: BorrowedFd<'_>) -> Result<()> {
     detach()?;
-    share_constants()?;
+    file_constants()?;
     set_name(c"weir-zygote").context(STARTING)?;
     crate::title::show_title(c"weir-zygote");
     give_back();
@@ -203,9 +203,9 @@ fn answer_all(Alone(parts): Alone<'_>, socket: BorrowedFd<'_>, parent: Pid) -> R
     Ok(())
 }
 
-/// Replaces the program's relocated constants, which are private memory, by a shared file with the same bytes, which a
-/// fork does not copy.
-fn share_constants() -> Result<()> {
+/// Replaces the program's relocated constants, which are memory of this process's own, by a file with the same bytes: a
+/// fork does not copy the mapping of a file that nobody wrote to.
+fn file_constants() -> Result<()> {
     let range = constants();
     let (at, length) = (range.address as *mut libc::c_void, range.length as usize);
     if length == 0 {
@@ -216,7 +216,7 @@ fn share_constants() -> Result<()> {
     let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), length) };
     let mut file = std::fs::File::from(file);
     file.write_all(bytes).context(STARTING)?;
-    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
     // SAFETY: the same bytes at the same place, as unwritable as before.
     unsafe { mmap(at, length, ProtFlags::READ, flags, &file, 0) }.context(STARTING)?;
     Ok(())
