@@ -58,6 +58,8 @@ enum Repeat {
     Always,
     /// It was not sent: only then.
     Unsent,
+    /// It asks how the member is.
+    Never,
 }
 
 /// How a transaction ended.
@@ -137,7 +139,12 @@ impl Store {
                 self.give_up(current);
             }
             tries -= 1;
-            let may = told.kind == Kind::Unavailable && (repeat == Repeat::Always || unsent);
+            let may = told.kind == Kind::Unavailable
+                && match repeat {
+                    Repeat::Always => true,
+                    Repeat::Unsent => unsent,
+                    Repeat::Never => false,
+                };
             match leaderless {
                 _ if !may => return Err(told),
                 _ if tries > 0 => {}
@@ -201,7 +208,7 @@ impl Store {
     /// The number of the leader that the member that is asked knows; 0: none.
     async fn leader(&self) -> Result<u64> {
         let ask = |client: Client| async move { client.maintenance_client().status().await };
-        Ok(self.ask(Repeat::Always, ask).await?.leader())
+        Ok(self.ask(Repeat::Never, ask).await?.leader())
     }
 
     fn key(&self, key: &str) -> Vec<u8> {
