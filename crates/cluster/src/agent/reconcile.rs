@@ -205,8 +205,8 @@ impl Worker {
         };
         self.networks.expect_only(is_coming);
         self.networks.reconcile(&self.view).await?;
-        let there = self.there().await?;
-        self.remove_others(&orders, &there).await?;
+        let mut there = self.there().await?;
+        self.remove_others(&orders, &mut there).await?;
         self.take_on(&orders, &there).await?;
         self.remove_ordered(&orders, &there).await?;
         self.vnics.keep_only_of(&self.ledger).await?;
@@ -232,11 +232,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Removes the cluster's guests that are not ordered.
+    /// Removes the cluster's guests that are not ordered, those too in whose place another of their name is.
     async fn remove_others(
         &mut self,
         orders: &BTreeMap<String, Order>,
-        there: &There,
+        there: &mut There,
     ) -> Result<()> {
         let is_other = |(name, id): &(&String, &String)| {
             orders.get(*name).is_none_or(|order| order.id != **id)
@@ -245,6 +245,9 @@ impl Worker {
         let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
         let running = others.iter().filter(|name| there.contains_key(*name));
         self.destroy(running.cloned().collect()).await?;
+        for name in &others {
+            there.remove(name);
+        }
         self.ledger.change([], &others)
     }
 
