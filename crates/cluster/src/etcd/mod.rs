@@ -480,7 +480,7 @@ fn sentence(endpoints: &str, error: &etcd_client::Error) -> Error {
     }
     let why = match error {
         Etcd::GRpcStatus(status) => match status.message() {
-            message if message.contains("no leader") || message.contains("request timed out") => {
+            message if is_leaderless(error) || message.contains("request timed out") => {
                 format!("{NO_QUORUM}: most of its members do not run, or do not reach each other")
             }
             message if message.contains("permission denied") => {

@@ -6,9 +6,9 @@
 //! client gives the port the rings of a guest that does not run yet: late segments still get there, and the next SYN
 //! of the same addresses and ports begins another connection.
 //!
-//! All guests have one address, so an ARP answer does not say which of them asked: it goes to those that sent a request
-//! for its address since the last answer, and to all that run if none did. Neighbor advertisements and ICMP errors go to
-//! all that run. Over IPv6, the flags of a segment may lie behind what the switch looks at ([`HEAD`]): then any segment
+//! All guests have one address. An ARP answer goes to the ports that sent a request for its sender's address since the
+//! last answer, and to all whose guests run if none did. Neighbor advertisements and ICMP errors go to all whose guests
+//! run. Over IPv6, the flags of a segment may lie behind what the switch looks at ([`HEAD`]): then any segment
 //! begins a connection, and none ends it.
 //!
 //! [`HEAD`]: crate::port::HEAD
@@ -237,7 +237,7 @@ impl Connections {
         Way::Behind(port)
     }
 
-    /// Finds who gets an answer: those that asked for this address, or all that run.
+    /// Finds the ports that get an answer: those that asked for this address, or all whose guests run.
     fn find_takers(&mut self, address: Option<[u8; 4]>) {
         let Connections {
             ports,
