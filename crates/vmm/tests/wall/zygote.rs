@@ -1,6 +1,6 @@
 //! Guests whose processes a zygote forks.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::*;
 
@@ -93,7 +93,9 @@ fn replaced(isolation: Isolation) -> Outcome {
     let first = zygote()?;
     let pid = Pid::from_raw(first as i32).ok_or("0")?;
     kill_process(pid, Signal::KILL)?;
-    until(|| Ok(fs::read_to_string(format!("/proc/{first}/stat"))?.contains(") Z ")))?;
+    // Its socket is closed when the last of its threads has ended. It stays to be waited for.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid), ended)?;
     let control = Control::new()?;
     let guest = template.spawn(&spec(isolation, &control))?;
     until(|| Ok(control.state() == Some(State::Running)))?;
