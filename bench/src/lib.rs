@@ -35,6 +35,14 @@ pub fn exit(ran: Result<(), impl Display>) -> ExitCode {
     }
 }
 
+/// Runs `work` while there is a folder for its files.
+pub fn with_folder(folder: &Path, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let ran = work();
+    let _ = std::fs::remove_dir_all(folder);
+    ran
+}
+
 /// The median; of an even number of figures, the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
