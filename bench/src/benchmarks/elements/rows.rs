@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     /// The class that a row measures.
-    fn class(row: &Row) -> &'static str {
+    fn measured_class(row: &Row) -> &'static str {
         row.name.split(',').next().unwrap_or(row.name)
     }
 
@@ -128,7 +128,10 @@ mod tests {
             if class.refused.is_some() {
                 continue;
             }
-            let measured = rows.rows.iter().any(|row| class(row) == class.name);
+            let measured = rows
+                .rows
+                .iter()
+                .any(|row| measured_class(row) == class.name);
             let listed = rows.unmeasured.iter().any(|(name, _)| *name == class.name);
             assert!(
                 measured != listed,
@@ -150,7 +153,7 @@ mod tests {
         let found = |class: &str| library.find(class).is_some_and(|found| found.name == class);
         let mut names = std::collections::BTreeSet::new();
         for row in &rows.rows {
-            let class = class(row);
+            let class = measured_class(row);
             assert!(found(class), "{class}: no such class");
             assert!(names.insert(row.name), "{}: twice", row.name);
             let used = row.mentions(class)
