@@ -13,6 +13,8 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use simd::{Kernel, Level, Simd};
+
 /// A one's-complement sum of 16-bit words that more can be added to.
 ///
 /// Held in the machine's byte order and 64 bits wide; every addition wraps the carry around, so no
@@ -30,12 +32,19 @@ impl Sum {
         if (8..BLOCK).contains(&bytes.len()) {
             return Sum::of_short(bytes);
         }
+        let (long, bytes) = match bytes.len() {
+            LONG.. => {
+                let (blocks, rest) = bytes.as_chunks();
+                (simd::run(Level::detected(), AddLong(blocks)), rest)
+            }
+            _ => (0, bytes),
+        };
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         let mut lanes = [0u64; LANES];
         for block in blocks {
             add_block(&mut lanes, block);
         }
-        Sum(sum_lanes(&lanes)).add_short(rest)
+        Sum(long.wrapping_add(sum_lanes(&lanes))).add_short(rest)
     }
 
     /// As [`of`](Self::of), of eight bytes at least and fewer than a block. Those behind the last whole word are
@@ -199,6 +208,33 @@ fn add_block(lanes: &mut [u64; LANES], block: &[u8; BLOCK]) {
     for (lane, word) in lanes.iter_mut().zip(words) {
         // No slice has the 2^32 blocks (128 GiB) that it would take to overflow a lane.
         *lane = lane.wrapping_add(u64::from(u32::from_ne_bytes(*word)));
+    }
+}
+
+/// Bytes from which on wider instructions than the program is built for are worth their choice.
+const LONG: usize = 256;
+/// Words of 64 bits that [`AddLong`] adds per iteration: a vector where they are widest.
+const LONG_WORDS: usize = 8;
+
+/// Adds up the halves of words.
+struct AddLong<'a>(&'a [[u8; 8 * LONG_WORDS]]);
+
+impl Kernel for AddLong<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> u64 {
+        let (mut low, mut high) = ([0u64; LONG_WORDS], [0u64; LONG_WORDS]);
+        for block in self.0 {
+            let (words, _) = block.as_chunks::<8>();
+            for ((word, low), high) in words.iter().zip(&mut low).zip(&mut high) {
+                let word = u64::from_ne_bytes(*word);
+                *low = low.wrapping_add(word & 0xffff_ffff);
+                *high = high.wrapping_add(word >> 32);
+            }
+        }
+        let lanes = low.iter().chain(&high);
+        lanes.fold(0, |sum, lane| sum.wrapping_add(*lane))
     }
 }
 

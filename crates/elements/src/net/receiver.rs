@@ -3,9 +3,60 @@
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 
-/// Polls that may find nothing before the router may sleep: about as much time as a sleep and
-/// the wake-up from it cost.
-const EMPTY_POLLS: u32 = 256;
+/// How long a receiver polls before the router may sleep.
+struct Patience {
+    /// Polls in a row that may find nothing.
+    polls: u32,
+    /// Polls in a row that found nothing.
+    empty: u32,
+    /// Since when the device may have let the router sleep.
+    asleep: Option<Steady>,
+}
+
+impl Patience {
+    /// About as much time as a sleep and the wake-up from it cost.
+    const MOST: u32 = 256;
+    const LEAST: u32 = 16;
+    /// Nanoseconds that [`Self::MOST`] polls take at most. Polling would not have found what came after a longer sleep.
+    const SHORT: u64 = 50_000;
+
+    /// Whether the router may sleep after another poll that found nothing.
+    fn is_over(&mut self, cx: &Cx<'_>) -> bool {
+        self.empty += 1;
+        if self.empty < self.polls {
+            return false;
+        }
+        (self.empty, self.asleep) = (0, Some(cx.steady()));
+        true
+    }
+
+    /// Something came.
+    #[inline]
+    fn found(&mut self, cx: &Cx<'_>) {
+        self.empty = 0;
+        if let Some(since) = self.asleep.take() {
+            self.woken(cx.steady().since(since));
+        }
+    }
+
+    /// Something came after so many nanoseconds of sleep.
+    fn woken(&mut self, slept: u64) {
+        self.polls = match slept {
+            ..Self::SHORT => Self::MOST,
+            _ => (self.polls / 2).max(Self::LEAST),
+        };
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            polls: Self::MOST,
+            empty: 0,
+            asleep: None,
+        }
+    }
+}
 
 /// A task that receives from one device.
 #[derive(Component)]
@@ -39,7 +90,7 @@ pub struct Receiver {
     /// Whether packets may come that stand for several, and whether the device knows.
     segments: bool,
     said: bool,
-    empty_polls: u32,
+    patience: Patience,
 }
 
 /// An element that receives from one of the guest's interfaces.
@@ -92,11 +143,9 @@ impl Receiver {
 
     fn found_nothing(&mut self, cx: &mut Cx<'_>, device: DeviceId, task: TaskId) -> Ran {
         self.left = 0;
-        self.empty_polls += 1;
-        if self.empty_polls < EMPTY_POLLS {
+        if !self.patience.is_over(cx) {
             cx.schedule(task);
         } else {
-            self.empty_polls = 0;
             match cx.device_info(device).descriptor() {
                 Some(descriptor) => cx.watch(descriptor, true, false),
                 None => cx.await_receive(device, task),
@@ -172,7 +221,7 @@ impl Element for Receiver {
             cx.done(batch);
             return self.found_nothing(cx, device, task);
         }
-        self.empty_polls = 0;
+        self.patience.found(cx);
         let now = if self.timestamp { cx.wall() } else { 0 };
         self.mark(&mut batch, now);
         if let Some(link) = self.force_ip {
@@ -207,5 +256,21 @@ fn packet_type(packet: &Packet, mac: &[u8; 6]) -> PacketType {
         Some([first, ..]) if first & 1 != 0 => PacketType::Multicast,
         Some(to) if to != mac => PacketType::OtherHost,
         _ => PacketType::Host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_lasts_as_long_as_it_finds_something() {
+        let mut patience = Patience::default();
+        let long = Patience::SHORT;
+        let seen = [long, long, 2 * long, long, 9 * long, long - 1, long].map(|slept| {
+            patience.woken(slept);
+            patience.polls
+        });
+        assert_eq!(seen, [128, 64, 32, 16, 16, 256, 128]);
     }
 }

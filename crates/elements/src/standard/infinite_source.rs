@@ -91,9 +91,11 @@ impl Element for InfiniteSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let template = &self.template;
-        let ran = self.pace.run_task(cx, task, |cx, batch, most, now| {
-            cx.pool().fill(template, now, batch, most)
-        });
+        let ran = self
+            .pace
+            .run_task(cx, task, template.data().len(), |cx, batch, most, now| {
+                cx.pool().fill(template, now, batch, most)
+            });
         self.call_end(cx);
         ran
     }

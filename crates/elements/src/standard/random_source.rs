@@ -77,9 +77,11 @@ impl Element for RandomSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let length = self.length as usize;
-        let ran = self.pace.run_task(cx, task, |cx, batch, most, now| {
-            make(cx, length, batch, most, now)
-        });
+        let ran = self
+            .pace
+            .run_task(cx, task, length, |cx, batch, most, now| {
+                make(cx, length, batch, most, now)
+            });
         self.call_end(cx);
         ran
     }

@@ -98,6 +98,9 @@ pub struct SourcePace {
     nonempty: Option<SignalId>,
 }
 
+/// Bytes of data in the packets that are made together: they stay in a processor's first cache until they are dealt with.
+const NEAR: usize = 24 << 10;
+
 #[handlers]
 impl SourcePace {
     /// The argument BURST.
@@ -185,12 +188,13 @@ impl SourcePace {
         self.end.clone()
     }
 
-    /// Runs the source's task. `make` adds at most so many packets with a timestamp to a batch, and
-    /// says how many.
+    /// Runs the source's task. `make` adds at most so many packets, each of so many `bytes`, with a timestamp to a
+    /// batch, and says how many.
     pub fn run_task(
         &mut self,
         cx: &mut Cx<'_>,
         task: TaskId,
+        bytes: usize,
         make: impl FnOnce(&mut Cx<'_>, &mut Batch, usize, i64) -> usize,
     ) -> Ran {
         if self.left == 0 {
@@ -210,7 +214,8 @@ impl SourcePace {
                 return Ran::Nothing;
             }
         }
-        let most = self.left.min(cx.limit() as u64) as usize;
+        let near = (NEAR / bytes.max(1)).max(1);
+        let most = self.left.min(cx.limit().min(near) as u64) as usize;
         let mut batch = cx.batch();
         self.fill(cx, &mut batch, most, make);
         let made = batch.len();
