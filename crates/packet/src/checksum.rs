@@ -212,29 +212,17 @@ fn add_block(lanes: &mut [u64; LANES], block: &[u8; BLOCK]) {
 }
 
 /// Bytes from which on wider instructions than the program is built for are worth their choice.
-const LONG: usize = 256;
-/// Words of 64 bits that [`AddLong`] adds per iteration: a vector where they are widest.
-const LONG_WORDS: usize = 8;
+const LONG: usize = 128;
 
-/// Adds up the halves of words.
-struct AddLong<'a>(&'a [[u8; 8 * LONG_WORDS]]);
+/// Adds up words of 32 bits.
+struct AddLong<'a>(&'a [[u8; simd::LINE]]);
 
 impl Kernel for AddLong<'_> {
     type Output = u64;
 
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) -> u64 {
-        let (mut low, mut high) = ([0u64; LONG_WORDS], [0u64; LONG_WORDS]);
-        for block in self.0 {
-            let (words, _) = block.as_chunks::<8>();
-            for ((word, low), high) in words.iter().zip(&mut low).zip(&mut high) {
-                let word = u64::from_ne_bytes(*word);
-                *low = low.wrapping_add(word & 0xffff_ffff);
-                *high = high.wrapping_add(word >> 32);
-            }
-        }
-        let lanes = low.iter().chain(&high);
-        lanes.fold(0, |sum, lane| sum.wrapping_add(*lane))
+    fn run<S: Simd>(self, simd: S) -> u64 {
+        simd.sum_words(self.0)
     }
 }
 

@@ -42,6 +42,8 @@ pub use x86::{Avx2, Avx512};
 pub const WIDTH: usize = 64;
 /// Numbers of a [block](Simd::within).
 pub const BLOCK: usize = 16;
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
 
 /// Steps of a binary search in sixteen pairs.
 const STEPS: [u32; 4] = [8, 4, 2, 1];
@@ -72,6 +74,9 @@ pub trait Simd: Copy {
         blocks: usize,
         into: &mut [u32; WIDTH],
     );
+
+    /// The sum of all 32-bit words in `lines`, as they are in memory. It wraps only for slices that no memory holds.
+    fn sum_words(self, lines: &[[u8; LINE]]) -> u64;
 
     /// Copies the pointers in `from` with a bit in `set`, which are initialized, to the start of
     /// `into`, in order. The rest of `into` is uninitialized then.
@@ -193,6 +198,14 @@ impl Simd for Baseline {
             bits |= u64::from(packed(hits)) << (BLOCK * i);
         }
         bits
+    }
+
+    #[inline(always)]
+    fn sum_words(self, lines: &[[u8; LINE]]) -> u64 {
+        let words = lines.as_flattened().as_chunks().0.iter();
+        words.fold(0, |sum: u64, word| {
+            sum.wrapping_add(u64::from(u32::from_ne_bytes(*word)))
+        })
     }
 
     #[inline(always)]

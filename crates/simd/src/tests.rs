@@ -210,3 +210,22 @@ proptest! {
 fn the_detected_level_is_one_of_all() {
     assert!(Level::all().any(|level| level == Level::detected()));
 }
+
+proptest! {
+    #[test]
+    fn words_of_lines_add_up(bytes in proptest::collection::vec(any::<u8>(), 0..400), skip in 0usize..4) {
+        struct Sum<'a>(&'a [[u8; LINE]]);
+        impl Kernel for Sum<'_> {
+            type Output = u64;
+            fn run<S: Simd>(self, simd: S) -> u64 {
+                simd.sum_words(self.0)
+            }
+        }
+        let (lines, _) = bytes.get(skip..).unwrap_or_default().as_chunks();
+        let words = lines.as_flattened().chunks(4);
+        let expected: u64 = words.map(|word| u64::from(u32::from_ne_bytes(word.try_into().unwrap()))).sum();
+        for level in Level::all() {
+            prop_assert_eq!(run(level, Sum(lines)), expected);
+        }
+    }
+}

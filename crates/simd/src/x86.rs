@@ -6,7 +6,7 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
-use crate::{BLOCK, Kernel, Pointers, STEPS, Simd, WIDTH};
+use crate::{BLOCK, Kernel, LINE, Pointers, STEPS, Simd, WIDTH};
 
 /// The processor has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn sum_words(self, lines: &[[u8; LINE]]) -> u64 {
+        // SAFETY: as above.
+        unsafe { sum_words_256(lines) }
+    }
+
+    #[inline(always)]
     fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32 {
         // SAFETY: as above.
         unsafe { rank_256(keys, value) }
@@ -125,6 +131,12 @@ impl Simd for Avx512 {
     fn within(self, vector: &[u32; WIDTH], _blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
         // SAFETY: `self` says that the processor has the instructions.
         unsafe { within_512(vector, [mask, low, span]) }
+    }
+
+    #[inline(always)]
+    fn sum_words(self, lines: &[[u8; LINE]]) -> u64 {
+        // SAFETY: as above.
+        unsafe { sum_words_512(lines) }
     }
 
     #[inline(always)]
@@ -191,6 +203,20 @@ fn within_512(vector: &[u32; WIDTH], [mask, low, span]: [u32; 3]) -> u64 {
     let all = vector.as_chunks::<BLOCK>().0;
     let half = |i: usize| _mm512_kunpackw(one(&all[i + 1]).into(), one(&all[i]).into());
     _cvtmask64_u64(_mm512_kunpackd(half(2).into(), half(0).into()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn sum_words_512(lines: &[[u8; LINE]]) -> u64 {
+    let even = _mm512_set1_epi64(0xffff_ffff);
+    let mut sums = [_mm512_setzero_si512(); 2];
+    for line in lines {
+        // SAFETY: 64 readable bytes; the instruction asks for no alignment.
+        let words = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+        sums[0] = _mm512_add_epi64(sums[0], _mm512_and_si512(words, even));
+        sums[1] = _mm512_add_epi64(sums[1], _mm512_srli_epi64(words, 32));
+    }
+    _mm512_reduce_add_epi64(_mm512_add_epi64(sums[0], sums[1])) as u64
 }
 
 #[inline]
@@ -338,6 +364,34 @@ fn within_256(vector: &[u32; WIDTH], blocks: usize, [mask, low, span]: [u32; 3])
         bits |= u64::from(_mm256_movemask_epi8(bytes) as u32) << (32 * i);
     }
     bits
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum_words_256(lines: &[[u8; LINE]]) -> u64 {
+    let even = _mm256_set1_epi64x(0xffff_ffff);
+    let mut sums = [_mm256_setzero_si256(); 4];
+    for line in lines {
+        for (half, sums) in line
+            .as_chunks::<32>()
+            .0
+            .iter()
+            .zip(sums.as_chunks_mut::<2>().0)
+        {
+            // SAFETY: 32 readable bytes; the instruction asks for no alignment.
+            let words = unsafe { _mm256_loadu_si256(half.as_ptr().cast()) };
+            sums[0] = _mm256_add_epi64(sums[0], _mm256_and_si256(words, even));
+            sums[1] = _mm256_add_epi64(sums[1], _mm256_srli_epi64(words, 32));
+        }
+    }
+    let sum = sums.into_iter().fold(_mm256_setzero_si256(), |sum, next| {
+        _mm256_add_epi64(sum, next)
+    });
+    let halves = _mm_add_epi64(
+        _mm256_castsi256_si128(sum),
+        _mm256_extracti128_si256(sum, 1),
+    );
+    (_mm_extract_epi64(halves, 0) as u64).wrapping_add(_mm_extract_epi64(halves, 1) as u64)
 }
 
 #[inline]

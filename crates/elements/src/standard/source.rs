@@ -214,8 +214,10 @@ impl SourcePace {
                 return Ran::Nothing;
             }
         }
-        let near = (NEAR / bytes.max(1)).max(1);
-        let most = self.left.min(cx.limit().min(near) as u64) as usize;
+        let mut most = self.left.min(cx.limit() as u64) as usize;
+        if most * bytes > NEAR {
+            most = (NEAR / bytes).max(1);
+        }
         let mut batch = cx.batch();
         self.fill(cx, &mut batch, most, make);
         let made = batch.len();
