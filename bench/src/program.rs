@@ -64,6 +64,11 @@ fn limit_time() -> std::io::Result<()> {
 
 /// How often each program runs: `ROUNDS`, else `usual`.
 pub fn rounds(usual: usize) -> usize {
-    let rounds = std::env::var("ROUNDS").ok();
-    rounds.and_then(|r| r.parse().ok()).unwrap_or(usual)
+    setting("ROUNDS", usual)
+}
+
+/// The number in an environment variable.
+pub fn setting<T: std::str::FromStr>(name: &str, usual: T) -> T {
+    let value = std::env::var(name).ok();
+    value.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

@@ -1,11 +1,12 @@
 //! The engine on one core, packets from memory, beside Click and FastClick.
 //!
 //! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs; a peer
-//! without a name is skipped. Each program runs each configuration for about a second of CPU time,
-//! alternating, `ROUNDS` times (7); rates are packets over CPU time less the time of a run with few
-//! packets, medians. That time is taken in every round as well, and its median counts. A ratio is the
-//! median of the rounds' ratios. Words on the command line select rows by parts of their names; then
-//! no result is saved.
+//! without a name is skipped. Each program runs each configuration for about `SECONDS_EACH` (1) seconds
+//! of CPU time, alternating, `ROUNDS` times (7): where a machine's speed changes from second to second,
+//! many short runs tell programs apart that are nearly alike. Rates are packets over CPU time less the
+//! time of a run with few packets, medians. That time is taken in every round as well, and its median
+//! counts. A ratio is the median of the rounds' ratios. Words on the command line select rows by parts
+//! of their names; then no result is saved.
 //!
 //! Packets are copies of one frame. In rows with flows they go round: they are read from a capture
 //! into a queue first, and return to it behind the elements. That needs only elements that all
@@ -14,7 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use bench::compare::{Figure, Length, better_peer, measure};
-use bench::program::{Program, rounds};
+use bench::program::{Program, rounds, setting};
 use bench::traffic::{Flow, Random, capture};
 use bench::{bars, firewall, machine, results, routes, save, with_folder};
 use serde::Serialize;
@@ -265,7 +266,7 @@ fn measure_all(words: &[String]) -> Result<(), String> {
     let all: Vec<&Program> = programs.iter().collect();
     let length = Length {
         first: 1 << 18,
-        seconds: 1.0,
+        seconds: setting("SECONDS_EACH", 1.0),
         most: 1 << 32,
         rounds,
     };

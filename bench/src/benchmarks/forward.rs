@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
+use bench::program::setting;
 use bench::{machine, median, save};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
@@ -206,13 +207,6 @@ struct Samples {
     /// Time to the first frame, in ms: in a pre-forked process, and in a new one.
     prepared: Vec<f64>,
     spawned: Vec<f64>,
-}
-
-fn setting(name: &str, default: usize) -> usize {
-    let value = std::env::var(name).ok();
-    value
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(default)
 }
 
 pub(super) fn run() -> Result<(), String> {

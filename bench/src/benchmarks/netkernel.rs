@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bench::program::rounds;
+use bench::program::{rounds, setting};
 use bench::{median, report};
 use serde::Serialize;
 
@@ -244,8 +244,7 @@ impl Drop for Folder {
 
 pub(super) fn run(words: &[String]) -> Result<(), String> {
     let rounds = rounds(5);
-    let seconds = std::env::var("SECONDS_EACH").ok();
-    let seconds = seconds.and_then(|s| s.parse().ok()).unwrap_or(2);
+    let seconds = setting("SECONDS_EACH", 2);
     let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
     let weir = PathBuf::from(weir);
     let folder = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
