@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::api::Api;
+use crate::program::weir;
 
 /// How long a node may take to start.
 const START: Duration = Duration::from_secs(20);
@@ -28,9 +29,8 @@ impl Node {
 
     /// Starts a node with its own folder and further options.
     pub fn start_in(folder: PathBuf, options: &[(&str, OsString)]) -> Result<Node, String> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let mut command = Command::new(weir);
+        let mut command = Command::new(weir());
         command.arg("node");
         for (option, value) in options {
             command.arg(option).arg(value);

@@ -19,10 +19,9 @@ pub struct Program {
 impl Program {
     /// Weir, which `WEIR` names, then Click and FastClick, if `CLICK` and `FASTCLICK` name them.
     pub fn all() -> Vec<Program> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
         let mut programs = vec![Program {
             name: "Weir".into(),
-            command: weir.into(),
+            command: weir(),
             before: vec!["click".into()],
         }];
         for (name, variable) in [("Click", "CLICK"), ("FastClick", "FASTCLICK")] {
@@ -60,6 +59,13 @@ fn limit_time() -> std::io::Result<()> {
         maximum: Some(SECONDS),
     };
     Ok(setrlimit(Resource::Cpu, limit)?)
+}
+
+/// The program `weir`, which `WEIR` names.
+pub fn weir() -> PathBuf {
+    std::env::var_os("WEIR")
+        .unwrap_or_else(|| "target/release/weir".into())
+        .into()
 }
 
 /// How often each program runs: `ROUNDS`, else `usual`.

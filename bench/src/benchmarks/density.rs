@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use bench::api::Api;
 use bench::memory::available;
+use bench::program::weir;
 use bench::{Axis, Line, lines, machine as machine_line, median, results, save};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -89,7 +90,7 @@ struct Bed {
 
 impl Bed {
     fn start() -> Result<Bed, String> {
-        let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
+        let weir = weir();
         let id = std::process::id();
         let folder = std::env::temp_dir().join(format!("bench-density-{id}"));
         std::fs::create_dir_all(&folder)
@@ -105,7 +106,7 @@ impl Bed {
         let node = node.map_err(|error| format!("{}: {error}", weir.display()))?;
         let bed = Bed {
             node,
-            weir: weir.into(),
+            weir,
             folder,
             namespace,
         };

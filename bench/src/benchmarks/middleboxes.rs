@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bench::compare::{Length, measure};
-use bench::program::{Program, rounds};
+use bench::program::{Program, rounds, weir};
 use bench::traffic::Random;
 use bench::{bars, children_time, document, median, report, results, with_folder};
 use serde::Serialize;
@@ -579,7 +579,7 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
 
 fn measure_all(words: &[String]) -> Result<(), String> {
     let rounds = rounds(3);
-    let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
+    let weir = weir();
     let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let (mut figures, mut table, mut plotted) = (Vec::new(), String::new(), Vec::new());
     let mut add = |measured: Result<Vec<Figure>, String>| {
@@ -596,7 +596,7 @@ fn measure_all(words: &[String]) -> Result<(), String> {
         figures.extend(measured);
     };
     for row in rows()?.iter().filter(|row| is_wanted(&row.name)) {
-        add(measure_weir(row, Path::new(&weir), rounds));
+        add(measure_weir(row, &weir, rounds));
         if let Some(role) = row.linux {
             add(measure_linux(role, rounds));
         }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bench::program::{rounds, setting};
+use bench::program::{rounds, setting, weir};
 use bench::{median, report};
 use serde::Serialize;
 
@@ -245,8 +245,7 @@ impl Drop for Folder {
 pub(super) fn run(words: &[String]) -> Result<(), String> {
     let rounds = rounds(5);
     let seconds = setting("SECONDS_EACH", 2);
-    let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
-    let weir = PathBuf::from(weir);
+    let weir = weir();
     let folder = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
     let folder = Folder(folder);

@@ -9,13 +9,13 @@
 //! time. Client and servers run on processor 0: between two processors that sleep and wake each
 //! other, most of the time is the kernel's.
 
-use std::ffi::OsString;
 use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bench::program::{rounds, weir};
 use bench::{machine, median, results, save};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
@@ -316,16 +316,15 @@ pub(super) fn run() -> Result<(), String> {
     let mut first = CpuSet::new();
     first.set(0);
     sched_setaffinity(None, &first).map_err(|error| format!("processor 0: {error}"))?;
-    let weir = std::env::var_os("WEIR").unwrap_or_else(|| OsString::from("target/release/weir"));
+    let weir = weir();
     let other = std::env::var_os("XENSTORED");
-    let rounds = std::env::var("ROUNDS").ok().and_then(|r| r.parse().ok());
-    let rounds = rounds.unwrap_or(7);
+    let rounds = rounds(7);
     let sizes = std::env::var("DOMAINS").unwrap_or_else(|_| "1,100,10000".into());
     let mut figures = Vec::new();
     for domains in sizes.split(',') {
         let domains = domains.trim().parse();
         let domains = domains.map_err(|_| format!("DOMAINS: {sizes}: numbers are expected"))?;
-        let mut servers = vec![Server::start("weir", Path::new(&weir))?];
+        let mut servers = vec![Server::start("weir", &weir)?];
         if let Some(other) = &other {
             servers.push(Server::start("xenstored", Path::new(other))?);
         }

@@ -50,9 +50,7 @@ const BENCHES: [&str; 6] = [
 const OWN: [&str; 3] = ["firewall", "delay", "guests"];
 
 fn rounds() -> usize {
-    let rounds = std::env::var("ROUNDS").ok();
-    let rounds = rounds.and_then(|rounds| rounds.parse().ok());
-    rounds.unwrap_or(3).max(1)
+    bench::program::rounds(3).max(1)
 }
 
 pub(super) fn run(words: &[String]) -> Result<(), String> {

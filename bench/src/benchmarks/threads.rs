@@ -7,13 +7,13 @@
 //! round stands beside the median. The CPU time of all threads per packet is independent of other
 //! load.
 
-use std::ffi::OsString;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use abi::region::{Geometry, Region};
-use bench::program::rounds;
+use bench::program::{rounds, weir};
 use bench::{children_time, machine, median, results, save};
 use serde::Serialize;
 use switch::memory::SharedRegion;
@@ -77,7 +77,7 @@ const ROWS: [Row; 2] = [
 /// A program that runs a router.
 enum Runner {
     /// `weir click`, at this path.
-    Program(OsString),
+    Program(PathBuf),
     /// A guest, behind the best wall of the machine.
     Guest(Box<Template>),
 }
@@ -109,7 +109,7 @@ impl Runner {
     }
 }
 
-fn program(weir: &OsString, config: &str, threads: usize) -> Result<(), String> {
+fn program(weir: &Path, config: &str, threads: usize) -> Result<(), String> {
     let threads = threads.to_string();
     let mut command = Command::new(weir);
     command.args(["click", "-w", "-j", &threads, "-a", "-e", config]);
@@ -212,7 +212,6 @@ fn measure(runner: &Runner, row: &Row, rounds: usize) -> Result<[Figure; 2], Str
 
 pub(super) fn run() -> Result<(), String> {
     let rounds = rounds(9);
-    let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
     let mut report = Report {
         benchmark: "threads",
         machine: machine(),
@@ -222,7 +221,7 @@ pub(super) fn run() -> Result<(), String> {
         two_over_one: Vec::new(),
     };
     let template = Template::new(IMAGE).map_err(|error| error.to_string())?;
-    let runners = [Runner::Program(weir), Runner::Guest(Box::new(template))];
+    let runners = [Runner::Program(weir()), Runner::Guest(Box::new(template))];
     for (row, runner) in ROWS
         .iter()
         .flat_map(|row| runners.iter().map(move |runner| (row, runner)))

@@ -237,7 +237,7 @@ impl Connections {
         Way::Behind(port)
     }
 
-    /// Finds the ports that get an answer: those that asked for this address, or all whose guests run.
+    /// Finds the ports that get an ARP answer: the ports that asked for this address, else all whose guests run.
     fn find_takers(&mut self, address: Option<[u8; 4]>) {
         let Connections {
             ports,
