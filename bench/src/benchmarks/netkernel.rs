@@ -1,31 +1,49 @@
 //! NetKernel beside the plain kernel: the same unmodified programs on the kernel's own sockets, on a
-//! kernel NSM, and in shared memory.
+//! kernel NSM, in shared memory, and on a user NSM.
 //!
-//! `WEIR` names the `weir` program. In each of `ROUNDS` rounds (5) every load runs once in each mode,
-//! in turn, on loopback, for `SECONDS_EACH` (2):
+//! `WEIR` names the `weir` program. In each of `ROUNDS` rounds (3) every load runs once in each mode,
+//! in turn, for `SECONDS_EACH` (1):
 //!
-//! - plain: server and client on the kernel's sockets;
-//! - kernel: the server on a kernel NSM, the client on the kernel's sockets;
-//! - shm: both on one NSM that connects them through shared memory.
+//! - plain: server and client on the kernel's sockets, over loopback;
+//! - kernel: the server on a kernel NSM, the client on the kernel's sockets, over loopback;
+//! - shm: both on one NSM that connects them through shared memory;
+//! - vnic: server and client on the kernel's sockets, each in a network namespace with a VNIC of one switch;
+//! - vnic-kernel, vnic-user: the server on an NSM of that kind with a VNIC of the switch, the client as in vnic.
 //!
-//! Beside rates of requests and bytes: how fast connections are made, and what an idle one takes of the
-//! machine's memory, at both ends and in between.
+//! Ratios are to plain on loopback, and to vnic behind the switch. Beside rates of requests and bytes: how fast
+//! connections are made, and what an idle one takes of the machine's memory, at both ends and in between.
 //!
-//! Words select loads by what their names contain.
+//! Words select loads by what their names contain. `MODES` names the modes (all).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bench::node::Node;
 use bench::program::{rounds, setting, weir};
-use bench::{median, report};
+use bench::{median, report, with_folder};
 use serde::Serialize;
+use weir::lab::{Namespace, Runner};
 
-const MODES: [&str; 3] = ["plain", "kernel", "shm"];
 /// How long a load may take beyond its time.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A server, and a client that loads it.
+/// How the programs of a load are run.
+#[derive(Default)]
+struct Mode {
+    name: &'static str,
+    /// The mode that ratios are to.
+    base: &'static str,
+    /// Where the server is.
+    host: &'static str,
+    /// What runs the server, the client, or the shell that runs both.
+    server: String,
+    client: String,
+    shell: Vec<String>,
+}
+
+/// A server, and a client that loads it. `HOST` stands for the server's address.
 struct Load {
     name: String,
     server: String,
@@ -43,7 +61,7 @@ struct Row {
     unit: &'static str,
     mode: &'static str,
     rate: f64,
-    /// Of the plain mode's.
+    /// To the mode's base.
     ratio: f64,
     latency_ms: Option<f64>,
     latency_99_ms: Option<f64>,
@@ -96,12 +114,12 @@ def available():
 
 kept = []
 if sys.argv[1] == 'server':
-    listener = socket.create_server(('127.0.0.1', int(sys.argv[2])), backlog=4096)
+    listener = socket.create_server(('0.0.0.0', int(sys.argv[2])), backlog=4096)
     while True:
         kept.append(listener.accept()[0])
 before, start = available(), time.monotonic()
 for _ in range(int(sys.argv[3])):
-    kept.append(socket.create_connection(('127.0.0.1', int(sys.argv[2]))))
+    kept.append(socket.create_connection((sys.argv[4], int(sys.argv[2]))))
 rate = len(kept) / (time.monotonic() - start)
 time.sleep(0.5)
 for connection in kept:
@@ -132,7 +150,7 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
                 name: format!("nginx, {name} connections, {clients}"),
                 server: nginx.clone(),
                 client: format!(
-                    "wrk -t1 -c{clients} -d{seconds}s --latency {more}http://127.0.0.1:18090/"
+                    "wrk -t1 -c{clients} -d{seconds}s --latency {more}http://HOST:18090/"
                 ),
                 port: 18090,
                 unit: "requests/s",
@@ -143,9 +161,10 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
     for (clients, pipeline) in [(1, 1), (50, 1), (50, 16)] {
         all.push(Load {
             name: format!("redis GET, {clients} connections, pipelines of {pipeline}"),
-            server: "redis-server --port 18091 --save '' --appendonly no".to_owned(),
+            server: "redis-server --port 18091 --protected-mode no --save '' --appendonly no"
+                .to_owned(),
             client: format!(
-                "redis-benchmark -p 18091 -t get -c {clients} -P {pipeline} -n {} --csv",
+                "redis-benchmark -h HOST -p 18091 -t get -c {clients} -P {pipeline} -n {} --csv",
                 seconds * 50_000 * pipeline / if clients == 1 { 4 } else { 1 }
             ),
             port: 18091,
@@ -160,7 +179,7 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
                     name: format!("iperf3, {connections} connections, {size} B {way}"),
                     server: "iperf3 -s -p 18092".to_owned(),
                     client: format!(
-                        "iperf3 -c 127.0.0.1 -p 18092 -t {seconds} -l {size} -P {connections}{option} -J"
+                        "iperf3 -c HOST -p 18092 -t {seconds} -l {size} -P {connections}{option} -J"
                     ),
                     port: 18092,
                     unit: "Gb/s",
@@ -177,7 +196,7 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
         all.push(Load {
             name: format!("{IDLE} connections, {name}"),
             server: format!("{program} server 18093"),
-            client: format!("{program} client 18093 {IDLE}"),
+            client: format!("{program} client 18093 {IDLE} HOST"),
             port: 18093,
             unit,
             read,
@@ -186,30 +205,115 @@ fn loads(folder: &Path, seconds: u64) -> Vec<Load> {
     all
 }
 
+/// Server and client behind a switch: a node, the client's network namespace, and the server's.
+struct Lan {
+    node: Node,
+    client: Namespace,
+    server: Namespace,
+}
+
+impl Lan {
+    fn new() -> Result<Lan, String> {
+        let runner = Runner::new(Arc::default());
+        let namespace = || Namespace::new(&runner).map_err(|error| error.to_string());
+        let lan = Lan {
+            node: Node::start("netkernel")?,
+            client: namespace()?,
+            server: namespace()?,
+        };
+        let [client, server] = [&lan.client, &lan.server].map(inside);
+        for arguments in [
+            "stub create lan".to_owned(),
+            format!("vnic create -l lan --netns {client} -a 10.77.0.1/24 client"),
+            format!("vnic create -l lan --netns {server} -a 10.77.0.2/24 server"),
+            "nsm create user --kind user -l lan -a 10.77.0.3/24".to_owned(),
+            "nsm create kernel".to_owned(),
+            "vnic create -l lan --netns weir-nsm-kernel -a 10.77.0.4/24 kernel0".to_owned(),
+        ] {
+            let mut command = Command::new(weir());
+            command
+                .args(arguments.split(' '))
+                .env("WEIR_RUN", &lan.node.folder);
+            let made = command.output().map_err(|error| error.to_string())?;
+            if !made.status.success() {
+                let said = String::from_utf8_lossy(&made.stderr);
+                return Err(format!("weir {arguments}: {}", said.trim()));
+            }
+        }
+        Ok(lan)
+    }
+
+    fn modes(&self) -> [Mode; 3] {
+        let [client, server] = [&self.client, &self.server]
+            .map(|namespace| format!("nsenter --net={}", inside(namespace)));
+        let on = |nsm| {
+            format!(
+                "WEIR_RUN={} {} sock run --nsm {nsm} --",
+                self.node.folder.display(),
+                weir().display()
+            )
+        };
+        let mode = |name, host, server| Mode {
+            name,
+            base: "vnic",
+            host,
+            server,
+            client: client.clone(),
+            shell: Vec::new(),
+        };
+        [
+            mode("vnic", "10.77.0.2", server),
+            mode("vnic-kernel", "10.77.0.4", on("kernel")),
+            mode("vnic-user", "10.77.0.3", on("user")),
+        ]
+    }
+}
+
+fn inside(namespace: &Namespace) -> String {
+    format!("/proc/{}/ns/net", namespace.pid())
+}
+
+fn on_loopback() -> [Mode; 3] {
+    let weir = weir().display().to_string();
+    let mode = |name| Mode {
+        name,
+        base: "plain",
+        host: "127.0.0.1",
+        ..Mode::default()
+    };
+    [
+        mode("plain"),
+        Mode {
+            server: format!("{weir} sock run --"),
+            ..mode("kernel")
+        },
+        Mode {
+            shell: [&weir, "sock", "run", "--local", "--"]
+                .map(String::from)
+                .into(),
+            ..mode("shm")
+        },
+    ]
+}
+
 /// Runs a load in a mode.
-fn run_load(weir: &Path, load: &Load, mode: &str, time: Duration) -> Result<[f64; 3], String> {
+fn run_load(load: &Load, mode: &Mode, time: Duration) -> Result<[f64; 3], String> {
     // One shell has the server and the client, so that one run of an NSM may have both.
-    let start = format!("{} >/dev/null 2>&1 & server=$!", load.server);
-    let wait = format!(
-        "n=0; until ss -Hltn 'sport = :{}' | grep -q .; do sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit 9; done",
-        load.port
+    let Mode { name, host, .. } = mode;
+    let (server, client, port) = (&mode.server, &mode.client, load.port);
+    let script = format!(
+        "{server} {} >/dev/null 2>&1 & server=$!
+        n=0; until {client} bash -c ': <>/dev/tcp/{host}/{port}' 2>/dev/null; do
+            sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit 9
+        done
+        {client} {}; kill $server; wait $server",
+        load.server,
+        load.client.replace("HOST", host),
     );
-    let weir = weir.display();
-    let end = "kill $server; wait $server";
-    let script = match mode {
-        "plain" => format!("{start}; {wait}; {}; {end}", load.client),
-        "kernel" => format!("{weir} sock run -- {start}; {wait}; {}; {end}", load.client),
-        _ => format!("{start}; {wait}; {}; {end}", load.client),
-    };
-    let mut command = if mode == "shm" {
-        let mut command = Command::new(weir.to_string());
-        command.args(["sock", "run", "--local", "--", "sh", "-c", &script]);
-        command
-    } else {
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]);
-        command
-    };
+    let mut words = mode.shell.clone();
+    words.extend(["sh", "-c", &script].map(String::from));
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
     command.stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -223,7 +327,7 @@ fn run_load(weir: &Path, load: &Load, mode: &str, time: Duration) -> Result<[f64
         if Instant::now() > end {
             // The shell alone is ours to end; what it started ends with its NSM or is told below.
             let _ = child.kill();
-            return Err(format!("{} in mode {mode} did not end", load.name));
+            return Err(format!("{} in mode {name} did not end", load.name));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -231,76 +335,80 @@ fn run_load(weir: &Path, load: &Load, mode: &str, time: Duration) -> Result<[f64
         .join()
         .map_err(|_| "a thread failed")?
         .map_err(|e| e.to_string())?;
-    (load.read)(&text).ok_or_else(|| format!("{} in mode {mode} said: {text}", load.name))
-}
-
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    (load.read)(&text).ok_or_else(|| format!("{} in mode {name} said: {text}", load.name))
 }
 
 pub(super) fn run(words: &[String]) -> Result<(), String> {
-    let rounds = rounds(5);
-    let seconds = setting("SECONDS_EACH", 2);
-    let weir = weir();
     let folder = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-    let folder = Folder(folder);
-    let at = folder.0.display();
+    with_folder(&folder, || measure(&folder, words))
+}
+
+fn measure(folder: &Path, words: &[String]) -> Result<(), String> {
+    let rounds = rounds(3);
+    let seconds = setting("SECONDS_EACH", 1);
+    let at = folder.display();
     let nginx = format!(
         "daemon off; worker_processes 1; pid {at}/nginx.pid; error_log {at}/error.log;
 events {{ worker_connections 4096; }}
 http {{ access_log off; keepalive_requests 1000000000;
-  server {{ listen 127.0.0.1:18090 backlog=1024; location / {{ return 200 \"hello\\n\"; }} }} }}
+  server {{ listen 18090 backlog=1024; location / {{ return 200 \"hello\\n\"; }} }} }}
 "
     );
     for (file, text) in [("nginx.conf", nginx.as_str()), ("idle.py", IDLE_PROGRAM)] {
-        std::fs::write(folder.0.join(file), text).map_err(|e| e.to_string())?;
+        std::fs::write(folder.join(file), text).map_err(|e| e.to_string())?;
     }
+    let wanted = std::env::var("MODES").unwrap_or_default();
+    let wanted: Vec<_> = wanted
+        .split([',', ' '])
+        .filter(|name| !name.is_empty())
+        .collect();
+    let lan = Lan::new()?;
+    let mut modes: Vec<Mode> = on_loopback().into_iter().chain(lan.modes()).collect();
+    modes.retain(|mode| wanted.is_empty() || wanted.contains(&mode.name));
     let mut rows = Vec::new();
-    for load in loads(&folder.0, seconds) {
+    for load in loads(folder, seconds) {
         if !words.is_empty() && !words.iter().any(|word| load.name.contains(word.as_str())) {
             continue;
         }
-        let mut figures = [const { Vec::new() }; MODES.len()];
+        let mut figures = vec![Vec::new(); modes.len()];
         for _ in 0..rounds {
-            for (mode, figures) in MODES.iter().zip(&mut figures) {
-                match run_load(&weir, &load, mode, Duration::from_secs(seconds)) {
+            for (mode, figures) in modes.iter().zip(&mut figures) {
+                match run_load(&load, mode, Duration::from_secs(seconds)) {
                     Ok(figure) => figures.push(figure),
                     Err(error) => eprintln!("{error}"),
                 }
             }
         }
-        let of = |mode: usize, figure: usize| {
-            let all: Vec<f64> = figures[mode].iter().map(|all| all[figure]).collect();
-            median(&all)
-        };
-        for (at, mode) in MODES.into_iter().enumerate() {
-            let latency = |figure| Some(of(at, figure)).filter(|ms| !ms.is_nan());
+        let figures: Vec<_> = figures.iter().map(|rounds| medians(rounds)).collect();
+        for (mode, [rate, latency, latency_99]) in modes.iter().zip(&figures) {
+            let base = modes.iter().position(|it| it.name == mode.base);
+            let [latency, latency_99] =
+                [latency, latency_99].map(|ms| Some(*ms).filter(|ms| !ms.is_nan()));
             let row = Row {
                 load: load.name.clone(),
                 unit: load.unit,
-                mode,
-                rate: of(at, 0),
-                ratio: of(at, 0) / of(0, 0),
-                latency_ms: latency(1),
-                latency_99_ms: latency(2),
+                mode: mode.name,
+                rate: *rate,
+                ratio: base.map_or(f64::NAN, |base| rate / figures[base][0]),
+                latency_ms: latency,
+                latency_99_ms: latency_99,
             };
             let ms = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{ms:.3}"));
             println!(
-                "{}: {mode} {:.1} {} ({:.2}), {} ms, 99 % {} ms",
+                "{}: {} {rate:.1} {} ({:.2}), {} ms, 99 % {} ms",
                 row.load,
-                row.rate,
+                mode.name,
                 row.unit,
                 row.ratio,
-                ms(row.latency_ms),
-                ms(row.latency_99_ms)
+                ms(latency),
+                ms(latency_99)
             );
             rows.push(row);
         }
     }
     report("netkernel", rounds, &rows)
+}
+
+fn medians(rounds: &[[f64; 3]]) -> [f64; 3] {
+    [0, 1, 2].map(|figure| median(&rounds.iter().map(|all| all[figure]).collect::<Vec<_>>()))
 }

@@ -275,6 +275,10 @@ fn last_reached_512(
         for step in STEPS {
             let next = _mm512_add_epi32(reached, _mm512_set1_epi32(step as i32));
             let inside = _mm512_cmplt_epu32_mask(next, len);
+            // Most runs are short, and a gather costs as much for no lane as for all.
+            if inside == 0 {
+                continue;
+            }
             let index = _mm512_add_epi32(start, _mm512_slli_epi32::<1>(next));
             let key = take_512(table, inside, _mm512_or_si512(index, _mm512_set1_epi32(1)));
             let more = _mm512_mask_cmple_epu32_mask(inside, key, values);
@@ -460,6 +464,9 @@ fn last_reached_256(
         for step in STEPS {
             let next = _mm256_add_epi32(reached, _mm256_set1_epi32(step as i32));
             let inside = _mm256_cmpgt_epi32(len, next);
+            if _mm256_testz_si256(inside, inside) == 1 {
+                continue;
+            }
             let index = _mm256_add_epi32(start, _mm256_slli_epi32::<1>(next));
             let key = take_256(table, inside, _mm256_or_si256(index, _mm256_set1_epi32(1)));
             let more = _mm256_cmpeq_epi32(_mm256_min_epu32(key, values), key);

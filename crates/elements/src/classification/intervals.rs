@@ -12,8 +12,8 @@ pub(super) struct Set {
     pub(super) missing: bool,
 }
 
-/// Most ranges of a set.
-pub(super) const MAX_RANGES: usize = 64;
+/// Most ranges of a set: those of any bit of a byte.
+pub(super) const MAX_RANGES: usize = 128;
 
 impl Set {
     /// The values `v ≤ max` with `v & mask == value`; `None` when they are too

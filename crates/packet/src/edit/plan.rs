@@ -6,7 +6,7 @@ use super::{Edit, FRONT, HEADER, Patch};
 use crate::anno::FIX_IP_SRC;
 use crate::buffer::{META, Packet};
 use crate::checksum::Sum;
-use crate::wire::checksum_after_ttl;
+use crate::wire::after_hop;
 use crate::{Facts, Prefetcher};
 
 /// Packets between two [steps](Prefetcher::step), and lines prefetched by each.
@@ -206,7 +206,7 @@ impl Plan {
         // metadata, and all others before the data's end. The buffer is ours.
         unsafe {
             let header = buffer.add(anchor as usize);
-            if self.has::<PARTS>(part::CHECK | part::HOP | part::PATCH | part::SUM) {
+            if self.has::<PARTS>(part::CHECK | part::PATCH | part::SUM) {
                 let mut words = load(header);
                 if checks {
                     let Some(total) = self.checked(words) else {
@@ -232,6 +232,12 @@ impl Plan {
                 if checks {
                     meta.mark(anchor as u16, HEADER as u16, destination);
                 }
+            } else if self.has::<PARTS>(part::HOP) {
+                let word = header.add(8).cast();
+                let Some(after) = after_hop(read_unaligned(word)) else {
+                    return false;
+                };
+                write_unaligned(word, after);
             }
             if self.has::<PARTS>(part::FRONT) {
                 for (i, patch) in self.front.iter().enumerate() {
@@ -264,16 +270,11 @@ impl Plan {
     fn changed<const PARTS: u32>(&self, words: &mut [u64; 3]) -> bool {
         let sums = self.has::<PARTS>(part::SUM);
         if self.has::<PARTS>(part::HOP) {
-            let mut bytes = words[1].to_ne_bytes();
-            if bytes[0] <= 1 {
+            let word = u64::from_le(words[1]);
+            let Some(after) = after_hop((word as u32).to_le()) else {
                 return false;
-            }
-            bytes[0] -= 1;
-            if !sums {
-                let sum = checksum_after_ttl(u16::from_be_bytes([bytes[2], bytes[3]]));
-                [bytes[2], bytes[3]] = sum.to_be_bytes();
-            }
-            words[1] = u64::from_ne_bytes(bytes);
+            };
+            words[1] = (word >> 32 << 32 | u64::from(u32::from_le(after))).to_le();
         }
         if self.has::<PARTS>(part::PATCH) {
             words[1] = self.header[1].apply(words[1]);

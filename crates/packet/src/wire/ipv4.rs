@@ -348,14 +348,10 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
         let Some(header) = self.header_mut() else {
             return false;
         };
-        let ttl = field::TTL.get(header);
-        if ttl <= 1 {
-            return false;
-        }
-        field::TTL.set(header, ttl - 1);
-        let checksum = checksum_after_ttl(field::CHECKSUM.get(header));
-        field::CHECKSUM.set(header, checksum);
-        true
+        let word = &mut header.as_chunks_mut::<4>().0[2];
+        let after = after_hop(u32::from_ne_bytes(*word));
+        *word = after.unwrap_or(u32::from_ne_bytes(*word)).to_ne_bytes();
+        after.is_some()
     }
 
     /// Replaces the type of service and updates the header's checksum.
@@ -405,13 +401,15 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
     }
 }
 
-/// The header's checksum after the TTL lost one. The TTL is the high byte of its word, so 0x0100
-/// less of the word is 0x0100 more of the complement; what would be 0xffff is 0.
+/// The word of TTL, protocol and checksum, as it is in memory, after a hop; none if one hop or none is left. The TTL is
+/// the high byte of its half, so 0x0100 less of that is 0x0100 more of the complement; what would be 0xffff is 0.
 #[inline(always)]
-pub(crate) fn checksum_after_ttl(checksum: u16) -> u16 {
-    // In the order of the bytes in memory (RFC 1071, section 2(B)): saves swapping there and back.
-    let sum = u32::from(checksum.to_be()) + u32::from(0x0100u16.to_be());
-    u16::from_be((sum + u32::from(sum >= 0xffff)) as u16)
+pub(crate) fn after_hop(word: u32) -> Option<u32> {
+    // In the order of the bytes in memory, in which the checksum is the high half (RFC 1071, section 2(B)).
+    let word = u32::from_le(word);
+    let carry = u32::from(word >= 0xfffe_0000);
+    let after = word.wrapping_add(0x1_0000 - 1).wrapping_add(carry << 16);
+    (word as u8 > 1).then_some(after.to_le())
 }
 
 #[inline(always)]

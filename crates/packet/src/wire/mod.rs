@@ -41,7 +41,7 @@ pub use field::{Field, Value};
 pub use icmpv4::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable};
 pub use icmpv6::{Icmpv6Header, Icmpv6Packet, Icmpv6Type};
 pub use ip::{Ecn, IpProtocol, ports};
-pub(crate) use ipv4::checksum_after_ttl;
+pub(crate) use ipv4::after_hop;
 pub use ipv4::{
     Ipv4Header, Ipv4Option, Ipv4OptionKind, Ipv4OptionWalk, Ipv4Options, Ipv4Packet, PointerOption,
     TimestampFlag,
