@@ -3,6 +3,7 @@ use core::fmt::Write;
 use core::ops::Range;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::prelude::*;
 
@@ -36,7 +37,7 @@ struct Partial {
     /// The payload, as far as it reaches; what is missing is zero.
     payload: Packet,
     /// What of the payload is here: ranges in order that do not touch.
-    here: Vec<Range<usize>>,
+    here: SmallVec<[Range<usize>; 2]>,
     /// The first fragment, or until it comes the one that came first, up to the end of its IP
     /// header.
     head: Packet,
@@ -96,13 +97,14 @@ impl Partial {
         // Ranges that touch the new one become one with it.
         let first = self.here.partition_point(|range| range.end < place.start);
         let behind = self.here.partition_point(|range| range.start <= place.end);
-        let touched = &self.here[first..behind.max(first)];
-        let start = touched
-            .first()
-            .map_or(place.start, |r| r.start.min(place.start));
-        let end = touched.last().map_or(place.end, |r| r.end.max(place.end));
-        let merged = core::iter::once(start..end);
-        self.here.splice(first..behind.max(first), merged);
+        match self.here.get_mut(first..behind) {
+            Some([one, rest @ ..]) => {
+                let last = rest.last().unwrap_or(one);
+                *one = one.start.min(place.start)..last.end.max(place.end);
+                self.here.drain(first + 1..behind);
+            }
+            _ => self.here.insert(first, place),
+        }
         true
     }
 
@@ -178,6 +180,8 @@ pub struct IPReassembler {
     reap_at: i64,
     /// Gives packets up when no fragments come at all.
     timer: Option<TimerId>,
+    /// The wall clock at the batch's first fragment without a time.
+    now: Option<i64>,
     seen: u64,
     good: u64,
     failed: u64,
@@ -229,28 +233,30 @@ impl IPReassembler {
             self.reap_oldest(cx, self.himem as usize / 4 * 3, usize::MAX);
         }
         let key = fragment.key;
-        let mut partial = match self.partial.remove(&key) {
+        let (mut partial, fresh) = match self.partial.remove(&key) {
             Some(partial) => {
                 self.memory -= partial.memory();
-                partial
+                (partial, false)
             }
             None => {
                 let most = (cx.pool().own() / POOL_SHARE).max(1);
                 if self.partial.len() >= most {
                     self.reap_oldest(cx, usize::MAX, most * 3 / 4);
                 }
-                start(cx.pool(), packet, self.seen)?
+                (start(cx.pool(), packet, self.seen)?, true)
             }
         };
-        partial.touched = cx.steady();
-        let known = add(cx.pool(), &mut partial, packet, &fragment, now);
-        if known == Some(()) && partial.is_complete() {
-            let whole = partial.assemble(true, self.max_mtu_anno);
-            match whole {
-                Some(_) => self.good += 1,
-                None => self.failed += 1,
+        partial.touched = cx.recent();
+        if add(cx.pool(), &mut partial, packet, &fragment, fresh).is_some() {
+            partial.seen = partial.seen.max(now);
+            if partial.is_complete() {
+                let whole = partial.assemble(true, self.max_mtu_anno);
+                match whole {
+                    Some(_) => self.good += 1,
+                    None => self.failed += 1,
+                }
+                return whole;
             }
-            return whole;
         }
         self.memory += partial.memory();
         self.partial.insert(key, partial);
@@ -317,7 +323,7 @@ fn start(pool: &mut Pool, packet: &Packet, number: u64) -> Option<Partial> {
     let headroom = HEADROOM + packet.transport_offset()?.max(0) as usize;
     Some(Partial {
         payload: pool.packet(headroom, 0)?,
-        here: Vec::new(),
+        here: SmallVec::new(),
         head: head_of(pool, packet)?,
         has_first: false,
         length: None,
@@ -341,13 +347,14 @@ fn head_of(pool: &mut Pool, packet: &Packet) -> Option<Packet> {
     Some(head)
 }
 
-/// Adds `packet` to what is here; `None` if it lies beyond the end, or there is no memory.
+/// Adds `packet` to what is here; `None` if it lies beyond the end, or there is no memory. In a fresh `partial`, the
+/// head is the packet's.
 fn add(
     pool: &mut Pool,
     partial: &mut Partial,
     packet: &Packet,
     fragment: &Fragment,
-    now: i64,
+    fresh: bool,
 ) -> Option<()> {
     let end = fragment.place.end;
     if partial.length.is_some_and(|length| end > length) {
@@ -355,7 +362,9 @@ fn add(
     }
     let ip = Ipv4Packet::new_unchecked(packet.network_header()?);
     if fragment.place.start == 0 {
-        partial.head = head_of(pool, packet)?;
+        if !fresh {
+            partial.head = head_of(pool, packet)?;
+        }
         partial.has_first = true;
     }
     if !partial.fill(fragment.place.clone(), ip.payload()) {
@@ -365,7 +374,6 @@ fn add(
         partial.length = Some(partial.payload.len());
     }
     partial.longest = partial.longest.max(usize::from(ip.total_len()));
-    partial.seen = partial.seen.max(now);
     Some(())
 }
 
@@ -426,7 +434,7 @@ impl Element for IPReassembler {
         }
         // A time of less than a second is none, as in Click.
         if packet.timestamp().div_euclid(SECOND) == 0 {
-            packet.set_timestamp(cx.wall());
+            packet.set_timestamp(*self.now.get_or_insert_with(|| cx.wall()));
         }
         match self.take(cx, packet) {
             Some(mut whole) => {
@@ -436,6 +444,11 @@ impl Element for IPReassembler {
             }
             None => Verdict::Drop,
         }
+    }
+
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.now = None;
+        router::filter(self, cx, batch);
     }
 
     fn cleanup(&mut self, _cx: &mut Cx<'_>) {

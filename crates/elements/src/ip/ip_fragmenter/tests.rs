@@ -73,12 +73,15 @@ fn padding_is_not_fragmented() {
 }
 
 #[test]
-fn a_mac_header_is_pointed_to_only_if_it_was_copied() {
-    for (strip, mac) in [
-        ("Null -> MarkIPHeader(14)", Some(0)),
-        ("Strip(14) -> MarkIPHeader", None),
+fn a_mac_header_is_pointed_to_only_where_it_is() {
+    // With so much room asked for, the first fragment is a copy.
+    for (strip, args, mac) in [
+        ("Null -> MarkIPHeader(14)", "68", Some(0)),
+        ("Null -> MarkIPHeader(14)", "68, HEADROOM 500", Some(0)),
+        ("Strip(14) -> MarkIPHeader", "68", Some(-14)),
+        ("Strip(14) -> MarkIPHeader", "68, HEADROOM 500", None),
     ] {
-        let config = format!("i :: Inject -> {strip} -> IPFragmenter(68) -> c :: Collect;");
+        let config = format!("i :: Inject -> {strip} -> IPFragmenter({args}) -> c :: Collect;");
         let mut rig = Rig::new(&config);
         let frame = [&[9; 14][..], &udp((A, 1), (B, 2), &[7; 100])].concat();
         rig.push_with("i", &frame, |packet| packet.set_mac_header(0));
