@@ -13,13 +13,16 @@
 //! Ratios are to plain on loopback, and to vnic behind the switch. Beside rates of requests and bytes: how fast
 //! connections are made, and what an idle one takes of the machine's memory, at both ends and in between.
 //!
-//! Words select loads by what their names contain. `MODES` names the modes (all).
+//! Words select loads by what their names contain, and [`gateways`] by that word. `MODES` names the modes (all).
+
+mod gateways;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bench::api::Api;
 use bench::node::Node;
 use bench::program::{rounds, setting, weir};
 use bench::{median, report, with_folder};
@@ -230,17 +233,27 @@ impl Lan {
             "nsm create kernel".to_owned(),
             "vnic create -l lan --netns weir-nsm-kernel -a 10.77.0.4/24 kernel0".to_owned(),
         ] {
-            let mut command = Command::new(weir());
-            command
-                .args(arguments.split(' '))
-                .env("WEIR_RUN", &lan.node.folder);
-            let made = command.output().map_err(|error| error.to_string())?;
-            if !made.status.success() {
-                let said = String::from_utf8_lossy(&made.stderr);
-                return Err(format!("weir {arguments}: {}", said.trim()));
-            }
+            lan.weir(&arguments)?;
         }
         Ok(lan)
+    }
+
+    /// Runs `weir` with arguments separated by spaces.
+    fn weir(&self, arguments: &str) -> Result<(), String> {
+        let mut command = Command::new(weir());
+        command
+            .args(arguments.split(' '))
+            .env("WEIR_RUN", &self.node.folder);
+        let made = command.output().map_err(|error| error.to_string())?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr);
+            return Err(format!("weir {arguments}: {}", said.trim()));
+        }
+        Ok(())
+    }
+
+    fn api(&self) -> Result<Api, String> {
+        Api::connect(&self.node.socket())
     }
 
     fn modes(&self) -> [Mode; 3] {
@@ -405,6 +418,11 @@ http {{ access_log off; keepalive_requests 1000000000;
             );
             rows.push(row);
         }
+    }
+    if words.is_empty() || words.iter().any(|word| word == "gateways") {
+        let seconds = setting("GATEWAY_SECONDS", 20);
+        let figures = gateways::measure(&lan, folder, seconds)?;
+        report("netkernel-gateways", 1, &figures)?;
     }
     report("netkernel", rounds, &rows)
 }
