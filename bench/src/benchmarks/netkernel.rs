@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use bench::api::Api;
 use bench::node::Node;
 use bench::program::{rounds, setting, weir};
-use bench::{median, report, with_folder};
+use bench::{document, median, report, with_folder};
 use serde::Serialize;
 use weir::lab::{Namespace, Runner};
 
@@ -424,7 +424,41 @@ http {{ access_log off; keepalive_requests 1000000000;
         let figures = gateways::measure(&lan, folder, seconds)?;
         report("netkernel-gateways", 1, &figures)?;
     }
+    document("netkernel", &table(&modes, &rows)).map_err(|error| error.to_string())?;
     report("netkernel", rounds, &rows)
+}
+
+/// The rates of all loads in all modes, with the ratio to the mode's base; and the latencies at the 99th percentile.
+fn table(modes: &[Mode], rows: &[Row]) -> String {
+    let cell = |row: &Row| {
+        let digits = usize::from(row.rate < 1000.0);
+        let rate = format!("{:.digits$}", row.rate);
+        match modes.iter().any(|mode| mode.base == row.mode) {
+            true => rate,
+            false => format!("{rate} ({:.2})", row.ratio),
+        }
+    };
+    let line = |cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let names = modes.iter().map(|mode| mode.name.to_owned());
+    let mut text = line(&mut std::iter::once("load".to_owned()).chain(names));
+    text += &format!("| --- |{}\n", " ---: |".repeat(modes.len()));
+    for load in rows.chunks(modes.len()) {
+        let Some(first) = load.first() else { continue };
+        let name = format!("{}, {}", first.load, first.unit);
+        text += &line(&mut std::iter::once(name).chain(load.iter().map(cell)));
+        if load.iter().any(|row| row.latency_99_ms.is_some()) {
+            let late = |row: &Row| {
+                row.latency_99_ms
+                    .map_or("-".into(), |ms| format!("{ms:.2}"))
+            };
+            let name = "99th percentile, ms".to_owned();
+            text += &line(&mut std::iter::once(name).chain(load.iter().map(late)));
+        }
+    }
+    text
 }
 
 fn medians(rounds: &[[f64; 3]]) -> [f64; 3] {

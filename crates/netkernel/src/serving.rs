@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::service::Service;
 use crate::sockets::{Common, Sending, Sockets};
-use crate::sys;
+use crate::sys::Patience;
 
 /// The parts of an NSM that its sockets' work is done with.
 pub(crate) struct Parts<'a, S> {
@@ -36,13 +36,17 @@ pub(crate) fn run<N>(
     look: impl Fn(&mut N) -> io::Result<usize>,
     sleep: impl Fn(&mut N) -> io::Result<()>,
 ) -> io::Result<()> {
+    let mut patience = Patience::new();
     loop {
         let worked = step(&mut nsm)?;
-        if worked > 0 && (worked > ALONE || sys::spin(|| Ok::<_, io::Error>(look(&mut nsm)? > 0))?)
-        {
-            continue;
+        let more = match worked {
+            0 => false,
+            1..=ALONE => patience.look(|| Ok::<_, io::Error>(look(&mut nsm)? > 0))?,
+            _ => true,
+        };
+        if !more {
+            patience.sleep(|| sleep(&mut nsm))?;
         }
-        sleep(&mut nsm)?;
     }
 }
 

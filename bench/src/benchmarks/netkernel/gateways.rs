@@ -32,7 +32,7 @@ const BURST: usize = 3;
 /// Connections of a gateway's clients.
 const CONNECTIONS: usize = 16;
 /// Bytes of an answer.
-const ANSWER: usize = 4096;
+const ANSWER: usize = 2048;
 const FIRST_PORT: u16 = 18100;
 /// How long a gateway may take to start, and to answer.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -155,6 +155,7 @@ impl CoreEngine {
     /// Switches until the process ends.
     pub fn run(mut self) -> Result<(), CoreError> {
         let mut rounds = 0u32;
+        let mut patience = sys::Patience::new();
         loop {
             let (busy, limited) = self.round();
             self.end_broken();
@@ -166,7 +167,7 @@ impl CoreEngine {
                 }
                 continue;
             }
-            if limited.is_none() && sys::spin(|| Ok::<_, CoreError>(self.round().0))? {
+            if limited.is_none() && patience.look(|| Ok::<_, CoreError>(self.round().0))? {
                 continue;
             }
             self.forget_idle();
@@ -177,7 +178,7 @@ impl CoreEngine {
                 (false, true) => Some(limited.map_or(FULL, |time| time.min(FULL))),
                 (false, false) => limited,
             };
-            self.events(wait)?;
+            patience.sleep(|| self.events(wait))?;
             self.set_sleeps(false);
         }
     }
