@@ -277,6 +277,15 @@ impl Patience {
     }
 }
 
+/// Has large pieces of memory mapped each by itself from now on: pages that are never used take no memory, and what is
+/// freed goes back at once. The allocator would learn from the first that is freed to keep them, and would clear those
+/// that it gives out again, so that they take all their memory.
+pub(crate) fn map_large_pieces() {
+    const LARGE: libc::c_int = 128 << 10;
+    // SAFETY: sets a number of the allocator's.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+}
+
 /// Sends a message with descriptors.
 pub(crate) fn send_message(
     to: impl AsFd,

@@ -288,3 +288,48 @@ impl Flows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of memory that this process has in use.
+    fn resident() -> usize {
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+        let kilobytes: usize = line
+            .unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap();
+        kilobytes << 10
+    }
+
+    #[test]
+    fn buffers_that_were_never_used_take_no_memory() {
+        const MANY: u16 = 1000;
+        crate::sys::map_large_pieces();
+        let before = resident();
+        let mut flows = Flows::default();
+        for round in 0..3 {
+            let ids: Vec<FlowId> = (0..MANY)
+                .map(|port| {
+                    let ends = Ends {
+                        way: Way::Vnic,
+                        local: ([10, 0, 0, 1], 80).into(),
+                        remote: ([10, 0, 0, 2], port).into(),
+                    };
+                    flows.add(ends, Owner::Nobody).unwrap()
+                })
+                .collect();
+            let grown = resident().saturating_sub(before);
+            let all = usize::from(MANY) * 2 * BUFFER;
+            assert!(grown < all / 4, "round {round}: {grown} of {all} bytes");
+            for id in ids {
+                flows.remove(id);
+            }
+        }
+    }
+}

@@ -103,6 +103,7 @@ impl UserNsm {
 
     /// Serves until CoreEngine ends.
     pub fn run(self) -> io::Result<()> {
+        sys::map_large_pieces();
         serving::run(self, UserNsm::step, UserNsm::step, UserNsm::sleep)
     }
 
