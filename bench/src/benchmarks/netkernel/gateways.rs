@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bench::program::weir;
 use bench::traffic::Random;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
 
@@ -135,9 +136,7 @@ struct Gateway(Child);
 impl Drop for Gateway {
     fn drop(&mut self) {
         // nginx ends its worker, if it is asked.
-        if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }
 }

@@ -65,10 +65,10 @@ impl Memo {
         self.0.get_mut(place as usize)
     }
 
-    /// Makes room for so many addresses, if there is memory, and forgets those that were there.
+    /// Replaces the places by empty ones, `least` at least, if there is memory.
     #[cold]
-    fn grow(&mut self, addresses: usize) {
-        let size = addresses.next_power_of_two();
+    fn grow(&mut self, least: usize) {
+        let size = least.next_power_of_two();
         let mut places = Vec::new();
         if places.try_reserve_exact(size).is_ok() {
             places.resize(size, [0; 2]);
