@@ -1,6 +1,7 @@
 //! The benchmarks. They are one program, so that Weir is linked, and optimised as a whole, once for all of them.
 
 mod agents;
+mod captures;
 mod copies;
 mod density;
 mod elements;
@@ -9,6 +10,7 @@ mod forward;
 mod install;
 mod middleboxes;
 mod migrate;
+mod mixes;
 mod netkernel;
 mod scheduler;
 mod startup;
@@ -25,6 +27,7 @@ enum Benchmark {
 
 const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("agents", Benchmark::Whole(agents::run)),
+    ("captures", Benchmark::Whole(captures::run)),
     ("copies", Benchmark::Whole(copies::run)),
     ("density", Benchmark::Parts(density::run)),
     ("elements", Benchmark::Parts(elements::run)),
@@ -33,6 +36,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("install", Benchmark::Whole(install::run)),
     ("middleboxes", Benchmark::Parts(middleboxes::run)),
     ("migrate", Benchmark::Whole(migrate::run)),
+    ("mixes", Benchmark::Parts(mixes::run)),
     ("netkernel", Benchmark::Parts(netkernel::run)),
     ("scheduler", Benchmark::Whole(scheduler::run)),
     ("startup", Benchmark::Parts(startup::run)),

@@ -7,7 +7,9 @@
 
 use std::io::Cursor;
 
-use elements::userlevel::capture::{Capture, PACKET_MAX, Record, file_header, record_header};
+use elements::userlevel::capture::{
+    Capture, Frame, PACKET_MAX, Record, file_header, record_header,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// When it was captured, what it holds, and what it lacks.
@@ -18,11 +20,19 @@ fn packets(file: Vec<u8>) -> (Option<Capture>, Vec<Packet>) {
     let Ok(mut capture) = Capture::open(Box::new(Cursor::new(file))) else {
         return (None, packets);
     };
-    while let Ok(Some(frame)) = capture.next_frame() {
+    let mut add = |frame: Frame<'_>| {
         assert!(frame.data.len() <= PACKET_MAX);
         packets.push((frame.time, frame.data.to_vec(), frame.missing));
+    };
+    loop {
+        while let Some(frame) = capture.at_hand() {
+            add(frame);
+        }
+        match capture.next_frame() {
+            Ok(Some(frame)) => add(frame),
+            _ => return (Some(capture), packets),
+        }
     }
-    (Some(capture), packets)
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -20,6 +20,7 @@
 mod case;
 mod compare;
 mod families;
+mod mix;
 mod packets;
 mod random;
 mod runner;
@@ -275,8 +276,6 @@ fn record(family: &str, click: &Program, found: &[(Case, Outcome, String)]) {
         .map(|case| case::to_text(case, &scratch.run(click, case)));
     let file = kept_file(family);
     std::fs::create_dir_all(file.parent().expect("it is in a folder")).expect("it can be made");
-    let head = format!(
-        "Cases in which Weir once differed, and what Click gives (commit {CLICK_COMMIT}).\n"
-    );
+    let head = format!("Kept cases, and what Click gives (commit {CLICK_COMMIT}).\n");
     std::fs::write(&file, head + &texts.collect::<String>()).expect("it can be written");
 }

@@ -6,6 +6,7 @@ mod classification;
 mod fragments;
 mod headers;
 mod language;
+mod mixes;
 mod rewriters;
 mod routes;
 mod scheduling;
@@ -23,7 +24,7 @@ pub struct Family {
     pub make: fn(&mut Random, usize) -> Case,
 }
 
-pub const FAMILIES: [Family; 10] = [
+pub const FAMILIES: [Family; 11] = [
     Family {
         name: "analysis",
         make: analysis::make,
@@ -47,6 +48,10 @@ pub const FAMILIES: [Family; 10] = [
     Family {
         name: "language",
         make: language::make,
+    },
+    Family {
+        name: "mixes",
+        make: mixes::make,
     },
     Family {
         name: "rewriters",

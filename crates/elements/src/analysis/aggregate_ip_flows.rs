@@ -106,6 +106,32 @@ struct Timeouts {
     fragment: i64,
 }
 
+/// What a packet at the front of a batch is.
+#[derive(Clone, Copy)]
+enum Found {
+    /// A whole packet, with its flow's key, that key's hash, and whether it goes from the greater end to the lesser.
+    Whole(Header, Key, u64, bool),
+    NoFlow,
+    Other,
+}
+
+/// The packets at the front of a batch that need no longer look.
+#[derive(Clone, Copy, Default)]
+struct Front {
+    packets: usize,
+    /// Those that belong to no flow, a bit each.
+    unknown: u64,
+}
+
+const _: () = assert!(BATCH <= 64);
+
+impl Front {
+    /// Whether all packets of the batch are known.
+    fn is_all_of(self, batch: &Batch) -> bool {
+        self.packets == batch.len() && self.unknown == 0
+    }
+}
+
 /// What becomes of a packet.
 #[derive(PartialEq, Eq)]
 enum Fate {
@@ -241,34 +267,62 @@ impl AggregateIPFlows {
         true
     }
 
-    /// Numbers the packets at the front of a batch that need no longer look; returns how many there are.
+    /// Numbers the packets at the front of a batch that need no longer look, and passes over those that belong to no
+    /// flow.
     #[inline]
-    fn number_front(&mut self, batch: &mut Batch) -> usize {
+    fn number_front(&mut self, batch: &mut Batch) -> Front {
+        let mut front = Front::default();
         if !self.held.is_empty() {
-            return 0;
+            return front;
         }
-        let mut found = [const { None }; BATCH];
+        let mut found = [const { Found::Other }; BATCH];
         for (packet, slot) in batch.iter().zip(&mut found) {
-            let header = Header::of(packet, self.icmp);
-            let whole = header.filter(|header| !header.is_fragment && !header.is_quoted);
-            *slot = whole.and_then(|header| {
-                let (key, reverse) = header.key()?;
+            let Some(header) = Header::of(packet, self.icmp) else {
+                *slot = Found::NoFlow;
+                continue;
+            };
+            if header.is_fragment || header.is_quoted {
+                continue;
+            }
+            if let Some((key, reverse)) = header.key() {
                 let hash = self.flows.hash(key);
                 self.flows.prefetch(hash);
-                Some((header, key, hash, reverse))
-            });
-        }
-        let mut count = 0;
-        for (packet, found) in batch.iter_mut().zip(&found) {
-            let Some((header, key, hash, reverse)) = found else {
-                break;
-            };
-            if !self.number(packet, header, *key, *hash, *reverse) {
-                break;
+                *slot = Found::Whole(header, key, hash, reverse);
             }
-            count += 1;
         }
-        count
+        for (packet, found) in batch.iter_mut().zip(&found) {
+            match found {
+                Found::NoFlow if packet.timestamp() != 0 => front.unknown |= 1 << front.packets,
+                Found::Whole(header, key, hash, reverse)
+                    if self.number(packet, header, *key, *hash, *reverse) => {}
+                _ => break,
+            }
+            front.packets += 1;
+        }
+        front
+    }
+
+    /// Decides on the packets of a batch: on those behind its front, one by one. Gives each that leaves with the output
+    /// that it leaves by.
+    fn look_at_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        batch: &mut Batch,
+        front: Front,
+        mut leave: impl FnMut(&mut Cx<'_>, usize, Packet),
+    ) {
+        for (i, packet) in batch.drain().enumerate() {
+            if i < front.packets {
+                leave(cx, usize::from(front.unknown >> i & 1 != 0), packet);
+                continue;
+            }
+            let mut packet = Some(packet);
+            let fate = self.look(cx, &mut packet);
+            self.reap_if_due(cx);
+            if let Some(packet) = packet {
+                leave(cx, usize::from(fate != Fate::Known), packet);
+            }
+        }
     }
 
     /// Decides on a packet. If it is held, it was taken.
@@ -450,21 +504,11 @@ impl Element for AggregateIPFlows {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.alone = batch.len() == 1;
-        let numbered = self.number_front(batch);
-        if numbered == batch.len() {
-            return 0;
-        }
-        for (i, packet) in batch.drain().enumerate() {
-            if i < numbered {
-                cx.emit(0, packet);
-                continue;
-            }
-            let mut packet = Some(packet);
-            let fate = self.look(cx, &mut packet);
-            self.reap_if_due(cx);
-            if let Some(packet) = packet {
-                cx.emit(usize::from(fate != Fate::Known), packet);
-            }
+        let front = self.number_front(batch);
+        if !front.is_all_of(batch) {
+            self.look_at_all(cx, batch, front, |cx, output, packet| {
+                cx.emit(output, packet);
+            });
         }
         0
     }
@@ -474,22 +518,20 @@ impl Element for AggregateIPFlows {
     }
 
     fn pulled(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) {
+        self.alone = batch.len() == 1;
+        let front = self.number_front(batch);
+        if front.is_all_of(batch) {
+            return;
+        }
         let mut pulled = cx.batch();
-        pulled.append(batch, packet::BATCH);
-        self.alone = pulled.len() == 1;
-        for packet in pulled.drain() {
-            let mut packet = Some(packet);
-            let fate = self.look(cx, &mut packet);
-            self.reap_if_due(cx);
-            let Some(packet) = packet else {
-                continue;
-            };
-            if fate != Fate::Known {
-                cx.emit(1, packet);
+        pulled.append(batch, BATCH);
+        self.look_at_all(cx, &mut pulled, front, |cx, output, packet| {
+            if output != 0 {
+                cx.emit(output, packet);
             } else if let Err(packet) = batch.push(packet) {
                 cx.kill(packet);
             }
-        }
+        });
         cx.done(pulled);
     }
 

@@ -49,9 +49,10 @@ pub struct UDPIPEncap {
 }
 
 impl UDPIPEncap {
-    /// The headers of a packet of `length` bytes, both included, to `destination`.
+    /// The headers of a packet of `length` bytes, both included, to `destination`. `payload` is the sum over what
+    /// follows them, if there is to be a checksum.
     #[inline(always)]
-    fn headers(&self, length: u16, destination: Ipv4Addr) -> [u8; HEADERS] {
+    fn headers(&self, length: u16, destination: Ipv4Addr, payload: Option<Sum>) -> [u8; HEADERS] {
         let ip = Ipv4Header {
             tos: 0,
             total_len: length,
@@ -72,7 +73,14 @@ impl UDPIPEncap {
         let mut bytes = [0; HEADERS];
         let (first, second) = bytes.split_at_mut(Ipv4Packet::<&[u8]>::HEADER_LEN);
         ip.emit(&mut Ipv4Packet::new_unchecked(first));
-        udp.emit(&mut UdpPacket::new_unchecked(second));
+        let mut datagram = UdpPacket::new_unchecked(second);
+        udp.emit(&mut datagram);
+        if let Some(payload) = payload {
+            let protocol = IpProtocol::UDP.0;
+            let pseudo = pseudo_header_v4(self.source, destination, protocol, udp.length);
+            let ports = Sum::ZERO.add_u16(udp.source).add_u16(udp.destination);
+            datagram.set_checksum_of(pseudo + ports.add_u16(udp.length) + payload);
+        }
         bytes
     }
 }
@@ -101,22 +109,21 @@ impl Element for UDPIPEncap {
 
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        // Before the headers are there: bytes that were just written are slow to read.
+        let payload = self.checksum.then(|| {
+            let covered = (packet.len() + HEADERS) as u16;
+            let data = packet.data();
+            let covered = usize::from(covered.saturating_sub(HEADERS as u16));
+            Sum::of(&data[..covered.min(data.len())])
+        });
         if !packet.push(HEADERS) {
             return Verdict::Drop;
         }
         let destination = self.destination.of(packet);
-        let headers = self.headers(packet.len() as u16, destination);
+        let headers = self.headers(packet.len() as u16, destination, payload);
         self.ident = self.ident.wrapping_add(1);
-        let data = packet.data_mut();
-        if let Some(place) = data.first_chunk_mut() {
+        if let Some(place) = packet.data_mut().first_chunk_mut() {
             *place = headers;
-        }
-        if self.checksum {
-            let datagram = data.get_mut(20..).unwrap_or_default();
-            let mut udp = UdpPacket::new_unchecked(datagram);
-            let protocol = IpProtocol::UDP.0;
-            let pseudo = pseudo_header_v4(self.source, destination, protocol, udp.length());
-            udp.fill_checksum(pseudo);
         }
         packet.set_network_header(0, 20);
         Verdict::Forward

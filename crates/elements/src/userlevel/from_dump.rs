@@ -18,8 +18,8 @@ use times::Times;
 /// The file is one of tcpdump's or ToDump's: pcap in any byte order, with microseconds or
 /// nanoseconds, or pcapng. Packets have the capture time as their timestamp, their MAC header
 /// marked, and the number of bytes not captured as their extra length annotation. Packets from a
-/// file of raw IP packets have their network header marked too. A file that gzip or bzip2 compressed is
-/// unpacked while it is read, but for the standard input.
+/// file of raw IP packets have their network header marked too. A file that gzip, bzip2 or zstd
+/// compressed is unpacked while it is read, but for the standard input.
 ///
 /// # Example
 /// ```click

@@ -3,6 +3,7 @@ use std::io::{self, Write};
 
 use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
+use zstd::stream::write::Encoder as ZstdEncoder;
 
 use super::capture::{Record, file_header, record_header};
 use crate::headers::link_type::LinkType;
@@ -31,8 +32,8 @@ const BUFFER: usize = 64 << 10;
 #[element(ports = "1/0-1", phase = phase::DEFAULT + 100, handlers, take_over)]
 #[outputs("the packets, once written")]
 pub struct ToDump {
-    /// The file, which is overwritten; `-` is the standard output. If the name ends in `.gz` or
-    /// `.bz2`, the file is compressed.
+    /// The file, which is overwritten; `-` is the standard output. If the name ends in `.gz`,
+    /// `.bz2` or `.zst`, the file is compressed.
     #[arg(mandatory, with = FilenameArg, kind = "file name", read)]
     filename: String,
     /// Most bytes written of a packet; 0: all.
@@ -76,6 +77,7 @@ enum Compression {
     No,
     Gzip,
     Bzip2,
+    Zstd,
 }
 
 impl Compression {
@@ -84,6 +86,7 @@ impl Compression {
         match name.rsplit_once('.') {
             Some((_, "gz")) => Compression::Gzip,
             Some((_, "bz2")) => Compression::Bzip2,
+            Some((_, "zst")) => Compression::Zstd,
             _ => Compression::No,
         }
     }
@@ -98,6 +101,7 @@ enum Sink {
     /// A file whose content is compressed while it is written.
     Gzip(Box<GzEncoder<File>>),
     Bzip2(Box<BzEncoder<File>>),
+    Zstd(Box<ZstdEncoder<'static, File>>),
     Stdout(io::Stdout),
 }
 
@@ -107,6 +111,7 @@ impl Sink {
         match self {
             Sink::Gzip(file) => file.finish().map(drop),
             Sink::Bzip2(file) => file.finish().map(drop),
+            Sink::Zstd(file) => file.finish().map(drop),
             Sink::Untouched(..) | Sink::File(_) | Sink::Stdout(_) => Ok(()),
         }
     }
@@ -123,11 +128,13 @@ impl Sink {
                 Compression::Bzip2 => {
                     Sink::Bzip2(Box::new(BzEncoder::new(file, Default::default())))
                 }
+                Compression::Zstd => Sink::Zstd(Box::new(ZstdEncoder::new(file, 0)?)),
             };
         }
         match self {
             Sink::Gzip(file) => file.write_all(bytes),
             Sink::Bzip2(file) => file.write_all(bytes),
+            Sink::Zstd(file) => file.write_all(bytes),
             Sink::Untouched(file, _) | Sink::File(file) => file.write_all(bytes),
             Sink::Stdout(stdout) => {
                 stdout.write_all(bytes)?;
@@ -282,7 +289,7 @@ impl Element for ToDump {
         };
         if self.filename.ends_with(".Z") {
             return Err(args.fail(format_args!(
-                "FILENAME: {}: files are not compressed so; let the name end in .gz or .bz2",
+                "FILENAME: {}: files are not compressed so; let the name end in .gz, .bz2 or .zst",
                 self.filename
             )));
         }
@@ -448,7 +455,12 @@ mod tests {
 
     #[test]
     fn compressed_files_are_written_and_read_again() {
-        for (end, magic) in [(".gz", &[0x1f, 0x8b][..]), (".bz2", b"BZh")] {
+        let kinds: [(&str, &[u8]); 3] = [
+            (".gz", &[0x1f, 0x8b]),
+            (".bz2", b"BZh"),
+            (".zst", &[0x28, 0xb5, 0x2f, 0xfd]),
+        ];
+        for (end, magic) in kinds {
             let plain = TempFile::new("to_dump_compressed");
             let file = format!("{plain}{end}");
             let mut rig = Rig::new(&format!("i :: Inject -> ToDump({file}, UNBUFFERED true);"));

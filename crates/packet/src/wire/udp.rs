@@ -121,6 +121,12 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> UdpPacket<T> {
         self.set_checksum(mark_present(checksum));
     }
 
+    /// Sets the checksum of a datagram whose pseudo header, header without checksum, and data sum up to `sum`.
+    #[inline(always)]
+    pub fn set_checksum_of(&mut self, sum: Sum) {
+        self.set_checksum(mark_present(sum.checksum()));
+    }
+
     /// Brings the checksum, if there is one, up to date with a change in the datagram or the pseudo
     /// header.
     #[inline(always)]

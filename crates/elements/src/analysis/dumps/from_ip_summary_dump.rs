@@ -24,7 +24,7 @@ const DATA_NAME: &str = "<data>";
 /// and `!aggregate NUMBER` an aggregate annotation. The first unreadable line is reported, with the
 /// file's name and the line's number.
 ///
-/// Files that are compressed by gzip or bzip2 are read as they were before.
+/// Files that are compressed by gzip, bzip2 or zstd are read as they were before.
 ///
 /// # Example
 /// ```click

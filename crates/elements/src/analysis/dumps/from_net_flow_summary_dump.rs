@@ -26,7 +26,7 @@ const UDP_HEADER: usize = 8;
 /// Packets have an IP header with its length, a TCP or UDP header, and no checksums. Their
 /// timestamp is the flow's end, their first timestamp annotation its beginning; the extra packets
 /// and extra length annotations count the flow's other packets and bytes. Their network header is
-/// marked. Files that are compressed by gzip or bzip2 are read as they were before.
+/// marked. Files that are compressed by gzip, bzip2 or zstd are read as they were before.
 ///
 /// # Example
 /// ```click

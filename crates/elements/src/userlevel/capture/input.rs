@@ -6,7 +6,7 @@ use super::Source;
 use crate::prelude::*;
 
 /// Bytes read at a time.
-const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 128 << 10;
 
 /// A file read in large pieces, of which so many bytes as are wanted can be seen at once.
 pub struct Input {
@@ -44,12 +44,18 @@ impl Input {
         Ok(Some(&self.buffer[self.start..self.start + n]))
     }
 
+    /// The bytes that follow and need not be read from the file.
+    #[inline]
+    pub fn at_hand(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
     /// The next bytes, as many as are at hand; none at the end of the file.
     pub fn available(&mut self) -> io::Result<&[u8]> {
         if self.start == self.end {
             self.fill(1)?;
         }
-        Ok(&self.buffer[self.start..self.end])
+        Ok(self.at_hand())
     }
 
     /// Passes over `n` bytes that were seen.

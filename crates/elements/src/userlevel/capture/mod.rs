@@ -128,7 +128,7 @@ impl Capture {
                 has_failed: false,
             });
         }
-        if magic.starts_with(&[0x1f, 0x8b]) || magic.starts_with(b"BZh") {
+        if source::is_compressed(&magic) {
             return Err(format_error("compressed file; unpack it first"));
         }
         let Some(head) = input.peek(pcap::HEADER)? else {
@@ -171,6 +171,19 @@ impl Capture {
     /// Reads no more, until it [goes](Self::go_to) to another place.
     pub fn give_up(&mut self) {
         self.has_failed = true;
+    }
+
+    /// The next packet, if the file need not be read for it and nothing is unusual about it. If not,
+    /// [`next_frame`](Self::next_frame) says what follows.
+    #[inline]
+    pub fn at_hand(&mut self) -> Option<Frame<'_>> {
+        if self.has_failed {
+            return None;
+        }
+        match &self.format {
+            Format::Pcap(format) => pcap::at_hand(&mut self.input, format, self.link),
+            Format::Pcapng(section) => section.at_hand(&mut self.input),
+        }
     }
 
     /// The next packet; `None` at the end, which is also where the file was cut off.

@@ -123,6 +123,24 @@ struct Record {
     missing: u32,
 }
 
+/// The next packet, if all of it is at hand and nothing is unusual about it.
+#[inline]
+pub fn at_hand<'i>(input: &'i mut Input, format: &Format, link: LinkType) -> Option<Frame<'i>> {
+    let bytes = input.at_hand();
+    let record = format.record(bytes.first_chunk()?).ok()?;
+    let whole = RECORD + record.captured;
+    if format.modified || record.skipped > 0 || bytes.len() < whole {
+        return None;
+    }
+    let bytes = input.peek_and_consume(whole, 0)?;
+    Some(Frame {
+        time: record.time,
+        data: bytes.get(RECORD..)?,
+        missing: record.missing,
+        link,
+    })
+}
+
 /// The next packet.
 #[inline]
 pub fn next<'i>(

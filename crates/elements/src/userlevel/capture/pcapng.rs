@@ -12,6 +12,10 @@ use crate::prelude::*;
 /// The type of a section's first block, the same in both byte orders.
 pub const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// The type of the block of a packet, the bytes before its data, and the length behind it.
+const ENHANCED_PACKET: u32 = 6;
+const PACKET_HEAD: usize = 28;
+const TAIL: usize = 4;
 /// Longest block that is read, in bytes; longer ones hold no packet and are passed over.
 const BLOCK_MAX: usize = 1 << 20;
 /// Most interfaces of a section.
@@ -31,7 +35,16 @@ struct Interface {
 impl Interface {
     /// A packet's time, in nanoseconds since 1970.
     fn time(&self, high: u32, low: u32) -> i64 {
-        let units = u128::from(high) << 32 | u128::from(low);
+        let units = u64::from(high) << 32 | u64::from(low);
+        // The usual units, in years that do not overflow.
+        if self.offset == 0 && high < 1 << 20 {
+            match self.units {
+                1_000_000 => return (units * 1000) as i64,
+                1_000_000_000 => return units as i64,
+                _ => {}
+            }
+        }
+        let units = u128::from(units);
         let Some(nanoseconds) = (units * 1_000_000_000).checked_div(u128::from(self.units)) else {
             return 0;
         };
@@ -101,6 +114,41 @@ impl Section {
             }
             input.skip(length)?;
         }
+    }
+
+    /// The next packet, if all of its block is at hand and nothing is unusual about it.
+    #[inline]
+    pub fn at_hand<'i>(&self, input: &'i mut Input) -> Option<Frame<'i>> {
+        let bytes = input.at_hand();
+        let word = |at: usize| {
+            let word = *bytes.get(at..)?.first_chunk()?;
+            Some(match self.big_endian {
+                true => u32::from_be_bytes(word),
+                false => u32::from_le_bytes(word),
+            })
+        };
+        if word(0)? != ENHANCED_PACKET {
+            return None;
+        }
+        let length = word(4)? as usize;
+        let captured = word(20)? as usize;
+        // Without options.
+        let is_sound = captured <= PACKET_MAX
+            && length == PACKET_HEAD + captured.next_multiple_of(4) + TAIL
+            && word(length - TAIL)? as usize == length;
+        if !is_sound {
+            return None;
+        }
+        let interface = self.interfaces.get(word(8)? as usize)?;
+        let (time, link) = (interface.time(word(12)?, word(16)?), interface.link);
+        let missing = word(24)?.saturating_sub(captured as u32);
+        let block = input.peek_and_consume(length, 0)?;
+        Some(Frame {
+            time,
+            data: block.get(PACKET_HEAD..PACKET_HEAD + captured)?,
+            missing,
+            link,
+        })
     }
 
     /// Length of the block that follows; `None` at the end of the file.

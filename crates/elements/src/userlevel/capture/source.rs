@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use bzip2::read::MultiBzDecoder;
 use click::Location;
 use flate2::read::MultiGzDecoder;
+use zstd::stream::read::Decoder as ZstdDecoder;
 
 use super::Source;
 use crate::prelude::*;
@@ -65,11 +66,11 @@ impl<R: Read + Send> Source for Unpacked<R> {
     }
 }
 
-/// The file itself, or what is in it if it is compressed by gzip or bzip2.
+/// The file itself, or what is in it if it is compressed by gzip, bzip2 or Zstandard.
 fn unpacked(mut file: File) -> io::Result<Opened> {
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
     let mut magic = Vec::new();
-    Read::by_ref(&mut file).take(3).read_to_end(&mut magic)?;
+    Read::by_ref(&mut file).take(4).read_to_end(&mut magic)?;
     if file.go_to(0)? && !is_compressed(&magic) {
         return Ok(Opened {
             source: Box::new(file),
@@ -85,14 +86,21 @@ fn unpacked(mut file: File) -> io::Result<Opened> {
     let whole = Cursor::new(seen).chain(BufReader::new(file));
     let source: Box<dyn Source> = match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(Unpacked(MultiGzDecoder::new(whole))),
-        b"BZh" => Box::new(Unpacked(MultiBzDecoder::new(whole))),
+        [b'B', b'Z', b'h', _] => Box::new(Unpacked(MultiBzDecoder::new(whole))),
+        start if start == ZSTD => Box::new(Unpacked(ZstdDecoder::with_buffer(whole)?)),
         _ => Box::new(Unpacked(whole)),
     };
     Ok(Opened { source, size: None })
 }
 
-fn is_compressed(magic: &[u8]) -> bool {
-    magic.starts_with(&[0x1f, 0x8b]) || magic == b"BZh"
+/// The first bytes of a file that Zstandard compressed (RFC 8878).
+const ZSTD: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+
+/// Whether a file starts with the first bytes of one that is compressed.
+pub fn is_compressed(start: &[u8]) -> bool {
+    [&[0x1f, 0x8b][..], b"BZh", &ZSTD]
+        .iter()
+        .any(|magic| start.starts_with(magic))
 }
 
 /// Opens a file; `-` is the standard input. What is compressed is read as it was before, but for

@@ -6,14 +6,27 @@ use super::*;
 
 type Packet = (i64, Vec<u8>, u32);
 
+/// The packets of a file. Those at hand are the same as those that are looked for.
 fn packets(file: &[u8]) -> Result<(LinkType, Vec<Packet>), String> {
+    let [expected, packets] = [false, true].map(|at_hand| read_packets(file, at_hand));
+    assert_eq!(packets, expected);
+    packets
+}
+
+fn read_packets(file: &[u8], at_hand: bool) -> Result<(LinkType, Vec<Packet>), String> {
     let source = Box::new(Cursor::new(file.to_vec()));
     let mut capture = Capture::open(source).map_err(|error| error.to_string())?;
     let mut packets = Vec::new();
-    while let Some(frame) = capture.next_frame().map_err(|error| error.to_string())? {
-        packets.push((frame.time, frame.data.to_vec(), frame.missing));
+    let packet = |frame: Frame<'_>| (frame.time, frame.data.to_vec(), frame.missing);
+    loop {
+        if at_hand {
+            packets.extend(core::iter::from_fn(|| capture.at_hand().map(packet)));
+        }
+        match capture.next_frame().map_err(|error| error.to_string())? {
+            Some(frame) => packets.push(packet(frame)),
+            None => return Ok((capture.link(), packets)),
+        }
     }
-    Ok((capture.link(), packets))
 }
 
 fn pcap(nanoseconds: bool, packets: &[Packet]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Reading packets of a capture file into batches.
 
 use super::super::capture::Frame;
+use super::super::sample::Sample;
 use super::{FromDump, Pending};
 use crate::prelude::*;
 
@@ -134,11 +135,46 @@ impl FromDump {
         Some(packet)
     }
 
+    /// Whether every packet is taken as it is, at once.
+    fn takes_all(&self) -> bool {
+        let times = &self.times;
+        let any_time = times.known && times.first.is_none() && times.last.is_none();
+        any_time && !self.timing && !self.force_ip && self.sample == Sample::ALL
+    }
+
+    /// Adds packets at hand to `batch`, at most `most` in all.
+    #[inline]
+    fn fill_at_hand(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+        let Some(capture) = &mut self.capture else {
+            return;
+        };
+        while batch.len() < most {
+            let position = capture.position();
+            let Some(frame) = capture.at_hand() else {
+                return;
+            };
+            self.packet_filepos = position;
+            let Some(packet) = make_packet(cx, &frame) else {
+                continue;
+            };
+            self.count += 1;
+            if let Err(packet) = batch.push(packet) {
+                cx.kill(packet);
+            }
+        }
+    }
+
     /// Adds at most `most` packets to `batch`. What is to happen at the end waits until what was
     /// read before is on its way.
     pub(super) fn fill(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> Filled {
         let mut skips = 0;
         while batch.len() < most && skips < SKIPS {
+            if self.pending.is_none() && !self.has_ended && self.takes_all() {
+                self.fill_at_hand(cx, batch, most);
+                if batch.len() == most {
+                    break;
+                }
+            }
             if core::mem::take(&mut self.has_ended) {
                 self.call_end(cx);
                 return Filled::Ended;
