@@ -308,7 +308,7 @@ impl Pool {
         }
     }
 
-    /// As [`clone`](Self::clone), of a packet whose headroom, length or extension differs.
+    /// As [`clone`](Self::clone), of a packet in a buffer of another size, or with an extension.
     #[inline(never)]
     pub(crate) fn clone_moved(&mut self, packet: &Packet) -> Option<Packet> {
         let front = [

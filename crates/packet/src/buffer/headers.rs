@@ -42,22 +42,24 @@ impl Packet {
         self.check_headers();
     }
 
-    /// The cache line of the buffer at which the usual headroom ends, if the packet has it all, all of its headers
-    /// are behind it, and its buffer is a pool's without an extension.
+    /// The cache line of the buffer from which on a copy by lines is the packet's: that at which the usual headroom
+    /// ends, or that of what stands in front of it. None if the buffer is no pool's, or has an extension.
     #[inline]
     pub(crate) fn first_line(&self) -> Option<usize> {
         const START: usize = META + HEADROOM;
-        const { assert!(START.is_multiple_of(64)) };
+        const { assert!(META.is_multiple_of(64)) };
         let meta = self.meta();
-        let behind = |at: u16| at == 0 || at as usize >= START;
-        let usual = meta.capacity as usize == BUFFER
-            && !meta.owner.is_null()
-            && !self.is_extended()
-            && meta.data as usize >= START
-            && behind(meta.mac)
-            && behind(meta.network)
-            && behind(meta.transport);
-        usual.then_some(START / 64)
+        let header = |at: u16| match at {
+            0 => START,
+            at => usize::from(at),
+        };
+        let headers = header(meta.mac)
+            .min(header(meta.network))
+            .min(header(meta.transport));
+        let first = START.min(meta.data as usize).min(headers).max(META);
+        let usual =
+            meta.capacity as usize == BUFFER && !meta.owner.is_null() && !self.is_extended();
+        usual.then_some(first / 64)
     }
 
     fn check_headers(&mut self) {
