@@ -52,7 +52,7 @@ fn calibrate(
 /// with so many packets.
 ///
 /// # Errors
-/// Those of `seconds`.
+/// Those of `seconds`; and if a run took no longer than the start alone, as one beside other work may.
 pub fn measure(
     configuration: &str,
     programs: &[&Program],
@@ -79,6 +79,9 @@ pub fn measure(
         times[p].iter().map(rate).collect()
     };
     let rates: Vec<_> = (0..programs.len()).map(rates).collect();
+    if rates.iter().flatten().any(|rate| *rate <= 0.0) {
+        return Err("a run took no longer than the start alone".into());
+    }
     let figure = |(program, its): (&&Program, &Vec<f64>)| {
         let ratios: Vec<_> = rates[0].iter().zip(its).map(|(a, b)| a / b).collect();
         Figure {

@@ -106,7 +106,7 @@ def test_rates_are_those_of_the_traffic(node: weir.Client) -> None:
         rate = look["lan"]
         assert rate.name == vnic and rate.link == "lan"
         assert 0.4 < rate.seconds < 5
-        assert 500 < rate.rx_frames < 2000, rate
+        assert 0 < rate.rx_frames < 2000, rate
         assert rate.rx_bytes == pytest.approx(14 * rate.rx_frames) and rate.tx_frames == 0
     [[everybody]] = [list(itertools.islice(node.rates(interval=0.1), 1))]
     assert {rate.link for rate in everybody} == {"lan"} and len(everybody) == 2
