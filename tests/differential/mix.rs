@@ -50,7 +50,7 @@ struct End {
 /// Elements for any packet, pushed or pulled: their outputs are as their input.
 const ANY: &str = "Null|Counter|AverageCounter|Paint(#)|SetAnnoByte(#, #)|CheckLength(1500)|Truncate(1400)|Pad(46)|\
     SetTimestamp|Align(4, 2)|AggregatePaint(4)|SetPacketType(MULTICAST)|MarkMACHeader|Suppressor";
-/// Elements for Ethernet frames.
+/// Elements for Ethernet frames. `VLAN` stands for two that put a tag on and take it off.
 const ETHERNET: &str = "Strip(14)|Strip(14)|Strip(14)|MarkIPHeader(14)|CheckIPHeader(OFFSET 14)|EtherMirror|\
     EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2)|StoreEtherAddress(3:3:3:3:3:3, src)|StoreEtherAddress(4:4:4:4:4:4, dst)|\
     VLAN|DropBroadcasts|GetIPAddress(30)|GetEtherAddress(0, 6)";
@@ -59,7 +59,7 @@ const ETHERNET_SWITCHES: &str = "2 Classifier(12/0800, -)|3 Classifier(23/11, 23
     2 HostEtherFilter(0:0:0:0:0:2, DROP_OTHER false)|3 HashSwitch(26, 4)|2 ARPResponder(10.0.0.1 2:2:2:2:2:2)";
 /// Elements for IP packets.
 const IP: &str = "CheckIPHeader|CheckIPHeader(CHECKSUM false)|MarkIPHeader|CheckIPHeader2|GetIPAddress(16)|EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2)";
-/// Elements for IP packets whose header is marked.
+/// Elements for IP packets whose header is marked. A protocol stands for a filter and elements for its packets.
 const MARKED: &str = "DecIPTTL|DecIPTTL|SetIPDSCP(#)|SetIPECN(ect1)|MarkIPCE|SetIPChecksum|IPMirror|StoreIPAddress(10.0.0.9, src)|\
     FixIPSrc(10.0.0.7)|IPGWOptions(10.0.0.1)|AggregateIP(ip src/24)|AggregateIPFlows|AggregateLength|\
     CheckIPHeader|SetIPAddress(10.0.0.8)|IPEncap(4, 10.0.0.1, 10.0.0.2)|UDPIPEncap(10.0.0.1, 53, 10.0.0.2, 54)|\
