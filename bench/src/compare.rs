@@ -96,6 +96,45 @@ pub fn measure(
     Ok(programs.iter().zip(&rates).map(figure).collect())
 }
 
+/// A packet's time in each program.
+#[derive(Serialize)]
+pub struct PerPacket {
+    /// Nanoseconds of CPU time. A program that was not measured has none.
+    pub weir: f64,
+    pub click: Option<f64>,
+    pub fastclick: Option<f64>,
+    /// Weir's rate over the better peer's, median of the rounds.
+    pub over_better_peer: Option<f64>,
+}
+
+impl PerPacket {
+    /// From the programs' figures, of which Weir's is the first.
+    pub fn of(figures: &[Figure]) -> PerPacket {
+        let ns = |name: &str| {
+            let figure = figures.iter().find(|figure| figure.program == name);
+            figure.map(|figure| 1000.0 / figure.mpps)
+        };
+        PerPacket {
+            weir: ns("Weir").unwrap_or(f64::NAN),
+            click: ns("Click"),
+            fastclick: ns("FastClick"),
+            over_better_peer: better_peer(figures).map(|best| best.weir_over_it),
+        }
+    }
+
+    /// The ratio to the better peer, by which rows are sorted: those without a peer come last.
+    pub fn ratio(&self) -> f64 {
+        self.over_better_peer.unwrap_or(f64::INFINITY)
+    }
+}
+
+/// Whether sinks counted the same packets in two programs, but for so many on the way when they stopped, and for what
+/// random choices make.
+pub fn same_counts(a: &[u64], b: &[u64], on_the_way: u64) -> bool {
+    let near = |(a, b): (&u64, &u64)| a.abs_diff(*b) <= on_the_way + a.max(b) / 50;
+    a.len() == b.len() && a.iter().zip(b).all(near)
+}
+
 /// The fastest of Weir's peers: the figures after the first.
 pub fn better_peer(figures: &[Figure]) -> Option<&Figure> {
     let peers = figures.iter().skip(1);

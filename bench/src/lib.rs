@@ -54,6 +54,15 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
+/// The figure below which so large a share of the figures lies; 0 if there are none.
+pub fn percentile(figures: &[f64], share: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    let at = (last as f64 * share).round() as usize;
+    sorted.get(at).copied().unwrap_or(0.0)
+}
+
 /// CPU time, user and system, of a command and its children.
 pub fn cpu_time(command: &mut Command) -> Result<Duration, String> {
     let before = children_time();

@@ -45,6 +45,33 @@ impl Program {
         command
     }
 
+    /// The numbers of these read handlers when a configuration has stopped. It has 20 seconds.
+    ///
+    /// # Errors
+    /// How the program failed, and what it said.
+    pub fn counts(
+        &self,
+        config: &Path,
+        handlers: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<Vec<u64>, String> {
+        let run = self.command(config);
+        let mut command = Command::new("timeout");
+        command
+            .arg("20")
+            .arg(run.get_program())
+            .args(run.get_args());
+        for handler in handlers {
+            command.args(["-h", handler.as_ref()]);
+        }
+        let output = command.output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{} failed ({}): {said}", self.name, output.status));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// Seconds of CPU time of a run of a configuration.
     pub fn seconds(&self, config: &Path) -> Result<f64, String> {
         Ok(cpu_time(&mut self.command(config))?.as_secs_f64())

@@ -69,14 +69,31 @@ impl Flow {
         if self.protocol == 17 {
             ip[24..26].copy_from_slice(&(ip_length - 20).to_be_bytes());
         }
-        let words = ip[..20]
-            .chunks(2)
-            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
-        let sum: u32 = words.sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let sum = checksum(words(&ip[..20]));
+        ip[10..12].copy_from_slice(&sum);
         frame
+    }
+}
+
+/// The sum of the 16-bit words of bytes.
+pub fn words(bytes: &[u8]) -> u32 {
+    let word = |pair: &[u8]| u32::from(u16::from_be_bytes([pair[0], pair[1]]));
+    bytes.chunks_exact(2).map(word).sum()
+}
+
+/// The Internet checksum of words that sum up to that.
+pub fn checksum(sum: u32) -> [u8; 2] {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+}
+
+/// Makes the transport header of a [flow's frame](Flow::frame) whole: that of a TCP acknowledgment of 20 bytes, or of an
+/// echo request.
+pub fn set_transport(frame: &mut [u8], protocol: u8) {
+    match protocol {
+        6 => frame[46..48].copy_from_slice(&[0x50, 0x10]),
+        1 => frame[34..38].copy_from_slice(&[8, 0, 0, 0]),
+        _ => {}
     }
 }
 

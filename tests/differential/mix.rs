@@ -98,20 +98,25 @@ impl Mix {
         self.statements.push(format!("{} -> {to};", end.from));
     }
 
-    /// Connects an element of one input behind an end; its outputs are new ends.
-    fn attach(&mut self, end: &End, element: &str, outputs: usize, state: State) -> String {
+    /// Connects an element of one input behind an end. Its outputs are new ends, as that one is otherwise.
+    fn attach(&mut self, end: &End, element: &str, outputs: usize) -> String {
         let name = self.declare(element);
         self.connect(end, &name);
-        for output in 0..outputs {
-            let from = format!("{name}[{output}]");
-            let end = End {
-                from,
-                state,
-                ..end.clone()
-            };
-            self.ends.push(end);
-        }
+        self.ends.extend((0..outputs).map(|output| End {
+            from: format!("{name}[{output}]"),
+            ..end.clone()
+        }));
         name
+    }
+
+    /// Connects elements of one input and one output behind an end, one after the other.
+    fn chain(&mut self, mut end: End, elements: &[&str]) {
+        for element in elements {
+            let name = self.declare(element);
+            self.connect(&end, &name);
+            end.from = format!("{name}[0]");
+        }
+        self.ends.push(end);
     }
 
     /// One more element behind one of the ends.
@@ -126,36 +131,18 @@ impl Mix {
     }
 
     /// Queues, and what pulls from them.
-    fn change_direction(&mut self, random: &mut Random, end: End) {
+    fn change_direction(&mut self, random: &mut Random, mut end: End) {
         if end.is_push {
             let queue = format!("{}({})", random.one(QUEUES), 1 << 14);
-            self.attach(
-                &End {
-                    is_push: false,
-                    ..end.clone()
-                },
-                &queue,
-                1,
-                end.state,
-            );
+            end.is_push = false;
+            self.chain(end, &[&queue]);
         } else if random.chance(20) && end.copies * 2 <= COPIES {
-            let end = End {
-                copies: end.copies * 2,
-                ..end
-            };
-            self.attach(&end, "PullTee", 2, end.state);
+            end.copies *= 2;
+            self.attach(&end, "PullTee", 2);
             self.ends.last_mut().unwrap().is_push = true;
         } else {
-            let unqueue = format!("Unqueue(BURST {})", BURST * COPIES * 2);
-            self.attach(
-                &End {
-                    is_push: true,
-                    ..end.clone()
-                },
-                &unqueue,
-                1,
-                end.state,
-            );
+            end.is_push = true;
+            self.chain(end, &[&unqueue()]);
         }
     }
 
@@ -170,11 +157,11 @@ impl Mix {
                     "{}(10.0.0.0/30 0, 10.0.0.4/30 1, 192.168.0.0/16 1, 0/0 2)",
                     random.one(LOOKUPS)
                 );
-                self.attach(&end, &lookup, 3, state);
+                self.attach(&end, &lookup, 3);
                 return;
             }
             (2, Start::Ip, true) => {
-                self.attach(&end, rewriter(random, state.protocol), 2, state);
+                self.attach(&end, rewriter(random, state.protocol), 2);
                 return;
             }
             (_, Start::Ip, true) => MARKED_SWITCHES,
@@ -189,7 +176,7 @@ impl Mix {
             }
             end.copies *= outputs;
         }
-        self.attach(&end, element, outputs, state);
+        self.attach(&end, element, outputs);
         if element.starts_with("IPClassifier(udp, tcp") {
             let protocols = [Some(Protocol::Udp), Some(Protocol::Tcp), None];
             let new = self.ends.len() - outputs;
@@ -200,11 +187,10 @@ impl Mix {
     }
 
     /// Two ends become one: pushed packets meet at an element's input, pulled ones at a scheduler.
-    fn join(&mut self, random: &mut Random, end: End) {
-        let state = end.state;
+    fn join(&mut self, random: &mut Random, mut end: End) {
         let is_alike = |other: &End| {
             other.is_push == end.is_push
-                && other.state == state
+                && other.state == end.state
                 && other.copies + end.copies <= COPIES
         };
         let Some(at) = self.ends.iter().position(is_alike) else {
@@ -212,23 +198,20 @@ impl Mix {
             return;
         };
         let other = self.ends.swap_remove(at);
-        let end = End {
-            copies: end.copies + other.copies,
-            ..end
-        };
+        end.copies += other.copies;
         if end.is_push {
-            let name = self.attach(&end, random.one("Null|Counter|Paint(1)"), 1, state);
+            let name = self.attach(&end, random.one("Null|Counter|Paint(1)"), 1);
             self.connect(&other, &name);
         } else {
             let class = random
                 .one("RoundRobinSched|PrioSched|DRRSched|StrideSched(1, 2)|SimpleRoundRobinSched");
-            let name = self.attach(&end, class, 1, state);
+            let name = self.attach(&end, class, 1);
             self.connect(&other, &format!("[1] {name}"));
         }
     }
 
     /// An element of one input and one output.
-    fn continue_at(&mut self, random: &mut Random, end: End) {
+    fn continue_at(&mut self, random: &mut Random, mut end: End) {
         let state = end.state;
         let kind = match (random.below(4), state.start, state.is_marked) {
             (0, ..) => ANY,
@@ -242,58 +225,30 @@ impl Mix {
         if !end.is_push && PUSHED.contains(&class) {
             return self.change_direction(random, end);
         }
-        let next = match class {
-            "Strip" => State {
-                start: Start::Ip,
-                ..state
-            },
-            "EtherEncap" => State {
-                start: Start::Ethernet,
-                ..state
-            },
-            "MarkIPHeader" => State {
-                is_marked: true,
-                ..state
-            },
-            "CheckIPHeader" | "CheckIPHeader2" => State {
-                is_marked: true,
-                has_destination: true,
-                ..state
-            },
-            "GetIPAddress" | "SetIPAddress" => State {
-                has_destination: true,
-                ..state
-            },
-            "IPEncap" => State {
-                protocol: None,
-                ..state
-            },
-            "UDPIPEncap" => State {
-                protocol: Some(Protocol::Udp),
-                ..state
-            },
-            _ => state,
-        };
+        let next = &mut end.state;
         match class {
-            "VLAN" => {
-                // Click marks a network header at the wrong place.
-                let state = State {
-                    is_marked: false,
-                    ..state
-                };
-                self.attach(&end, "VLANEncap(7)", 1, state);
-                let end = self.ends.pop().unwrap();
-                self.attach(&end, "VLANDecap", 1, state);
+            "Strip" => next.start = Start::Ip,
+            "EtherEncap" => next.start = Start::Ethernet,
+            "MarkIPHeader" => next.is_marked = true,
+            "CheckIPHeader" | "CheckIPHeader2" => {
+                (next.is_marked, next.has_destination) = (true, true);
             }
+            "GetIPAddress" | "SetIPAddress" => next.has_destination = true,
+            "IPEncap" => next.protocol = None,
+            "UDPIPEncap" => next.protocol = Some(Protocol::Udp),
+            // Click marks a network header at the wrong place.
+            "VLAN" => next.is_marked = false,
+            _ => {}
+        }
+        match class {
+            "VLAN" => self.chain(end, &["VLANEncap(7)", "VLANDecap"]),
             "UDP" | "TCP" | "ICMP" => self.only(random, end, class),
-            _ => {
-                self.attach(&end, &element, 1, next);
-            }
+            _ => self.chain(end, &[&element]),
         }
     }
 
     /// Packets of one protocol, and elements for them.
-    fn only(&mut self, random: &mut Random, end: End, protocol: &str) {
+    fn only(&mut self, random: &mut Random, mut end: End, protocol: &str) {
         let (pattern, protocol, checks, elements) = match protocol {
             "UDP" => (
                 "udp",
@@ -317,34 +272,31 @@ impl Mix {
         if end.state.protocol.is_some_and(|its| its != protocol) {
             return self.ends.push(end);
         }
-        let state = State {
-            protocol: Some(protocol),
-            ..end.state
-        };
+        end.state.protocol = Some(protocol);
         let filter = format!("IPFilter(allow {pattern}, deny all)");
-        let mut end = end;
-        for element in [&filter, checks, random.one(elements)] {
-            self.attach(&end, element, 1, state);
-            end = self.ends.pop().unwrap();
-        }
-        self.ends.push(end);
+        self.chain(end, &[&filter, checks, random.one(elements)]);
     }
 
     /// Each end leads to a sink.
     fn finish(&mut self) {
         for end in std::mem::take(&mut self.ends) {
-            let unqueue = match end.is_push {
+            let pull = match end.is_push {
                 true => String::new(),
-                false => format!("Unqueue(BURST {}) -> ", BURST * COPIES * 2),
+                false => unqueue() + " -> ",
             };
             let sink = self.sinks;
             self.sinks += 1;
             self.statements.push(format!(
-                "{} -> {unqueue}s{sink} :: Counter -> Discard;",
+                "{} -> {pull}s{sink} :: Counter -> Discard;",
                 end.from
             ));
         }
     }
+}
+
+/// What pulls faster than packets come.
+fn unqueue() -> String {
+    format!("Unqueue(BURST {})", BURST * COPIES * 2)
 }
 
 /// A rewriter of addresses or ports.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bench::program::{Program, rounds, setting, weir};
-use bench::traffic::Flow;
+use bench::traffic::{self, Flow};
 use bench::{cpu_time, document, machine, median, save, with_folder};
 use serde::Serialize;
 
@@ -84,50 +84,12 @@ impl Capture {
         let packets = packets * 76 * self.sizes.len() / bytes;
         let plain = folder().join(self.file.trim_end_matches(".gz").trim_end_matches(".zst"));
         if !plain.exists() {
-            let mut file = BufWriter::new(File::create(&plain)?);
-            let is_ng = self.file.contains("pcapng");
-            let mut words = |words: &[u32]| -> io::Result<()> {
-                words
-                    .iter()
-                    .try_for_each(|word| file.write_all(&word.to_le_bytes()))
-            };
-            match is_ng {
-                true => words(&[
-                    0x0a0d_0d0a,
-                    28,
-                    0x1a2b_3c4d,
-                    1,
-                    u32::MAX,
-                    u32::MAX,
-                    28,
-                    1,
-                    20,
-                    1,
-                    0,
-                    20,
-                ])?,
-                false => words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1])?,
+            let frame = |i: usize| frame(i % self.flows, self.sizes[i % self.sizes.len()]);
+            let frames = (0..packets).map(frame);
+            match self.file.contains("pcapng") {
+                true => write_pcapng(&plain, frames)?,
+                false => traffic::capture(&plain, frames)?,
             }
-            for i in 0..packets {
-                let frame = frame(i % self.flows, self.sizes[i % self.sizes.len()]);
-                let (length, time) = (frame.len() as u32, i as u32);
-                let padding = frame.len().next_multiple_of(4) - frame.len();
-                let mut head = Vec::new();
-                match is_ng {
-                    true => {
-                        head.extend([6, 32 + length + padding as u32, 0, 0, time, length, length])
-                    }
-                    false => head.extend([1 + time / 1_000_000, time % 1_000_000, length, length]),
-                }
-                head.iter()
-                    .try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
-                file.write_all(&frame)?;
-                if is_ng {
-                    file.write_all(&[0; 3][..padding])?;
-                    file.write_all(&head[1].to_le_bytes())?;
-                }
-            }
-            file.flush()?;
         }
         if plain != self.path() {
             let config = format!(
@@ -142,6 +104,31 @@ impl Capture {
         }
         Ok(packets)
     }
+}
+
+/// Writes a pcapng file of an Ethernet interface: its section, the interface, and a block for each frame.
+fn write_pcapng(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut write = |words: &[u32], bytes: &[u8]| -> io::Result<()> {
+        for word in words {
+            file.write_all(&word.to_le_bytes())?;
+        }
+        file.write_all(bytes)
+    };
+    let unknown = u32::MAX;
+    write(
+        &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, unknown, unknown, 28],
+        &[],
+    )?;
+    write(&[1, 20, 1, 0, 20], &[])?;
+    for (time, mut frame) in (0..).zip(frames) {
+        let length = frame.len() as u32;
+        frame.resize(frame.len().next_multiple_of(4), 0);
+        let block = 32 + frame.len() as u32;
+        write(&[6, block, 0, 0, time, length, length], &frame)?;
+        write(&[block], &[])?;
+    }
+    file.flush()
 }
 
 /// What is done with a file.
@@ -167,20 +154,15 @@ fn commands(work: Work, capture: &Path) -> Result<Vec<(String, Command)>, String
             "MarkIPHeader(14) -> AggregateIPFlows -> AggregateCounter -> Discard".to_string()
         }
         Work::Filter => format!(
-            "MarkIPHeader(14) -> c :: IPClassifier({FILTER}, -) -> ToDump({}, 0, NANO false); c[1] -> Discard",
+            "MarkIPHeader(14) -> c :: IPClassifier({FILTER}, -) -> ToDump({}, 0); c[1] -> Discard",
             out.display()
         ),
     };
     let text = format!("FromDump({}, STOP true) -> {rest};\n", capture.display());
     let mut commands = Vec::new();
     for program in Program::all() {
-        // Click's ToDump always writes microseconds.
-        let text = match program.name.as_str() {
-            "Weir" => text.clone(),
-            _ => text.replace(", NANO false", ""),
-        };
         let config = config.with_extension(&program.name);
-        std::fs::write(&config, text).map_err(|error| error.to_string())?;
+        std::fs::write(&config, &text).map_err(|error| error.to_string())?;
         commands.push((program.name.clone(), program.command(&config)));
     }
     let mut tcpdump = Command::new("tcpdump");
@@ -202,9 +184,8 @@ struct Figure {
     packets: usize,
     /// Nanoseconds of CPU time a packet, median: Weir, Click, FastClick, tcpdump.
     ns: [Option<f64>; 4],
-    /// The best other program's over Weir's, and Click's.
+    /// The best other program's over Weir's.
     over_best: Option<f64>,
-    over_click: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -226,9 +207,12 @@ fn figure(
     let mut times = [const { Vec::new() }; 4];
     for _ in 0..rounds {
         for (name, mut command) in commands(work, &capture.path())? {
-            let at = PROGRAMS.iter().position(|its| *its == name).unwrap_or(0);
+            let mut columns = PROGRAMS.iter().zip(&mut times);
+            let Some((_, times)) = columns.find(|(its, _)| **its == name) else {
+                continue;
+            };
             match cpu_time(&mut command) {
-                Ok(time) => times[at].push(time.as_secs_f64() * 1e9 / packets as f64),
+                Ok(time) => times.push(time.as_secs_f64() * 1e9 / packets as f64),
                 Err(error) if name == "Weir" => return Err(error),
                 Err(_) => {}
             }
@@ -237,17 +221,13 @@ fn figure(
     let ns = times
         .each_ref()
         .map(|times| (!times.is_empty()).then(|| median(times)));
-    let over = |others: &[Option<f64>]| {
-        let best = others.iter().flatten().copied().reduce(f64::min)?;
-        Some(best / ns[0]?)
-    };
+    let best = ns[1..].iter().flatten().copied().reduce(f64::min);
     Ok(Figure {
         work: said,
         capture: capture.name,
         packets,
         ns,
-        over_best: over(&ns[1..]),
-        over_click: over(&ns[1..2]),
+        over_best: best.zip(ns[0]).map(|(best, weir)| best / weir),
     })
 }
 

@@ -12,7 +12,7 @@ mod traffic;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use bench::compare::{Length, better_peer, measure};
+use bench::compare::{Length, PerPacket, measure};
 use bench::program::{Program, rounds};
 use bench::{document, machine, median, save, with_folder};
 use rows::{FILE, Row, Rows};
@@ -94,12 +94,8 @@ fn subjects<'r>(rows: &'r Rows, words: &[String]) -> Vec<Subject<'r>> {
 #[derive(Serialize)]
 struct Figure {
     row: String,
-    /// Nanoseconds of CPU time a packet. A program without the element has none.
-    weir: f64,
-    click: Option<f64>,
-    fastclick: Option<f64>,
-    /// Weir's rate over the better peer's, median of the rounds.
-    over_better_peer: Option<f64>,
+    #[serde(flatten)]
+    times: PerPacket,
 }
 
 #[derive(Serialize)]
@@ -128,10 +124,10 @@ fn table(report: &Report) -> String {
             text,
             "| {} | {:.1} | {} | {} | {} |",
             row.row,
-            row.weir,
-            cell(row.click),
-            cell(row.fastclick),
-            cell(row.over_better_peer)
+            row.times.weir,
+            cell(row.times.click),
+            cell(row.times.fastclick),
+            cell(row.times.over_better_peer)
         );
     }
     text + "\n"
@@ -154,16 +150,9 @@ fn figure(subject: &Subject, programs: &[Program], rounds: usize) -> Result<Figu
     let figures = measure(&subject.name, &able, &length, |program, packets| {
         subject.seconds(program, packets)
     })?;
-    let ns = |name: &str| {
-        let figure = figures.iter().find(|figure| figure.program == name);
-        figure.map(|figure| 1000.0 / figure.mpps)
-    };
     Ok(Figure {
         row: subject.name.clone(),
-        weir: ns("Weir").unwrap_or(f64::NAN),
-        click: ns("Click"),
-        fastclick: ns("FastClick"),
-        over_better_peer: better_peer(&figures).map(|best| best.weir_over_it),
+        times: PerPacket::of(&figures),
     })
 }
 
@@ -185,8 +174,8 @@ fn measure_all(words: &[String]) -> Result<(), String> {
                 println!(
                     "{:<44} {:6.1} ns, × {:.2}",
                     figure.row,
-                    figure.weir,
-                    figure.over_better_peer.unwrap_or(f64::NAN)
+                    figure.times.weir,
+                    figure.times.over_better_peer.unwrap_or(f64::NAN)
                 );
                 figures.push(figure);
             }
@@ -196,9 +185,11 @@ fn measure_all(words: &[String]) -> Result<(), String> {
     if !words.is_empty() {
         return Ok(());
     }
-    let ratio = |figure: &Figure| figure.over_better_peer.unwrap_or(f64::INFINITY);
-    figures.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let ratios: Vec<_> = figures.iter().filter_map(|f| f.over_better_peer).collect();
+    figures.sort_by(|a, b| a.times.ratio().total_cmp(&b.times.ratio()));
+    let ratios: Vec<_> = figures
+        .iter()
+        .filter_map(|figure| figure.times.over_better_peer)
+        .collect();
     let report = Report {
         benchmark: "elements",
         machine: machine(),

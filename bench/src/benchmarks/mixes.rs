@@ -5,9 +5,8 @@
 //! into it. The counts of the sinks are compared as well: a peer whose sinks count otherwise did other work, and is left
 //! out. Click's Unqueue, for one, ends its burst where an element on the way drops a packet, and the queue overflows.
 //!
-//! `WEIR`, `CLICK`, `FASTCLICK` and `ROUNDS` (3) are those of
-//! the engine's benchmark. Seeds on the command line are measured alone, and their configurations shown; then no
-//! result is saved.
+//! `WEIR`, `CLICK`, `FASTCLICK` and `ROUNDS` (3) are those of the engine's benchmark. Seeds on the command line are
+//! measured alone, and their configurations shown; then no result is saved.
 
 #[path = "../../../tests/differential/mix.rs"]
 mod mix;
@@ -17,21 +16,20 @@ mod random;
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
-use bench::compare::{Length, better_peer, measure};
+use bench::compare::{Length, PerPacket, measure, same_counts};
 use bench::program::{Program, rounds, setting};
-use bench::traffic::{Flow, capture};
-use bench::{document, machine, median, save, with_folder};
+use bench::traffic::{Flow, capture, checksum, set_transport, words};
+use bench::{document, machine, percentile, save, with_folder};
 use mix::{BURST, mix};
 use random::Random;
 use serde::Serialize;
 
 /// Frames that go round.
 const FRAMES: u32 = 1024;
-/// Packets of the run whose counts are compared; a program that is still running after so many seconds failed.
+/// Packets of the run whose counts are compared, and those on the way when the programs stop.
 const COUNTED: u64 = 100_000;
-const SECONDS: &str = "20";
+const ON_THE_WAY: u64 = 2048;
 
 fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("weir-mixes-{}", std::process::id()))
@@ -50,34 +48,15 @@ fn frame(i: u32) -> Vec<u8> {
         ports: (1024 + i as u16, [53, 80, 443][i as usize % 3]),
     };
     let mut frame = flow.frame(60);
-    let at = match flow.protocol {
-        // A header of 20 bytes, and an acknowledgment.
-        6 => {
-            frame[46..48].copy_from_slice(&[0x50, 0x10]);
-            16
-        }
-        // An echo request.
-        1 => {
-            frame[34..38].copy_from_slice(&[8, 0, 0, 0]);
-            2
-        }
-        _ => 6,
+    set_transport(&mut frame, flow.protocol);
+    let (at, pseudo) = match flow.protocol {
+        1 => (2, 0),
+        6 => (16, 6 + 26 + words(&frame[26..34])),
+        _ => (6, 17 + 26 + words(&frame[26..34])),
     };
-    let mut sum = match flow.protocol {
-        1 => 0,
-        protocol => u32::from(protocol) + 26 + words(&frame[26..34]),
-    } + words(&frame[34..60]);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    frame[34 + at..36 + at].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    let sum = checksum(pseudo + words(&frame[34..60]));
+    frame[34 + at..36 + at].copy_from_slice(&sum);
     frame
-}
-
-/// The sum of 16-bit words.
-fn words(bytes: &[u8]) -> u32 {
-    let word = |pair: &[u8]| u32::from(u16::from_be_bytes([pair[0], pair[1]]));
-    bytes.chunks_exact(2).map(word).sum()
 }
 
 /// A random configuration.
@@ -120,43 +99,19 @@ impl Mix {
         Ok(file)
     }
 
-    /// The counts of the sinks; what the program says if it does not run the configuration.
+    /// The counts of the sinks.
     fn counts(&self, program: &Program) -> Result<Vec<u64>, String> {
-        let run = program.command(&self.config(COUNTED)?);
-        let mut command = Command::new("timeout");
-        command
-            .arg(SECONDS)
-            .arg(run.get_program())
-            .args(run.get_args());
-        for sink in 0..self.sinks {
-            command.args(["-h", &format!("s{sink}.count")]);
-        }
-        let output = command.output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}: {said}", output.status));
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
-        let counts = text.lines().filter_map(|line| line.parse().ok());
-        Ok(counts.collect())
+        let sinks = (0..self.sinks).map(|sink| format!("s{sink}.count"));
+        program.counts(&self.config(COUNTED)?, sinks)
     }
-}
-
-/// Whether two counts are those of the same packets: what is under way when the programs stop is not counted.
-fn near(a: &u64, b: &u64) -> bool {
-    a.abs_diff(*b) <= 2048 + a.max(b) / 50
 }
 
 #[derive(Serialize)]
 struct Figure {
     seed: u64,
     elements: usize,
-    /// Nanoseconds of CPU time a packet. A program that does not run the configuration has none.
-    weir: f64,
-    click: Option<f64>,
-    fastclick: Option<f64>,
-    /// Weir's rate over the better peer's, median of the rounds.
-    over_better_peer: Option<f64>,
+    #[serde(flatten)]
+    times: PerPacket,
     /// Programs whose sinks count otherwise than Weir's: they are not measured.
     differs: Vec<String>,
 }
@@ -172,26 +127,17 @@ struct Report {
 }
 
 fn figure(mix: &Mix, programs: &[Program], rounds: usize) -> Result<Figure, String> {
-    let expected = mix
-        .counts(&programs[0])
-        .map_err(|said| format!("Weir refuses it: {said}"))?;
+    let expected = mix.counts(&programs[0])?;
     let (mut able, mut differs) = (vec![&programs[0]], Vec::new());
     for program in &programs[1..] {
         match mix.counts(program) {
+            Ok(counts) if same_counts(&counts, &expected, ON_THE_WAY) => able.push(program),
             Ok(counts) => {
-                let same = counts.len() == expected.len()
-                    && counts.iter().zip(&expected).all(|(a, b)| near(a, b));
-                if !same {
-                    eprintln!(
-                        "{}: {} counts {counts:?}, Weir {expected:?}",
-                        mix.seed, program.name
-                    );
-                    differs.push(program.name.clone());
-                } else {
-                    able.push(program);
-                }
+                let (seed, name) = (mix.seed, &program.name);
+                eprintln!("{seed}: {name} counts {counts:?}, Weir {expected:?}");
+                differs.push(name.clone());
             }
-            Err(said) => eprintln!("{}: {} does not run it: {said}", mix.seed, program.name),
+            Err(error) => eprintln!("{}: {error}", mix.seed),
         }
     }
     let length = Length {
@@ -203,17 +149,10 @@ fn figure(mix: &Mix, programs: &[Program], rounds: usize) -> Result<Figure, Stri
     let figures = measure(&mix.seed.to_string(), &able, &length, |program, packets| {
         program.seconds(&mix.config(packets)?)
     })?;
-    let ns = |name: &str| {
-        let figure = figures.iter().find(|figure| figure.program == name);
-        figure.map(|figure| 1000.0 / figure.mpps)
-    };
     Ok(Figure {
         seed: mix.seed,
         elements: mix.elements,
-        weir: ns("Weir").unwrap_or(f64::NAN),
-        click: ns("Click"),
-        fastclick: ns("FastClick"),
-        over_better_peer: better_peer(&figures).map(|best| best.weir_over_it),
+        times: PerPacket::of(&figures),
         differs,
     })
 }
@@ -235,8 +174,8 @@ fn table(report: &Report) -> String {
     let _ = writeln!(
         text,
         "\n{} ran in Click and {} in FastClick with the counts that Weir has.",
-        count(|mix| mix.click.is_some()),
-        count(|mix| mix.fastclick.is_some())
+        count(|mix| mix.times.click.is_some()),
+        count(|mix| mix.times.fastclick.is_some())
     );
     text + "\n"
 }
@@ -271,8 +210,8 @@ fn measure_all(words: &[String]) -> Result<(), String> {
                     "{:<6} {:>2} elements {:8.1} ns, × {:.2}",
                     figure.seed,
                     figure.elements,
-                    figure.weir,
-                    figure.over_better_peer.unwrap_or(f64::NAN)
+                    figure.times.weir,
+                    figure.times.over_better_peer.unwrap_or(f64::NAN)
                 );
                 figures.push(figure);
             }
@@ -282,26 +221,20 @@ fn measure_all(words: &[String]) -> Result<(), String> {
     if !words.is_empty() {
         return Ok(());
     }
-    let ratio = |figure: &Figure| figure.over_better_peer.unwrap_or(f64::INFINITY);
-    figures.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    figures.sort_by(|a, b| a.times.ratio().total_cmp(&b.times.ratio()));
     let ratios: Vec<_> = figures
         .iter()
-        .filter_map(|it| it.over_better_peer)
+        .filter_map(|figure| figure.times.over_better_peer)
         .collect();
-    let at = |part: f64| {
-        ratios
-            .get((part * ratios.len() as f64) as usize)
-            .or(ratios.last())
-    };
-    let parts = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
+    let shares = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
     let report = Report {
         benchmark: "mixes",
         machine: machine(),
         rounds,
-        ratios: parts.iter().filter_map(|part| at(*part)).copied().collect(),
+        ratios: shares.map(|share| percentile(&ratios, share)).into(),
         mixes: figures,
     };
-    println!("median × {:.2}", median(&ratios));
+    println!("{}", table(&report));
     println!("{}", save("mixes", &report)?.display());
     document("mixes", &table(&report)).map_err(|error| format!("docs/performance.md: {error}"))
 }

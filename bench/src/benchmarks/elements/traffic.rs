@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use bench::traffic::{Flow, capture};
+use bench::traffic::{Flow, capture, set_transport};
 
 use super::rows::Row;
 
@@ -65,15 +65,10 @@ fn frame(i: usize, flows: usize, protocol: u8) -> Vec<u8> {
     let station = |i: usize| (2 + (i % flows.next_multiple_of(2)) as u32).to_be_bytes();
     frame[2..6].copy_from_slice(&station(i + 1));
     frame[8..12].copy_from_slice(&station(i));
-    match protocol {
-        // A header of 20 bytes, and an acknowledgment.
-        6 => frame[46..48].copy_from_slice(&[0x50, 0x10]),
-        // An echo request, whose identifier is the flow's.
-        1 => {
-            frame[34..38].copy_from_slice(&[8, 0, 0, 0]);
-            frame[38..40].copy_from_slice(&(i as u16).to_be_bytes());
-        }
-        _ => {}
+    set_transport(&mut frame, protocol);
+    if protocol == 1 {
+        // The identifier is the flow's.
+        frame[38..40].copy_from_slice(&(i as u16).to_be_bytes());
     }
     frame
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bench::percentile;
 use bench::program::weir;
 use bench::traffic::Random;
 use rustix::process::{Pid, Signal, kill_process};
@@ -227,23 +228,11 @@ fn measure_on(
     Ok(Figure {
         stacks,
         requests: latencies.len(),
-        latency_ms: percentile(&mut latencies, 0.5),
-        latency_99_ms: percentile(&mut latencies, 0.99),
+        latency_ms: percentile(&latencies, 0.5),
+        latency_99_ms: percentile(&latencies, 0.99),
         cpu_s: total,
-        cores: shares
-            .iter_mut()
-            .map(|shares| percentile(shares, 0.99))
-            .sum(),
+        cores: shares.iter().map(|shares| percentile(shares, 0.99)).sum(),
     })
-}
-
-fn percentile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    values
-        .get((last as f64 * share).round() as usize)
-        .copied()
-        .unwrap_or(0.0)
 }
 
 /// Both ways, for so many seconds each.
