@@ -115,11 +115,11 @@ enum Found {
     Other,
 }
 
-/// The packets at the front of a batch that need no longer look.
+/// The packets at the front of a batch whose fate is known without a lookup by [`AggregateIPFlows::look`].
 #[derive(Clone, Copy, Default)]
 struct Front {
     packets: usize,
-    /// Those that belong to no flow, a bit each.
+    /// A bit for each packet without a flow.
     unknown: u64,
 }
 
@@ -267,15 +267,15 @@ impl AggregateIPFlows {
         true
     }
 
-    /// Numbers the packets at the front of a batch that need no longer look, and passes over those that belong to no
-    /// flow.
+    /// Numbers the packets at the front of a batch up to the first that [`look`](Self::look) must decide on. Packets
+    /// without a flow get no number.
     #[inline]
     fn number_front(&mut self, batch: &mut Batch) -> Front {
         let mut front = Front::default();
         if !self.held.is_empty() {
             return front;
         }
-        let mut found = [const { Found::Other }; BATCH];
+        let mut found = [Found::Other; BATCH];
         for (packet, slot) in batch.iter().zip(&mut found) {
             let Some(header) = Header::of(packet, self.icmp) else {
                 *slot = Found::NoFlow;

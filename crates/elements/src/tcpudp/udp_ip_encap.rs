@@ -110,17 +110,16 @@ impl Element for UDPIPEncap {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         // Before the headers are there: bytes that were just written are slow to read.
+        let length = (packet.len() + HEADERS) as u16;
         let payload = self.checksum.then(|| {
-            let covered = (packet.len() + HEADERS) as u16;
-            let data = packet.data();
-            let covered = usize::from(covered.saturating_sub(HEADERS as u16));
-            Sum::of(&data[..covered.min(data.len())])
+            let covered = usize::from(length).saturating_sub(HEADERS);
+            Sum::of(&packet.data()[..covered.min(packet.len())])
         });
         if !packet.push(HEADERS) {
             return Verdict::Drop;
         }
         let destination = self.destination.of(packet);
-        let headers = self.headers(packet.len() as u16, destination, payload);
+        let headers = self.headers(length, destination, payload);
         self.ident = self.ident.wrapping_add(1);
         if let Some(place) = packet.data_mut().first_chunk_mut() {
             *place = headers;

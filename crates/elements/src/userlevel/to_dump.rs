@@ -5,7 +5,7 @@ use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-use super::capture::{Record, file_header, record_header};
+use super::capture::{Compression, Record, file_header, record_header};
 use crate::headers::link_type::LinkType;
 use crate::prelude::*;
 use crate::pulls::puller::Puller;
@@ -71,32 +71,11 @@ pub struct ToDump {
     count: u64,
 }
 
-/// How a file is compressed.
-#[derive(Clone, Copy)]
-enum Compression {
-    No,
-    Gzip,
-    Bzip2,
-    Zstd,
-}
-
-impl Compression {
-    /// As the file's name says.
-    fn of(name: &str) -> Compression {
-        match name.rsplit_once('.') {
-            Some((_, "gz")) => Compression::Gzip,
-            Some((_, "bz2")) => Compression::Bzip2,
-            Some((_, "zst")) => Compression::Zstd,
-            _ => Compression::No,
-        }
-    }
-}
-
 /// Where packets are written to.
 enum Sink {
     /// A file whose old content is still there: the element may turn out to go on with the file
     /// of the one that it replaces.
-    Untouched(File, Compression),
+    Untouched(File, Option<Compression>),
     File(File),
     /// A file whose content is compressed while it is written.
     Gzip(Box<GzEncoder<File>>),
@@ -123,12 +102,14 @@ impl Sink {
                 file.set_len(0)?;
             }
             *self = match compression {
-                Compression::No => Sink::File(file),
-                Compression::Gzip => Sink::Gzip(Box::new(GzEncoder::new(file, Default::default()))),
-                Compression::Bzip2 => {
+                None => Sink::File(file),
+                Some(Compression::Gzip) => {
+                    Sink::Gzip(Box::new(GzEncoder::new(file, Default::default())))
+                }
+                Some(Compression::Bzip2) => {
                     Sink::Bzip2(Box::new(BzEncoder::new(file, Default::default())))
                 }
-                Compression::Zstd => Sink::Zstd(Box::new(ZstdEncoder::new(file, 0)?)),
+                Some(Compression::Zstd) => Sink::Zstd(Box::new(ZstdEncoder::new(file, 0)?)),
             };
         }
         match self {
@@ -311,7 +292,7 @@ impl Element for ToDump {
                 .truncate(false)
                 .open(path(&self.filename))
             {
-                Ok(file) => Sink::Untouched(file, Compression::of(&self.filename)),
+                Ok(file) => Sink::Untouched(file, Compression::of_name(&self.filename)),
                 Err(error) => {
                     let error = format!("{}: {}", self.filename, super::os_error(&error));
                     return Err(cx.error(error));

@@ -3,6 +3,7 @@
 //! What is read may come from anywhere: every length is bounded before it is used, and a file
 //! that makes no sense ends the reading with an error, never with a panic.
 
+mod compression;
 mod input;
 mod pcap;
 mod pcapng;
@@ -11,6 +12,7 @@ mod writer;
 
 use std::io::{self, Read};
 
+pub(crate) use compression::Compression;
 pub(crate) use input::Input;
 use pcapng::Section;
 pub use writer::{Record, file_header, record_header};
@@ -128,7 +130,7 @@ impl Capture {
                 has_failed: false,
             });
         }
-        if source::is_compressed(&magic) {
+        if Compression::of_start(&magic).is_some() {
             return Err(format_error("compressed file; unpack it first"));
         }
         let Some(head) = input.peek(pcap::HEADER)? else {

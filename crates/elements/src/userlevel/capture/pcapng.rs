@@ -122,10 +122,7 @@ impl Section {
         let bytes = input.at_hand();
         let word = |at: usize| {
             let word = *bytes.get(at..)?.first_chunk()?;
-            Some(match self.big_endian {
-                true => u32::from_be_bytes(word),
-                false => u32::from_le_bytes(word),
-            })
+            Some(self.word(word))
         };
         if word(0)? != ENHANCED_PACKET {
             return None;
@@ -151,6 +148,14 @@ impl Section {
         })
     }
 
+    #[inline]
+    fn word(&self, bytes: [u8; 4]) -> u32 {
+        match self.big_endian {
+            true => u32::from_be_bytes(bytes),
+            false => u32::from_le_bytes(bytes),
+        }
+    }
+
     /// Length of the block that follows; `None` at the end of the file.
     fn block_length(&mut self, input: &mut Input) -> Result<Option<usize>, CaptureError> {
         let Some(&[a, b, c, d, e, f, g, h, i, j, k, l]) =
@@ -165,12 +170,8 @@ impl Section {
                 _ => return Err(format_error("bad byte order in a section; giving up")),
             };
         }
-        let length = if self.big_endian {
-            u32::from_be_bytes([e, f, g, h])
-        } else {
-            u32::from_le_bytes([e, f, g, h])
-        };
-        if length < 12 || length % 4 != 0 {
+        let length = self.word([e, f, g, h]);
+        if length < 12 || !length.is_multiple_of(4) {
             return Err(format_error("bad block length; giving up"));
         }
         Ok(Some(length as usize))

@@ -8,7 +8,7 @@ use click::Location;
 use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-use super::Source;
+use super::{Compression, Source};
 use crate::prelude::*;
 use crate::userlevel::os_error;
 use router::args::path;
@@ -71,36 +71,23 @@ fn unpacked(mut file: File) -> io::Result<Opened> {
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(4).read_to_end(&mut magic)?;
-    if file.go_to(0)? && !is_compressed(&magic) {
+    let compression = Compression::of_start(&magic);
+    if file.go_to(0)? && compression.is_none() {
         return Ok(Opened {
             source: Box::new(file),
             size: meta.map(|meta| meta.len()),
         });
     }
     // What cannot be read twice is put together again.
-    let seen = if file.go_to(0)? {
-        Vec::new()
-    } else {
-        magic.clone()
-    };
+    let seen = if file.go_to(0)? { Vec::new() } else { magic };
     let whole = Cursor::new(seen).chain(BufReader::new(file));
-    let source: Box<dyn Source> = match magic.as_slice() {
-        [0x1f, 0x8b, ..] => Box::new(Unpacked(MultiGzDecoder::new(whole))),
-        [b'B', b'Z', b'h', _] => Box::new(Unpacked(MultiBzDecoder::new(whole))),
-        start if start == ZSTD => Box::new(Unpacked(ZstdDecoder::with_buffer(whole)?)),
-        _ => Box::new(Unpacked(whole)),
+    let source: Box<dyn Source> = match compression {
+        Some(Compression::Gzip) => Box::new(Unpacked(MultiGzDecoder::new(whole))),
+        Some(Compression::Bzip2) => Box::new(Unpacked(MultiBzDecoder::new(whole))),
+        Some(Compression::Zstd) => Box::new(Unpacked(ZstdDecoder::with_buffer(whole)?)),
+        None => Box::new(Unpacked(whole)),
     };
     Ok(Opened { source, size: None })
-}
-
-/// The first bytes of a file that Zstandard compressed (RFC 8878).
-const ZSTD: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
-
-/// Whether a file starts with the first bytes of one that is compressed.
-pub fn is_compressed(start: &[u8]) -> bool {
-    [&[0x1f, 0x8b][..], b"BZh", &ZSTD]
-        .iter()
-        .any(|magic| start.starts_with(magic))
 }
 
 /// Opens a file; `-` is the standard input. What is compressed is read as it was before, but for

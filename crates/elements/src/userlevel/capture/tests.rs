@@ -6,7 +6,7 @@ use super::*;
 
 type Packet = (i64, Vec<u8>, u32);
 
-/// The packets of a file. Those at hand are the same as those that are looked for.
+/// The packets of a file. Reading those at hand first gives the same packets as reading each by `next_frame`.
 fn packets(file: &[u8]) -> Result<(LinkType, Vec<Packet>), String> {
     let [expected, packets] = [false, true].map(|at_hand| read_packets(file, at_hand));
     assert_eq!(packets, expected);
