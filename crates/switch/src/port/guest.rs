@@ -43,6 +43,10 @@ const LONG: usize = 256;
 const STEADY: u32 = 64;
 /// Slots filled between two publishes of a delivery in pieces, about.
 const PUBLISH: u32 = 16;
+/// Most frames that are taken at a time on a ring's first lap.
+const FIRST_LAP_FRAMES: u32 = 8;
+/// Work between two publishes on it, in bytes ([`FRAME_WORK`]): that of a few frames.
+const FIRST_LAP_WORK: usize = 2 << 10;
 /// Segments cut between two publishes.
 const CUT_PUBLISH: u32 = 16;
 /// Slots that a sleeping guest is left to sleep on before it is woken, at most: to wake it takes as
@@ -193,6 +197,20 @@ impl GuestLink {
                 self.side.say_busy();
             }
         }
+    }
+
+    /// Whether slots are moved for the first time, about. Each page behind them is a page fault then: a whole batch would
+    /// keep its first frame back for a tenth of a millisecond.
+    #[inline]
+    fn is_first_lap(&self) -> bool {
+        self.until_busy > (STEADY - 1) * self.side.region.geometry().slots()
+    }
+
+    /// Begins behind the first lap.
+    #[cfg(test)]
+    pub fn behind_first_lap(mut self) -> GuestLink {
+        self.until_busy -= self.side.region.geometry().slots();
+        self
     }
 
     /// Number of slots that may be filled, checked up to `wanted`.
@@ -446,8 +464,13 @@ impl Backend for GuestLink {
             outcome.violations = 1;
             return outcome;
         };
+        let most = if self.is_first_lap() {
+            portion.frames.min(FIRST_LAP_FRAMES)
+        } else {
+            portion.frames
+        };
         let (mut at, mut index, mut work) = (0, 0, 0);
-        for _ in 0..filled.min(portion.frames) {
+        for _ in 0..filled.min(most) {
             if at == filled || work >= portion.bytes as usize {
                 break;
             }
@@ -559,7 +582,15 @@ impl Backend for GuestLink {
     /// Delivers the frames `which` of a batch.
     #[inline]
     fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
-        self.send_some(batch, which, &mut 0, usize::MAX, counters)
+        let (mut from, leaves) = (0, self.leaves);
+        let mut outcome = self.send_some(batch, which, &mut from, usize::MAX, counters);
+        while from < which.len() {
+            self.leaves = leaves;
+            let next = self.send_some(batch, which, &mut from, usize::MAX, counters);
+            outcome.violations += next.violations;
+            outcome.notify |= next.notify;
+        }
+        outcome
     }
 
     /// Delivers frames of `which` from the `from`-th on, until so much `work` is done
@@ -612,6 +643,12 @@ impl Backend for GuestLink {
             bytes: 0,
             violations: 0,
         };
+        let is_first_lap = self.is_first_lap();
+        let work = if is_first_lap {
+            work.min(FIRST_LAP_WORK)
+        } else {
+            work
+        };
         let end = batch.piece(which, first, work);
         *from = end;
         for (at, &i) in (first..end).zip(&which[first.min(end)..]) {
@@ -642,7 +679,7 @@ impl Backend for GuestLink {
                 }
             }
         }
-        if end < which.len() && delivery.filled < PUBLISH {
+        if end < which.len() && delivery.filled < PUBLISH && !is_first_lap {
             self.filled = delivery.filled;
         } else {
             self.publish(&mut delivery);

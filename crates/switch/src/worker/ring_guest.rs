@@ -27,7 +27,8 @@ impl<Port> RingGuest<Port> {
         let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
         let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
         let region = Arc::new(region);
-        let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
+        let link = GuestLink::new(region.switch_side(0).unwrap(), 1500).behind_first_lap();
+        let link = Link::Guest(link);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let doorbell = rustix::event::eventfd(0, flags).unwrap();
         RingGuest {
