@@ -13,6 +13,7 @@ mod migrate;
 mod mixes;
 mod netkernel;
 mod scheduler;
+mod sizes;
 mod startup;
 mod store;
 mod switch;
@@ -39,6 +40,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("mixes", Benchmark::Parts(mixes::run)),
     ("netkernel", Benchmark::Parts(netkernel::run)),
     ("scheduler", Benchmark::Whole(scheduler::run)),
+    ("sizes", Benchmark::Parts(sizes::run)),
     ("startup", Benchmark::Parts(startup::run)),
     ("store", Benchmark::Whole(store::run)),
     ("switch", Benchmark::Parts(switch::run)),

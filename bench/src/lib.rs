@@ -36,7 +36,10 @@ pub fn exit(ran: Result<(), impl Display>) -> ExitCode {
 }
 
 /// Runs `work` while there is a folder for its files.
-pub fn with_folder(folder: &Path, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+pub fn with_folder<T>(
+    folder: &Path,
+    work: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let ran = work();
     let _ = std::fs::remove_dir_all(folder);

@@ -17,7 +17,7 @@ use bench::{cpu_time, document, machine, median, save, with_folder};
 use serde::Serialize;
 
 const SMALL: &[usize] = &[60];
-const IMIX: &[usize] = &[60, 576, 60, 60, 576, 60, 1514, 60, 576, 60, 576, 60];
+pub(super) const IMIX: &[usize] = &[60, 576, 60, 60, 576, 60, 1514, 60, 576, 60, 576, 60];
 /// The filter, as elements and tcpdump know it.
 const FILTER: &str = "udp && dst port 53";
 const TCPDUMP_FILTER: &str = "udp and dst port 53";

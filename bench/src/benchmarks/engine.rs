@@ -64,24 +64,27 @@ const ROWS: [(&str, &str); 6] = [
 ];
 
 /// Prefixes of the large routing table.
-const PREFIXES: usize = 100_000;
+pub(super) const PREFIXES: usize = 100_000;
 
 /// Numbers of flows.
 const FLOWS: [(usize, &str); 3] = [(1, "1 flow"), (1000, "1 K flows"), (100_000, "100 K flows")];
 
 /// A measured configuration.
-struct Row {
-    name: String,
+pub(super) struct Row {
+    pub name: String,
     packets: Packets,
     /// Circulating packets come from `q`, and return to it.
     path: String,
 }
 
+/// Room for packets that circulate.
+pub(super) const ROOM: usize = 1 << 17;
+
 enum Packets {
     /// Copies of [`FRAME`].
     Copies,
-    /// Packets of a capture circulate. Each is processed that many times a round.
-    Round(PathBuf, u64),
+    /// Packets of a capture circulate, of which there may be so many. Each is processed that many times a round.
+    Round(PathBuf, usize, u64),
 }
 
 /// The temporary folder of configurations and captures.
@@ -90,8 +93,32 @@ fn folder() -> PathBuf {
 }
 
 impl Row {
-    fn file(&self) -> PathBuf {
-        folder().join("config.click")
+    /// A row whose frames circulate, out of a capture in `folder`.
+    pub(super) fn round(
+        folder: &Path,
+        name: String,
+        path: &str,
+        (times, room): (u64, usize),
+        frames: impl Iterator<Item = Vec<u8>>,
+    ) -> std::io::Result<Row> {
+        let file = folder.join(format!("{}.pcap", name.replace([' ', ','], "-")));
+        capture(&file, frames)?;
+        Ok(Row {
+            name,
+            packets: Packets::Round(file, room, times),
+            path: path.into(),
+        })
+    }
+
+    /// CPU time of a program's run with so many packets.
+    pub(super) fn seconds(&self, program: &Program, packets: u64) -> Result<f64, String> {
+        let file = match &self.packets {
+            Packets::Copies => folder().join("config.click"),
+            Packets::Round(capture, ..) => capture.with_extension("click"),
+        };
+        // In a file: a thousand rules are a long argument.
+        std::fs::write(&file, self.config(packets)).map_err(|error| error.to_string())?;
+        program.seconds(&file)
     }
 
     fn config(&self, packets: u64) -> String {
@@ -100,8 +127,8 @@ impl Row {
             Packets::Copies => format!(
                 "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
             ),
-            Packets::Round(capture, times) => format!(
-                "FromDump({}, END_CALL u.active true) -> q :: Queue(131072)
+            Packets::Round(capture, room, times) => format!(
+                "FromDump({}, END_CALL u.active true) -> q :: Queue({room})
                 -> u :: Unqueue(BURST 64, ACTIVE false) -> Counter(COUNT_CALL {} stop) {path}",
                 capture.display(),
                 packets.div_ceil(*times)
@@ -129,7 +156,7 @@ fn router(output: u32) -> String {
 
 /// The IP router with a large table. A round decrements the time to live, which is restored behind
 /// it.
-fn routing(prefixes: &[(u32, u32)]) -> String {
+pub(super) fn routing(prefixes: &[(u32, u32)]) -> String {
     let outputs: String = (0..routes::OUTPUTS).map(router).collect();
     format!(
         "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> rt :: DirectIPLookup({});
@@ -140,7 +167,7 @@ fn routing(prefixes: &[(u32, u32)]) -> String {
 }
 
 /// Source NAT, whose output comes back to it as answers.
-const NAT: &str = "-> Strip(14) -> CheckIPHeader
+pub(super) const NAT: &str = "-> Strip(14) -> CheckIPHeader
     -> nat :: IPRewriter(pattern 203.0.113.1 1024-65535 - - 0 1) -> IPMirror -> nat;
     nat[1] -> IPMirror -> Unstrip(14) -> q";
 
@@ -154,17 +181,10 @@ fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
             path: path.into(),
         });
     }
-    let mut add =
-        |name: String, times: u64, path: &str, frames: &mut dyn Iterator<Item = Vec<u8>>| {
-            let file = folder.join(format!("{}.pcap", name.replace([' ', ','], "-")));
-            capture(&file, frames)?;
-            rows.push(Row {
-                name,
-                packets: Packets::Round(file, times),
-                path: path.into(),
-            });
-            std::io::Result::Ok(())
-        };
+    let mut add = |name: String, times, path: &str, frames: &mut dyn Iterator<Item = Vec<u8>>| {
+        rows.push(Row::round(folder, name, path, (times, ROOM), frames)?);
+        std::io::Result::Ok(())
+    };
     // Few packets, so that they stay in the caches, unless there are more flows.
     let packets = |flows: usize| flows.max(1024);
     for count in [10usize, 100, 1000] {
@@ -221,7 +241,7 @@ fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
 }
 
 /// The flow number `i` of many hosts inside to many servers outside.
-fn inside(i: usize) -> Flow {
+pub(super) fn inside(i: usize) -> Flow {
     let i = i as u32;
     Flow {
         source: 0x0a00_0000 + 1 + i % 4096,
@@ -229,13 +249,6 @@ fn inside(i: usize) -> Flow {
         protocol: 17,
         ports: (1024 + (i / 16 % 50_000) as u16, 53),
     }
-}
-
-fn seconds(program: &Program, row: &Row, packets: u64) -> Result<f64, String> {
-    // In a file: a thousand rules are a long argument.
-    let file = row.file();
-    std::fs::write(&file, row.config(packets)).map_err(|error| error.to_string())?;
-    program.seconds(&file)
 }
 
 #[derive(Serialize)]
@@ -284,7 +297,7 @@ fn measure_all(words: &[String]) -> Result<(), String> {
             continue;
         }
         let measured = measure(&row.name, &all, &length, |program, packets| {
-            seconds(program, row, packets)
+            row.seconds(program, packets)
         });
         let figures = match measured {
             Ok(figures) => figures,

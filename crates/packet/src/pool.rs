@@ -67,6 +67,8 @@ pub struct Pool {
     exhausted: u64,
     /// Buffers of another pool, to be returned to it.
     foreign: Option<ReturnList>,
+    /// Free buffers that other threads returned and that have not been asked for.
+    returned: usize,
 }
 
 // SAFETY: the pool's buffers are owned by the pool or by packets, which are Send.
@@ -86,6 +88,7 @@ impl Pool {
             shared: None,
             exhausted: 0,
             foreign: None,
+            returned: 0,
         }
     }
 
@@ -126,6 +129,7 @@ impl Pool {
             shared: Some(shared),
             exhausted: 0,
             foreign: None,
+            returned: 0,
         }
     }
 
@@ -223,6 +227,9 @@ impl Pool {
             Some(buffer) => buffer,
             None => self.refill()?,
         };
+        if self.returned > 0 {
+            self.prefetch_returned();
+        }
         // SAFETY: a free buffer is ours; both fields are plain values.
         unsafe {
             (*buffer.as_ptr()).owner = self.owner.as_ptr().cast_const();
@@ -387,6 +394,9 @@ impl Pool {
                     self.free.set_len(free + count);
                 }
             });
+        }
+        if others != 0 {
+            packets += self.keep_all_foreign(batch);
         }
         while let Some(packet) = batch.pop() {
             packets += packet.stands_for() as u64;

@@ -1,6 +1,8 @@
 //! Prefetching of packets that are processed soon.
 
-use crate::buffer::{HEADROOM, META};
+use core::ptr::NonNull;
+
+use crate::buffer::{HEADROOM, META, Meta};
 use crate::{BATCH, Packet};
 
 /// Cache lines prefetched per packet: its metadata, and its data at the default headroom.
@@ -100,6 +102,21 @@ pub fn prefetch<T>(value: &T) {
 #[inline]
 pub fn prefetch_next<T>(value: &T) {
     prefetch_at(core::ptr::from_ref(value).cast::<u8>().wrapping_add(63));
+}
+
+/// Prefetches the lines of a free buffer in which a packet begins, to be written.
+#[inline(always)]
+pub(crate) fn prefetch_buffer(buffer: NonNull<Meta>) {
+    let start = buffer.as_ptr().cast_const().cast::<u8>();
+    for line in [start, start.wrapping_add(META + HEADROOM)] {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch writes nothing and cannot fault.
+        unsafe {
+            core::arch::asm!("prefetchw [{line}]", line = in(reg) line, options(nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        prefetch_at(line);
+    }
 }
 
 /// Prefetches the cache line at an address, which may be any.

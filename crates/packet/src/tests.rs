@@ -331,6 +331,47 @@ fn a_mold_casts_what_the_pool_has() {
 }
 
 proptest! {
+    /// Buffers come home out of batches of any mixture, and what is made of them next is whole.
+    #[test]
+    fn batches_recycled_by_another_pool_come_home(
+        rounds in proptest::collection::vec((1usize..150, 0u8..8, 1usize..=64), 1..12),
+    ) {
+        let (mut pool, mut second, mut other) = (Pool::heap(150), Pool::heap(64), Pool::heap(64));
+        for (count, mixture, most) in rounds {
+            let template = PacketTemplate::new(&[count as u8; 100]);
+            let (mut made, mut left) = (Vec::new(), count);
+            while left > 0 {
+                let mut batch = Batch::new();
+                // One by one, too.
+                let few = if most == 2 { 1 } else { left.min(most) };
+                left -= pool.fill(&template, 7, &mut batch, few);
+                prop_assert!(batch.iter().all(|packet| packet.data() == [count as u8; 100]));
+                prop_assert!(batch.iter().all(|packet| packet.timestamp() == 7 && packet.paint() == 0));
+                made.extend(batch.drain());
+            }
+            for packet in &mut made {
+                packet.set_paint(9);
+            }
+            while !made.is_empty() {
+                let mut batch = Batch::new();
+                let more = [
+                    (mixture & 1 != 0).then(|| other.copy(&[1]).expect("there is room")),
+                    (mixture & 2 != 0).then(|| second.copy(&[2]).expect("there is room")),
+                    (mixture & 4 != 0).then(|| Packet::large(0, 9000, 0).expect("there is memory")),
+                ];
+                let packets = made.drain(made.len().saturating_sub(most)..).chain(more.into_iter().flatten());
+                for packet in packets.take(BATCH) {
+                    batch.push(packet).ok();
+                }
+                let count = batch.len();
+                prop_assert_eq!(other.recycle(&mut batch), count as u64);
+                prop_assert!(batch.is_empty());
+            }
+            other.return_foreign();
+            prop_assert_eq!((pool.outstanding(), second.outstanding(), other.outstanding()), (0, 0, 0));
+        }
+    }
+
     /// Each packet goes where its first set says, in order, as far as there is room.
     #[test]
     fn a_batch_is_dealt_out(

@@ -15,6 +15,7 @@ use crossbeam_queue::ArrayQueue;
 
 use super::Pool;
 use crate::buffer::Meta;
+use crate::prefetch::prefetch_buffer;
 
 /// Most buffers of a chunk.
 const CHUNK: usize = 32;
@@ -102,7 +103,10 @@ impl Pool {
             let Some(chunk) = self.shared.as_ref().and_then(|shared| shared.chunks.pop()) else {
                 return;
             };
-            self.free.extend_from_slice(&chunk.buffers[..chunk.count]);
+            let buffers = &chunk.buffers[..chunk.count];
+            // They lie in the cache of the processor that freed them.
+            buffers.iter().for_each(|buffer| prefetch_buffer(*buffer));
+            self.free.extend_from_slice(buffers);
         }
     }
 

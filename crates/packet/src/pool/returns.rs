@@ -3,11 +3,14 @@
 use alloc::alloc::dealloc;
 use alloc::vec::Vec;
 use core::alloc::Layout;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{BUFFER, Pool};
+use crate::Batch;
 use crate::buffer::{META, Meta, Packet};
+use crate::prefetch::prefetch_buffer;
 
 /// What buffers name as their pool: the list on which other threads return them.
 #[derive(Default)]
@@ -18,6 +21,9 @@ pub(crate) struct Owner {
 
 /// Most buffers of another pool that are returned to it together.
 const RETURN_MAX: usize = 64;
+
+/// How many packets ahead returned buffers are asked for, where packets are made one by one.
+const AHEAD: usize = 16;
 
 /// Buffers that return to their pool together. The first buffer holds the addresses of the others,
 /// so that the pool reads a few cache lines of another core, not one line of each buffer in turn.
@@ -130,10 +136,32 @@ impl Pool {
         // SAFETY: the owner lives until the pool is dropped.
         let owner = unsafe { self.owner.as_ref() };
         let mut next = owner.remote.swap(null_mut(), Ordering::Acquire);
+        let before = self.free.len();
         while let Some(first) = NonNull::new(next) {
             // SAFETY: from the stack.
             next = unsafe { ReturnList::open(first, &mut self.free) };
         }
+        self.returned = self.free.len() - before;
+    }
+
+    /// The `count` free buffers before the `at`-th, if other threads returned them: their lines are in those threads'
+    /// caches. They are taken into account as asked for.
+    #[inline]
+    pub(super) fn returned_before(&mut self, at: usize, count: usize) -> Range<usize> {
+        if self.returned == 0 {
+            return 0..0;
+        }
+        self.returned = self.returned.saturating_sub(count);
+        at.saturating_sub(count)..at
+    }
+
+    /// Asks for the buffer that is needed some packets later, if another thread returned it.
+    #[cold]
+    pub(super) fn prefetch_returned(&mut self) {
+        let next = self.returned_before(self.free.len().saturating_sub(AHEAD), 1);
+        self.free[next]
+            .iter()
+            .for_each(|next| prefetch_buffer(*next));
     }
 
     /// Frees an extended packet, or a packet of another pool.
@@ -143,19 +171,18 @@ impl Pool {
             self.strip_extension(&mut packet);
             self.kill(packet);
         } else {
-            self.keep_foreign(packet);
+            // SAFETY: the packet owns its buffer.
+            let owner = unsafe { (*packet.raw().as_ptr()).owner };
+            if !owner.is_null() {
+                self.keep_foreign(packet, owner);
+            }
         }
     }
 
     /// Keeps a buffer of another pool, to return it together with others: threads that pass packets
     /// to each other would otherwise contend for the remote stack at every packet.
-    #[cold]
-    fn keep_foreign(&mut self, packet: Packet) {
-        // SAFETY: the packet owns its buffer.
-        let owner = unsafe { (*packet.raw().as_ptr()).owner };
-        if owner.is_null() {
-            return;
-        }
+    #[inline]
+    fn keep_foreign(&mut self, packet: Packet, owner: *const Owner) {
         if self.foreign.as_ref().is_some_and(|s| s.owner != owner) {
             self.return_foreign();
         }
@@ -172,6 +199,26 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Keeps the buffers of a batch that all belong to one other pool, which packets on their way from thread to thread
+    /// do; else it leaves the batch as it is. Returns how many packets it stood for.
+    #[inline(never)]
+    pub(super) fn keep_all_foreign(&mut self, batch: &mut Batch) -> u64 {
+        // SAFETY: packets own their buffers.
+        let owner = |packet: &Packet| unsafe { (*packet.raw().as_ptr()).owner };
+        let Some(first) = batch.iter().next().filter(|first| !first.is_extended()) else {
+            return 0;
+        };
+        let first = owner(first);
+        if first.is_null() || batch.iter().any(|packet| owner(packet) != first) {
+            return 0;
+        }
+        let count = batch.len() as u64;
+        while let Some(packet) = batch.pop() {
+            self.keep_foreign(packet, first);
+        }
+        count
     }
 
     /// Returns kept buffers of other pools to them. A thread that drops packets of other pools calls

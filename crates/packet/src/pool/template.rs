@@ -9,6 +9,7 @@ use simd::{Kernel, Level, Simd};
 use super::{BUFFER, DATA_MAX, Pool};
 use crate::Batch;
 use crate::buffer::{HEADROOM, META, Meta, Packet};
+use crate::prefetch::prefetch_buffer;
 
 /// A cache line.
 #[derive(Clone, Copy)]
@@ -51,6 +52,23 @@ struct WriteTemplate<'a> {
     meta: &'a [MaybeUninit<Line>; META / 64],
     /// [`DATA_MAX`] bytes at most.
     lines: &'a [Line],
+    /// Buffers that are written next and lie in another processor's cache.
+    next: &'a [NonNull<Meta>],
+}
+
+impl WriteTemplate<'_> {
+    #[inline(always)]
+    fn write(&self, buffer: NonNull<Meta>) {
+        // SAFETY: a free buffer is its pool's alone. The data starts on a cache line, and a
+        // template's lines end within the buffer, since DATA_MAX is a whole number of them.
+        unsafe {
+            buffer.cast().write(*self.meta);
+            let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
+            for (i, line) in self.lines.iter().enumerate() {
+                data.add(i).write(*line);
+            }
+        }
+    }
 }
 
 impl Kernel for WriteTemplate<'_> {
@@ -58,16 +76,15 @@ impl Kernel for WriteTemplate<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        for buffer in self.buffers {
-            // SAFETY: a free buffer is its pool's alone. The data starts on a cache line, and a
-            // template's lines end within the buffer, since DATA_MAX is a whole number of them.
-            unsafe {
-                buffer.cast().write(*self.meta);
-                let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
-                for (i, line) in self.lines.iter().enumerate() {
-                    data.add(i).write(*line);
-                }
+        if self.next.is_empty() {
+            self.buffers.iter().for_each(|buffer| self.write(*buffer));
+            return;
+        }
+        for (i, buffer) in self.buffers.iter().enumerate() {
+            if let Some(next) = self.next.get(i) {
+                prefetch_buffer(*next);
             }
+            self.write(*buffer);
         }
     }
 }
@@ -95,11 +112,13 @@ impl Pool {
         let made = most.min(self.free.len());
         let rest = self.free.len() - made;
         let meta = Meta::new(self.owner.as_ptr(), BUFFER, HEADROOM, template.len).at(timestamp);
+        let next = self.returned_before(rest, made);
         let kernel = WriteTemplate {
             buffers: &self.free[rest..],
             // SAFETY: of the same size; uninitialized lines need no value.
             meta: &unsafe { core::mem::transmute::<Meta, [MaybeUninit<Line>; META / 64]>(meta) },
             lines: &template.lines,
+            next: &self.free[next],
         };
         simd::run(Level::detected(), kernel);
         batch.put_behind(made, |room| {
