@@ -233,6 +233,11 @@ impl Router {
         others.map(|engine| Router { engine }).collect()
     }
 
+    /// What a user should know of a division that does not pay: sentences.
+    pub fn advice(&self) -> Vec<String> {
+        self.engine.advice()
+    }
+
     /// Stops the router, all its parts if it is divided, without asking the element that manages
     /// it.
     pub fn stop(&mut self) {

@@ -679,6 +679,38 @@ fn a_router_runs_on_several_threads() {
 }
 
 #[test]
+fn a_division_that_does_not_pay_is_named() {
+    let two = "a :: InfiniteSource(LIMIT 9, STOP true) -> Discard; b :: InfiniteSource(LIMIT 9) -> Discard;";
+    let queue =
+        "a :: InfiniteSource(LIMIT 9, STOP true) -> q :: Queue -> u :: Unqueue -> Discard; ";
+    let long = format!(
+        "a :: InfiniteSource(LIMIT 9, STOP true){0} -> q :: Queue -> u :: Unqueue{0} -> Discard; ",
+        " -> Null".repeat(8)
+    );
+    let apart = |config: &str| format!("{config} StaticThreadSched(a 0, u 1);");
+    let warnings = |threads: &str, config: &str, more: &[&str]| {
+        let output = run(&[&["-j", threads, "-e", config][..], more].concat());
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr).to_string()
+    };
+    let idle = "warning: thread 1 has nothing to do: StaticThreadSched or BalancedThreadSched gives tasks to threads\n";
+    assert_eq!(warnings("2", two, &[]), idle);
+    assert_eq!(warnings("2", two, &["-w"]), "");
+    assert_eq!(warnings("1", two, &[]), "");
+    assert!(warnings("4", two, &[]).contains("threads 1, 2, 3 have nothing to do"));
+    assert_eq!(
+        warnings("2", &format!("{two} StaticThreadSched(a 0, b 1);"), &[]),
+        ""
+    );
+    assert_eq!(
+        warnings("2", &apart(queue), &[]),
+        "warning: thread 0 hands packets to thread 1 at 'q', which costs each of them as much as 8 simple elements, \
+         and thread 0 has 1 element: one thread may be faster\n"
+    );
+    assert_eq!(warnings("2", &apart(&long), &[]), "");
+}
+
+#[test]
 fn a_rewriter_with_a_thread_mapper_has_mappings_for_each_thread() {
     let flow = path("flow");
     std::fs::write(
@@ -780,7 +812,7 @@ fn in_simulated_time_threads_are_assigned_and_events_keep_their_order() {
 fn a_task_that_is_to_move_says_so_at_once() {
     let config = "i :: InfiniteSource -> Discard;
         Script(write i.home_thread 1, print $(i.home_thread), wait 0.1, print $(i.home_thread), stop);";
-    let output = run(&["-j", "2", "-e", config]);
+    let output = run(&["-j", "2", "-w", "-e", config]);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("1\n1\n", ""));
 }
 

@@ -1,6 +1,3 @@
-use alloc::collections::BinaryHeap;
-use core::cmp::Ordering;
-
 use crate::prelude::*;
 use crate::pulls::gathered::Gathered;
 
@@ -35,13 +32,12 @@ pub struct TimeSortedSched {
     inputs: Vec<Input>,
     /// The inputs that have room, in the order in which they are asked from the last to the first.
     ready: Vec<usize>,
-    held: BinaryHeap<Held>,
+    held: Held,
     gathered: Gathered,
     /// Number of `ready` inputs that are still to be asked before the next packet leaves.
     asking: usize,
     /// Whether any input may have packets, as far as they were asked.
     any_active: bool,
-    arrived: u64,
     last: i64,
     /// Whether packets left in the order of their timestamps so far.
     #[handler(read, checkbox)]
@@ -56,36 +52,81 @@ struct Input {
     room: u32,
 }
 
-/// A packet that waits: greater than the packets that go later.
+/// The packets that wait. Each has a place, which it keeps: what moves in the heap are the places' numbers. (Places that
+/// moved as soon as they were written would be read before the processor has put their words together.)
+#[derive(Default)]
 struct Held {
-    packet: Packet,
+    places: Vec<Place>,
+    /// Places without a packet.
+    free: Vec<u32>,
+    /// Places with one. The children of the `i`-th, `2 i + 1` and `2 i + 2`, go after it.
+    heap: Vec<u32>,
+    arrived: u64,
+}
+
+struct Place {
+    packet: Option<Packet>,
     input: usize,
+    time: i64,
     number: u64,
 }
 
 impl Held {
-    fn key(&self) -> (i64, u64) {
-        (self.packet.timestamp(), self.number)
+    fn is_empty(&self) -> bool {
+        self.heap.is_empty()
     }
-}
 
-impl PartialEq for Held {
-    fn eq(&self, other: &Held) -> bool {
-        self.key() == other.key()
+    fn push(&mut self, packet: Packet, input: usize) {
+        self.arrived += 1;
+        let held = Place {
+            time: packet.timestamp(),
+            number: self.arrived,
+            packet: Some(packet),
+            input,
+        };
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => self.places.len() as u32,
+        };
+        match self.places.get_mut(place as usize) {
+            Some(old) => *old = held,
+            None => self.places.push(held),
+        }
+        let mut at = self.heap.len();
+        self.heap.push(place);
+        while at > 0 && self.goes_before(at, (at - 1) / 2) {
+            self.heap.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
     }
-}
 
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
-        Some(self.cmp(other))
+    /// The earliest packet, the one that came first of several, and its input.
+    fn pop(&mut self) -> Option<(Packet, usize)> {
+        let last = self.heap.len().checked_sub(1)?;
+        self.heap.swap(0, last);
+        let place = self.heap.pop()?;
+        let mut at = 0;
+        loop {
+            let children = (2 * at + 1..2 * at + 3).filter(|child| *child < last);
+            let first = children.reduce(|a, b| if self.goes_before(b, a) { b } else { a });
+            let Some(child) = first.filter(|child| self.goes_before(*child, at)) else {
+                break;
+            };
+            self.heap.swap(at, child);
+            at = child;
+        }
+        self.free.push(place);
+        let held = self.places.get_mut(place as usize)?;
+        Some((held.packet.take()?, held.input))
     }
-}
 
-impl Ord for Held {
-    fn cmp(&self, other: &Held) -> Ordering {
-        other.key().cmp(&self.key())
+    /// Whether the packet at one position of the heap leaves before that at another.
+    fn goes_before(&self, one: usize, other: usize) -> bool {
+        let key = |at: usize| {
+            let place = &self.places[self.heap[at] as usize];
+            (place.time, place.number)
+        };
+        key(one) < key(other)
     }
 }
 
@@ -131,7 +172,7 @@ impl TimeSortedSched {
         if let Some(signal) = self.nonempty {
             cx.set_signal(signal, self.any_active || !self.held.is_empty());
         }
-        let Some(Held { packet, input, .. }) = self.held.pop() else {
+        let Some((packet, input)) = self.held.pop() else {
             if self.stop && !self.any_active {
                 cx.stop();
             }
@@ -179,8 +220,8 @@ impl Element for TimeSortedSched {
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        for held in self.held.drain() {
-            cx.kill(held.packet);
+        while let Some((packet, _)) = self.held.pop() {
+            cx.kill(packet);
         }
     }
 
@@ -199,12 +240,7 @@ impl Element for TimeSortedSched {
         if let Some(input) = port {
             self.inputs[input].room -= batch.len() as u32;
             for packet in batch.drain() {
-                self.arrived += 1;
-                self.held.push(Held {
-                    packet,
-                    input,
-                    number: self.arrived,
-                });
+                self.held.push(packet, input);
             }
         }
         self.go_on(cx, batch, Some(came));
@@ -213,6 +249,8 @@ impl Element for TimeSortedSched {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use crate::testing::*;
 
     /// The order in which packets of two inputs leave, and whether that is said to be sorted.
@@ -249,6 +287,19 @@ mod tests {
             assert_eq!(not, ([1, 3, 10, 2, 12].into(), false));
             let buffered = merged("BUFFER 2", &[1, 10, 2, 12], &[3], batch);
             assert_eq!(buffered, ([1, 2, 3, 10, 12].into(), true));
+        }
+    }
+
+    proptest! {
+        /// With room for all, packets leave by time, and those of one time in the order in which they came.
+        #[test]
+        fn packets_held_together_are_sorted(
+            times in proptest::collection::vec(1..20i64, 0..200),
+            batch in 1..=64usize,
+        ) {
+            let mut sorted = times.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(merged("BUFFER 200", &times, &[], batch), (sorted, true));
         }
     }
 

@@ -103,6 +103,11 @@ fn scan<T: Integer>(text: &str, base: u32) -> Result<i128, Invalid> {
 /// The integer that all of `text` stands for. Its magnitude saturates far
 /// beyond 64 bits.
 pub(super) fn scan_integer(text: &str, signed: bool, base: u32) -> Option<i128> {
+    if matches!(base, 0 | 10)
+        && let Some(number) = plain_decimal(text)
+    {
+        return Some(number.into());
+    }
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' if signed => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -128,6 +133,18 @@ pub(super) fn scan_integer(text: &str, signed: bool, base: u32) -> Option<i128> 
         after_digit = true;
     }
     after_digit.then_some(if negative { -magnitude } else { magnitude })
+}
+
+/// The number that up to 18 decimal digits stand for, without a zero in front: most numbers are such.
+fn plain_decimal(text: &str) -> Option<u64> {
+    let digits = text.as_bytes();
+    if matches!(digits, [] | [b'0', _, ..]) || digits.len() > 18 {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, byte| {
+        byte.is_ascii_digit()
+            .then(|| number * 10 + u64::from(byte - b'0'))
+    })
 }
 
 fn strip_base_prefix(digits: &str, base: u32) -> (u32, &str) {

@@ -37,16 +37,26 @@ pub fn parse_ipv4_literal(text: &str) -> Option<Ipv4Addr> {
 
 /// The first bytes of a dotted quad, and how many they are (1 to 4).
 fn parse_quad_start(text: &str) -> Option<([u8; 4], u8)> {
-    let mut octets = [0; 4];
-    let mut count = 0;
-    for part in text.split('.') {
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        *octets.get_mut(usize::from(count))? = part.parse().ok()?;
-        count += 1;
+    let (mut octets, mut count) = ([0; 4], 0);
+    let mut octet = None;
+    for byte in text.bytes() {
+        octet = match byte {
+            b'0'..=b'9' => Some(
+                octet
+                    .unwrap_or(0u8)
+                    .checked_mul(10)?
+                    .checked_add(byte - b'0')?,
+            ),
+            b'.' => {
+                *octets.get_mut(count)? = octet?;
+                count += 1;
+                None
+            }
+            _ => return None,
+        };
     }
-    Some((octets, count))
+    *octets.get_mut(count)? = octet?;
+    Some((octets, count as u8 + 1))
 }
 
 /// An IPv4 address and a mask. The address may have bits outside of the mask.
@@ -180,6 +190,9 @@ mod tests {
             "1.2.3.4.5",
             "1.2.3.256",
             "1..2.3",
+            "1.2.3.",
+            ".1.2.3",
+            "1000.2.3.4",
             "+1.2.3.4",
             "a",
         ] {

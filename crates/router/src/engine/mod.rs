@@ -6,6 +6,7 @@
 //! elements: while an element works, it is out of its slot, and it reaches everything else through
 //! [`Cx`]. So an element can pull from others and call their handlers without any sharing.
 
+mod advice;
 mod configure;
 mod context;
 pub(crate) mod divide;

@@ -187,7 +187,7 @@ impl<E> Partition<E> {
         }
     }
 
-    fn assigned(&self, id: ElementId) -> Option<Assigned> {
+    pub fn assigned(&self, id: ElementId) -> Option<Assigned> {
         self.assignment.get(id.index()).copied()
     }
 

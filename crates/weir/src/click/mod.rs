@@ -411,7 +411,8 @@ fn execute(command: Invocation) -> u8 {
     run::complain_of_pin(command.affinity);
     let spent = run::Spent::start();
     if !command.quit && !router.graph().elements.is_empty() {
-        if let Err(error) = run_to_the_end(&mut router, &driver, command.affinity) {
+        if let Err(error) = run_to_the_end(&mut router, &driver, command.affinity, command.warnings)
+        {
             complain(&format!("the router stopped: {}", reason(&error)));
             code = 1;
         }
@@ -454,8 +455,14 @@ fn run_to_the_end(
     router: &mut Router,
     driver: &Arc<Driver>,
     affinity: Option<usize>,
+    warnings: bool,
 ) -> io::Result<()> {
     let threads = RouterThreads::start(router, driver, affinity)?;
+    if warnings {
+        for line in router.advice() {
+            chatter(&format!("warning: {line}"));
+        }
+    }
     let result = run::run(router, driver, &threads);
     result.and(threads.end(router))
 }

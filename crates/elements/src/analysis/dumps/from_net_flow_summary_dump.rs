@@ -117,17 +117,28 @@ impl File {
     }
 }
 
+/// The fields of a line. `None` if it has fewer.
+fn fields(line: &str) -> Option<[&str; FIELDS]> {
+    let (mut fields, mut rest) = ([""; FIELDS], Some(line));
+    for field in &mut fields {
+        let here = rest?;
+        // Fields are too short for a search by vector.
+        let bar = here.bytes().position(|byte| byte == b'|');
+        let word = &here[..bar.unwrap_or(here.len())];
+        rest = bar.map(|bar| &here[bar + 1..]);
+        let is_trimmed = match word.as_bytes() {
+            [] => true,
+            [first, .., last] => first.is_ascii_graphic() && last.is_ascii_graphic(),
+            [only] => only.is_ascii_graphic(),
+        };
+        *field = if is_trimmed { word } else { word.trim() };
+    }
+    Some(fields)
+}
+
 /// Writes the packet of a flow into `packet`, which is empty. `None` if the line makes no sense.
 fn make(line: &str, link: Link, names: &Context<'_>, packet: &mut Packet) -> Option<()> {
-    let mut words = [""; FIELDS];
-    let mut count = 0;
-    for (place, word) in words.iter_mut().zip(line.split('|')) {
-        *place = word.trim();
-        count += 1;
-    }
-    if count < FIELDS {
-        return None;
-    }
+    let words = fields(line)?;
     let mut sense = 0;
     let mut number = |at: usize, most: u32| -> Option<u32> {
         let n = names.parse::<u32>(words[at]).ok().filter(|n| *n <= most);

@@ -389,12 +389,15 @@ impl Reader {
             let (Some(field), Some(word)) = (self.fields.get(place), words.get(place)) else {
                 continue;
             };
-            if let Some((_, inject)) = field.inject
-                && !word.is_empty()
-                && *word != b"-"
-                && let Some(value) = field.format.parse(word, build)
-            {
-                inject(build, &value);
+            let Some((_, inject)) = field.inject else {
+                continue;
+            };
+            if word.is_empty() || *word == b"-" {
+                continue;
+            }
+            // Not moved: it would be read before the processor has put its words together.
+            if let Some(value) = &field.format.parse(word, build) {
+                inject(build, value);
                 any = true;
             }
         }
@@ -446,6 +449,15 @@ fn parse_flow(words: &[String], names: &Context<'_>) -> Option<Flow> {
 
 /// Where a word ends: at white space that is not in double quotes.
 fn end_of_word(text: &[u8]) -> usize {
+    let plain = |byte: &u8| *byte > b' ' && *byte != b'"';
+    match text.iter().position(|byte| !plain(byte)) {
+        None => text.len(),
+        Some(at) if text[at].is_ascii_whitespace() => at,
+        Some(_) => end_of_quoted_word(text),
+    }
+}
+
+fn end_of_quoted_word(text: &[u8]) -> usize {
     let mut quoted = false;
     let mut at = 0;
     while let Some(byte) = text.get(at) {
