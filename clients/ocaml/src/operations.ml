@@ -9,6 +9,9 @@ let admit_application node body = Call.json node Models.Admitted.of_yojson ~body
 (** Shows an application. *)
 let show_application node name = Call.json node Models.Application_object.of_yojson "GET" [ "v1"; "applications"; name ]
 
+(** Creates an application, or changes it to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. *)
+let put_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Models.Application_object.to_yojson body) "PUT" [ "v1"; "applications"; name ]
+
 (** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. *)
 let delete_application node name = Call.unit node "DELETE" [ "v1"; "applications"; name ]
 
@@ -51,8 +54,14 @@ let create_flow node body = Call.json node Models.Flow_object.of_yojson ~body:(M
 (** Shows a flow. *)
 let show_flow node name = Call.json node Models.Flow_object.of_yojson "GET" [ "v1"; "flows"; name ]
 
+(** Creates a flow, or changes it to match the body. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. *)
+let put_flow node name body = Call.json node Models.Flow_object.of_yojson ~body:(Models.Flow_object.to_yojson body) "PUT" [ "v1"; "flows"; name ]
+
 (** Removes a flow. *)
 let delete_flow node name = Call.unit node "DELETE" [ "v1"; "flows"; name ]
+
+(** Changes fields of a flow (JSON merge patch); null resets a field. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. *)
+let patch_flow node name body = Call.json node Models.Flow_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "flows"; name ]
 
 (** Does something with many guests at once, by names and patterns; the answer has each guest as soon as it is done. Each is given to [found], which may raise an exception to go no further. *)
 let act_on_guests node body found = Call.grow node Models.Guest_outcome.of_yojson ~body:(Models.Guest_action.to_yojson body) "POST" [ "v1"; "guest-actions" ] found
@@ -161,6 +170,9 @@ let create_nsm node body = Call.json node Models.Nsm_object.of_yojson ~body:(Mod
 
 (** Shows a network stack module. *)
 let show_nsm node name = Call.json node Models.Nsm_object.of_yojson "GET" [ "v1"; "nsms"; name ]
+
+(** Creates a network stack module, or changes it to match the body. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
+let put_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "PUT" [ "v1"; "nsms"; name ]
 
 (** Removes a network stack module. No application may use it. *)
 let delete_nsm node name = Call.unit node "DELETE" [ "v1"; "nsms"; name ]

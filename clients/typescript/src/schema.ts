@@ -28,7 +28,8 @@ export interface paths {
         };
         /** Shows an application. */
         get: operations["show-application"];
-        put?: never;
+        /** Creates an application, or changes it to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. */
+        put: operations["put-application"];
         post?: never;
         /** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. */
         delete: operations["delete-application"];
@@ -185,13 +186,15 @@ export interface paths {
         };
         /** Shows a flow. */
         get: operations["show-flow"];
-        put?: never;
+        /** Creates a flow, or changes it to match the body. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. */
+        put: operations["put-flow"];
         post?: never;
         /** Removes a flow. */
         delete: operations["delete-flow"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Changes fields of a flow (JSON merge patch); null resets a field. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. */
+        patch: operations["patch-flow"];
         trace?: never;
     };
     "/v1/guest-actions": {
@@ -572,7 +575,8 @@ export interface paths {
         };
         /** Shows a network stack module. */
         get: operations["show-nsm"];
-        put?: never;
+        /** Creates a network stack module, or changes it to match the body. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. */
+        put: operations["put-nsm"];
         post?: never;
         /** Removes a network stack module. No application may use it. */
         delete: operations["delete-nsm"];
@@ -2758,6 +2762,65 @@ export interface operations {
             };
         };
     };
+    "put-application": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApplicationObject"] | {
+                    /**
+                     * @description The folder that the program starts in; default: the root folder. In a wire's file it is relative to the wire's
+                     *     own folder.
+                     */
+                    directory?: string | null;
+                    /** @description Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. */
+                    environment?: {
+                        [key: string]: string;
+                    };
+                    /** @description How the program's socket calls come to the NSM. */
+                    intercept?: components["schemas"]["Intercept"];
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description The NSM that its new sockets go to. */
+                    nsm: string;
+                    /** @description What it may have: `maxbw`, `conns`, `weight`. */
+                    properties?: Record<string, unknown>;
+                    /** @description When the node restarts the program that it runs. */
+                    restart?: components["schemas"]["Restart"];
+                    /**
+                     * @description The program that the node runs, and its arguments, as a shell splits them; none: the program was started by
+                     *     `weir sock run`.
+                     * @example [
+                     *       "nginx",
+                     *       "-g",
+                     *       "daemon off;"
+                     *     ]
+                     */
+                    run?: string[];
+                    status?: components["schemas"]["ApplicationStatus"];
+                    /** @description The user that the program runs as, with the user's groups; default: the node's. */
+                    user?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApplicationObject"];
+                };
+            };
+        };
+    };
     "delete-application": {
         parameters: {
             query?: never;
@@ -3061,6 +3124,42 @@ export interface operations {
             };
         };
     };
+    "put-flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FlowObject"] | {
+                    /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
+                    attributes: Record<string, unknown>;
+                    /** @description The link, stub or VNIC that it is on. */
+                    link: string;
+                    /** @description Its name. */
+                    name?: string;
+                    /** @description Its limit and priority. */
+                    properties?: Record<string, unknown>;
+                    status?: components["schemas"]["FlowStatus"];
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowObject"];
+                };
+            };
+        };
+    };
     "delete-flow": {
         parameters: {
             query?: never;
@@ -3078,6 +3177,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    "patch-flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowObject"];
+                };
             };
         };
     };
@@ -3970,6 +4095,76 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NsmObject"];
+                };
+            };
+        };
+    };
+    "put-nsm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NsmObject"] | {
+                    /**
+                     * @description Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the
+                     *     loopback's.
+                     * @example [
+                     *       "10.0.0.2/24"
+                     *     ]
+                     */
+                    addresses?: string[];
+                    /**
+                     * Format: uint8
+                     * @description Of a kernel NSM: its workers, each a thread with sockets of its own, 1 to 16; default: 1. Another number restarts it.
+                     */
+                    cores?: number | null;
+                    /**
+                     * @description Of a user NSM: the routers for what is in none of its networks, at most one of each IP version.
+                     * @example [
+                     *       "10.0.0.1"
+                     *     ]
+                     */
+                    gateways?: string[];
+                    /** @description What its network stack is. */
+                    kind?: components["schemas"]["NsmKind"];
+                    /** @description Of a user NSM: the link or stub of its VNIC, which has the NSM's name, and is made and removed with it. */
+                    link?: string | null;
+                    /** @description Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. */
+                    local?: boolean;
+                    /** @description Its name. */
+                    name?: string;
+                    /**
+                     * @description Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own,
+                     *     `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's.
+                     */
+                    namespace?: string | null;
+                    /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
+                    others?: components["schemas"]["Others"];
+                    /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
+                    properties?: Record<string, unknown>;
+                    /**
+                     * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
+                     *     `WEIR_NSM_TOKEN`.
+                     */
+                    run?: string[];
+                    status?: components["schemas"]["NsmStatus"];
+                };
+            };
+        };
         responses: {
             /** @description The answer. */
             200: {

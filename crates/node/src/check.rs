@@ -193,7 +193,7 @@ fn check_all(
                 diagnostics.error(
                     &location,
                     format_args!(
-                        "interface ‘{interface}’ has no link: give it one, as in --link {interface}={stand}"
+                        "interface ‘{interface}’ has no link: give it one in `links`, as --link {interface}={stand} does"
                     ),
                 );
             }

@@ -133,6 +133,14 @@ impl Error {
         self
     }
 
+    /// The same, of this field of the request.
+    pub fn of_field(self, field: &str) -> Error {
+        Error {
+            field: Some(field.into()),
+            ..self
+        }
+    }
+
     /// The same with another sentence around it.
     pub fn within(self, sentence: impl FnOnce(&str) -> String) -> Error {
         Error {
@@ -223,7 +231,7 @@ faults! {
         "no link ‘{name}’: `weir link show` lists links, `weir link attach` and `weir stub create` add one";
     /// No link for an interface of a guest that comes from another node.
     NoLinkThere { interface: String, link: String } NotFound =>
-        "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links, and `--link {interface}=LINK` names one";
+        "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links; `links` says which one the interface gets";
     /// A link where a stub is asked for.
     NoStub { name: String } Invalid =>
         "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";
@@ -275,19 +283,19 @@ faults! {
         "the folder ‘{directory}’ is relative: give its whole path";
     /// A namespace that an NSM is to be in.
     NoNsmNamespace { name: String } NotFound "namespace" =>
-        "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `--netns`, the NSM gets its own";
+        "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `namespace`, the NSM gets its own";
     /// A field of an NSM that its kind does not have.
     NsmField { field: &'static str } Invalid =>
         "{field} is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` and more than one of `cores` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
     /// A number of workers that no NSM has.
     NsmCores { cores: u8, most: u8 } Invalid "cores" =>
-        "`cores` (`--cores`) is {cores}: an NSM has 1 to {most} workers";
+        "`cores` is {cores}: an NSM has 1 to {most} workers";
     /// An NSM that is a program, without one.
     NsmWithoutProgram {} Invalid "run" =>
         "an NSM of kind `program` needs its program: `weir nsm create NAME --kind program -- PROGRAM ARGUMENT…`";
     /// A user NSM without a link.
     NsmWithoutLink {} Invalid "link" =>
-        "a user NSM needs the link or stub that its VNIC is on (`-l LINK`): `weir link show` and `weir stub show` list them";
+        "a user NSM needs the link or stub that its VNIC is on, as `link`: `weir link show` and `weir stub show` list them";
     /// No wire.
     NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists them";
     /// No entry.
@@ -332,13 +340,13 @@ faults! {
         "there is already an NSM named ‘{name}’: choose another name, or `weir nsm delete {name}` first";
     /// A namespace of the name that an NSM's own is to have.
     NsmNamespaceExists { name: String, namespace: String } Exists "namespace" =>
-        "NSM ‘{name}’ would have a network namespace ‘{namespace}’ of its own, and there is one already: `ip netns delete {namespace}` first, or use it by `--netns {namespace}`";
+        "NSM ‘{name}’ would have a network namespace ‘{namespace}’ of its own, and there is one already: `ip netns delete {namespace}` first, or use it, as `namespace`";
     /// An address that a user NSM on the link has.
     NsmAddressTaken { address: String, link: String, nsm: String } Exists "addresses" =>
-        "NSM ‘{nsm}’ on link ‘{link}’ has the address {address}: choose another address (`-a`)";
+        "NSM ‘{nsm}’ on link ‘{link}’ has the address {address}: choose another one for `addresses`";
     /// An application of that name.
     ApplicationExists { name: String } Exists "name" =>
-        "there is already an application named ‘{name}’: choose another name (`--name`)";
+        "there is already an application named ‘{name}’: choose another `name`";
     /// An entry that leads elsewhere.
     EntryExists { name: String, port: String } Exists =>
         "the flow has an entry, which leads to ‘{port}’: `weir switch remove-flow {name}` first";
@@ -516,7 +524,7 @@ faults! {
     Ipv6Mtu { vnic: String, asked: u16, address: ipnet::IpNet, least: u16 } Invalid "properties" =>
         "mtu={asked} for ‘{vnic}’ is invalid: its interface has the address {address}, and IPv6 needs at least {least} bytes";
     /// More lanes than there are.
-    Lanes { asked: u16, there: usize } Invalid "lanes" =>
+    Lanes { asked: u16, there: usize } Invalid "properties.lanes" =>
         "lanes={asked} is invalid: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
         if *there == 1 { "lane" } else { "lanes" };
     /// A device of a link without one.

@@ -6,9 +6,10 @@ use crate::prelude::*;
 /// every task on thread 0 unless it is told otherwise. The elements that a task pushes to or pulls
 /// from run with it, and so do elements that name each other in their arguments. Where paths of
 /// several threads meet, the element belongs to the lowest of them, and packets of the others cross
-/// to it. A queue belongs at such a place: it runs on the thread that pulls from it, and elements
-/// that push into it wait when it is full. Without a queue, packets for which a thread is too slow
-/// are dropped; the router's `thread_drops` handler counts them.
+/// to it. A queue belongs at such a place: it runs on the thread that pulls from it, and sources
+/// that stop at a full queue wait when it is full. Packets of others, and packets where there is no
+/// queue, are dropped in front of the crossing if a thread is too slow; the router's `thread_drops`
+/// handler counts them, and the queue does not.
 ///
 /// If several StaticThreadScheds name an element, the last counts. The `home_thread` handler of an
 /// element with a task shows its thread, and moves it when written.

@@ -192,11 +192,11 @@ impl Spec for Application {
     const PATH: &'static str = "applications";
     const NOUN: &'static str = "application";
     const CALLED: [&'static str; 2] = ["an application", "applications"];
-    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Patch, Verb::Delete];
+    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Put, Verb::Patch, Verb::Delete];
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::Patch => {
+            Verb::Put | Verb::Patch => {
                 "With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too."
             }
             Verb::Delete => {

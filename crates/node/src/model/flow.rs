@@ -39,11 +39,13 @@ impl Spec for Flow {
     const PATH: &'static str = "flows";
     const NOUN: &'static str = "flow";
     const CALLED: [&'static str; 2] = ["a flow", "flows"];
-    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Create, Verb::Delete];
 
     fn note(verb: Verb) -> &'static str {
         match verb {
             Verb::Create => "On a VNIC that is down, the flow waits until it is up.",
+            Verb::Put | Verb::Patch => {
+                "A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment."
+            }
             _ => "",
         }
     }

@@ -89,6 +89,13 @@ fn parse(text: &str) -> Result<Health, String> {
     if handler.is_empty() {
         return Err("it names no handler".into());
     }
+    let compares = |word: &&str| word.bytes().all(|byte| b"<>=!~".contains(&byte));
+    if let Some(odd) = handler.iter().copied().find(compares) {
+        let operators = OPERATORS.map(|(text, _)| text).join(" ");
+        return Err(format!(
+            "‘{odd}’ is no operator, of which there are {operators}"
+        ));
+    }
     let mut expected = None;
     if let Some((_, is)) = words.peek().and_then(|word| operator(word)) {
         words.next();
@@ -225,6 +232,14 @@ mod tests {
         for (text, why) in [
             ("", "it names no handler"),
             ("> 3", "it names no handler"),
+            (
+                "c.count >> 1",
+                "‘>>’ is no operator, of which there are < <= == != >= >",
+            ),
+            (
+                "c.count => 1",
+                "‘=>’ is no operator, of which there are < <= == != >= >",
+            ),
             ("c.count >", "it has no value behind ‘>’"),
             ("c.count > 0 every soon", "‘soon’ is not a time"),
             ("c.count > 0 every 1ms", "‘1ms’ is not a time from 100ms"),

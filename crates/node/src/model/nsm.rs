@@ -131,30 +131,14 @@ impl Nsm {
         self.properties.check()?;
         use NsmKind::{Kernel, Program, Shm, User};
         let fields: [(&str, bool, &[NsmKind]); 8] = [
-            (
-                "`namespace` (`--netns`)",
-                self.namespace.is_some(),
-                &[Kernel, Program],
-            ),
-            ("`local` (`--local`)", self.local, &[Kernel]),
-            ("`cores` (`--cores`)", self.workers() > 1, &[Kernel]),
-            ("`link` (`-l`)", self.link.is_some(), &[User]),
-            (
-                "`addresses` (`-a`)",
-                !self.addresses.is_empty(),
-                &[User, Shm],
-            ),
-            (
-                "`gateways` (`--gateway`)",
-                !self.gateways.is_empty(),
-                &[User],
-            ),
-            (
-                "`others` (`--others`)",
-                self.others != Others::default(),
-                &[Shm],
-            ),
-            ("`run` (`-- PROGRAM`)", !self.run.0.is_empty(), &[Program]),
+            ("`namespace`", self.namespace.is_some(), &[Kernel, Program]),
+            ("`local`", self.local, &[Kernel]),
+            ("`cores`", self.workers() > 1, &[Kernel]),
+            ("`link`", self.link.is_some(), &[User]),
+            ("`addresses`", !self.addresses.is_empty(), &[User, Shm]),
+            ("`gateways`", !self.gateways.is_empty(), &[User]),
+            ("`others`", self.others != Others::default(), &[Shm]),
+            ("`run`", !self.run.0.is_empty(), &[Program]),
         ];
         let wrong =
             |(_, given, kinds): &&(_, bool, &[NsmKind])| *given && !kinds.contains(&self.kind);
@@ -242,13 +226,14 @@ impl Spec for Nsm {
         Verb::List,
         Verb::Show,
         Verb::Create,
+        Verb::Put,
         Verb::Patch,
         Verb::Delete,
     ];
 
     fn note(verb: Verb) -> &'static str {
         match verb {
-            Verb::Patch => {
+            Verb::Put | Verb::Patch => {
                 "Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended."
             }
             Verb::Create => "The answer comes when it serves; one that does not start is removed.",

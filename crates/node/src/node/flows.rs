@@ -21,6 +21,10 @@ impl Resource for Flow {
         node.add_flow(name, spec)
     }
 
+    fn change(node: &mut Node, name: &str, spec: Flow) -> Result<()> {
+        node.change_flow(name, spec)
+    }
+
     fn delete(node: &mut Node, name: &str) -> Result<()> {
         node.remove_flow(name)
     }
@@ -75,6 +79,36 @@ impl Node {
             return Err(error.into());
         }
         self.index.add_flow(&flow);
+        Ok(())
+    }
+
+    /// Puts another flow in the place of one. If that cannot be, the old one is there again.
+    fn change_flow(&mut self, name: &str, spec: Flow) -> Result<()> {
+        let old = self.find_flow(name)?;
+        let domain = self.domain_of(&spec.link)?;
+        spec.attributes.check()?;
+        let new = FlowRecord {
+            name: name.into(),
+            spec,
+        };
+        self.need_switch()?;
+        let change = self.store.change()?;
+        change.put(&new)?;
+        self.host.remove_flow(name);
+        let added = if domain.is_some() || self.host.has_port(&new.link) {
+            self.host.add_flow(&new, domain)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = added.and_then(|()| Ok(change.commit()?)) {
+            self.host.remove_flow(name);
+            let brought = self.bring_flow(name);
+            self.host.note(Subject::Flow(name.into()), brought);
+            return Err(error);
+        }
+        self.index.remove_flow(&old);
+        self.index.add_flow(&new);
+        self.host.clear_fault(&Subject::Flow(name.into()));
         Ok(())
     }
 

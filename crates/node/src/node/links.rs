@@ -140,7 +140,8 @@ impl Node {
         spec.port.check(MTU, &cpus_here())?;
         spec.properties.check().map_err(Error::of_switch)?;
         self.need_switch()?;
-        self.check_lanes(&spec.port)?;
+        self.check_lanes(&spec.port)
+            .map_err(|error| error.of_field("port.lanes"))?;
         let change = self.store.change()?;
         let mut link = LinkRecord {
             name: name.into(),
@@ -231,7 +232,8 @@ impl Node {
         if link.port.mtu != old.mtu {
             check_mtu(&link)?;
         }
-        self.check_lanes(&link.port)?;
+        self.check_lanes(&link.port)
+            .map_err(|error| error.of_field("port.lanes"))?;
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_properties(name, &old);

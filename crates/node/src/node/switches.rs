@@ -38,7 +38,8 @@ impl Node {
         // Refused before anything is changed.
         if let Some(default) = &new.default {
             check_has_default(&link)?;
-            self.default_of(&link, default)?;
+            self.default_of(&link, default)
+                .map_err(|error| error.of_field("default"))?;
         }
         self.set_domain(name, &link.properties)?;
         if is_table {

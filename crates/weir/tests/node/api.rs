@@ -2,8 +2,8 @@
 
 use node::error::Kind;
 use node::model::{
-    Class, Entry, Flow, Guest, Link, Object, PortStats, Purge, Spec, Stub, SwitchFunction, Vnic,
-    Wire,
+    Class, Entry, Flow, Guest, Link, Nsm, Object, PortStats, Purge, Spec, State, Stub,
+    SwitchFunction, Vnic, Wire,
 };
 use serde_json::json;
 use switch::port::PortKind;
@@ -62,6 +62,10 @@ fn what_the_api_answers_can_be_sent_back() {
     put_back::<Vnic>(&host, "g0");
     host.ok("flow add -l g0 -a transport=tcp,local_port=80 -p maxbw=5M web");
     sent_back::<Flow>(&host, "web");
+    put_back::<Flow>(&host, "web");
+    host.ok("nsm create stack");
+    sent_back::<Nsm>(&host, "stack");
+    put_back::<Nsm>(&host, "stack");
     // A switch is there as long as its link.
     put_back::<SwitchFunction>(&host, "lan");
     let entry = Entry {
@@ -146,8 +150,29 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
         (error.kind, error.field.as_deref()),
         (Kind::Invalid, Some("properties"))
     );
+    let error = refused(json!({"properties": {"lanes": 9}}));
+    assert_eq!(error.field.as_deref(), Some("properties.lanes"));
+    let lookup = json!({"lookup": "flow-table", "default": "output:g9"});
+    let error = client.patch::<SwitchFunction>("lan", &lookup).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("default"), "{error}");
     let error = client.put(&Object::new("g1", vnic.spec)).map(|_| ());
     assert!(error.is_ok(), "another name is another VNIC");
+    // A flow that cannot be changed stays as it was.
+    host.ok("flow add -l lan -a transport=tcp,local_port=80 -p maxbw=5M web");
+    let changed = client.patch::<Flow>("web", &json!({"properties": {"maxbw": "9M"}}));
+    assert_eq!(changed.unwrap().spec.properties.to_string(), "maxbw=9M");
+    host.ok("flow add -l lan -a transport=tcp,local_port=53 dns");
+    let clash = json!({"attributes": {"local_port": null, "remote_port": 80}});
+    let error = client.patch::<Flow>("web", &clash).unwrap_err();
+    assert_contains(
+        &error.error,
+        "some traffic belongs to the flow and to ‘dns’",
+    );
+    let web = client.show::<Flow>("web").unwrap();
+    assert_eq!(web.status.state, State::Up);
+    assert_eq!(web.spec.properties.to_string(), "maxbw=9M");
+    let frames = client.flow_stats().unwrap();
+    assert_eq!(frames.len(), 2);
     // A new configuration of a guest holds for its next start, too.
     let config = "Idle -> c :: Counter -> Discard;".to_string();
     let guest = Guest {

@@ -228,14 +228,11 @@ fn an_nsm_serves_by_as_many_workers_as_it_has_cores() {
     let namespace = format!("{}-web", host.prefix);
     ip(&format!("netns add {namespace}"));
     for (arguments, told) in [
-        (
-            "--cores 0",
-            "`cores` (`--cores`) is 0: an NSM has 1 to 16 workers",
-        ),
+        ("--cores 0", "`cores` is 0: an NSM has 1 to 16 workers"),
         ("--cores 17", "is 17: an NSM has 1 to 16 workers"),
         (
             "--kind shm --cores 2",
-            "`cores` (`--cores`) is not for this kind of NSM",
+            "`cores` is not for this kind of NSM",
         ),
     ] {
         host.refuses(&format!("nsm create web {arguments}"), told);
@@ -748,14 +745,14 @@ fn a_user_nsm_that_cannot_be_is_told_in_a_sentence() {
         ),
         (
             "-l lan -a 10.0.0.2/24 --netns there",
-            "`namespace` (`--netns`) is not for this kind of NSM",
+            "`namespace` is not for this kind of NSM",
         ),
     ] {
         host.refuses(&format!("nsm create fast --kind user {arguments}"), told);
     }
     host.refuses(
         "nsm create fast -l lan",
-        "`link` (`-l`) is not for this kind of NSM",
+        "`link` is not for this kind of NSM",
     );
     assert_eq!(host.ok("nsm ls -p") + &host.ok("vnic show -p"), "");
     assert_eq!(host.view().core_pid, None);
@@ -771,7 +768,7 @@ fn what_cannot_be_is_told_in_a_sentence() {
         ),
         (
             "nsm create a --netns weir-none9",
-            "no network namespace ‘weir-none9’: `ip netns add weir-none9` makes one; without `--netns`, the NSM gets its own",
+            "no network namespace ‘weir-none9’: `ip netns add weir-none9` makes one; without `namespace`, the NSM gets its own",
         ),
         (
             "nsm create a --kind other",
@@ -803,7 +800,7 @@ fn what_cannot_be_is_told_in_a_sentence() {
     ip(&format!("netns add {taken}"));
     let refusal = host.refusal(&format!("nsm create {}", host.prefix));
     ip(&format!("netns delete {taken}"));
-    assert_contains(&refusal, &format!("or use it by `--netns {taken}`"));
+    assert_contains(&refusal, &format!("or use it, as `namespace`"));
 
     let namespace = format!("{}-web", host.prefix);
     ip(&format!("netns add {namespace}"));

@@ -99,7 +99,7 @@ print(s.getsockname()[1] > 1024)";
     });
     host.refuses(
         "nsm create no --kind shm -l lan",
-        "`link` (`-l`) is not for this kind of NSM",
+        "`link` is not for this kind of NSM",
     );
 }
 

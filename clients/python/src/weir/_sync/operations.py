@@ -49,6 +49,17 @@ class Operations(ABC):
         """Shows an application."""
         return self._call(models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}")
 
+    def put_application(
+        self, name: str, body: models.ApplicationObject
+    ) -> models.ApplicationObject:
+        """Creates an application, or changes it to match the body. With another `nsm`, new
+        sockets go there; present ones stay where they are. `properties` and `restart`
+        can change, too.
+        """
+        return self._call(
+            models.ApplicationObject, "PUT", f"/v1/applications/{segment(name)}", body=body
+        )
+
     def delete_application(self, name: str) -> None:
         """Removes an application. Its sockets are closed. A program that the node runs
         ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without
@@ -130,9 +141,22 @@ class Operations(ABC):
         """Shows a flow."""
         return self._call(models.FlowObject, "GET", f"/v1/flows/{segment(name)}")
 
+    def put_flow(self, name: str, body: models.FlowObject) -> models.FlowObject:
+        """Creates a flow, or changes it to match the body. A changed flow is another one
+        in the switch: it counts from 0, and its frames have no limit for a moment.
+        """
+        return self._call(models.FlowObject, "PUT", f"/v1/flows/{segment(name)}", body=body)
+
     def delete_flow(self, name: str) -> None:
         """Removes a flow."""
         return self._do("DELETE", f"/v1/flows/{segment(name)}")
+
+    def patch_flow(self, name: str, body: dict[str, Any]) -> models.FlowObject:
+        """Changes fields of a flow (JSON merge patch); null resets a field. A changed flow
+        is another one in the switch: it counts from 0, and its frames have no limit for
+        a moment.
+        """
+        return self._call(models.FlowObject, "PATCH", f"/v1/flows/{segment(name)}", body=body)
 
     def act_on_guests(self, body: models.GuestAction) -> Iterator[models.GuestOutcome]:
         """Does something with many guests at once, by names and patterns; the answer has
@@ -375,6 +399,13 @@ class Operations(ABC):
     def show_nsm(self, name: str) -> models.NsmObject:
         """Shows a network stack module."""
         return self._call(models.NsmObject, "GET", f"/v1/nsms/{segment(name)}")
+
+    def put_nsm(self, name: str, body: models.NsmObject) -> models.NsmObject:
+        """Creates a network stack module, or changes it to match the body. Its
+        `properties` can change, at once, and its `cores`: it restarts, as if it had
+        ended.
+        """
+        return self._call(models.NsmObject, "PUT", f"/v1/nsms/{segment(name)}", body=body)
 
     def delete_nsm(self, name: str) -> None:
         """Removes a network stack module. No application may use it."""
