@@ -33,6 +33,7 @@ fn record(scrape: &Scrape) {
     let node = &scrape.node;
     let version = node.version.clone();
     gauge!("weir_node_info", "version" => version).set(1.0);
+    describe_gauge!("weir_node_info", "1, with the node's version.");
     counter!("weir_switch_restarts_total").absolute(node.switch_restarts);
     describe_counter!(
         "weir_switch_restarts_total",
@@ -197,8 +198,10 @@ fn count<const N: usize>(
 ) {
     for (name, value) in counters {
         let metric = format!("weir_{what}_{name}_total");
-        let column = name.replace('_', "-");
-        let help = format!("‘{column}’ of `weir … stat`.");
+        let help = format!(
+            "Number of {}, as `weir … stat` shows it.",
+            name.replace('_', " ")
+        );
         describe_counter!(metric.clone(), help);
         counter!(metric, labels).absolute(value);
     }

@@ -78,7 +78,7 @@ pub struct FlowStats {
     pub dropped: u64,
 }
 
-counters!(FlowStats: frames, bytes, held, dropped);
+counters!(FlowStats: frames, bytes, held = "held_frames", dropped = "dropped_frames");
 
 record!(FlowRecord: "flows", Flow);
 

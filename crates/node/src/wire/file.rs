@@ -22,6 +22,20 @@ pub enum FileError {
         /// Why not.
         error: std::io::Error,
     },
+    /// A guest's configuration.
+    #[error("{path}: guest ‘{guest}’: {file}: {error}{hint}")]
+    Guest {
+        /// The file.
+        path: PathBuf,
+        /// The guest.
+        guest: String,
+        /// The configuration's file.
+        file: PathBuf,
+        /// Why it cannot be read.
+        error: std::io::Error,
+        /// What may be meant.
+        hint: String,
+    },
     /// It is no wire.
     #[error("{path}:{line}: {why}")]
     Parse {
@@ -114,7 +128,22 @@ impl Wire {
                             })?;
                             *variables = settings.into_iter().collect();
                         }
-                        None => *config = read(&folder.join(file))?,
+                        None => {
+                            let there = folder.join(&file);
+                            *config = read(&there).map_err(|error| match error {
+                                FileError::Read { path: there, error } => FileError::Guest {
+                                    hint: match error.kind() {
+                                        io::ErrorKind::NotFound => function::suggest(&file),
+                                        _ => String::new(),
+                                    },
+                                    path: path.into(),
+                                    guest: name.clone(),
+                                    file: there,
+                                    error,
+                                },
+                                other => other,
+                            })?;
+                        }
                     },
                     None if !config.is_empty() => {}
                     _ => {

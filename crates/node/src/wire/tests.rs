@@ -197,6 +197,10 @@ fn configurations_come_from_files_beside_the_wire() {
             .to_string()
             .contains("none.click")
     );
+    std::fs::write(&file, "wire = \"w\"\n[guest.r]\nfile = \"ruoter\"\n").unwrap();
+    let error = Wire::read(&file).unwrap_err().to_string();
+    assert!(error.contains("guest ‘r’: "), "{error}");
+    assert!(error.ends_with("; did you mean ‘router’?"), "{error}");
     std::fs::write(&file, "wire = \"w\"\n[guest.r]\n").unwrap();
     assert!(matches!(Wire::read(&file), Err(FileError::Config { .. })));
     std::fs::remove_dir_all(&folder).unwrap();

@@ -800,7 +800,7 @@ fn what_cannot_be_is_told_in_a_sentence() {
     ip(&format!("netns add {taken}"));
     let refusal = host.refusal(&format!("nsm create {}", host.prefix));
     ip(&format!("netns delete {taken}"));
-    assert_contains(&refusal, &format!("or use it, as `namespace`"));
+    assert_contains(&refusal, "or use it, as `namespace`");
 
     let namespace = format!("{}-web", host.prefix);
     ip(&format!("netns add {namespace}"));

@@ -287,6 +287,9 @@ impl Node {
             Part::Namespace(it) if !it.existing && network::exists(name) => {
                 Err(network::is_taken(name))
             }
+            Part::Namespace(it) if it.existing && !network::exists(name) => {
+                Err(Fault::NoNamespace { name: name.into() }.into())
+            }
             Part::Stub(_) | Part::Vnic(_) => self.check_free(name),
             Part::Link(_) => match self.store.get::<LinkRecord>(name)? {
                 Some(link) if link.class == Class::Nic => Ok(()),
