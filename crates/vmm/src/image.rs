@@ -2,13 +2,14 @@
 
 use std::cell::OnceCell;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use abi::PAGE;
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::io::pwrite;
+use rustix::io::{Errno, pwrite};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Context, Error, Result};
@@ -17,6 +18,9 @@ use crate::error::{Context, Error, Result};
 pub(crate) const IMAGE_BASE: u64 = 0x40_0000;
 /// Largest image, in bytes of memory.
 const IMAGE_MAX: u64 = 64 << 20;
+/// How often, and after what pauses, sealing is tried again while somebody has the pages.
+const SEAL_TRIES: usize = 100;
+const SEAL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Permissions of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,16 +224,47 @@ fn use_large_pages(file: &OwnedFd, segment: &Segment) -> bool {
     }
 }
 
-/// Makes the pages that all guests share permanently read-only.
+/// Makes the pages that all guests share permanently read-only. A process that was forked while they were mapped has
+/// them mapped until its own program runs, and the kernel may hold a page for a moment: both pass.
 fn seal(file: &OwnedFd) -> Result<()> {
     use rustix::fs::{SealFlags, fcntl_add_seals};
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    fcntl_add_seals(file, seals).context("sealing the image's memory file")
+    let mut sealed = fcntl_add_seals(file, seals);
+    for _ in 0..SEAL_TRIES {
+        if sealed != Err(Errno::BUSY) {
+            break;
+        }
+        std::thread::sleep(SEAL_PAUSE);
+        sealed = fcntl_add_seals(file, seals);
+    }
+    sealed.context("sealing the image's memory file")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_are_mapped_for_a_moment_are_sealed() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("seal", flags).unwrap();
+        rustix::fs::ftruncate(&file, PAGE as u64).unwrap();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at an address that the kernel chooses; nothing uses the mapping.
+        let mapped = unsafe {
+            let none = std::ptr::null_mut();
+            mmap(none, PAGE, access, MapFlags::SHARED, &file, 0).unwrap()
+        };
+        let at = mapped.expose_provenance();
+        let unmaps = std::thread::spawn(move || {
+            std::thread::sleep(SEAL_PAUSE * 3);
+            // SAFETY: the mapping above.
+            unsafe { munmap(std::ptr::with_exposed_provenance_mut(at), PAGE) }
+        });
+        seal(&file).unwrap();
+        unmaps.join().unwrap().unwrap();
+        assert!(write_all(&file, &[1], 0).is_err());
+    }
 
     #[test]
     fn the_built_image_is_write_xor_execute_and_small() {

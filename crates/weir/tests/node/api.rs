@@ -63,9 +63,11 @@ fn what_the_api_answers_can_be_sent_back() {
     host.ok("flow add -l g0 -a transport=tcp,local_port=80 -p maxbw=5M web");
     sent_back::<Flow>(&host, "web");
     put_back::<Flow>(&host, "web");
-    host.ok("nsm create stack");
-    sent_back::<Nsm>(&host, "stack");
-    put_back::<Nsm>(&host, "stack");
+    // Its namespace has its name.
+    let stack = format!("{}s", host.prefix);
+    host.ok(&format!("nsm create {stack}"));
+    sent_back::<Nsm>(&host, &stack);
+    put_back::<Nsm>(&host, &stack);
     // A switch is there as long as its link.
     put_back::<SwitchFunction>(&host, "lan");
     let entry = Entry {
