@@ -128,6 +128,34 @@ impl PerPacket {
     }
 }
 
+/// A row of a table: what was measured, and a packet's time.
+#[derive(Serialize)]
+pub struct Timed {
+    pub row: String,
+    #[serde(flatten)]
+    pub times: PerPacket,
+}
+
+impl Timed {
+    /// Its line of a table of `docs/performance.md`.
+    pub fn line(&self) -> String {
+        let times = &self.times;
+        format!(
+            "| {} | {:.1} | {} | {} | {} |",
+            self.row,
+            times.weir,
+            cell(times.click),
+            cell(times.fastclick),
+            cell(times.over_better_peer)
+        )
+    }
+}
+
+/// A figure of a table, which may lack.
+pub fn cell(figure: Option<f64>) -> String {
+    figure.map_or("–".into(), |figure| format!("{figure:.1}"))
+}
+
 /// Whether sinks counted the same packets in two programs, but for so many on the way when they stopped, and for what
 /// random choices make.
 pub fn same_counts(a: &[u64], b: &[u64], on_the_way: u64) -> bool {

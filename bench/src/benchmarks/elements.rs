@@ -12,7 +12,7 @@ mod traffic;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use bench::compare::{Length, PerPacket, measure};
+use bench::compare::{Length, PerPacket, Timed, cell, measure};
 use bench::program::{Program, rounds};
 use bench::{document, machine, median, save, with_folder};
 use rows::{FILE, Row, Rows};
@@ -92,13 +92,6 @@ fn subjects<'r>(rows: &'r Rows, words: &[String]) -> Vec<Subject<'r>> {
 }
 
 #[derive(Serialize)]
-struct Figure {
-    row: String,
-    #[serde(flatten)]
-    times: PerPacket,
-}
-
-#[derive(Serialize)]
 struct Report {
     benchmark: &'static str,
     machine: String,
@@ -107,12 +100,11 @@ struct Report {
     median: f64,
     worst: Option<f64>,
     /// By ratio, the lowest first; then rows without a peer.
-    rows: Vec<Figure>,
+    rows: Vec<Timed>,
 }
 
 /// The table of `docs/performance.md`.
 fn table(report: &Report) -> String {
-    let cell = |ns: Option<f64>| ns.map_or("–".to_string(), |ns| format!("{ns:.1}"));
     let mut text = format!(
         "\nMedian × {:.1}, worst × {}.\n\n| element | Weir | Click | FastClick | over the better |\n\
         | --- | ---: | ---: | ---: | ---: |\n",
@@ -120,21 +112,13 @@ fn table(report: &Report) -> String {
         cell(report.worst)
     );
     for row in &report.rows {
-        let _ = writeln!(
-            text,
-            "| {} | {:.1} | {} | {} | {} |",
-            row.row,
-            row.times.weir,
-            cell(row.times.click),
-            cell(row.times.fastclick),
-            cell(row.times.over_better_peer)
-        );
+        let _ = writeln!(text, "{}", row.line());
     }
     text + "\n"
 }
 
 /// Measures a subject.
-fn figure(subject: &Subject, programs: &[Program], rounds: usize) -> Result<Figure, String> {
+fn figure(subject: &Subject, programs: &[Program], rounds: usize) -> Result<Timed, String> {
     let mut able = Vec::new();
     for program in programs {
         if subject.runs_in(program)? {
@@ -150,7 +134,7 @@ fn figure(subject: &Subject, programs: &[Program], rounds: usize) -> Result<Figu
     let figures = measure(&subject.name, &able, &length, |program, packets| {
         subject.seconds(program, packets)
     })?;
-    Ok(Figure {
+    Ok(Timed {
         row: subject.name.clone(),
         times: PerPacket::of(&figures),
     })

@@ -10,7 +10,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use bench::compare::{Length, PerPacket, measure};
+use bench::compare::{Length, PerPacket, Timed, measure};
 use bench::program::{Program, rounds};
 use bench::traffic::{Flow, Random};
 use bench::{document, firewall, machine, routes, save, with_folder};
@@ -78,18 +78,11 @@ fn functions() -> Vec<Function> {
 }
 
 #[derive(Serialize)]
-struct Figure {
-    row: String,
-    #[serde(flatten)]
-    times: PerPacket,
-}
-
-#[derive(Serialize)]
 struct Report {
     benchmark: &'static str,
     machine: String,
     rounds: usize,
-    rows: Vec<Figure>,
+    rows: Vec<Timed>,
 }
 
 /// Measures a row. Its files, which may be large, are gone then.
@@ -98,7 +91,7 @@ fn measure_row(
     name: String,
     flows: usize,
     lengths: &[usize],
-) -> Result<Figure, String> {
+) -> Result<Timed, String> {
     let folder = folder().join("row");
     let programs = Program::all();
     let all: Vec<_> = programs.iter().collect();
@@ -130,7 +123,7 @@ fn measure_row(
         let figures = measure(&row.name, &all, &length, |program, packets| {
             row.seconds(program, packets)
         })?;
-        Ok(Figure {
+        Ok(Timed {
             row: row.name,
             times: PerPacket::of(&figures),
         })
@@ -138,21 +131,12 @@ fn measure_row(
 }
 
 /// The table of `docs/performance.md`.
-fn table(rows: &[Figure]) -> String {
+fn table(rows: &[Timed]) -> String {
     let mut text = String::from(
         "| configuration | Weir | Click | FastClick | Weir over the better |\n| --- | ---: | ---: | ---: | ---: |\n",
     );
-    let number = |number: Option<f64>| number.map_or("–".into(), |it| format!("{it:.1}"));
     for row in rows {
-        let _ = writeln!(
-            text,
-            "| {} | {:.1} | {} | {} | {} |",
-            row.row,
-            row.times.weir,
-            number(row.times.click),
-            number(row.times.fastclick),
-            number(row.times.over_better_peer)
-        );
+        let _ = writeln!(text, "{}", row.line());
     }
     text
 }
@@ -177,15 +161,7 @@ fn measure_all(words: &[String]) -> Result<(), String> {
             }
             match measure_row(&function, name.clone(), flows, lengths) {
                 Ok(row) => {
-                    print!(
-                        "{}",
-                        table(std::slice::from_ref(&row))
-                            .lines()
-                            .last()
-                            .unwrap_or("")
-                            .to_owned()
-                            + "\n"
-                    );
+                    println!("{}", row.line());
                     rows.push(row);
                 }
                 Err(error) => eprintln!("{name}: {error}"),

@@ -190,10 +190,14 @@ fn check_all(
         // Before anything else: arguments may name the interfaces too, and be odd without them.
         for (interface, location) in named(&flat, &DEVICES) {
             if !interfaces.iter().any(|(there, _)| *there == interface) {
+                let place = match later {
+                    CheckContext::Nothing => "as in --link",
+                    CheckContext::Installs(_) => "in `interfaces`, as in",
+                };
                 diagnostics.error(
                     &location,
                     format_args!(
-                        "interface ‘{interface}’ has no link: give it one in `links`, as --link {interface}={stand} does"
+                        "interface ‘{interface}’ has no link: give it one, {place} {interface}={stand}"
                     ),
                 );
             }

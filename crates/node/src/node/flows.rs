@@ -71,9 +71,7 @@ impl Node {
         self.need_switch()?;
         let change = self.store.change()?;
         change.put(&flow)?;
-        if domain.is_some() || self.host.has_port(&flow.link) {
-            self.host.add_flow(&flow, domain)?;
-        }
+        self.put_up(&flow, domain)?;
         if let Err(error) = change.commit() {
             self.host.remove_flow(&flow.name);
             return Err(error.into());
@@ -95,12 +93,8 @@ impl Node {
         let change = self.store.change()?;
         change.put(&new)?;
         self.host.remove_flow(name);
-        let added = if domain.is_some() || self.host.has_port(&new.link) {
-            self.host.add_flow(&new, domain)
-        } else {
-            Ok(())
-        };
-        if let Err(error) = added.and_then(|()| Ok(change.commit()?)) {
+        let up = self.put_up(&new, domain);
+        if let Err(error) = up.and_then(|()| Ok(change.commit()?)) {
             self.host.remove_flow(name);
             let brought = self.bring_flow(name);
             self.host.note(Subject::Flow(name.into()), brought);
@@ -155,10 +149,15 @@ impl Node {
             return Ok(());
         };
         let domain = self.domain_of(&flow.link)?;
+        self.put_up(&flow, domain)
+    }
+
+    /// Gives a flow to the switch, if what it is on is there: a link's domain, or a VNIC that is up.
+    fn put_up(&mut self, flow: &FlowRecord, domain: Option<u32>) -> Result<()> {
         if domain.is_none() && !self.host.has_port(&flow.link) {
             return Ok(());
         }
-        self.host.add_flow(&flow, domain)
+        self.host.add_flow(flow, domain)
     }
 
     /// The counters of each flow; 0 for a flow that is not up.
