@@ -85,7 +85,12 @@ def models(description: dict[str, Any]) -> str:
     command += ["--custom-file-header", HEADER]
     text = json.dumps(simple)
     output = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    head, classes = output.stdout.split("\n\n\nclass ", 1)
+    text = output.stdout
+    for name, schema in description["components"]["schemas"].items():
+        # Not in kebab-case, as those of other classes are.
+        if any("_" in field for field in schema.get("properties", {})):
+            text = text.replace(f"class {name}(Model", f"class {name}(Model, alias_generator=None")
+    head, classes = text.split("\n\n\nclass ", 1)
     names = re.findall(r"^(?:class )?(\w+)\(", classes, re.MULTILINE)
     return f"{head}\n\n__all__ = {sorted(names)}\n\n\nclass {classes}"
 

@@ -39,12 +39,22 @@ module Address = struct
 end
 (** An address that a link's switch knows. *)
 
+module Application_properties = struct
+  type t = {
+    conns : int option; [@yojson.default None] (** Most sockets at a time; default: as many as there can be. *)
+    maxbw : string option; [@yojson.default None] (** Highest rate of its payload, both directions together; default: no limit. *)
+    weight : int option; [@yojson.default None] (** Weight among the applications that have socket calls to pass on. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** What an application may have. *)
+
 module Admission = struct
   type t = {
     name : string; (** The application's name. *)
     nsm : string; (** The NSM that its sockets are to go to. *)
     pid : int; (** The program's process: the application lasts at least as long. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    properties : Application_properties.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -101,7 +111,7 @@ module Application = struct
     environment : string Dict.t option; [@yojson.default None] (** Variables of the program's environment, besides `PATH`, and `HOME`, `USER`, `LOGNAME` and `SHELL` of its user. *)
     intercept : Intercept.t option; [@yojson.default None] (** How the program's socket calls come to the NSM. *)
     nsm : string; (** The NSM that its new sockets go to. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    properties : Application_properties.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
     restart : Restart.t option; [@yojson.default None] (** When the node restarts the program that it runs. *)
     run : string list option; [@yojson.default None] (** The program that the node runs, and its arguments, as a shell splits them; none: the program was started by `weir sock run`. *)
     user : string option; [@yojson.default None] (** The user that the program runs as, with the user's groups; default: the node's. *)
@@ -156,7 +166,7 @@ module Application_object = struct
     intercept : Intercept.t option; [@yojson.default None] (** How the program's socket calls come to the NSM. *)
     name : string; (** Its name. *)
     nsm : string; (** The NSM that its new sockets go to. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
+    properties : Application_properties.t option; [@yojson.default None] (** What it may have: `maxbw`, `conns`, `weight`. *)
     restart : Restart.t option; [@yojson.default None] (** When the node restarts the program that it runs. *)
     run : string list option; [@yojson.default None] (** The program that the node runs, and its arguments, as a shell splits them; none: the program was started by `weir sock run`. *)
     status : Application_status.t option; [@yojson.default None]
@@ -421,11 +431,33 @@ module Event = struct
 end
 (** Something that happened. *)
 
+module Flow_attributes = struct
+  type t = {
+    dsfield : string option; [@yojson.default None] (** Differentiated services field. *)
+    local_ip : string option; [@yojson.default None] (** Local IP address or prefix. *)
+    local_port : int option; [@yojson.default None] (** Local TCP, UDP or SCTP port. *)
+    remote_ip : string option; [@yojson.default None] (** Remote IP address or prefix. *)
+    remote_port : int option; [@yojson.default None] (** Remote TCP, UDP or SCTP port. *)
+    transport : string option; [@yojson.default None] (** Transport protocol. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Which frames belong to a flow, by flowadm's names; at least one. *)
+
+module Flow_properties = struct
+  type t = {
+    maxbw : string option; [@yojson.default None] (** Highest rate, both directions together; default: no limit. *)
+    priority : string option; [@yojson.default None] (** Level of the flow's frames; default: the port's. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Limit and priority of a flow. *)
+
 module Flow = struct
   type t = {
-    attributes : Yojson.Safe.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
+    attributes : Flow_attributes.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
     link : string; (** The link, stub or VNIC that it is on. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Its limit and priority. *)
+    properties : Flow_properties.t option; [@yojson.default None] (** Its limit and priority. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -442,10 +474,10 @@ end
 
 module Flow_object = struct
   type t = {
-    attributes : Yojson.Safe.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
+    attributes : Flow_attributes.t; (** Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … *)
     link : string; (** The link, stub or VNIC that it is on. *)
     name : string; (** Its name. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Its limit and priority. *)
+    properties : Flow_properties.t option; [@yojson.default None] (** Its limit and priority. *)
     status : Flow_status.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
@@ -680,6 +712,37 @@ module Mode = struct
 end
 (** How an interface of the host is attached. *)
 
+module Port_properties = struct
+  type t = {
+    allowed_ips : string list option; [@yojson.key "allowed-ips"] [@yojson.default None] (** IP addresses of the port, for `ip-nospoof` and for a guest that is started on demand. *)
+    cpus : int list option; [@yojson.default None] (** CPUs whose lanes may serve the port; default: any. *)
+    delay : string option; [@yojson.default None] (** Delay of each frame to the port. *)
+    flood_limit : int option; [@yojson.key "flood-limit"] [@yojson.default None] (** Highest rate of broadcast, multicast and unknown unicast frames that the port sends. *)
+    jitter : string option; [@yojson.default None] (** Variation of the delay, up and down; frames stay in order. *)
+    lanes : int option; [@yojson.default None] (** Number of lanes that serve the port; default: one for each queue, or all of `cpus`. *)
+    loss : string option; [@yojson.default None] (** Share of the frames to the port that is lost. *)
+    maxbw : string option; [@yojson.default None] (** Highest rate in each direction; default: no limit. *)
+    mtu : int option; [@yojson.default None] (** Largest IP packet; default: the link's. *)
+    priority : string option; [@yojson.default None] (** Level of the port: a higher level is always served first. *)
+    protection : string list option; [@yojson.default None] (** Frames that the port must not send; they are dropped and counted. *)
+    share : int option; [@yojson.default None] (** Weight among the ports of the same domain and level. *)
+    vlan : int option; [@yojson.default None] (** VLAN of an access port: its frames are untagged and belong to this VLAN. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Properties of a port: speed, delay, loss, VLAN, protection and so on. *)
+
+module Switch_properties = struct
+  type t = {
+    aging : int option; [@yojson.default None] (** Seconds after which an unused address is removed. *)
+    lookup : Yojson.Safe.t option; [@yojson.default None] (** The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. *)
+    mac_limit : int option; [@yojson.key "mac-limit"] [@yojson.default None] (** Highest number of addresses learned for one port. *)
+    speed : string option; [@yojson.default None] (** Highest rate in each direction of each port without a `maxbw` of its own. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** Properties of a switch. *)
+
 module Neighbor = struct
   type t = {
     ips : string list option; [@yojson.default None] (** Its IPv4 addresses. *)
@@ -706,8 +769,8 @@ module Link = struct
   type t = {
     device : string option; [@yojson.default None] (** The host's interface; without one, that of the link's name. With `vxlan` there is none. *)
     mode : Mode.t option; [@yojson.default None] (** How the interface is attached. *)
-    port : Yojson.Safe.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties of the switch. *)
+    port : Port_properties.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
+    properties : Switch_properties.t option; [@yojson.default None] (** Properties of the switch. *)
     vxlan : Tunnel.t option; [@yojson.default None]
   }
   [@@deriving make, yojson { strict = false }]
@@ -732,8 +795,8 @@ module Link_object = struct
     device : string option; [@yojson.default None] (** The host's interface; without one, that of the link's name. With `vxlan` there is none. *)
     mode : Mode.t option; [@yojson.default None] (** How the interface is attached. *)
     name : string; (** Its name. *)
-    port : Yojson.Safe.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties of the switch. *)
+    port : Port_properties.t option; [@yojson.default None] (** Properties of the interface's port: `lanes`, `maxbw` and so on. *)
+    properties : Switch_properties.t option; [@yojson.default None] (** Properties of the switch. *)
     status : Link_status.t option; [@yojson.default None]
     vxlan : Tunnel.t option; [@yojson.default None]
   }
@@ -852,6 +915,15 @@ module Others = struct
 end
 (** What connections of an shm NSM to addresses that are not its own fail with. *)
 
+module Nsm_properties = struct
+  type t = {
+    conns : int option; [@yojson.default None] (** Most sockets at a time; default: as many as there can be. *)
+    maxbw : string option; [@yojson.default None] (** Highest rate of payload, both directions together; default: no limit. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** What an NSM may have, for all its applications together. *)
+
 module Nsm = struct
   type t = {
     addresses : string list option; [@yojson.default None] (** Of a user NSM: its IP addresses, with their prefixes. Of an shm NSM: the addresses that its applications have besides the loopback's. *)
@@ -862,7 +934,7 @@ module Nsm = struct
     local : bool option; [@yojson.default None] (** Of a kernel NSM: connections between its own sockets go through shared memory, not through its network stack. *)
     namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's. *)
     others : Others.t option; [@yojson.default None] (** Of an shm NSM: what connections to addresses that are not its own fail with. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
+    properties : Nsm_properties.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
     run : string list option; [@yojson.default None] (** Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in `WEIR_NSM_TOKEN`. *)
   }
   [@@deriving make, yojson { strict = false }]
@@ -902,7 +974,7 @@ module Nsm_object = struct
     name : string; (** Its name. *)
     namespace : string option; [@yojson.default None] (** Of a kernel NSM: the network namespace that it is in, by its name (`ip netns`); default: one of its own, `weir-nsm-NAME`, which is made and removed with it. Of a program: that which it is in; default: the node's. *)
     others : Others.t option; [@yojson.default None] (** Of an shm NSM: what connections to addresses that are not its own fail with. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
+    properties : Nsm_properties.t option; [@yojson.default None] (** What it may have, for all its applications together: `maxbw`, `conns`. *)
     run : string list option; [@yojson.default None] (** Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in `WEIR_NSM_TOKEN`. *)
     status : Nsm_status.t option; [@yojson.default None]
   }
@@ -941,9 +1013,9 @@ end
 
 module Patch = struct
   type t = {
-    back : Yojson.Safe.t option; [@yojson.default None] (** Properties from the second to the first; default: the same. *)
+    back : Port_properties.t option; [@yojson.default None]
     between : string list; (** The two stubs or links. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Properties from the first to the second; also back, unless `back` is given. *)
+    properties : Port_properties.t option; [@yojson.default None] (** Properties from the first to the second; also back, unless `back` is given. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -1164,7 +1236,7 @@ module Vnic = struct
     mac : string option; [@yojson.default None] (** Its Ethernet address; default: in a wire, derived from the names, else random. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
     nsm : string option; [@yojson.default None] (** The user NSM that has it: it is made with the NSM. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
+    properties : Port_properties.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
     vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
   }
   [@@deriving make, yojson { strict = false }]
@@ -1194,7 +1266,7 @@ module Vnic_object = struct
     name : string; (** Its name. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in: a name (`ip netns`), or a path. *)
     nsm : string option; [@yojson.default None] (** The user NSM that has it: it is made with the NSM. *)
-    properties : Yojson.Safe.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
+    properties : Port_properties.t option; [@yojson.default None] (** Speed, delay, loss, VLAN, protection and so on. *)
     status : Vnic_status.t option; [@yojson.default None]
     vhost_user : string option; [@yojson.key "vhost-user"] [@yojson.default None] (** The socket where a vhost-user frontend connects. *)
   }

@@ -136,10 +136,9 @@ def test_fields_of_any_resource_have_names_of_python(node: weir.Client) -> None:
     assert switch.mac_limit == 7
     switch.mac_limit = 8
     assert node.put_switch("lan", switch).mac_limit == 8
-    flow = weir.FlowObject(
-        name="web", link="lan", attributes={"local_port": 80, "transport": "tcp"}
-    )
-    assert node.create_flow(flow).attributes["local_port"] == 80
+    attributes = weir.FlowAttributes(local_port=80, transport="tcp")
+    flow = weir.FlowObject(name="web", link="lan", attributes=attributes)
+    assert node.create_flow(flow).attributes.local_port == 80
     node.delete_flow("web")
     wire = weir.WireObject(name="w", wire="w", stub={"w-lan": weir.Stub(mtu=1400)})
     assert node.compare_wire("w", wire).steps

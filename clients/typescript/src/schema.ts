@@ -912,7 +912,7 @@ export interface components {
              */
             pid: number;
             /** @description What it may have: `maxbw`, `conns`, `weight`. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["ApplicationProperties"];
         };
         /** @description What an application's programs need in their environment. */
         Admitted: {
@@ -937,7 +937,7 @@ export interface components {
             /** @description The NSM that its new sockets go to. */
             nsm: string;
             /** @description What it may have: `maxbw`, `conns`, `weight`. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["ApplicationProperties"];
             /** @description When the node restarts the program that it runs. */
             restart?: components["schemas"]["Restart"];
             /**
@@ -971,7 +971,7 @@ export interface components {
             /** @description The NSM that its new sockets go to. */
             nsm: string;
             /** @description What it may have: `maxbw`, `conns`, `weight`. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["ApplicationProperties"];
             /** @description When the node restarts the program that it runs. */
             restart?: components["schemas"]["Restart"];
             /**
@@ -987,6 +987,18 @@ export interface components {
             status?: components["schemas"]["ApplicationStatus"];
             /** @description The user that the program runs as, with the user's groups; default: the node's. */
             user?: string | null;
+        };
+        /** @description What an application may have. */
+        ApplicationProperties: {
+            /** @description Most sockets at a time; default: as many as there can be. */
+            conns?: number;
+            /** @description Highest rate of its payload, both directions together; default: no limit. */
+            maxbw?: string;
+            /**
+             * @description Weight among the applications that have socket calls to pass on.
+             * @default 1
+             */
+            weight?: number;
         };
         /** @description An application as it is. Counters run from its start, or the last one of CoreEngine. */
         ApplicationStatus: {
@@ -1194,23 +1206,48 @@ export interface components {
         /** @description A class of traffic on a link or VNIC. */
         Flow: {
             /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
-            attributes: Record<string, unknown>;
+            attributes: components["schemas"]["FlowAttributes"];
             /** @description The link, stub or VNIC that it is on. */
             link: string;
             /** @description Its limit and priority. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["FlowProperties"];
+        };
+        /** @description Which frames belong to a flow, by flowadm's names; at least one. */
+        FlowAttributes: {
+            /** @description Differentiated services field. */
+            dsfield?: string;
+            /** @description Local IP address or prefix. */
+            local_ip?: string;
+            /** @description Local TCP, UDP or SCTP port. */
+            local_port?: number;
+            /** @description Remote IP address or prefix. */
+            remote_ip?: string;
+            /** @description Remote TCP, UDP or SCTP port. */
+            remote_port?: number;
+            /** @description Transport protocol. */
+            transport?: string;
         };
         /** @description A class of traffic on a link or VNIC. */
         FlowObject: {
             /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
-            attributes: Record<string, unknown>;
+            attributes: components["schemas"]["FlowAttributes"];
             /** @description The link, stub or VNIC that it is on. */
             link: string;
             /** @description Its name. */
             name: string;
             /** @description Its limit and priority. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["FlowProperties"];
             status?: components["schemas"]["FlowStatus"];
+        };
+        /** @description Limit and priority of a flow. */
+        FlowProperties: {
+            /** @description Highest rate, both directions together; default: no limit. */
+            maxbw?: string;
+            /**
+             * @description Level of the flow's frames; default: the port's.
+             * @enum {string}
+             */
+            priority?: "low" | "medium" | "high";
         };
         /** @description Counters of a flow. */
         FlowStats: {
@@ -1635,9 +1672,9 @@ export interface components {
             /** @description How the interface is attached. */
             mode?: components["schemas"]["Mode"];
             /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
-            port?: Record<string, unknown>;
+            port?: components["schemas"]["PortProperties"];
             /** @description Properties of the switch. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["SwitchProperties"];
             vxlan?: components["schemas"]["Tunnel"] | null;
         };
         /** @description A switch with a NIC: an interface of the host, or other hosts by VXLAN. */
@@ -1649,9 +1686,9 @@ export interface components {
             /** @description Its name. */
             name: string;
             /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
-            port?: Record<string, unknown>;
+            port?: components["schemas"]["PortProperties"];
             /** @description Properties of the switch. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["SwitchProperties"];
             status?: components["schemas"]["LinkStatus"];
             vxlan?: components["schemas"]["Tunnel"] | null;
         };
@@ -1872,7 +1909,7 @@ export interface components {
             /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
             others?: components["schemas"]["Others"];
             /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["NsmProperties"];
             /**
              * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
              *     `WEIR_NSM_TOKEN`.
@@ -1922,13 +1959,20 @@ export interface components {
             /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
             others?: components["schemas"]["Others"];
             /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["NsmProperties"];
             /**
              * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
              *     `WEIR_NSM_TOKEN`.
              */
             run?: string[];
             status?: components["schemas"]["NsmStatus"];
+        };
+        /** @description What an NSM may have, for all its applications together. */
+        NsmProperties: {
+            /** @description Most sockets at a time; default: as many as there can be. */
+            conns?: number;
+            /** @description Highest rate of payload, both directions together; default: no limit. */
+            maxbw?: string;
         };
         /** @description An NSM as it is. */
         NsmStatus: {
@@ -2055,12 +2099,56 @@ export interface components {
         Others: "unreachable" | "refused";
         /** @description A wire between two switches. */
         Patch: {
-            /** @description Properties from the second to the first; default: the same. */
-            back?: Record<string, unknown> | null;
+            back?: components["schemas"]["PortProperties"] | null;
             /** @description The two stubs or links. */
             between: string[];
             /** @description Properties from the first to the second; also back, unless `back` is given. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["PortProperties"];
+        };
+        /** @description Properties of a port: speed, delay, loss, VLAN, protection and so on. */
+        PortProperties: {
+            /** @description IP addresses of the port, for `ip-nospoof` and for a guest that is started on demand. */
+            "allowed-ips"?: string[];
+            /** @description CPUs whose lanes may serve the port; default: any. */
+            cpus?: number[];
+            /**
+             * @description Delay of each frame to the port.
+             * @default 0us
+             */
+            delay?: string;
+            /** @description Highest rate of broadcast, multicast and unknown unicast frames that the port sends. */
+            "flood-limit"?: number;
+            /**
+             * @description Variation of the delay, up and down; frames stay in order.
+             * @default 0us
+             */
+            jitter?: string;
+            /** @description Number of lanes that serve the port; default: one for each queue, or all of `cpus`. */
+            lanes?: number;
+            /**
+             * @description Share of the frames to the port that is lost.
+             * @default 0%
+             */
+            loss?: string;
+            /** @description Highest rate in each direction; default: no limit. */
+            maxbw?: string;
+            /** @description Largest IP packet; default: the link's. */
+            mtu?: number;
+            /**
+             * @description Level of the port: a higher level is always served first.
+             * @default medium
+             * @enum {string}
+             */
+            priority?: "low" | "medium" | "high";
+            /** @description Frames that the port must not send; they are dropped and counted. */
+            protection?: ("mac-nospoof" | "ip-nospoof" | "dhcp-nospoof" | "restricted")[];
+            /**
+             * @description Weight among the ports of the same domain and level.
+             * @default 100
+             */
+            share?: number;
+            /** @description VLAN of an access port: its frames are untagged and belong to this VLAN. */
+            vlan?: number;
         };
         /**
          * @description Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
@@ -2392,6 +2480,23 @@ export interface components {
             speed?: string | null;
             status?: components["schemas"]["SwitchStatus"];
         };
+        /** @description Properties of a switch. */
+        SwitchProperties: {
+            /**
+             * @description Seconds after which an unused address is removed.
+             * @default 300
+             */
+            aging?: number;
+            /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
+            lookup?: string | Record<string, unknown>;
+            /**
+             * @description Highest number of addresses learned for one port.
+             * @default 1024
+             */
+            "mac-limit"?: number;
+            /** @description Highest rate in each direction of each port without a `maxbw` of its own. */
+            speed?: string;
+        };
         /** @description The switch of a link as it is. */
         SwitchStatus: {
             /**
@@ -2493,7 +2598,7 @@ export interface components {
             /** @description The user NSM that has it: it is made with the NSM. */
             nsm?: string | null;
             /** @description Speed, delay, loss, VLAN, protection and so on. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["PortProperties"];
             /** @description The socket where a vhost-user frontend connects. */
             "vhost-user"?: string | null;
         };
@@ -2528,7 +2633,7 @@ export interface components {
             /** @description The user NSM that has it: it is made with the NSM. */
             nsm?: string | null;
             /** @description Speed, delay, loss, VLAN, protection and so on. */
-            properties?: Record<string, unknown>;
+            properties?: components["schemas"]["PortProperties"];
             status?: components["schemas"]["VnicStatus"];
             /** @description The socket where a vhost-user frontend connects. */
             "vhost-user"?: string | null;
@@ -2790,7 +2895,7 @@ export interface operations {
                     /** @description The NSM that its new sockets go to. */
                     nsm: string;
                     /** @description What it may have: `maxbw`, `conns`, `weight`. */
-                    properties?: Record<string, unknown>;
+                    properties?: components["schemas"]["ApplicationProperties"];
                     /** @description When the node restarts the program that it runs. */
                     restart?: components["schemas"]["Restart"];
                     /**
@@ -3137,13 +3242,13 @@ export interface operations {
             content: {
                 "application/json": components["schemas"]["FlowObject"] | {
                     /** @description Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` … */
-                    attributes: Record<string, unknown>;
+                    attributes: components["schemas"]["FlowAttributes"];
                     /** @description The link, stub or VNIC that it is on. */
                     link: string;
                     /** @description Its name. */
                     name?: string;
                     /** @description Its limit and priority. */
-                    properties?: Record<string, unknown>;
+                    properties?: components["schemas"]["FlowProperties"];
                     status?: components["schemas"]["FlowStatus"];
                 };
             };
@@ -3892,9 +3997,9 @@ export interface operations {
                     /** @description Its name. */
                     name?: string;
                     /** @description Properties of the interface's port: `lanes`, `maxbw` and so on. */
-                    port?: Record<string, unknown>;
+                    port?: components["schemas"]["PortProperties"];
                     /** @description Properties of the switch. */
-                    properties?: Record<string, unknown>;
+                    properties?: components["schemas"]["SwitchProperties"];
                     status?: components["schemas"]["LinkStatus"];
                     vxlan?: components["schemas"]["Tunnel"] | null;
                 };
@@ -4155,7 +4260,7 @@ export interface operations {
                     /** @description Of an shm NSM: what connections to addresses that are not its own fail with. */
                     others?: components["schemas"]["Others"];
                     /** @description What it may have, for all its applications together: `maxbw`, `conns`. */
-                    properties?: Record<string, unknown>;
+                    properties?: components["schemas"]["NsmProperties"];
                     /**
                      * @description Of a program: the program and its arguments. CoreEngine's socket becomes its last argument, its token is in
                      *     `WEIR_NSM_TOKEN`.
@@ -4806,7 +4911,7 @@ export interface operations {
                     /** @description The user NSM that has it: it is made with the NSM. */
                     nsm?: string | null;
                     /** @description Speed, delay, loss, VLAN, protection and so on. */
-                    properties?: Record<string, unknown>;
+                    properties?: components["schemas"]["PortProperties"];
                     status?: components["schemas"]["VnicStatus"];
                     /** @description The socket where a vhost-user frontend connects. */
                     "vhost-user"?: string | null;

@@ -105,7 +105,7 @@ pub enum ChainError {
         interface: String,
     },
     /// Other sides than switches for them.
-    #[error("the chain has {open} open sides, and ‘between’ names {given} stubs or links")]
+    #[error("‘between’ needs a stub or link for each open side of the chain: {open}, not {given}")]
     Ends {
         /// Sides.
         open: usize,

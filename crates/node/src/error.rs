@@ -141,6 +141,19 @@ impl Error {
         }
     }
 
+    /// The same, whose field of `outer` is one of `inner` in the request: a link calls `port` what a VNIC calls
+    /// `properties`.
+    pub fn renamed(self, outer: &str, inner: &str) -> Error {
+        let renamed = |field: String| match field.strip_prefix(outer) {
+            Some(rest) if rest.is_empty() || rest.starts_with('.') => format!("{inner}{rest}"),
+            _ => field,
+        };
+        Error {
+            field: self.field.map(renamed),
+            ..self
+        }
+    }
+
     /// The same with another sentence around it.
     pub fn within(self, sentence: impl FnOnce(&str) -> String) -> Error {
         Error {
@@ -183,6 +196,18 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// A result whose error is one of a field of the request.
+pub(crate) trait InField<T> {
+    /// The same, with the field.
+    fn in_field(self, field: &str) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> InField<T> for Result<T, E> {
+    fn in_field(self, field: &str) -> Result<T> {
+        self.map_err(|error| error.into().of_field(field))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.error)
@@ -194,7 +219,7 @@ impl std::error::Error for Error {}
 /// Declares the faults, each with its kind, the field that is wrong, if any, and its sentence.
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $name:ident { $($part:ident: $type:ty),* $(,)? }
-        $kind:ident $($field:literal)? => $sentence:literal $(, $argument:expr)*;)*) => {
+        $kind:ident $($field:expr)? => $sentence:literal $(, $argument:expr)*;)*) => {
         /// One thing that can be wrong with a request: what, where, and what would be right.
         #[derive(Debug)]
         #[expect(missing_docs, reason = "the sentence beside each says what its parts are")]
@@ -209,8 +234,9 @@ macro_rules! faults {
             }
 
             /// The field of the request that is wrong.
+            #[expect(unused_variables, reason = "the field of few is one of their parts")]
             pub fn field(&self) -> Option<&'static str> {
-                match self { $(Fault::$name { .. } => [$($field,)? ""].first().copied().filter(|f: &&str| !f.is_empty()),)* }
+                match self { $(Fault::$name { $($part),* } => [$($field,)? ""].first().copied().filter(|f: &&str| !f.is_empty()),)* }
             }
         }
 
@@ -276,8 +302,8 @@ faults! {
     NoVariable { name: String } Invalid "environment" =>
         "‘{name}’ is not a variable's name: it has at least one character, and no ‘=’";
     /// A text for a program that no program can have.
-    ZeroByte {} Invalid =>
-        "a zero byte can be in no argument, variable or user's name of a program";
+    ZeroByte { field: &'static str } Invalid field =>
+        "`{field}` has a zero byte, which no argument, variable or user's name of a program can have";
     /// A folder that depends on the node's own.
     RelativeDirectory { directory: String } Invalid "directory" =>
         "the folder ‘{directory}’ is relative: give its whole path";
@@ -285,8 +311,8 @@ faults! {
     NoNsmNamespace { name: String } NotFound "namespace" =>
         "no network namespace ‘{name}’: `ip netns add {name}` makes one; without `namespace`, the NSM gets its own";
     /// A field of an NSM that its kind does not have.
-    NsmField { field: &'static str } Invalid =>
-        "{field} is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` and more than one of `cores` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
+    NsmField { field: &'static str } Invalid field =>
+        "`{field}` is not for this kind of NSM: `namespace` is for `kernel` and `program`, `local` and more than one of `cores` for `kernel`; `link`, `addresses` and `gateways` are for `user`; `addresses` and `others` for `shm`; `run` is for `program`";
     /// A number of workers that no NSM has.
     NsmCores { cores: u8, most: u8 } Invalid "cores" =>
         "`cores` is {cores}: an NSM has 1 to {most} workers";
@@ -379,7 +405,7 @@ faults! {
     VnicOfNsm { nsm: String } Invalid "nsm" =>
         "a VNIC is not given to an NSM: `weir nsm create {nsm} --kind user` makes both";
     /// An MTU that an NSM was told.
-    MtuToldNsm { vnic: String } InUse "properties" =>
+    MtuToldNsm { vnic: String } InUse "properties.mtu" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while NSM ‘{vnic}’ runs with it: `weir nsm delete {vnic}` first";
     /// A VNIC that another guest has.
     GuestHas { vnic: String, guest: String } InUse "interfaces" =>
@@ -388,10 +414,10 @@ faults! {
     ServesNoGuest { vnic: String, fields: &'static str } InUse "interfaces" =>
         "VNIC ‘{vnic}’ does not serve guests: make one without {fields}";
     /// An MTU that a guest was told.
-    MtuTold { vnic: String, guest: String } InUse "properties" =>
+    MtuTold { vnic: String, guest: String } InUse "properties.mtu" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs with it: `weir destroy {guest}` first";
     /// A pattern that is none.
-    Pattern { pattern: String, why: String } Invalid =>
+    Pattern { pattern: String, why: String } Invalid "name" =>
         "‘{pattern}’ is not a pattern: {why}; write * for any characters, ? for one, [a-c] for one of a, b and c";
     /// A series of guests whose names would be one.
     NoNumber { name: String } Invalid "name" =>
@@ -476,13 +502,13 @@ faults! {
         "link ‘{name}’ is attached: its mode cannot change meanwhile; `weir wire delete {wire}` first";
 
     /// A VNIC's guest with several interfaces, or none, or not the one that is named.
-    TemplateInterface { vnic: String, template: String, there: String } Invalid "guest" =>
+    TemplateInterface { vnic: String, template: String, there: String } Invalid "guest.interface" =>
         "it is not clear which interface of guest ‘{template}’ VNIC ‘{vnic}’ is: give its `interface`, one of these: {there}";
     /// A number of guests where there is one.
-    GuestsOfOne { vnic: String } Invalid "guest" =>
+    GuestsOfOne { vnic: String } Invalid "guest.guests" =>
         "`guests` is for a VNIC whose guests start with `on` flow, one for each connection; ‘{vnic}’ has one guest";
     /// A number of guests that cannot be.
-    GuestsRange { vnic: String, guests: u32, most: u32 } Invalid "guest" =>
+    GuestsRange { vnic: String, guests: u32, most: u32 } Invalid "guest.guests" =>
         "VNIC ‘{vnic}’ cannot have {guests} guests for connections: give `guests` from 1 to {most}";
     /// A VNIC that belongs to another.
     BehindVnic { vnic: String, front: String } InUse =>
@@ -494,7 +520,7 @@ faults! {
     Locations { vnic: String, fields: &'static str } Invalid "namespace" =>
         "VNIC ‘{vnic}’ can be in one place only: give one of {fields}";
     /// A field of an interface that there is none of.
-    NoInterface { vnic: String, field: &'static str } Invalid =>
+    NoInterface { vnic: String, field: &'static str } Invalid field =>
         "‘{vnic}’ has no interface on this host: `{field}` is for a VNIC with `namespace` or `host`";
     /// An Ethernet address that cannot be a VNIC's.
     NotUnicast { mac: Mac } Invalid "mac" =>
@@ -512,16 +538,16 @@ faults! {
     StubMtu { mtu: u16, least: u16, most: u16 } Invalid "mtu" =>
         "an MTU of {mtu} is invalid: a stub's is from {least} to {most} bytes";
     /// An MTU above a guest's largest.
-    GuestMtu { vnic: String, asked: u16, most: u16 } Invalid "properties" =>
+    GuestMtu { vnic: String, asked: u16, most: u16 } Invalid "properties.mtu" =>
         "mtu={asked} for ‘{vnic}’ is invalid: a guest takes IP packets of at most {most} bytes";
     /// An MTU above the link's.
-    LinkMtu { vnic: String, asked: u16, link: String, mtu: u16, tag: &'static str } Invalid "properties" =>
+    LinkMtu { vnic: String, asked: u16, link: String, mtu: u16, tag: &'static str } Invalid "properties.mtu" =>
         "mtu={asked} for ‘{vnic}’ is invalid: its link ‘{link}’ has an MTU of {mtu} bytes{tag}, the maximum";
     /// An MTU above that of the link's own interface.
-    OwnMtu { link: String, asked: u16, mtu: u16 } Invalid "port" =>
+    OwnMtu { link: String, asked: u16, mtu: u16 } Invalid "port.mtu" =>
         "mtu={asked} for ‘{link}’ is invalid: it has an MTU of {mtu} bytes, the maximum";
     /// An MTU below IPv6's least.
-    Ipv6Mtu { vnic: String, asked: u16, address: ipnet::IpNet, least: u16 } Invalid "properties" =>
+    Ipv6Mtu { vnic: String, asked: u16, address: ipnet::IpNet, least: u16 } Invalid "properties.mtu" =>
         "mtu={asked} for ‘{vnic}’ is invalid: its interface has the address {address}, and IPv6 needs at least {least} bytes";
     /// More lanes than there are.
     Lanes { asked: u16, there: usize } Invalid "properties.lanes" =>
@@ -580,14 +606,38 @@ impl From<switch::client::ClientError> for Error {
 
 impl From<switch::links::LinkError> for Error {
     fn from(error: switch::links::LinkError) -> Error {
-        use switch::links::Fault;
+        use switch::links::{Fault, LinkError, VhostError, VxlanError};
         let kind = match error.fault() {
             Fault::Missing => Kind::NotFound,
             Fault::Exists => Kind::Exists,
             Fault::Invalid => Kind::Invalid,
             Fault::Refused => Kind::Refused,
         };
-        Error::new(kind, error)
+        let field = if let Some(error) = error.as_kind::<VxlanError>() {
+            match error {
+                VxlanError::Vni(_) => Some("vxlan.vni"),
+                VxlanError::PortTaken(_) => Some("vxlan.port"),
+                VxlanError::Local(_) => Some("vxlan.local"),
+                VxlanError::Socket(_) => None,
+                _ => Some("vxlan.remotes"),
+            }
+        } else if error.as_kind::<VhostError>().is_some() {
+            Some("vhost-user")
+        } else {
+            match error {
+                LinkError::Address { .. } => Some("mac"),
+                LinkError::Name(_)
+                | LinkError::Missing(_)
+                | LinkError::Exists(_)
+                | LinkError::NotEthernet(_)
+                | LinkError::Down(_) => Some("name"),
+                _ => None,
+            }
+        };
+        Error {
+            field: field.map(str::to_string),
+            ..Error::new(kind, error)
+        }
     }
 }
 
@@ -605,14 +655,18 @@ impl From<switch::properties::PropertyError> for Error {
 impl From<vmm::Error> for Error {
     fn from(error: vmm::Error) -> Error {
         use vmm::Error as Vmm;
-        let kind = match &error {
-            Vmm::MemoryTooSmall { .. } | Vmm::MemoryTooLarge { .. } | Vmm::RequestTooLong(_) => {
-                Kind::Invalid
+        let (kind, field) = match &error {
+            Vmm::MemoryTooSmall { .. } | Vmm::MemoryTooLarge { .. } => {
+                (Kind::Invalid, Some("memory"))
             }
-            Vmm::Ended | Vmm::NoAnswer(_) | Vmm::Backlog(_) => Kind::Unavailable,
-            _ => Kind::Refused,
+            Vmm::RequestTooLong(_) => (Kind::Invalid, Some("value")),
+            Vmm::Ended | Vmm::NoAnswer(_) | Vmm::Backlog(_) => (Kind::Unavailable, None),
+            _ => (Kind::Refused, None),
         };
-        Error::new(kind, error)
+        Error {
+            field: field.map(str::to_string),
+            ..Error::new(kind, error)
+        }
     }
 }
 
@@ -624,7 +678,16 @@ impl From<switch::memory::MemoryError> for Error {
 
 impl From<abi::region::GeometryError> for Error {
     fn from(error: abi::region::GeometryError) -> Error {
-        Error::invalid(error)
+        use abi::region::GeometryError;
+        let field = match error {
+            GeometryError::Slots(_) => Some("ring-slots"),
+            GeometryError::Interfaces(_) => Some("interfaces"),
+            GeometryError::NotARegion => None,
+        };
+        Error {
+            field: field.map(str::to_string),
+            ..Error::invalid(error)
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::config::Role;
 use crate::error::{Error, Kind, Result};
-use crate::model::{Object, Selection, Spec, Verb, parsed};
+use crate::model::{Object, Selection, Spec, Verb, parsed, parsed_from};
 use serde_json::Value;
 
 /// The method of an operation.
@@ -320,15 +320,11 @@ impl<B: Payload, T: Payload> Operation<B, T> {
 
     /// Parses a request's query.
     pub fn parse_query(query: Option<&str>) -> Result<B> {
-        let wrong = |error: &dyn std::fmt::Display| {
-            Error::invalid(format_args!(
-                "the request's query cannot be parsed: {error}"
-            ))
-        };
         if B::query().is_none() {
             return serde_json::from_value(Value::Null).map_err(Error::failed);
         }
-        serde_urlencoded::from_str(query.unwrap_or_default()).map_err(|error| wrong(&error))
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        parsed_from(serde_urlencoded::Deserializer::new(pairs), "query")
     }
 
     /// The path of a request with a query.

@@ -87,7 +87,8 @@ pub fn write(path: &Path, header: &Header, copy: &Copy) -> Result<u64> {
         let path = path.display();
         return Err(Error::invalid(format_args!(
             "cannot save to {path}: it is there and no file"
-        )));
+        ))
+        .of_field("file"));
     }
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}", std::process::id()));
@@ -135,7 +136,8 @@ fn write_to(path: &Path, header: &Header, copy: &Copy) -> io::Result<u64> {
 
 /// Reads a file: its header, and the copy that it holds.
 pub fn read(path: &Path, host: &Host) -> Result<(Header, Copy)> {
-    let wrong = |why: String| Error::invalid(format_args!("{}: {why}", path.display()));
+    let wrong =
+        |why: String| Error::invalid(format_args!("{}: {why}", path.display())).of_field("file");
     // A pipe's other end is not waited for.
     let file = OpenOptions::new()
         .read(true)

@@ -16,6 +16,7 @@ __all__ = [
     "Admitted",
     "Application",
     "ApplicationObject",
+    "ApplicationProperties",
     "ApplicationStatus",
     "Class",
     "Clones",
@@ -27,7 +28,9 @@ __all__ = [
     "Error",
     "Event",
     "Flow",
+    "FlowAttributes",
     "FlowObject",
+    "FlowProperties",
     "FlowStats",
     "FlowStatus",
     "Guest",
@@ -58,11 +61,16 @@ __all__ = [
     "Nsm",
     "NsmKind",
     "NsmObject",
+    "NsmProperties",
     "NsmStatus",
     "OnDemand",
     "Others",
     "Patch",
+    "PortProperties",
     "PortStats",
+    "Priority",
+    "Priority1",
+    "ProtectionEnum",
     "Purge",
     "Rename",
     "Restart",
@@ -78,6 +86,7 @@ __all__ = [
     "Stub",
     "StubObject",
     "SwitchFunctionObject",
+    "SwitchProperties",
     "SwitchStatus",
     "Table",
     "Topic",
@@ -123,19 +132,6 @@ class Address(Model):
     """Its VLAN; 0 for frames without a tag."""
 
 
-class Admission(Model):
-    """A program that is to become an application."""
-
-    name: str
-    """The application's name."""
-    nsm: str
-    """The NSM that its sockets are to go to."""
-    pid: int
-    """The program's process: the application lasts at least as long."""
-    properties: dict[str, Any] | None = None
-    """What it may have: `maxbw`, `conns`, `weight`."""
-
-
 class Admitted(Model):
     """What an application's programs need in their environment."""
 
@@ -143,6 +139,17 @@ class Admitted(Model):
     """`LD_PRELOAD`: the library that redirects sockets."""
     sock: str
     """`WEIR_SOCK`: where, and as which application, its processes join CoreEngine. It is a secret of the application."""
+
+
+class ApplicationProperties(Model):
+    """What an application may have."""
+
+    conns: int | None = None
+    """Most sockets at a time; default: as many as there can be."""
+    maxbw: str | None = None
+    """Highest rate of its payload, both directions together; default: no limit."""
+    weight: int = 1
+    """Weight among the applications that have socket calls to pass on."""
 
 
 class Class(StrEnum):
@@ -215,15 +222,38 @@ class CrashReport(Model):
     """The version of the node."""
 
 
-class Flow(Model):
-    """A class of traffic on a link or VNIC."""
+class FlowAttributes(Model, alias_generator=None):
+    """Which frames belong to a flow, by flowadm's names; at least one."""
 
-    attributes: dict[str, Any]
-    """Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …"""
-    link: str
-    """The link, stub or VNIC that it is on."""
-    properties: dict[str, Any] | None = None
-    """Its limit and priority."""
+    dsfield: str | None = None
+    """Differentiated services field."""
+    local_ip: str | None = None
+    """Local IP address or prefix."""
+    local_port: int | None = None
+    """Local TCP, UDP or SCTP port."""
+    remote_ip: str | None = None
+    """Remote IP address or prefix."""
+    remote_port: int | None = None
+    """Remote TCP, UDP or SCTP port."""
+    transport: str | None = None
+    """Transport protocol."""
+
+
+class Priority(StrEnum):
+    """Level of the flow's frames; default: the port's."""
+
+    low = "low"
+    medium = "medium"
+    high = "high"
+
+
+class FlowProperties(Model):
+    """Limit and priority of a flow."""
+
+    maxbw: str | None = None
+    """Highest rate, both directions together; default: no limit."""
+    priority: Priority | None = None
+    """Level of the flow's frames; default: the port's."""
 
 
 class FlowStats(Model):
@@ -527,6 +557,15 @@ class NsmKind(StrEnum):
     program = "program"
 
 
+class NsmProperties(Model):
+    """What an NSM may have, for all its applications together."""
+
+    conns: int | None = None
+    """Most sockets at a time; default: as many as there can be."""
+    maxbw: str | None = None
+    """Highest rate of payload, both directions together; default: no limit."""
+
+
 class Others(StrEnum):
     """
     What connections of an shm NSM to addresses that are not its own fail with.
@@ -536,15 +575,50 @@ class Others(StrEnum):
     refused = "refused"
 
 
-class Patch(Model):
-    """A wire between two switches."""
+class Priority1(StrEnum):
+    """Level of the port: a higher level is always served first."""
 
-    back: dict[str, Any] | None = None
-    """Properties from the second to the first; default: the same."""
-    between: list[str]
-    """The two stubs or links."""
-    properties: dict[str, Any] | None = None
-    """Properties from the first to the second; also back, unless `back` is given."""
+    low = "low"
+    medium = "medium"
+    high = "high"
+
+
+class ProtectionEnum(StrEnum):
+    mac_nospoof = "mac-nospoof"
+    ip_nospoof = "ip-nospoof"
+    dhcp_nospoof = "dhcp-nospoof"
+    restricted = "restricted"
+
+
+class PortProperties(Model):
+    """Properties of a port: speed, delay, loss, VLAN, protection and so on."""
+
+    allowed_ips: list[str] | None = Field(None, max_length=64)
+    """IP addresses of the port, for `ip-nospoof` and for a guest that is started on demand."""
+    cpus: list[int] | None = Field(None, max_length=64)
+    """CPUs whose lanes may serve the port; default: any."""
+    delay: str = "0us"
+    """Delay of each frame to the port."""
+    flood_limit: int | None = None
+    """Highest rate of broadcast, multicast and unknown unicast frames that the port sends."""
+    jitter: str = "0us"
+    """Variation of the delay, up and down; frames stay in order."""
+    lanes: int | None = None
+    """Number of lanes that serve the port; default: one for each queue, or all of `cpus`."""
+    loss: str = "0%"
+    """Share of the frames to the port that is lost."""
+    maxbw: str | None = None
+    """Highest rate in each direction; default: no limit."""
+    mtu: int | None = None
+    """Largest IP packet; default: the link's."""
+    priority: Priority1 = Priority1.medium
+    """Level of the port: a higher level is always served first."""
+    protection: list[ProtectionEnum] | None = Field(None, max_length=64)
+    """Frames that the port must not send; they are dropped and counted."""
+    share: int = 100
+    """Weight among the ports of the same domain and level."""
+    vlan: int | None = None
+    """VLAN of an access port: its frames are untagged and belong to this VLAN."""
 
 
 class PortStats(Model):
@@ -722,6 +796,19 @@ class Stub(Model):
     """Highest rate of each port without a `maxbw` of its own."""
 
 
+class SwitchProperties(Model):
+    """Properties of a switch."""
+
+    aging: int = 300
+    """Seconds after which an unused address is removed."""
+    lookup: str | dict[str, Any] | None = None
+    """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
+    mac_limit: int = 1024
+    """Highest number of addresses learned for one port."""
+    speed: str | None = None
+    """Highest rate in each direction of each port without a `maxbw` of its own."""
+
+
 class SwitchStatus(Model):
     """The switch of a link as it is."""
 
@@ -857,6 +944,19 @@ class WireStatus(Model):
     """The state of each of its NSMs."""
 
 
+class Admission(Model):
+    """A program that is to become an application."""
+
+    name: str
+    """The application's name."""
+    nsm: str
+    """The NSM that its sockets are to go to."""
+    pid: int
+    """The program's process: the application lasts at least as long."""
+    properties: ApplicationProperties | None = None
+    """What it may have: `maxbw`, `conns`, `weight`."""
+
+
 class Application(Model):
     """An application: a program, with its children, whose sockets an NSM serves."""
 
@@ -871,7 +971,7 @@ class Application(Model):
     """How the program's socket calls come to the NSM."""
     nsm: str
     """The NSM that its new sockets go to."""
-    properties: dict[str, Any] | None = None
+    properties: ApplicationProperties | None = None
     """What it may have: `maxbw`, `conns`, `weight`."""
     restart: Restart | None = None
     """When the node restarts the program that it runs."""
@@ -955,6 +1055,17 @@ class Event(Model):
     """When it happened (RFC 3339)."""
     topic: Topic
     """What kind of thing it happened to."""
+
+
+class Flow(Model):
+    """A class of traffic on a link or VNIC."""
+
+    attributes: FlowAttributes
+    """Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …"""
+    link: str
+    """The link, stub or VNIC that it is on."""
+    properties: FlowProperties | None = None
+    """Its limit and priority."""
 
 
 class FlowStatus(Model):
@@ -1092,9 +1203,9 @@ class Link(Model):
     """The host's interface; without one, that of the link's name. With `vxlan` there is none."""
     mode: Mode | None = None
     """How the interface is attached."""
-    port: dict[str, Any] | None = None
+    port: PortProperties | None = None
     """Properties of the interface's port: `lanes`, `maxbw` and so on."""
-    properties: dict[str, Any] | None = None
+    properties: SwitchProperties | None = None
     """Properties of the switch."""
     vxlan: Tunnel | None = None
 
@@ -1174,7 +1285,7 @@ class Nsm(Model):
     """
     others: Others | None = None
     """Of an shm NSM: what connections to addresses that are not its own fail with."""
-    properties: dict[str, Any] | None = None
+    properties: NsmProperties | None = None
     """What it may have, for all its applications together: `maxbw`, `conns`."""
     run: list[str] | None = None
     """
@@ -1242,6 +1353,16 @@ class OnDemand(Model):
     """
     variables: dict[str, str] | None = None
     """Values of the configuration's variables instead of the template's. With any, the guest boots."""
+
+
+class Patch(Model):
+    """A wire between two switches."""
+
+    back: PortProperties | None = None
+    between: list[str]
+    """The two stubs or links."""
+    properties: PortProperties | None = None
+    """Properties from the first to the second; also back, unless `back` is given."""
 
 
 class Socket(Model):
@@ -1340,7 +1461,7 @@ class Vnic(Model):
     """The network namespace that it is in: a name (`ip netns`), or a path."""
     nsm: str | None = None
     """The user NSM that has it: it is made with the NSM."""
-    properties: dict[str, Any] | None = None
+    properties: PortProperties | None = None
     """Speed, delay, loss, VLAN, protection and so on."""
     vhost_user: str | None = None
     """The socket where a vhost-user frontend connects."""
@@ -1369,7 +1490,7 @@ class VnicObject(Model):
     """The network namespace that it is in: a name (`ip netns`), or a path."""
     nsm: str | None = None
     """The user NSM that has it: it is made with the NSM."""
-    properties: dict[str, Any] | None = None
+    properties: PortProperties | None = None
     """Speed, delay, loss, VLAN, protection and so on."""
     status: VnicStatus | None = None
     vhost_user: str | None = None
@@ -1450,7 +1571,7 @@ class ApplicationObject(Model):
     """Its name."""
     nsm: str
     """The NSM that its new sockets go to."""
-    properties: dict[str, Any] | None = None
+    properties: ApplicationProperties | None = None
     """What it may have: `maxbw`, `conns`, `weight`."""
     restart: Restart | None = None
     """When the node restarts the program that it runs."""
@@ -1478,13 +1599,13 @@ class Entry(Model):
 class FlowObject(Model):
     """A class of traffic on a link or VNIC."""
 
-    attributes: dict[str, Any]
+    attributes: FlowAttributes
     """Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …"""
     link: str
     """The link, stub or VNIC that it is on."""
     name: str
     """Its name."""
-    properties: dict[str, Any] | None = None
+    properties: FlowProperties | None = None
     """Its limit and priority."""
     status: FlowStatus | None = None
 
@@ -1498,9 +1619,9 @@ class LinkObject(Model):
     """How the interface is attached."""
     name: str
     """Its name."""
-    port: dict[str, Any] | None = None
+    port: PortProperties | None = None
     """Properties of the interface's port: `lanes`, `maxbw` and so on."""
-    properties: dict[str, Any] | None = None
+    properties: SwitchProperties | None = None
     """Properties of the switch."""
     status: LinkStatus | None = None
     vxlan: Tunnel | None = None
@@ -1533,7 +1654,7 @@ class NsmObject(Model):
     """
     others: Others | None = None
     """Of an shm NSM: what connections to addresses that are not its own fail with."""
-    properties: dict[str, Any] | None = None
+    properties: NsmProperties | None = None
     """What it may have, for all its applications together: `maxbw`, `conns`."""
     run: list[str] | None = None
     """

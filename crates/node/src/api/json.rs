@@ -30,11 +30,19 @@ pub fn parse(bytes: &[u8]) -> Result<Value> {
 struct Checked {
     /// Values that may come.
     left: Cell<usize>,
-    /// The field that was given twice.
+    /// The path of the field that was given twice.
     twice: RefCell<Option<String>>,
 }
 
 impl Checked {
+    /// The field that was given twice is in what this one holds.
+    fn is_in(&self, outer: &str) {
+        if let Some(field) = &mut *self.twice.borrow_mut() {
+            let dot = if field.starts_with('[') { "" } else { "." };
+            *field = format!("{outer}{dot}{field}");
+        }
+    }
+
     fn count<E: serde::de::Error>(&self) -> Result<(), E> {
         let left = self.left.get().checked_sub(1);
         let too_many = || E::custom(format_args!("it has more than {VALUES_MAX} values"));
@@ -89,7 +97,12 @@ impl<'de> Visitor<'de> for &Checked {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(value) = list.next_element_seed(self)? {
+        loop {
+            let value = list.next_element_seed(self);
+            let value = value.inspect_err(|_| self.is_in(&format!("[{}]", values.len())));
+            let Some(value) = value? else {
+                break;
+            };
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -103,7 +116,8 @@ impl<'de> Visitor<'de> for &Checked {
                 self.twice.replace(Some(name));
                 return Err(error);
             }
-            let value = object.next_value_seed(self)?;
+            let value = object.next_value_seed(self);
+            let value = value.inspect_err(|_| self.is_in(&name))?;
             fields.insert(name, value);
         }
         Ok(Value::Object(fields))
@@ -118,12 +132,16 @@ mod tests {
 
     #[test]
     fn a_field_that_is_given_twice_is_named() {
-        for text in [
-            r#"{"name": "a", "name": "b"}"#,
-            r#"{"x": [{"name": 1, "y": 2, "n\u0061me": 3}]}"#,
+        for (text, field) in [
+            (r#"{"name": "a", "name": "b"}"#, "name"),
+            (
+                r#"{"x": [0, {"name": 1, "y": 2, "n\u0061me": 3}]}"#,
+                "x[1].name",
+            ),
+            (r#"{"x": {"y": {"name": 1, "name": 3}}}"#, "x.y.name"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();
-            assert_eq!(error.field.as_deref(), Some("name"), "{error}");
+            assert_eq!(error.field.as_deref(), Some(field), "{error}");
             assert!(error.error.contains("`name` is given twice"), "{error}");
         }
     }

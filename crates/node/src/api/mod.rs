@@ -29,7 +29,7 @@ use crate::kept;
 use crate::migration;
 use crate::model::{
     Application, Flow, Guest, GuestOutcome, HandlerValue, Link, Nsm, Object, Stub, SwitchFunction,
-    Verb, Vnic, Wire, name_of, patched,
+    Verb, Vnic, Wire, check_status, name_of, patched,
 };
 use crate::node::for_each_resource;
 use crate::node::resource::{found, selected};
@@ -289,7 +289,9 @@ async fn patch<S: Served>(
 ) -> Result<Object<S>> {
     let name = name(&names);
     if let Some(fields) = patch.as_object_mut() {
-        fields.remove("status");
+        if let Some(status) = fields.remove("status") {
+            check_status::<S>(status)?;
+        }
         check_name(&name, &name_of(fields)?)?;
         S::complete(fields);
     }

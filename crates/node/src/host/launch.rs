@@ -144,6 +144,7 @@ pub(super) fn interface(port: &LaunchPort) -> Result<Interface> {
             port.interface,
             abi::region::NAME_MAX
         ))
+        .of_field("interfaces")
     };
     Interface::new(&port.interface, port.mac.0, port.mtu).ok_or_else(unfit)
 }

@@ -48,10 +48,12 @@ fn open(namespace: &str) -> Result<File> {
     File::open(path(namespace)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if !namespace.contains('/') => Error::not_found(format_args!(
             "no network namespace ‘{namespace}’: `ip netns add {namespace}` makes one"
-        )),
+        ))
+        .of_field("namespace"),
         _ => Error::refused(format_args!(
             "the network namespace ‘{namespace}’ cannot be opened: {error}"
-        )),
+        ))
+        .of_field("namespace"),
     })
 }
 

@@ -49,7 +49,8 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
         {
             return Err(Error::invalid(format_args!(
                 "{to} is this node itself: name the node where guest ‘{name}’ is to go on, as HOST:PORT"
-            )));
+            ))
+            .of_field("to"));
         }
         let begun = name.clone();
         let begun = handle.run(move |node| node.begin_departure(&begun, &migrate));
@@ -291,7 +292,8 @@ fn endpoint(to: &str, files: &Files) -> Result<Endpoint> {
     endpoint.map_err(|error| match error.kind {
         Kind::Invalid if !Endpoint::is_address(to) => Error::invalid(format_args!(
             "‘{to}’ is not a node: it is HOST:PORT, where the node there listens (`weir node --listen`)"
-        )),
+        ))
+        .of_field("to"),
         _ => error,
     })
 }

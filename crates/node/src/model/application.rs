@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::nsm::bytes;
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::ApplicationTable;
 use super::stats::counters;
 use super::{Restart, State};
 use crate::error::{Fault, Result};
@@ -45,7 +46,7 @@ pub struct Application {
     pub restart: Restart,
     /// What it may have: `maxbw`, `conns`, `weight`.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = ApplicationTable)]
     pub properties: ApplicationProperties,
 }
 
@@ -86,9 +87,14 @@ impl Application {
             let name = name.clone();
             return Err(Fault::NoVariable { name }.into());
         }
-        let texts = self.run.0.iter().chain(self.environment.values());
-        if texts.chain(&self.user).any(|text| text.contains('\0')) {
-            return Err(Fault::ZeroByte {}.into());
+        let has_zero = |text: &String| text.contains('\0');
+        let fields = [
+            ("run", self.run.0.iter().any(has_zero)),
+            ("environment", self.environment.values().any(has_zero)),
+            ("user", self.user.as_ref().is_some_and(has_zero)),
+        ];
+        if let Some((field, _)) = fields.into_iter().find(|(_, wrong)| *wrong) {
+            return Err(Fault::ZeroByte { field }.into());
         }
         if let Some(directory) = self.directory.as_ref().filter(|it| !it.is_absolute()) {
             let directory = directory.display().to_string();
@@ -277,7 +283,7 @@ pub struct Admission {
     pub nsm: String,
     /// What it may have: `maxbw`, `conns`, `weight`.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = ApplicationTable)]
     pub properties: ApplicationProperties,
     /// The program's process: the application lasts at least as long.
     pub pid: u32,

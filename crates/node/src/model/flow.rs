@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use super::State;
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::{AttributesTable, FlowTable};
 use super::stats::counters;
 
 /// A class of traffic on a link or VNIC.
@@ -15,11 +16,11 @@ pub struct Flow {
     /// The link, stub or VNIC that it is on.
     pub link: String,
     /// Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …
-    #[schema(value_type = Object)]
+    #[schema(value_type = AttributesTable)]
     pub attributes: FlowAttributes,
     /// Its limit and priority.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = FlowTable)]
     pub properties: FlowProperties,
 }
 

@@ -11,6 +11,7 @@ use switch::properties::{DomainProperties, PortProperties, Vlan};
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::{PortTable, SwitchTable};
 use crate::error::{Error, Fault, Result};
 
 /// What a link is.
@@ -87,7 +88,8 @@ impl Tunnel {
             Some(it) => Err(Error::invalid(format_args!(
                 "neighbor {} of link ‘{name}’ is behind {}, which is no remote of the link: add it to `remotes`",
                 it.mac, it.remote
-            ))),
+            ))
+            .of_field("vxlan.neighbors")),
             None => Ok(()),
         }
     }
@@ -170,11 +172,11 @@ pub struct Link {
     pub mode: Mode,
     /// Properties of the interface's port: `lanes`, `maxbw` and so on.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = PortTable)]
     pub port: PortProperties,
     /// Properties of the switch.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = SwitchTable)]
     pub properties: DomainProperties,
 }
 

@@ -17,6 +17,7 @@ mod name;
 mod nsm;
 mod object;
 mod on_demand;
+mod properties;
 mod stats;
 mod stub;
 mod switch;
@@ -52,8 +53,9 @@ pub use nsm::{
     Nsm, NsmKind, NsmRecord, NsmStatus, Others, Socket, SocketCall, SocketState, SocketTrace,
     SocketTransport, TraceQuery,
 };
+pub(crate) use object::parsed_from;
 pub(crate) use object::plain;
-pub use object::{Object, Record, Spec, Verb, name_of, parsed, patched};
+pub use object::{Object, Record, Spec, Verb, check_status, name_of, parsed, patched};
 pub use on_demand::{Idle, NoIdle, OnDemand, Trigger};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::log::rfc3339;
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::NsmTable;
 use super::stats::counters;
 use super::{CommandLine, State};
 use crate::error::{Error, Fault, Result};
@@ -82,7 +83,7 @@ pub struct Nsm {
     pub run: CommandLine,
     /// What it may have, for all its applications together: `maxbw`, `conns`.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = NsmTable)]
     pub properties: NsmProperties,
 }
 
@@ -131,14 +132,14 @@ impl Nsm {
         self.properties.check()?;
         use NsmKind::{Kernel, Program, Shm, User};
         let fields: [(&str, bool, &[NsmKind]); 8] = [
-            ("`namespace`", self.namespace.is_some(), &[Kernel, Program]),
-            ("`local`", self.local, &[Kernel]),
-            ("`cores`", self.workers() > 1, &[Kernel]),
-            ("`link`", self.link.is_some(), &[User]),
-            ("`addresses`", !self.addresses.is_empty(), &[User, Shm]),
-            ("`gateways`", !self.gateways.is_empty(), &[User]),
-            ("`others`", self.others != Others::default(), &[Shm]),
-            ("`run`", !self.run.0.is_empty(), &[Program]),
+            ("namespace", self.namespace.is_some(), &[Kernel, Program]),
+            ("local", self.local, &[Kernel]),
+            ("cores", self.workers() > 1, &[Kernel]),
+            ("link", self.link.is_some(), &[User]),
+            ("addresses", !self.addresses.is_empty(), &[User, Shm]),
+            ("gateways", !self.gateways.is_empty(), &[User]),
+            ("others", self.others != Others::default(), &[Shm]),
+            ("run", !self.run.0.is_empty(), &[Program]),
         ];
         let wrong =
             |(_, given, kinds): &&(_, bool, &[NsmKind])| *given && !kinds.contains(&self.kind);
@@ -151,12 +152,19 @@ impl Nsm {
         }
         match self.kind {
             User if self.link.is_none() => Err(Fault::NsmWithoutLink {}.into()),
-            User => self.network().check().map_err(Error::invalid),
+            User => self.network().check().map_err(|error| {
+                use netkernel::user::NetworkError;
+                let field = match error {
+                    NetworkError::Gateway(_) | NetworkError::Gateways(..) => "gateways",
+                    _ => "addresses",
+                };
+                Error::invalid(error).of_field(field)
+            }),
             Program if self.run.0.first().is_none_or(String::is_empty) => {
                 Err(Fault::NsmWithoutProgram {}.into())
             }
             Program if self.run.0.iter().any(|word| word.contains('\0')) => {
-                Err(Fault::ZeroByte {}.into())
+                Err(Fault::ZeroByte { field: "run" }.into())
             }
             Kernel | Shm | Program => Ok(()),
         }

@@ -159,7 +159,7 @@ pub fn name_of(fields: &mut Map<String, Value>) -> Result<String> {
 }
 
 /// Whether a request's status, which is ignored, is one all the same: a text in its place is a slip.
-fn check_status<S: Spec>(status: Value) -> Result<()> {
+pub fn check_status<S: Spec>(status: Value) -> Result<()> {
     let parsed = parsed::<S::Status>(status);
     parsed.map(drop).map_err(|error| Error {
         field: Some("status".into()),
@@ -232,6 +232,7 @@ impl<S: Spec> Object<S> {
 /// Changes a specification as a JSON merge patch (RFC 7396) says: a field that is null is as if it
 /// had never been given.
 pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S> {
+    check_removed::<S>(patch)?;
     let mut fields = serde_json::to_value(spec).map_err(Error::failed)?;
     merge(&mut fields, patch);
     parsed(fields)
@@ -239,29 +240,121 @@ pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S> {
 
 /// The value that a request's JSON stands for; an error names the field.
 pub fn parsed<T: DeserializeOwned>(json: Value) -> Result<T> {
-    serde_path_to_error::deserialize(json).map_err(|error| {
-        let field = error.path().to_string();
-        let error = plain(&error.into_inner().to_string());
-        if field == "." {
-            return Error::invalid(format_args!("the request's body cannot be parsed: {error}"));
+    parsed_from(json, "body")
+}
+
+/// The value that a `part` of a request stands for; an error names the field.
+pub(crate) fn parsed_from<'de, T, D>(from: D, part: &str) -> Result<T>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    serde_path_to_error::deserialize(from).map_err(|error| {
+        let path = error.path().to_string();
+        let path = path.trim_matches(['.', '?']);
+        let error = error.into_inner().to_string();
+        if let Some((what, name)) = of_a_field(&error) {
+            let field = match path {
+                "" => name.to_string(),
+                // Of what may be one of several things, the path is that of the field itself.
+                path if path == name || path.ends_with(&format!(".{name}")) => path.into(),
+                path => format!("{path}.{name}"),
+            };
+            let error = match what {
+                "missing" => format!("`{field}` is missing"),
+                _ => format!("`{field}` is invalid: {}", plain(&error)),
+            };
+            return Error::invalid(error).of_field(&field);
         }
-        Error {
-            error: format!("`{field}` is invalid: {error}"),
-            field: Some(field),
-            ..Error::invalid("")
+        let error = plain(&error);
+        match path {
+            "" => Error::invalid(format_args!(
+                "the request's {part} cannot be parsed: {error}"
+            )),
+            field => Error::invalid(format_args!("`{field}` is invalid: {error}")).of_field(field),
         }
+    })
+}
+
+/// The field that is the subject of an error of serde, and what it is: `unknown`, `missing`, `duplicate`.
+fn of_a_field(error: &str) -> Option<(&str, &str)> {
+    let (what, rest) = error.split_once(" field `")?;
+    ["unknown", "missing", "duplicate"]
+        .contains(&what)
+        .then_some(())?;
+    Some((what, rest.split('`').next()?))
+}
+
+/// What serde calls the types of values, and what users of JSON do.
+const TYPES: [(&str, &str); 17] = [
+    ("usize", "a whole number"),
+    ("u8", "a whole number"),
+    ("u16", "a whole number"),
+    ("u32", "a whole number"),
+    ("u64", "a whole number"),
+    ("i64", "a whole number"),
+    ("f64", "a number"),
+    ("a boolean", "true or false"),
+    ("a string", "a text"),
+    ("path string", "a text"),
+    ("borrowed string", "a text"),
+    ("a sequence", "a list"),
+    ("a map", "an object"),
+    ("string or map", "a text or an object"),
+    ("internally tagged enum", "an object"),
+    ("unit", "null"),
+    (
+        "properties by their names",
+        "an object of properties by their names",
+    ),
+];
+
+/// What serde calls a value, as users of JSON do.
+fn value(given: &str) -> String {
+    let beginnings = [
+        ("string ", "the text "),
+        ("integer ", "the number "),
+        ("floating point ", "the number "),
+        ("boolean ", ""),
+    ];
+    let found = beginnings.iter().find_map(|(beginning, plain)| {
+        let rest = given.strip_prefix(beginning)?;
+        Some(format!("{plain}{}", rest.trim_matches('`')))
+    });
+    found.unwrap_or_else(|| match given {
+        "map" => "an object".into(),
+        "sequence" => "a list".into(),
+        "null" | "unit value" => "null".into(),
+        other => other.into(),
     })
 }
 
 /// What is wrong with a value, without the words of a programming language.
 pub(crate) fn plain(error: &str) -> String {
-    let whole = ["usize", "u8", "u16", "u32", "u64", "i64"];
     let given = error
         .strip_prefix("invalid type: ")
-        .and_then(|rest| rest.rsplit_once(", expected "))
-        .filter(|(_, wanted)| whole.contains(wanted));
-    if let Some((given, _)) = given {
-        return format!("a whole number is expected, not {given}");
+        .or_else(|| error.strip_prefix("invalid value: "))
+        .and_then(|rest| rest.rsplit_once(", expected "));
+    if let Some((given, wanted)) = given {
+        let known = TYPES.iter().find(|(name, _)| *name == wanted);
+        let wanted = match known {
+            Some((_, plain)) => plain,
+            None if wanted.starts_with("struct ") => "an object",
+            None => wanted,
+        };
+        return format!("{wanted} is expected, not {}", value(given));
+    }
+    if error.starts_with("invalid digit found") || error.starts_with("cannot parse integer") {
+        return "a whole number is expected".into();
+    }
+    if error.starts_with("number too large") {
+        return "the number is too large".into();
+    }
+    if error.starts_with("provided string was not `true` or `false`") {
+        return "true or false is expected".into();
+    }
+    if error == "invalid IP address syntax" {
+        return "an address with its prefix length is expected, as in 10.0.0.2/24".into();
     }
     if error == "invalid socket address syntax" {
         return "ADDRESS:PORT is expected, as in 192.0.2.1:6640".into();
@@ -276,6 +369,60 @@ pub(crate) fn plain(error: &str) -> String {
         }
         None => error.into(),
     }
+}
+
+/// Refuses a field that a patch removes and that there cannot be: merged, it leaves no trace.
+fn check_removed<S: Spec>(patch: &Value) -> Result<()> {
+    let mut schemas = Vec::new();
+    S::schemas(&mut schemas);
+    match unknown(&S::schema(), &schemas, patch) {
+        None => Ok(()),
+        Some((field, known)) => {
+            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+            let known = known.join(", ");
+            Err(Error::invalid(format_args!(
+                "`{field}` is invalid: there is no such field, but {known}"
+            ))
+            .of_field(&field))
+        }
+    }
+}
+
+/// The path of a null that is no field of what a schema describes, and the fields that there are.
+fn unknown(
+    schema: &RefOr<Schema>,
+    schemas: &[(String, RefOr<Schema>)],
+    patch: &Value,
+) -> Option<(String, Vec<String>)> {
+    let named = |to: &Ref| {
+        let name = to.ref_location.rsplit('/').next();
+        let found = schemas.iter().find(|(it, _)| Some(it.as_str()) == name);
+        found.map(|(_, schema)| schema)
+    };
+    let schema = match schema {
+        RefOr::Ref(to) => return unknown(named(to)?, schemas, patch),
+        RefOr::T(schema) => schema,
+    };
+    let fields = match schema {
+        Schema::Object(fields) if !fields.properties.is_empty() => &fields.properties,
+        // A field that may be null is either that or what another schema says.
+        Schema::OneOf(either) => {
+            let mut found = either.items.iter();
+            return found.find_map(|item| unknown(item, schemas, patch));
+        }
+        _ => return None,
+    };
+    patch
+        .as_object()?
+        .iter()
+        .find_map(|(name, value)| match (fields.get(name), value) {
+            (None, Value::Null) => Some((name.clone(), fields.keys().cloned().collect())),
+            (Some(field), Value::Object(_)) => {
+                let (path, known) = unknown(field, schemas, value)?;
+                Some((format!("{name}.{path}"), known))
+            }
+            _ => None,
+        })
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -322,7 +469,7 @@ mod tests {
         let error = parsed::<crate::model::Guest>(wrong).unwrap_err();
         assert_eq!(
             error.error,
-            "`cpus` is invalid: a whole number is expected, not string \"two\""
+            "`cpus` is invalid: a whole number is expected, not the text \"two\""
         );
     }
 

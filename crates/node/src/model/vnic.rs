@@ -12,6 +12,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::PortTable;
 use super::{OnDemand, State, Trigger};
 use crate::error::{Error, Fault, Result};
 
@@ -56,7 +57,7 @@ pub struct Vnic {
     pub addresses: Vec<IpNet>,
     /// Speed, delay, loss, VLAN, protection and so on.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = PortTable)]
     pub properties: PortProperties,
 }
 
@@ -295,18 +296,23 @@ impl VnicRecord {
     pub fn open(&self, mtu: u16) -> Result<HostLink> {
         let mtu = self.spec.properties.mtu.unwrap_or(mtu).min(mtu);
         let Some(path) = self.spec.socket() else {
-            return Ok(HostLink::open(&Tap {
+            let link = HostLink::open(&Tap {
                 name: self.interface(),
                 mac: self.spec.mac,
                 mtu,
                 owner: None,
-            })?);
+            });
+            return link.map_err(|error| match self.spec.interface {
+                Some(_) => Error::from(error).renamed("name", "interface"),
+                None => error.into(),
+            });
         };
         if !path.is_absolute() {
             return Err(Error::invalid(format_args!(
                 "‘{}’ is a relative path: give the socket's absolute path",
                 path.display()
-            )));
+            ))
+            .of_field("vhost-user"));
         }
         let link = HostLink::open(&VhostUser {
             path,

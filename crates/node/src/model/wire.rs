@@ -12,6 +12,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::object::{Object, Spec, Verb, is_default, record};
+use super::properties::PortTable;
 use super::{Application, Chain, Flow, Guest, GuestState, Link, Nsm, State, Stub, Vnic, output};
 
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
@@ -111,11 +112,11 @@ pub struct Patch {
     pub between: [String; 2],
     /// Properties from the first to the second; also back, unless `back` is given.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = PortTable)]
     pub properties: PortProperties,
     /// Properties from the second to the first; default: the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<PortTable>)]
     pub back: Option<PortProperties>,
 }
 

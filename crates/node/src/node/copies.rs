@@ -91,7 +91,8 @@ impl Node {
             let file = file.display();
             return Err(Error::invalid(format_args!(
                 "‘{file}’ is no absolute path on the node's host"
-            )));
+            ))
+            .of_field("file"));
         }
         let guest = self.find_guest(name)?;
         let copy = self.host.copy(guest.id, !keep && !guest.template);

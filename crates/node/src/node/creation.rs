@@ -290,7 +290,7 @@ impl Node {
         let diagnostics = check_guest(spec, &named, STAND, had);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
-            _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
+            _ => Err(Error::invalid(diagnostics.to_string().trim_end()).of_field("config")),
         }
     }
 

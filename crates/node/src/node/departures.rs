@@ -65,7 +65,8 @@ impl Node {
             return Err(Error::invalid(format_args!(
                 "guest ‘{name}’ has no interface ‘{interface}’: it has {}",
                 interfaces.join(", ")
-            )));
+            ))
+            .of_field("links"));
         }
         let mut ports = std::collections::BTreeMap::new();
         for port in &guest.ports {

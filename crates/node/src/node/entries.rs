@@ -4,7 +4,7 @@ use switch::lookup::{Flow, FlowDefault};
 use switch::properties::LookupKind;
 
 use super::Node;
-use crate::error::{Error, Fault, Kind, Result, Subject};
+use crate::error::{Error, Fault, InField, Kind, Result, Subject};
 use crate::model::{Class, Entry, EntryRecord, EntryStatus, LinkRecord, State, VnicRecord, output};
 use crate::store::Change;
 
@@ -64,7 +64,7 @@ impl Node {
     pub fn add_flow_entry(&mut self, link: &str, new: &Entry) -> Result<Entry> {
         let link = self.flow_table(link)?;
         self.check_port(&link, &new.port)?;
-        let flow: Flow = new.flow.parse().map_err(Error::invalid)?;
+        let flow: Flow = new.flow.parse().map_err(Error::invalid).in_field("flow")?;
         self.need_switch()?;
         let name = EntryRecord::key(&link.name, flow);
         let old = self.store.get::<EntryRecord>(&name)?;

@@ -63,7 +63,7 @@ impl Node {
         check_name("flow", name)?;
         self.check_no_flow(name)?;
         let domain = self.domain_of(&spec.link)?;
-        spec.attributes.check()?;
+        check_attributes(&spec)?;
         let flow = FlowRecord {
             name: name.into(),
             spec,
@@ -84,7 +84,7 @@ impl Node {
     fn change_flow(&mut self, name: &str, spec: Flow) -> Result<()> {
         let old = self.find_flow(name)?;
         let domain = self.domain_of(&spec.link)?;
-        spec.attributes.check()?;
+        check_attributes(&spec)?;
         let new = FlowRecord {
             name: name.into(),
             spec,
@@ -190,4 +190,10 @@ impl Node {
             ..found.unwrap_or_default()
         })
     }
+}
+
+/// Refuses attributes that no frame can have all of.
+fn check_attributes(flow: &Flow) -> Result<()> {
+    let checked = flow.attributes.check().map_err(Error::from);
+    checked.map_err(|error| error.renamed("properties", "attributes"))
 }

@@ -5,7 +5,7 @@ use switch::properties::{DomainProperties, PortProperties, cpus_here};
 
 use super::Node;
 use super::resource::Resource;
-use crate::error::{Error, Fault, Result, Subject};
+use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::model::{
     Class, Link, LinkRecord, LinkStatus, Object, State, VnicRecord, check_interface, check_name,
 };
@@ -137,11 +137,10 @@ impl Node {
         }
         self.check_not_attached(name)?;
         self.check_free(name)?;
-        spec.port.check(MTU, &cpus_here())?;
+        check_port(&spec.port, MTU)?;
         spec.properties.check().map_err(Error::of_switch)?;
         self.need_switch()?;
-        self.check_lanes(&spec.port)
-            .map_err(|error| error.of_field("port.lanes"))?;
+        self.check_lanes(&spec.port).in_field("port.lanes")?;
         let change = self.store.change()?;
         let mut link = LinkRecord {
             name: name.into(),
@@ -228,12 +227,11 @@ impl Node {
             return Err(Fault::IsStub { name: name.into() }.into());
         }
         let old = std::mem::replace(&mut link.port, port.clone());
-        link.port.check(link.mtu, &cpus_here())?;
+        check_port(&link.port, link.mtu)?;
         if link.port.mtu != old.mtu {
             check_mtu(&link)?;
         }
-        self.check_lanes(&link.port)
-            .map_err(|error| error.of_field("port.lanes"))?;
+        self.check_lanes(&link.port).in_field("port.lanes")?;
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_properties(name, &old);
@@ -277,6 +275,12 @@ impl Node {
             None => Ok(()),
         }
     }
+}
+
+/// Refuses properties that the port of a link of this MTU cannot have.
+fn check_port(port: &PortProperties, mtu: u16) -> Result<()> {
+    let checked = port.check(mtu, &cpus_here()).map_err(Error::from);
+    checked.map_err(|error| error.renamed("properties", "port"))
 }
 
 /// Whether a link's port can have the MTU that its properties ask for.

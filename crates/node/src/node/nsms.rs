@@ -9,7 +9,7 @@ use super::Node;
 use super::links::list;
 use super::resource::Resource;
 use super::vnics::mtu;
-use crate::error::{Error, Fault, Result, Subject};
+use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::host::{LaunchPort, Usage, network};
 use crate::model::{
     ApplicationRecord, Event, Happened, Nsm, NsmKind, NsmRecord, NsmStatus, Object, State, Topic,
@@ -154,7 +154,7 @@ impl Node {
         let Some(link) = &spec.link else {
             return Ok(None);
         };
-        let link = self.find_link(link)?;
+        let link = self.find_link(link).in_field("link")?;
         self.check_addresses(&link.name, spec)?;
         self.check_free(name)?;
         let mac = Some(self.address(&link.name, None)?);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::Node;
 use super::copies::Creation;
 use super::vnics::waiting_port;
-use crate::error::{Error, Fault, Result, Subject};
+use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::model::{GuestRecord, OnDemand, Restart, Run, VnicRecord};
 
 /// How long after the end of its connection a guest is removed: late segments reach it until then.
@@ -114,7 +114,7 @@ impl Node {
 
     /// The guest of a VNIC.
     fn on_demand(&mut self, vnic: &VnicRecord, on: &OnDemand) -> Result<Creation> {
-        let template = self.find_guest(&on.template)?;
+        let template = self.find_guest(&on.template).in_field("guest.template")?;
         let goes_on = template.template && self.host.runs(template.id) && on.variables.is_empty();
         let (mut spec, copy) = if goes_on {
             let (spec, copy) = self.copy_guest(&on.template)?;

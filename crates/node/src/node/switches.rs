@@ -6,7 +6,7 @@ use switch::properties::{DomainProperties, LookupKind};
 use super::Node;
 use super::resource::Resource;
 use crate::check;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, InField, Result};
 use crate::model::{Address, Class, LinkRecord, Object, SwitchFunction, SwitchStatus, action_text};
 
 impl Resource for SwitchFunction {
@@ -31,15 +31,15 @@ impl Node {
         let mut missing = Vec::new();
         link.properties = new.properties();
         if let LookupKind::Click { config } = &new.lookup {
-            let named = check::lookup(config, new.file.as_deref().unwrap_or("lookup"))?;
+            let named = check::lookup(config, new.file.as_deref().unwrap_or("lookup"))
+                .in_field("lookup.click.config")?;
             missing = self.without_port(&link, named)?;
         }
         let is_table = link.properties.lookup == LookupKind::FlowTable;
         // Refused before anything is changed.
         if let Some(default) = &new.default {
             check_has_default(&link)?;
-            self.default_of(&link, default)
-                .map_err(|error| error.of_field("default"))?;
+            self.default_of(&link, default).in_field("default")?;
         }
         self.set_domain(name, &link.properties)?;
         if is_table {

@@ -8,7 +8,7 @@ use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
 use super::resource::Resource;
-use crate::error::{Error, Fault, Result, Subject};
+use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::host::LaunchPort;
 use crate::model::{
     GuestRecord, LinkRecord, Location, Object, State, Vnic, VnicRecord, VnicStatus,
@@ -101,12 +101,12 @@ impl Node {
 
     /// Makes a VNIC, and its interface in a namespace or on the host.
     pub fn create_vnic(&mut self, name: &str, mut spec: Vnic) -> Result<()> {
-        let link = self.find_link(&spec.link)?;
+        let link = self.find_link(&spec.link).in_field("link")?;
         spec.check_place(name)?;
         match &spec.interface {
             Some(interface) => {
                 check_name("VNIC", name)?;
-                check_interface("interface", interface)?;
+                check_interface("interface", interface).in_field("interface")?;
             }
             None if spec.has_interface() => check_interface("VNIC", name)?,
             None => check_name("VNIC", name)?,

@@ -390,7 +390,7 @@ fn steps_come_in_an_order_in_which_they_can_be_taken() {
             "- vnic ‘desk0’",
             "~ vnic ‘bench0’: properties.maxbw 10M → 1G",
             "+ vnic ‘desk9’",
-            "~ routes of namespace ‘desk’: it is set again",
+            "~ routes of namespace ‘desk’: set again",
         ]
     );
     assert!(lines(&old, &old).is_empty());

@@ -150,7 +150,7 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     let error = refused(json!({"properties": {"mtu": 9000}}));
     assert_eq!(
         (error.kind, error.field.as_deref()),
-        (Kind::Invalid, Some("properties"))
+        (Kind::Invalid, Some("properties.mtu"))
     );
     let error = refused(json!({"properties": {"lanes": 9}}));
     assert_eq!(error.field.as_deref(), Some("properties.lanes"));

@@ -232,7 +232,7 @@ fn mistakes_in_chains_are_told() {
         ),
         (
             "firewall nat44 --between lan",
-            "the chain has 2 open sides, and ‘between’ names 1 stubs or links",
+            "‘between’ needs a stub or link for each open side of the chain: 2, not 1",
         ),
         (
             "firewall nat44 --between lan dev:",

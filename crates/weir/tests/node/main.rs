@@ -15,6 +15,7 @@ mod crashes;
 mod damage;
 mod events;
 mod faults;
+mod fields;
 mod guest_sockets;
 mod health;
 mod leftovers;

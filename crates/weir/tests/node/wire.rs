@@ -46,9 +46,7 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     let again = host.ok(&format!("wire apply {file}"));
     assert_eq!(
         again,
-        format!(
-            "+ vnic ‘desk0’: it was missing\n~ routes of namespace ‘{desk}’: it is set again\n"
-        )
+        format!("+ vnic ‘desk0’: it was missing\n~ routes of namespace ‘{desk}’: set again\n")
     );
     assert!(ping(&desk, "10.0.2.2").is_some());
 

@@ -106,8 +106,7 @@ fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
         assert_eq!(host.ok(&format!("wire diff {file}")), "");
         assert!(ping(&a, "10.7.0.2").is_some());
     };
-    let vnic =
-        format!("+ vnic ‘{p}b’: it was missing\n~ routes of namespace ‘{b}’: it is set again\n");
+    let vnic = format!("+ vnic ‘{p}b’: it was missing\n~ routes of namespace ‘{b}’: set again\n");
     ip(&format!("-n {b} link del eth0"));
     mended(&vnic);
     ip(&format!("netns del {b}"));

@@ -100,7 +100,7 @@ impl fmt::Display for Step {
             Why::Again => match (&self.from, &self.to) {
                 (Some(_), None) => f.write_str(": it is recreated"),
                 (None, _) => f.write_str(": it is recreated"),
-                _ => f.write_str(": it is set again"),
+                _ => f.write_str(": set again"),
             },
         }
     }
